@@ -15,6 +15,7 @@ use std::sync::Arc;
 use foreread_core::path::{self, BadExtents, ExtentMap};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
+use crate::OpenOptions;
 use crate::error::{ForkedError, OpenError};
 use crate::file::{File, check_ring};
 use crate::file_state::FileState;
@@ -109,7 +110,12 @@ impl File {
             .map_err(|error| error.of(&handle.path))?;
         // Errors name it so.
         let name = format!("{}, file {identity}", handle.path.display());
-        Ok(Self::new(Handle::new(opened, Arc::clone(&handle.files), name.into(), false)))
+        Ok(Self::new(Handle::new(
+            opened,
+            Arc::clone(&handle.files),
+            name.into(),
+            &OpenOptions::new(),
+        )))
     }
 }
 

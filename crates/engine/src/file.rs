@@ -77,7 +77,7 @@ impl File {
         let file = opened.map_err(|error| error.of(path))?;
         file.refresh().map_err(|source| failed("ask the size", source))?;
         let (files, path) = (Arc::clone(files), path.to_path_buf());
-        Ok(Self::new(Handle::new(file, files, path, options.write)))
+        Ok(Self::new(Handle::new(file, files, path, options)))
     }
 
     /// One more handle to a file.

@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use foreread_core::path::WriteMode;
+
+use crate::OpenOptions;
 use crate::advice::HandleAdvice;
 use crate::error::{ForkedError, ReadError};
 use crate::file_state::{FileState, pages_of};
@@ -24,6 +27,8 @@ pub(crate) struct Handle {
     pub(crate) path: PathBuf,
     pub(crate) advice: HandleAdvice,
     pub(crate) may_write: bool,
+    /// When a write is done whose caller does not say.
+    pub(crate) write_mode: WriteMode,
     /// Never used again, in any engine: the name of the handle in each thread's list of streams.
     pub(crate) serial: u64,
 }
@@ -34,12 +39,13 @@ impl Handle {
         file: Arc<FileState>,
         files: Arc<OpenFiles>,
         path: PathBuf,
-        may_write: bool,
+        options: &OpenOptions,
     ) -> Self {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        Self { file, files, path, advice: HandleAdvice::default(), may_write, serial }
+        let (may_write, write_mode) = (options.write, options.write_mode);
+        Self { file, files, path, advice: HandleAdvice::default(), may_write, write_mode, serial }
     }
 
     pub(crate) fn will_need(
@@ -68,7 +74,7 @@ impl Handle {
 
 impl Drop for Handle {
     /// Writes dirty pages back, and waits for that. Errors are not reported: only
-    /// [`File::flush`](crate::File::flush) says whether the pages got to the device.
+    /// [`File::sync_data`](crate::File::sync_data) says whether the pages got to the device.
     fn drop(&mut self) {
         if self.may_write {
             self.file.write_back_at_the_end();

@@ -17,10 +17,10 @@
 //! let header = scan.pin(0)?; // the page itself, without a copy
 //! assert_eq!(header.len(), 4096);
 //!
-//! let options = foreread::OpenOptions { write: true, ..Default::default() };
+//! let options = foreread::OpenOptions::new().write(true);
 //! let disk = engine.open_with("/var/lib/images/disk.img", &options)?;
-//! disk.write_at(&page, 12345, foreread::WriteMode::WriteBack)?; // in memory, where reads find it
-//! disk.flush()?; // durable on the device
+//! disk.write_all_at(&page, 12345)?; // in memory, where reads find it
+//! disk.sync_data()?; // durable on the device
 //! # Ok(()) }
 //! ```
 //!
@@ -49,6 +49,10 @@ mod engine;
 mod engine_state;
 mod error;
 mod extents;
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    expect(dead_code, unreachable_pub, reason = "for tests")
+)]
 mod faults;
 mod file;
 mod file_state;
@@ -65,6 +69,10 @@ mod read_async;
 mod reader;
 mod ring;
 mod stream;
+#[cfg_attr(
+    not(any(test, feature = "testing")),
+    expect(dead_code, unreachable_pub, reason = "for tests")
+)]
 mod volatile;
 mod waiters;
 mod write;
@@ -78,8 +86,6 @@ pub use error::{
     EngineError, ForkedError, OpenError, ReadError, ReplayError, SettingError, WriteError,
 };
 pub use extents::FileExtent;
-#[doc(hidden)]
-pub use faults::{Faults, Mishap};
 pub use file::File;
 pub use foreread_core as core;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
@@ -91,5 +97,10 @@ pub use page_ref::PageRef;
 pub use read_async::ReadAt;
 pub use ring::IoBackend;
 pub use stream::ReadStream;
-#[doc(hidden)]
-pub use volatile::VolatileDisk;
+
+/// Devices that fail, or lose power, on purpose: for the tests of this crate and of its users.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::faults::{Faults, Mishap};
+    pub use crate::volatile::VolatileDisk;
+}

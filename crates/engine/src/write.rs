@@ -6,8 +6,8 @@
 //!        A byte lost in silence: what could not be written stays in memory, and flush says so.
 //!
 //! ```text
-//!   write_at   lock | path.write | unlock   copy into fresh frames   lock | filled | unlock
-//!   flush      lock | path.flush | unlock   (its pages are written)  fdatasync   lock | acted
+//!   write      lock | path.write | unlock   copy into fresh frames   lock | filled | unlock
+//!   sync_data  lock | path.flush | unlock   (its pages are written)  fdatasync   lock | acted
 //! ```
 
 mod steps;
@@ -26,11 +26,28 @@ use crate::pool::PAGE;
 use steps::StepWork;
 
 impl File {
-    /// Writes all of `from` at `offset`; when that is done, `mode` says.
+    /// Writes from `from` at `offset`, and returns how many bytes were written: fewer than asked
+    /// only if an error came after them, which the next call meets again. Use
+    /// [`Self::write_all_at`] for all or an error.
+    ///
+    /// When it is done, [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write_all_at`], if nothing was written.
+    pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
+        let handle = self.handle();
+        handle.check_writable(offset, from.len() as u64)?;
+        let (written, result) = handle.write_pieces(from, offset, handle.write_mode, false);
+        if written > 0 { Ok(written) } else { result.map(|()| 0) }
+    }
+
+    /// Writes all of `from` at `offset`; when that is done,
+    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says.
     ///
     /// ```text
-    ///   WriteBack      it is in memory, where reads find it. The device gets it later; flush()
-    ///                  says that it has it
+    ///   WriteBack      it is in memory, where reads find it. The device gets it later;
+    ///                  sync_data() says that it has it
     ///   WriteThrough   the device has it, perhaps in a volatile cache of its own
     ///   Fua            the device has it durably
     /// ```
@@ -42,13 +59,12 @@ impl File {
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use foreread::{Engine, OpenOptions, WriteMode};
+    /// use foreread::{Engine, OpenOptions};
     ///
     /// let engine = Engine::builder().build()?;
-    /// let options = OpenOptions { write: true, ..OpenOptions::default() };
-    /// let image = engine.open_with("/var/lib/images/disk.img", &options)?;
-    /// image.write_at(b"some bytes", 1 << 20, WriteMode::WriteBack)?;
-    /// image.flush()?; // from here on no power cut takes them away
+    /// let image = engine.open_with("/var/lib/images/disk.img", &OpenOptions::new().write(true))?;
+    /// image.write_all_at(b"some bytes", 1 << 20)?;
+    /// image.sync_data()?; // from here on no power cut takes them away
     /// # Ok(()) }
     /// ```
     ///
@@ -56,10 +72,24 @@ impl File {
     ///
     /// If the file was opened for reading, or ends before; if the device fails, or the rest of a
     /// page cannot be read. Of a write that failed any part may have been done.
-    pub fn write_at(&self, from: &[u8], offset: u64, mode: WriteMode) -> Result<(), WriteError> {
+    pub fn write_all_at(&self, from: &[u8], offset: u64) -> Result<(), WriteError> {
+        self.write_all_at_with(from, offset, self.handle().write_mode)
+    }
+
+    /// Writes as [`Self::write_all_at`] does, with a mode for this write alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write_all_at`].
+    pub fn write_all_at_with(
+        &self,
+        from: &[u8],
+        offset: u64,
+        mode: WriteMode,
+    ) -> Result<(), WriteError> {
         let handle = self.handle();
         handle.check_writable(offset, from.len() as u64)?;
-        handle.write_all(from, offset, mode, false).map(drop)
+        handle.write_pieces(from, offset, mode, false).1
     }
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
@@ -72,7 +102,8 @@ impl File {
     pub fn try_write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
         handle.check_writable(offset, from.len() as u64)?;
-        handle.write_all(from, offset, WriteMode::WriteBack, true)
+        let (written, result) = handle.write_pieces(from, offset, WriteMode::WriteBack, true);
+        result.map(|()| written)
     }
 
     /// Waits until all that was written before is durable on the device: no kill and no power cut
@@ -81,10 +112,10 @@ impl File {
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = foreread::Engine::builder().build()?;
-    /// let options = foreread::OpenOptions { write: true, ..Default::default() };
+    /// let options = foreread::OpenOptions::new().write(true);
     /// let file = engine.open_with("/dev/sdb", &options)?;
     /// file.write_zeroes(0..1 << 20, false)?;
-    /// if let Err(error) = file.flush() {
+    /// if let Err(error) = file.sync_data() {
     ///     // What did not get there is still in memory: put things right, and flush again.
     ///     eprintln!("{error}");
     /// }
@@ -99,7 +130,7 @@ impl File {
     /// memory is written once more, and a later flush can succeed. If some of it is in memory no
     /// more, this is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`],
     /// or until the file is opened again.
-    pub fn flush(&self) -> Result<(), WriteError> {
+    pub fn sync_data(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         if !file.backend.is_writable {
             return Ok(());
@@ -109,7 +140,7 @@ impl File {
         handle.run_to_end("flush", 0, begin, &StepWork::Act(&act)).map(drop)
     }
 
-    /// Accepts that acknowledged writes are lost, after [`Self::flush`] has returned
+    /// Accepts that acknowledged writes are lost, after [`Self::sync_data`] has returned
     /// [`WriteError::Lost`]: later flushes answer only for what is written from now on. Before this
     /// call the owner writes anew what has to be kept, or restores it. Of a file that has lost
     /// nothing: nothing.
@@ -136,13 +167,13 @@ impl File {
     }
 
     /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no space. As [`Self::write_at`] with [`WriteMode::WriteBack`], a
-    /// flush has to follow.
+    /// a later write may find no space. A [`Self::sync_data`] has to follow, as after a write with
+    /// [`WriteMode::WriteBack`].
     ///
     /// # Errors
     ///
-    /// As [`Self::write_at`]. Of a range that failed the bytes are zeros or what they were at any
-    /// time before.
+    /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at
+    /// any time before.
     #[expect(
         clippy::missing_panics_doc,
         reason = "what lies beside whole pages is shorter than a page"
@@ -158,7 +189,7 @@ impl File {
         for part in [before, behind] {
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start)
                 .expect("what lies beside whole pages is shorter than a page")];
-            handle.write_all(zeros, part.start, WriteMode::WriteBack, false)?;
+            handle.write_pieces(zeros, part.start, WriteMode::WriteBack, false).1?;
         }
         let backend = &handle.file.backend;
         handle.act_on("zeroing", &pages, IoPath::write_zeroes, &|from, len| {
@@ -239,14 +270,15 @@ impl Handle {
         WriteError::Forked { path: self.path.clone() }
     }
 
-    /// Writes piece by piece; if it must not wait, as far as that goes. Returns how many bytes.
-    fn write_all(
+    /// Writes piece by piece; if it must not wait, as far as that goes. Returns how many bytes were
+    /// written, and why no more if that is an error.
+    fn write_pieces(
         &self,
         from: &[u8],
         offset: u64,
         mode: WriteMode,
         is_try: bool,
-    ) -> Result<usize, WriteError> {
+    ) -> (usize, Result<(), WriteError>) {
         let file = &self.file;
         let mut done = 0;
         while done < from.len() {
@@ -259,14 +291,17 @@ impl Handle {
             };
             let doing =
                 if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };
-            let written = self.run_to_end("write", pos.0, begin, &doing)?;
+            let written = match self.run_to_end("write", pos.0, begin, &doing) {
+                Ok(written) => written,
+                Err(error) => return (done, Err(error)),
+            };
             assert!(is_try || written > ByteCount::ZERO, "a file has room for its own bytes");
             if written == ByteCount::ZERO {
                 break;
             }
             done += usize_of(written);
         }
-        Ok(done)
+        (done, Ok(()))
     }
 
     /// Has whole pages to itself while it does something to them.

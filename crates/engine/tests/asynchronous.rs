@@ -13,7 +13,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use foreread::{Engine, IoBackend, Mishap, ReadError};
+use foreread::testing::Mishap;
+use foreread::{Engine, IoBackend, ReadError};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_closed,
@@ -281,7 +282,7 @@ fn a_thread_that_reads_by_itself_holds_no_other_thread_up() {
         let (slow, faults) = open_faulty(&engine, &paths[0]);
         // Late, so that its reads go to the ring.
         let delay = Some("latency=100us,parallel=2".parse().unwrap());
-        let options = foreread::OpenOptions { delay, ..foreread::OpenOptions::default() };
+        let options = foreread::OpenOptions::new().delay(delay);
         let late = engine.open_with(&paths[1], &options).unwrap();
         faults.inject(100..101, 0..1, Mishap::Hold);
         std::thread::scope(|scope| {

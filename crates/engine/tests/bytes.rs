@@ -93,7 +93,7 @@ fn on_the_file_system_of_the_temporary_directory() {
 fn through_the_page_cache() {
     let (dir, want) = (TempDir::new().unwrap(), content(LEN));
     let path = written(dir.path(), &want);
-    let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true);
     let file = engine(1 << 20, Policy::Linux6).open_with(&path, &options).unwrap();
     assert_eq!(file.direct_io_unavailable(), Some("as asked"));
     check_everything(&path, &want, &options);
@@ -104,7 +104,7 @@ fn behind_a_delay() {
     let (dir, want) = (TempDir::new().unwrap(), content(600_000));
     let path = written(dir.path(), &want);
     let delay = Some("latency=200us,parallel=2,bandwidth=1G".parse().unwrap());
-    let options = OpenOptions { delay, ..OpenOptions::default() };
+    let options = OpenOptions::new().delay(delay);
     let file = engine(1 << 20, Policy::Linux6).open_with(&path, &options).unwrap();
     read_in_order(&file, &want, 4096);
     read_at_random(&file, &want, 5, 200);

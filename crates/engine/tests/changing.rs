@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use foreread::{Engine, File, IoBackend, Mishap, OpenOptions, ReadError};
+use foreread::{Engine, File, IoBackend, OpenOptions, ReadError, testing::Mishap};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, append, check, open_faulty, read_and_check, wait_until, wait_until_idle,
@@ -234,7 +234,7 @@ fn a_file_with_many_names_is_read_from_its_device_once() {
             assert_eq!(engine.counters().unwrap().path.device_pages, pages);
         }
         // Read in another way it has pages of its own, and so it has after it was closed.
-        let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let options = OpenOptions::new().buffered(true);
         assert_eq!(read_all(&engine.open_with(&path, &options).unwrap(), 1), LEN);
         assert_eq!(engine.counters().unwrap().path.device_pages, 2 * pages);
         drop(files);

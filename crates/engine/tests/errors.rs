@@ -110,7 +110,7 @@ fn a_file_that_shrinks_ends_where_it_ends_now() {
     let path = dir.path().join("file");
     for buffered in [false, true] {
         fs::write(&path, vec![7; 1 << 20]).unwrap();
-        let options = OpenOptions { buffered, ..OpenOptions::default() };
+        let options = OpenOptions::new().buffered(buffered);
         let file = engine().open_with(&path, &options).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
         let mut buffer = vec![0; 4096];

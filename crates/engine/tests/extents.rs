@@ -8,9 +8,9 @@ mod hang;
 mod recorded;
 mod support;
 
+use foreread::testing::{Faults, Mishap};
 use foreread::{
-    BadExtents, Engine, Faults, File, FileExtent, IoBackend, Mishap, OpenError, OpenOptions,
-    ReadError, WriteError, WriteMode,
+    BadExtents, Engine, File, FileExtent, IoBackend, OpenError, OpenOptions, ReadError, WriteError,
 };
 use recorded::{Recorded, recorded};
 use support::{PAGE, Random, check, fill, open_faulty, wait_until_idle, with_each_io, write_file};
@@ -318,13 +318,13 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(matches!(error, OpenError::ManyExtents { limit, .. } if limit.0 == 4 * MIB / 16));
 
     let file = open(&[data(0, PAGE, 0)]).unwrap();
-    let error = file.write_at(&[1], 0, WriteMode::WriteBack).unwrap_err();
+    let error = file.write_all_at(&[1], 0).unwrap_err();
     assert!(matches!(error, WriteError::ReadOnly { .. }), "{error}");
     assert!(!file.is_writable());
     drop(file);
     let Bench { engine, image, path, .. } = &bench;
     let written = write_file(path.parent().unwrap(), 9, MIB);
-    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true);
     let written = engine.open_with(written, &options).unwrap();
     let error = written.open_extents(1, PAGE, [data(0, PAGE, 0)]).unwrap_err();
     assert!(matches!(error, OpenError::Overlap { .. }), "{error}");

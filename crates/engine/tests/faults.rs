@@ -8,7 +8,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{Engine, Faults, File, IoBackend, Mishap, ReadError};
+use foreread::testing::{Faults, Mishap};
+use foreread::{Engine, File, IoBackend, ReadError};
 use recorded::{Recorded, recorded};
 use support::{open_faulty, wait_until_closed, wait_until_idle, with_each_io};
 use tempfile::TempDir;

@@ -60,7 +60,7 @@ fn on_a_file_system(test: &str, make: &[&'static str], bytes: u64) {
     with_each_io(test, |io| {
         let file = check_everything(&path, LEN, io, &OpenOptions::default());
         assert_eq!(file.direct_io_unavailable(), None);
-        let buffered = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let buffered = OpenOptions::new().buffered(true);
         let file = check_everything(&path, LEN, io, &buffered);
         assert_eq!(file.direct_io_unavailable(), Some("as asked"));
     });

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use foreread::core::sched::Submitter;
 use foreread::{
     Engine, File, OpenError, OpenOptions, ReadError, ReadStream, ReplayError, SettingError,
-    WriteError, WriteMode,
+    WriteError,
 };
 use tempfile::TempDir;
 
@@ -28,9 +28,9 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     let mut page = vec![0; PAGE];
     let written = dir.path().join("written");
     fs::write(&written, &content[..PAGE]).unwrap();
-    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true);
     let writer = engine.open_with(&written, &options).unwrap();
-    writer.write_at(&[9], 0, WriteMode::WriteBack).unwrap();
+    writer.write_all_at(&[9], 0).unwrap();
     // Read-ahead is on its way when the process forks.
     for index in 100..104 {
         stream.read_at(&mut page, index * PAGE as u64).unwrap();
@@ -75,7 +75,7 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     // SAFETY: `status` is where the answer goes.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "the child read wrong bytes");
-    writer.flush().unwrap();
+    writer.sync_data().unwrap();
     assert_eq!(fs::read(&written).unwrap()[0], 9);
 }
 
@@ -118,11 +118,11 @@ fn calls_that_need_the_driver(
         ("File::device_state", file.device_state().is_err()),
         ("File::scheduler_settings", file.scheduler_settings().is_err()),
         ("File::set_scheduler", setting(file.set_scheduler("read_expire", "1"))),
-        ("File::write_at", write(writer.write_at(&[8], 0, WriteMode::WriteBack))),
+        ("File::write_at", write(writer.write_all_at(&[8], 0))),
         ("File::try_write_at", write(writer.try_write_at(&[8], 0).map(drop))),
         ("File::write_zeroes", write(writer.write_zeroes(0..PAGE as u64, true))),
         ("File::discard", write(writer.discard(0..PAGE as u64))),
-        ("File::flush", write(writer.flush())),
+        ("File::flush", write(writer.sync_data())),
         ("File::accept_lost", write(writer.accept_lost())),
         ("File::has_lost", writer.has_lost().is_err()),
         ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),

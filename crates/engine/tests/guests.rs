@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use foreread::{Engine, File, Mishap, Policy};
+use foreread::testing::Mishap;
+use foreread::{Engine, File, Policy};
 use support::{
     PAGE, Watchdog, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
     write_file,

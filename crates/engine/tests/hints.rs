@@ -8,7 +8,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{Advice, Engine, File, IoBackend, Mishap, OpenOptions, Policy};
+use foreread::testing::Mishap;
+use foreread::{Advice, Engine, File, IoBackend, OpenOptions, Policy};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, Random, check, open_faulty, read_and_check, wait_until, wait_until_idle, with_each_io,
@@ -282,7 +283,7 @@ fn all_of_a_hint_is_read_without_another_call() {
             return;
         }
         let engine = Engine::builder().memory(128 << 20).io_backend(io).build().unwrap();
-        let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+        let options = OpenOptions::new().buffered(true);
         let file = engine.open_with(&path, &options).unwrap();
         // More requests than a device takes at a time.
         let ranges = (0..80).map(|number| number << 19..(number << 19) + (128 << 10));

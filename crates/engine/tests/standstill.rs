@@ -33,7 +33,7 @@ fn no_thread_waits_for_what_no_thread_does() {
             let engine = recorded(builder.io_backend(io));
             let slow = Delay { latency: Duration::from_micros(300), parallel: 2, bandwidth: None };
             let delay = (random.below(3) == 0).then_some(slow);
-            let options = OpenOptions { write: true, delay, ..OpenOptions::default() };
+            let options = OpenOptions::new().write(true).delay(delay);
             let file = engine.open_with(&path, &options).expect("it is there");
             if random.below(3) == 0 {
                 file.set_scheduler("scheduler", "noop").expect("there is one");
@@ -59,11 +59,13 @@ fn work(engine: &Engine, file: &File, mut random: Random) {
         let offset = random.below(LEN - len);
         let part = &mut bytes[..usize::try_from(len).expect("small")];
         match random.below(20) {
-            0..8 => file.write_at(part, offset, WriteMode::WriteBack).expect("room comes"),
-            8..11 => file.write_at(part, offset, WriteMode::WriteThrough).expect("it is written"),
-            11 => file.write_at(part, offset, WriteMode::Fua).expect("it is written"),
+            0..8 => file.write_all_at(part, offset).expect("room comes"),
+            8..11 => file
+                .write_all_at_with(part, offset, WriteMode::WriteThrough)
+                .expect("it is written"),
+            11 => file.write_all_at_with(part, offset, WriteMode::Fua).expect("it is written"),
             12..14 => file.write_zeroes(offset..offset + len, false).expect("zeros"),
-            14 => file.flush().expect("it is written"),
+            14 => file.sync_data().expect("it is written"),
             15 => (0..random.below(300)).for_each(|_| std::thread::yield_now()),
             16 => {
                 let age = ["1", "3600000"][usize::from(random.below(2) == 0)];

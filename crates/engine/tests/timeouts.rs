@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foreread::{Engine, Faults, File, IoBackend, Mishap, ReadError};
+use foreread::testing::{Faults, Mishap};
+use foreread::{Engine, File, IoBackend, ReadError};
 use recorded::{Recorded, recorded};
 use support::{
     PAGE, open_faulty, read_and_check, wait_until_closed, wait_until_idle, with_each_io, write_file,

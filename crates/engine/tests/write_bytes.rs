@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const MODES: [WriteMode; 3] = [WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];
 
 fn options(buffered: bool) -> OpenOptions {
-    OpenOptions { write: true, buffered, ..OpenOptions::default() }
+    OpenOptions::new().write(true).buffered(buffered)
 }
 
 /// A thread that writes to every `of`th chunk of a file, and knows what is in those. Chunks end
@@ -58,14 +58,16 @@ impl Writer {
                     let salt = self.random.below(1 << 20);
                     fill(salt, place.start as u64, &mut self.want[place.clone()]);
                     let bytes = &self.want[place.clone()];
-                    self.file.write_at(bytes, place.start as u64, mode).expect("it is writable");
+                    self.file
+                        .write_all_at_with(bytes, place.start as u64, mode)
+                        .expect("it is writable");
                 }
                 5 => {
                     self.want[place.clone()].fill(0);
                     let (start, end) = (place.start as u64, place.end as u64);
                     self.file.write_zeroes(start..end, step % 2 == 0).expect("it is writable");
                 }
-                6 if step % 50 == 0 => self.file.flush().expect("the disk is fine"),
+                6 if step % 50 == 0 => self.file.sync_data().expect("the disk is fine"),
                 _ => {
                     got.resize(place.len(), 0xee);
                     let bytes = self.file.read_at(&mut got, place.start as u64).expect("bytes");
@@ -109,7 +111,7 @@ fn many_threads(io: IoBackend, buffered: bool, len: u64, chunk: usize, memory: u
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("it ends well")).collect()
     });
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     check_all(&path, results);
     drop(file);
     support::wait_until_idle(&engine);
@@ -147,12 +149,12 @@ fn files_of_every_small_size_keep_it() {
                 let to = from + 1 + random.below(len - from as u64) as usize;
                 fill(random.below(99), from as u64, &mut want[from..to]);
                 let mode = MODES[random.below(3) as usize];
-                file.write_at(&want[from..to], from as u64, mode).expect("it is writable");
+                file.write_all_at_with(&want[from..to], from as u64, mode).expect("it is writable");
                 let mut got = vec![0; len as usize];
                 assert_eq!(file.read_at(&mut got, 0).expect("bytes"), len as usize);
                 assert!(got == want, "{len} bytes, {from}..{to}");
             }
-            file.flush().expect("the disk is fine");
+            file.sync_data().expect("the disk is fine");
             assert!(fs::read(&path).expect("it is there") == want, "{len} bytes");
         }
     });
@@ -176,7 +178,7 @@ fn a_page_is_seen_as_one_write_left_it() {
                         let page = [(round % 251) as u8; 4096];
                         let mode = if round % 64 == 0 { MODES[1] } else { MODES[0] };
                         let offset = random.below(64) * 4096;
-                        file.write_at(&page, offset, mode).expect("it is writable");
+                        file.write_all_at_with(&page, offset, mode).expect("it is writable");
                     }
                 });
             }
@@ -202,7 +204,7 @@ fn a_page_is_seen_as_one_write_left_it() {
                 });
             }
         });
-        file.flush().expect("the disk is fine");
+        file.sync_data().expect("the disk is fine");
     });
 }
 
@@ -223,7 +225,7 @@ fn what_fits_is_tried_without_waiting_and_read_at_once() {
     file.read_at(&mut [0], 500_000).expect("it comes");
     let partial = file.try_write_at(&bytes[..100], 500_000).expect("it is writable");
     assert_eq!(partial, 100, "and is there now");
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     let disk = fs::read(&path).expect("it is there");
     assert_eq!(disk[4096..12288], bytes);
     assert_eq!(disk[500_000..500_100], bytes[..100]);
@@ -236,10 +238,10 @@ fn a_range_that_ends_before_it_begins_is_empty() {
     let (path, bytes) = (dir.path().join("file"), vec![5; 1 << 16]);
     fs::write(&path, &bytes).expect("a file");
     let engine = recorded(Engine::builder().memory(1 << 20));
-    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true);
     let file = engine.open_with(&path, &options).expect("it is there");
     file.write_zeroes(9000..100, true).expect("nothing to do");
     file.discard(9000..100).expect("nothing to do");
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     assert_eq!(fs::read(&path).expect("it is there"), bytes);
 }

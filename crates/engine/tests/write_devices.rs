@@ -13,7 +13,8 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteMode};
+use foreread::testing::VolatileDisk;
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteMode};
 use recorded::recorded;
 use support::{Random, with_each_io};
 use tempfile::TempDir;
@@ -21,7 +22,7 @@ use tempfile::TempDir;
 const LEN: u64 = (4 << 20) + 700;
 
 fn for_writing() -> OpenOptions {
-    OpenOptions { write: true, ..OpenOptions::default() }
+    OpenOptions::new().write(true)
 }
 
 /// Writes, zeroes and reads at random, beside a model; then compares the disk.
@@ -36,7 +37,7 @@ fn mix(file: &File, len: u64, seed: u64, on_disk: impl Fn() -> Vec<u8>) {
             0 | 1 => {
                 support::fill(step, from, &mut want[place.clone()]);
                 let mode = if step % 7 == 0 { WriteMode::Fua } else { WriteMode::WriteBack };
-                file.write_at(&want[place], from, mode).expect("room");
+                file.write_all_at_with(&want[place], from, mode).expect("room");
             }
             2 | 3 => {
                 want[place].fill(0);
@@ -49,7 +50,7 @@ fn mix(file: &File, len: u64, seed: u64, on_disk: impl Fn() -> Vec<u8>) {
             }
         }
     }
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     let disk = on_disk();
     let at = (0..want.len()).find(|&at| disk[at] != want[at]);
     assert_eq!(at, None, "the disk has other bytes");
@@ -67,7 +68,7 @@ fn zeros_on_the_disk_of_the_build_and_through_the_page_cache() {
     with_each_io("zeros_on_the_disk_of_the_build", |io| {
         let dir = TempDir::new_in(common::scratch()).expect("a directory");
         mix_in_file(io, dir.path(), &for_writing());
-        mix_in_file(io, dir.path(), &OpenOptions { buffered: true, ..for_writing() });
+        mix_in_file(io, dir.path(), &for_writing().buffered(true));
     });
 }
 
@@ -78,7 +79,7 @@ fn zeros_are_written_where_the_system_has_no_call_for_them() {
     let device = VolatileDisk::new(vec![9; 1 << 20]);
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(&device));
-    let options = OpenOptions { volatile, ..for_writing() };
+    let options = for_writing().volatile(volatile);
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
     mix(&file, len, 8, || device.newest());
 }
@@ -158,7 +159,7 @@ fn holes(io: IoBackend, dir: &Path) {
     let blocks = || fs::metadata(&path).expect("it is there").blocks();
     let before = blocks();
     file.write_zeroes(100_000..900_000, true).expect("zeros");
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     assert!(blocks() < before, "blocks were given back");
     let is_data = |at: u64| {
         let extents = file.extents(0..1 << 20).expect("an answer");
@@ -168,7 +169,7 @@ fn holes(io: IoBackend, dir: &Path) {
         extents.into_iter().find(|extent| extent.0.contains(&at)).expect("no gaps").1
     };
     assert!(is_data(0) && !is_data(500_000) && is_data(1_000_000));
-    file.write_at(&[1], 500_000, WriteMode::WriteBack).expect("room");
+    file.write_all_at(&[1], 500_000).expect("room");
     assert!(is_data(500_000), "what was written is data");
     file.discard(0..90_000).expect("a hint");
     let mut got = vec![1; 100];
@@ -177,7 +178,7 @@ fn holes(io: IoBackend, dir: &Path) {
     let middle = file.extents(450_000..460_000).expect("an answer");
     assert_eq!(middle, [(450_000..460_000, false)]);
     file.write_zeroes(0..1 << 20, false).expect("zeros");
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     assert!(fs::read(&path).expect("it is there").iter().all(|&byte| byte == 0));
 }
 
@@ -198,9 +199,9 @@ fn zeros_and_discards_on_a_block_device() {
         assert!(file.direct_io_unavailable().is_none());
         mix(&file, len, 4, || fs::read(&path).expect("it is there"));
         assert_eq!(file.extents(5..9000).expect("an answer"), [(5..9000, true)], "all is data");
-        file.write_at(&[1; 8192], 0, WriteMode::WriteBack).expect("room");
+        file.write_all_at(&[1; 8192], 0).expect("room");
         file.discard(0..1 << 20).expect("a hint");
-        file.flush().expect("the disk is fine");
+        file.sync_data().expect("the disk is fine");
         drop(file);
         output(Command::new("losetup").args(["--detach", &node])).expect("it is not in use");
     });

@@ -12,7 +12,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteError, WriteMode};
+use foreread::testing::VolatileDisk;
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog, wait_until_idle};
 
@@ -87,7 +88,7 @@ fn content(block: usize, version: u32) -> Vec<u8> {
 fn open(device: &Arc<VolatileDisk>) -> (Recorded, File) {
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
-    let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true).volatile(volatile);
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
     (engine, file)
 }
@@ -133,7 +134,7 @@ fn write(file: &File, books: &Books, number: usize, is_never_evicted: bool) {
             1 => WriteMode::WriteThrough,
             _ => WriteMode::WriteBack,
         };
-        let done = file.write_at(&content(block, version), (block * BLOCK) as u64, mode);
+        let done = file.write_all_at_with(&content(block, version), (block * BLOCK) as u64, mode);
         match &done {
             Ok(()) if mode == WriteMode::Fua => {
                 books.acknowledged.fetch_add(1, Ordering::SeqCst);
@@ -151,7 +152,7 @@ fn write(file: &File, books: &Books, number: usize, is_never_evicted: bool) {
 
 /// Invariant 1: what was written before is durable, but for what was lost and accepted.
 fn flush(file: &File, books: &Books, written: &[(u32, u64)]) {
-    match file.flush() {
+    match file.sync_data() {
         Ok(()) => {
             books.acknowledged.fetch_add(1, Ordering::SeqCst);
             let losses = books.losses.load(Ordering::SeqCst);
@@ -204,11 +205,11 @@ fn run(blocks: usize, is_never_evicted: bool) -> Arc<Books> {
         ended.into_iter().for_each(|it| it.expect("a writer finds what it wrote"));
     });
     device.fail_flushes(0, 0);
-    if file.flush().is_err() {
+    if file.sync_data().is_err() {
         assert!(!is_never_evicted || !file.has_lost().unwrap(), "all was in memory");
         books.accept_lost(&file);
     }
-    file.flush().expect("the device is fine, and what was lost is accepted");
+    file.sync_data().expect("the device is fine, and what was lost is accepted");
     let issued = Books::read(&books.issued);
     let least = if is_never_evicted { issued.clone() } else { Books::read(&books.durable) };
     check(&device.cut(0), &least, &issued);

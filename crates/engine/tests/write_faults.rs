@@ -10,9 +10,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{
-    Engine, EngineBuilder, Faults, File, IoBackend, Mishap, OpenOptions, WriteError, WriteMode,
-};
+use foreread::testing::{Faults, Mishap};
+use foreread::{Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{wait_until, wait_until_idle, with_each_io};
 use tempfile::TempDir;
@@ -41,12 +40,7 @@ impl Bench {
         fs::write(&path, vec![0; PAGES * PAGE]).expect("a file");
         let engine = recorded(builder);
         let faults = Arc::new(Faults::default());
-        let options = OpenOptions {
-            write: true,
-            buffered,
-            faults: Some(Arc::clone(&faults)),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::new().write(true).buffered(buffered).faults(Arc::clone(&faults));
         let file = engine.open_with(&path, &options).expect("it is there");
         Self { engine, file, faults, path, _dir: dir }
     }
@@ -54,7 +48,7 @@ impl Bench {
     /// Fills pages with a byte.
     fn write(&self, pages: std::ops::Range<usize>, byte: u8) -> Result<(), WriteError> {
         let bytes = vec![byte; pages.len() * PAGE];
-        self.file.write_at(&bytes, (pages.start * PAGE) as u64, WriteMode::WriteBack)
+        self.file.write_all_at(&bytes, (pages.start * PAGE) as u64)
     }
 
     fn on_disk(&self, page: usize) -> u8 {
@@ -88,7 +82,7 @@ fn a_page_that_cannot_be_written_is_the_error_of_each_flush_until_it_is() {
         bench.faults.inject_writes(20..22, ALWAYS, Mishap::Errno(libc::EIO));
         bench.write(10..40, 7).expect("room");
         for _ in 0..3 {
-            assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
+            assert_eq!(errno(bench.file.sync_data()), Some(libc::EIO));
         }
         for page in 10..40 {
             let is_bad = (20..22).contains(&page);
@@ -96,11 +90,11 @@ fn a_page_that_cannot_be_written_is_the_error_of_each_flush_until_it_is() {
             assert_eq!(bench.in_memory(page), 7, "page {page}");
         }
         bench.write(20..21, 8).expect("room");
-        assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
+        assert_eq!(errno(bench.file.sync_data()), Some(libc::EIO));
         bench.faults.clear();
-        assert_eq!(errno(bench.file.flush()), None);
+        assert_eq!(errno(bench.file.sync_data()), None);
         assert_eq!((bench.on_disk(20), bench.on_disk(21)), (8, 7));
-        assert_eq!(errno(bench.file.flush()), None, "and it is forgotten");
+        assert_eq!(errno(bench.file.sync_data()), None, "and it is forgotten");
         assert_eq!(bench.engine.counters().unwrap().dirty.0, 0);
     });
 }
@@ -111,10 +105,10 @@ fn a_full_disk_says_that_there_is_to_be_room() {
         let bench = Bench::new(io);
         bench.faults.inject_writes(0..256, ALWAYS, Mishap::Errno(libc::ENOSPC));
         bench.write(0..4, 7).expect("room in memory");
-        let error = bench.file.flush().expect_err("no room on the disk").to_string();
+        let error = bench.file.sync_data().expect_err("no room on the disk").to_string();
         assert!(error.contains("make room") && error.contains("file"), "{error}");
         bench.faults.clear();
-        bench.file.flush().expect("there is room");
+        bench.file.sync_data().expect("there is room");
         assert_eq!(bench.on_disk(3), 7);
     });
 }
@@ -126,8 +120,8 @@ fn a_page_of_which_a_part_is_written_fails_with_what_became_of_the_rest() {
         bench.faults.inject_writes(3..4, 0..1, Mishap::Short(2048));
         bench.faults.inject_writes(3..4, 1..2, Mishap::Errno(libc::ENOSPC));
         bench.write(3..4, 7).expect("room in memory");
-        assert_eq!(errno(bench.file.flush()), Some(libc::ENOSPC));
-        assert_eq!(errno(bench.file.flush()), None);
+        assert_eq!(errno(bench.file.sync_data()), Some(libc::ENOSPC));
+        assert_eq!(errno(bench.file.sync_data()), None);
         assert_eq!(bench.on_disk(3), 7);
     });
 }
@@ -138,13 +132,13 @@ fn a_write_that_has_to_reach_the_device_is_told_when_it_does_not() {
         let bench = Bench::new(io);
         for mode in [WriteMode::WriteThrough, WriteMode::Fua] {
             bench.faults.inject_writes(5..6, ALWAYS, Mishap::Errno(libc::EIO));
-            let wrote = bench.file.write_at(&[3; 3 * PAGE], 4 * PAGE as u64, mode);
+            let wrote = bench.file.write_all_at_with(&[3; 3 * PAGE], 4 * PAGE as u64, mode);
             assert_eq!(errno(wrote), Some(libc::EIO), "{mode:?}");
-            let wrote = bench.file.write_at(&[3; PAGE], 9 * PAGE as u64, mode);
+            let wrote = bench.file.write_all_at_with(&[3; PAGE], 9 * PAGE as u64, mode);
             assert_eq!(errno(wrote), None, "{mode:?}: it lies elsewhere");
-            assert_eq!(errno(bench.file.flush()), Some(libc::EIO), "{mode:?}");
+            assert_eq!(errno(bench.file.sync_data()), Some(libc::EIO), "{mode:?}");
             bench.faults.clear();
-            assert_eq!(errno(bench.file.flush()), None, "{mode:?}");
+            assert_eq!(errno(bench.file.sync_data()), None, "{mode:?}");
             assert_eq!((bench.on_disk(5), bench.on_disk(9)), (3, 3));
         }
     });
@@ -160,7 +154,7 @@ fn a_device_that_ends_writes_early_costs_time_and_no_bytes() {
         for round in 1..=6 {
             bench.write(0..PAGES, round).expect("room");
             // A page at a time may be cut short each time: then it is tried again.
-            wait_until(|| bench.file.flush().is_ok());
+            wait_until(|| bench.file.sync_data().is_ok());
             assert!((0..PAGES).step_by(17).all(|page| bench.on_disk(page) == round));
         }
         assert!(bench.faults.struck() > 5, "{}", bench.faults.struck());
@@ -175,8 +169,8 @@ fn pages_in_memory_are_written_again_after_a_device_flush_that_failed() {
             let bench = Bench::with(Engine::builder().memory(4 << 20).io_backend(io), buffered);
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
             bench.write(0..4, 1).expect("room");
-            assert_eq!(errno(bench.file.flush()), Some(libc::EIO));
-            assert_eq!(errno(bench.file.flush()), None);
+            assert_eq!(errno(bench.file.sync_data()), Some(libc::EIO));
+            assert_eq!(errno(bench.file.sync_data()), None);
             assert_eq!(bench.engine.counters().unwrap().path.pages_rewritten, 4);
             assert_eq!(bench.engine.counters().unwrap().path.device_write_pages, 8);
             assert_eq!(bench.engine.counters().unwrap().path.flush_failures, 1);
@@ -191,16 +185,16 @@ fn pages_in_memory_are_written_again_after_a_fua_write_that_failed() {
     with_each_io("pages_in_memory_are_written_again_after_a_fua_write", |io| {
         let bench = Bench::new(io);
         bench.write(0..4, 1).expect("room");
-        let written = bench.file.write_at(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough);
+        let written = bench.file.write_all_at_with(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough);
         written.expect("the device has it, perhaps in a cache");
         wait_until(|| {
             bench.engine.set("dirty_age", "0").expect("there is such a setting");
             bench.engine.counters().unwrap().dirty.0 == 0
         });
         bench.faults.inject_writes(20..21, 0..1, Mishap::Errno(libc::EIO));
-        let fua = bench.file.write_at(&[2; PAGE], 20 * 4096, WriteMode::Fua);
+        let fua = bench.file.write_all_at_with(&[2; PAGE], 20 * 4096, WriteMode::Fua);
         assert_eq!(errno(fua), Some(libc::EIO), "a write and a flush, and one of them failed");
-        assert_eq!(errno(bench.file.flush()), None);
+        assert_eq!(errno(bench.file.sync_data()), None);
         assert_eq!(bench.engine.counters().unwrap().path.pages_rewritten, 5);
         assert_eq!(bench.engine.counters().unwrap().path.device_write_pages, 12);
         assert!((0..4).all(|page| bench.on_disk(page) == 1));
@@ -218,20 +212,16 @@ fn pages_in_memory_are_written_again_after_the_tail_of_a_file_failed() {
         fs::write(&path, vec![0; 8 * PAGE + 100]).expect("a file");
         let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let faults = Arc::new(Faults::default());
-        let options = OpenOptions {
-            write: true,
-            faults: Some(Arc::clone(&faults)),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
         let file = engine.open_with(&path, &options).expect("it is there");
         if file.direct_io_unavailable().is_some() {
             return; // The kernel takes any length there.
         }
-        file.write_at(&[1; PAGE], 0, WriteMode::WriteThrough).expect("the device has it");
+        file.write_all_at_with(&[1; PAGE], 0, WriteMode::WriteThrough).expect("the device has it");
         faults.inject_writes(8..9, 0..1, Mishap::Errno(libc::EIO));
-        file.write_at(&[2; 100], 8 * 4096, WriteMode::WriteBack).expect("room");
-        assert_eq!(errno(file.flush()), Some(libc::EIO));
-        assert_eq!(errno(file.flush()), None);
+        file.write_all_at(&[2; 100], 8 * 4096).expect("room");
+        assert_eq!(errno(file.sync_data()), Some(libc::EIO));
+        assert_eq!(errno(file.sync_data()), None);
         assert_eq!(engine.counters().unwrap().path.pages_rewritten, 1);
         assert_eq!(engine.counters().unwrap().path.device_write_pages, 4);
         let disk = fs::read(&path).expect("it is there");
@@ -247,13 +237,13 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
             bench.write(0..4, 1).expect("room");
             bench
                 .file
-                .write_at(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough)
+                .write_all_at_with(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough)
                 .expect("on the device");
             bench.file.extents(0..4096).expect("written back");
             bench.file.invalidate(0..PAGES as u64 * 4096).unwrap();
             bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
             for _ in 0..3 {
-                let error = bench.file.flush().expect_err("they may be gone");
+                let error = bench.file.sync_data().expect_err("they may be gone");
                 assert!(matches!(error, WriteError::Lost { .. }), "{error}");
                 let text = error.to_string();
                 assert!(text.contains("may be lost") && text.contains("accept"), "{text}");
@@ -261,10 +251,10 @@ fn writes_that_are_in_memory_no_more_are_lost_until_the_owner_accepts_that() {
                 assert!(bench.file.has_lost().unwrap());
             }
             bench.write(20..21, 5).expect("room");
-            assert!(bench.file.flush().is_err(), "of the others nothing is known");
+            assert!(bench.file.sync_data().is_err(), "of the others nothing is known");
             assert_eq!(bench.on_disk(20), 5, "and this is on the device all the same");
             bench.file.accept_lost().expect("not forked");
-            assert_eq!(errno(bench.file.flush()), None);
+            assert_eq!(errno(bench.file.sync_data()), None);
             assert!(!bench.file.has_lost().unwrap());
         }
     });
@@ -279,9 +269,9 @@ fn a_flush_beside_one_that_failed_fails_with_it() {
         bench.faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
         bench.write(0..4, 1).expect("room");
         std::thread::scope(|scope| {
-            let first = scope.spawn(|| errno(bench.file.flush()));
+            let first = scope.spawn(|| errno(bench.file.sync_data()));
             bench.faults.wait_held(1);
-            let second = scope.spawn(|| errno(bench.file.flush()));
+            let second = scope.spawn(|| errno(bench.file.sync_data()));
             wait_until(|| bench.engine.counters().unwrap().path.flushes == 2);
             bench.faults.let_go();
             assert_eq!(first.join().expect("it is told"), Some(libc::EIO));
@@ -295,10 +285,10 @@ fn a_page_whose_rest_cannot_be_read_is_not_written() {
     with_each_io("a_page_whose_rest_cannot_be_read_is_not_written", |io| {
         let bench = Bench::new(io);
         bench.faults.inject(30..31, 0..1, Mishap::Errno(libc::EIO));
-        let write = || bench.file.write_at(&[1; 100], 30 * PAGE as u64 + 10, WriteMode::WriteBack);
+        let write = || bench.file.write_all_at(&[1; 100], 30 * PAGE as u64 + 10);
         assert_eq!(errno(write()), Some(libc::EIO));
         assert_eq!(errno(write()), None, "the next try can");
-        assert_eq!(errno(bench.file.flush()), None);
+        assert_eq!(errno(bench.file.sync_data()), None);
         let disk = fs::read(&bench.path).expect("it is there");
         assert_eq!(disk[30 * PAGE..][9..111], [&[0], &[1; 100][..], &[0]].concat());
     });
@@ -313,7 +303,7 @@ fn writers_whose_room_is_held_by_pages_that_fail_are_told_so() {
         let told = (0..PAGES).find_map(|page| bench.write(page..page + 1, 1).err());
         assert_eq!(errno(Err(told.expect("there is no room for all"))), Some(libc::EIO));
         bench.faults.clear();
-        wait_until(|| bench.file.flush().is_ok());
+        wait_until(|| bench.file.sync_data().is_ok());
         bench.write(0..PAGES, 2).expect("there is room again");
     });
 }
@@ -327,11 +317,15 @@ fn a_device_that_does_not_answer_holds_up_its_writers_until_their_time_is_over()
         bench.faults.inject_writes(0..256, 0..1, Mishap::Hold);
         bench.write(3..4, 9).expect("in memory");
         let is_timed_out = |result| matches!(result, Err(WriteError::TimedOut { .. }));
-        assert!(is_timed_out(bench.file.flush()));
-        assert!(is_timed_out(bench.file.write_at(&[1; PAGE], 3 * 4096, WriteMode::WriteThrough)));
+        assert!(is_timed_out(bench.file.sync_data()));
+        assert!(is_timed_out(bench.file.write_all_at_with(
+            &[1; PAGE],
+            3 * 4096,
+            WriteMode::WriteThrough
+        )));
         bench.faults.let_go();
         // It answers; whether in time is a matter of how much else runs here.
-        wait_until(|| bench.file.flush().is_ok());
+        wait_until(|| bench.file.sync_data().is_ok());
         wait_until_idle(&bench.engine);
         assert_eq!(bench.on_disk(3), 1);
     });
@@ -345,7 +339,7 @@ fn an_engine_ends_with_writes_that_are_held_and_files_that_are_dirty() {
             Bench::with(Engine::builder().memory(4 << 20).io_backend(io).timeout(timeout), false);
         bench.faults.inject_writes(0..256, ALWAYS, Mishap::Hold);
         bench.write(3..9, 9).expect("in memory");
-        assert!(bench.file.flush().is_err());
+        assert!(bench.file.sync_data().is_err());
         bench.faults.wait_held(1);
     });
 }

@@ -10,7 +10,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{Engine, Faults, File, Mishap, OpenOptions, WriteMode};
+use foreread::testing::{Faults, Mishap};
+use foreread::{Engine, File, OpenOptions};
 use recorded::recorded;
 use support::{Random, wait_until, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -22,8 +23,7 @@ const LIMIT: u64 = 256 << 10;
 fn open(engine: &Engine, dir: &TempDir, number: u64) -> (File, Arc<Faults>) {
     let path = write_file(dir.path(), number, LEN);
     let faults = Arc::new(Faults::default());
-    let options =
-        OpenOptions { write: true, faults: Some(Arc::clone(&faults)), ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
     (engine.open_with(&path, &options).expect("it is there"), faults)
 }
 
@@ -42,8 +42,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
                         let (mut random, bytes) = (Random(writer), vec![1; 50_000]);
                         for _ in 0..200 {
                             let offset = random.below(LEN - 50_000);
-                            file.write_at(&bytes, offset, WriteMode::WriteBack)
-                                .expect("room comes");
+                            file.write_all_at(&bytes, offset).expect("room comes");
                         }
                     })
                 })
@@ -63,7 +62,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
             is_over.store(true, Ordering::Relaxed);
         });
         for file in &files {
-            file.flush().expect("the disk is fine");
+            file.sync_data().expect("the disk is fine");
         }
         assert_eq!(engine.counters().unwrap().dirty.0, 0);
         assert!(engine.counters().unwrap().path.writes_waited_for_room > 0, "the limit was met");
@@ -83,7 +82,7 @@ fn writers_wait_for_room_and_go_on_when_the_device_does() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for page in 0..256 {
-                    let wrote = file.write_at(&[7; 4096], page * PAGE, WriteMode::WriteBack);
+                    let wrote = file.write_all_at(&[7; 4096], page * PAGE);
                     wrote.expect("room comes");
                 }
                 done.store(true, Ordering::SeqCst);
@@ -98,7 +97,7 @@ fn writers_wait_for_room_and_go_on_when_the_device_does() {
             faults.clear();
             faults.let_go();
         });
-        file.flush().expect("the disk is fine");
+        file.sync_data().expect("the disk is fine");
     });
 }
 
@@ -109,10 +108,10 @@ fn what_is_not_flushed_is_on_the_disk_when_the_last_handle_is_gone() {
         let engine = recorded(Engine::builder().memory(4 << 20).io_backend(io));
         let (file, faults) = open(&engine, &dir, 1);
         let path = dir.path().join("file-1");
-        let options = OpenOptions { write: true, faults: Some(faults), ..OpenOptions::default() };
+        let options = OpenOptions::new().write(true).faults(faults);
         let other = engine.open_with(&path, &options).expect("it is there");
-        file.write_at(&[1; 9000], 5, WriteMode::WriteBack).expect("room");
-        other.write_at(&[2; 9000], 100_000, WriteMode::WriteBack).expect("room");
+        file.write_all_at(&[1; 9000], 5).expect("room");
+        other.write_all_at(&[2; 9000], 100_000).expect("room");
         let stream = other.stream();
         drop((file, other));
         drop(stream);
@@ -137,10 +136,10 @@ fn settings_change_while_it_runs_and_are_named() {
         assert_eq!(setting("dirty_limit"), (1 << 19).to_string());
         assert_eq!(setting("dirty_age"), "60000");
         let (file, _faults) = open(&engine, &dir, 1);
-        file.write_at(&[1; 200_000], 0, WriteMode::WriteBack).expect("room");
+        file.write_all_at(&[1; 200_000], 0).expect("room");
         engine.set("dirty_limit", "64K").expect("bytes");
         assert_eq!(setting("dirty_limit"), (64 << 10).to_string());
-        file.write_at(&[1; 100_000], 1 << 20, WriteMode::WriteBack).expect("room comes");
+        file.write_all_at(&[1; 100_000], 1 << 20).expect("room comes");
         assert!(engine.counters().unwrap().dirty.0 <= 64 << 10);
         let error = engine.set("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");

@@ -7,7 +7,7 @@ mod allocations;
 use std::fs;
 
 use allocations::{allocated_bytes, memory_of};
-use foreread::{Engine, OpenOptions, WriteMode};
+use foreread::{Engine, OpenOptions};
 use tempfile::TempDir;
 
 mod common;
@@ -26,18 +26,17 @@ fn what_is_written_never_takes_more_than_the_bound() {
 
     let before = allocated_bytes();
     let engine = Engine::builder().memory(BOUND).build().expect("an engine");
-    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true);
     let file = engine.open_with(&path, &options).expect("it is there");
     // One after the other, and scattered: the worst case for the page table.
     for round in 0..60 {
-        file.write_at(&piece, round * piece.len() as u64, WriteMode::WriteBack)
-            .expect("room comes");
+        file.write_all_at(&piece, round * piece.len() as u64).expect("room comes");
     }
     for page in 0..4000_u64 {
         let offset = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34 & !4095;
-        file.write_at(&piece[..100], offset, WriteMode::WriteBack).expect("room comes");
+        file.write_all_at(&piece[..100], offset).expect("room comes");
     }
-    file.flush().expect("the disk is fine");
+    file.sync_data().expect("the disk is fine");
     let after = memory_of(&engine, before);
     assert!(after <= BOUND + BESIDE, "{after} bytes for a bound of {BOUND}");
     assert!(after > BOUND / 4, "the memory that was given is used");

@@ -19,7 +19,7 @@ fn engine() -> Recorded {
 }
 
 fn for_writing() -> OpenOptions {
-    OpenOptions { write: true, ..OpenOptions::default() }
+    OpenOptions::new().write(true)
 }
 
 /// Opens what was let go just now. Programs that other tests start have copies of all descriptors
@@ -61,11 +61,11 @@ fn a_handle_for_reading_does_not_write() {
     let file = engine.open(&path).expect("it is there");
     assert!(!file.is_writable());
     let refused = |result| matches!(result, Err(WriteError::ReadOnly { .. }));
-    assert!(refused(file.write_at(&[1], 0, WriteMode::WriteBack)));
+    assert!(refused(file.write_all_at(&[1], 0)));
     assert!(refused(file.try_write_at(&[1], 0).map(drop)));
     assert!(refused(file.write_zeroes(0..1, true)));
     assert!(refused(file.discard(0..1)));
-    file.flush().expect("nothing was written");
+    file.sync_data().expect("nothing was written");
     assert_eq!(file.extents(0..5000).expect("an answer"), [(0..5000, true)]);
 }
 
@@ -77,11 +77,10 @@ fn a_write_over_the_end_is_refused_and_nothing_of_it_is_done() {
     let engine = engine();
     let file = engine.open_with(&path, &for_writing()).expect("it is there");
     for (offset, len) in [(4999, 2), (5000, 1), (5001, 0), (u64::MAX, 1)] {
-        let error =
-            file.write_at(&[0; 2][..len], offset, WriteMode::WriteBack).expect_err("past the end");
+        let error = file.write_all_at(&[0; 2][..len], offset).expect_err("past the end");
         assert!(matches!(error, WriteError::PastEnd { len: 5000, .. }), "{error}");
     }
-    file.write_at(&[], 5000, WriteMode::Fua).expect("nothing, at the end");
+    file.write_all_at_with(&[], 5000, WriteMode::Fua).expect("nothing, at the end");
     assert!(matches!(file.write_zeroes(0..5001, true), Err(WriteError::PastEnd { .. })));
     assert!(matches!(file.discard(5000..6000), Err(WriteError::PastEnd { .. })));
     drop(file);
@@ -99,14 +98,14 @@ fn a_file_that_is_written_has_one_set_of_pages() {
     let writer = engine.open_with(&path, &for_writing()).expect("it is there");
     let twice = engine.open_with(&link, &for_writing()).expect("the same file");
     let reader = engine.open(&path).expect("the same file");
-    writer.write_at(&[2], 0, WriteMode::WriteBack).expect("room");
-    twice.write_at(&[3], 4999, WriteMode::WriteBack).expect("room");
+    writer.write_all_at(&[2], 0).expect("room");
+    twice.write_all_at(&[3], 4999).expect("room");
     let mut got = [0; 5000];
     reader.read_at(&mut got, 0).expect("bytes");
     assert_eq!((got[0], got[1], got[4999]), (2, 1, 3));
     assert!(!reader.is_writable());
     let is_refused = |result| matches!(result, Err(OpenError::Overlap { .. }));
-    let buffered = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let buffered = OpenOptions::new().buffered(true);
     assert!(is_refused(engine.open_with(&path, &buffered)), "its pages would be old");
     drop((writer, twice));
     assert_eq!(fs::read(&path).expect("it is there")[4999], 3);
@@ -129,7 +128,7 @@ fn a_file_that_is_written_keeps_its_length() {
     support::append(&path, 0, 5000);
     assert_eq!(file.refresh().expect("an answer"), 5000);
     assert_eq!(file.read_at(&mut [0; 9000], 0).expect("bytes"), 5000);
-    let error = file.write_at(&[1], 5000, WriteMode::WriteBack).expect_err("past the end");
+    let error = file.write_all_at(&[1], 5000).expect_err("past the end");
     assert!(error.to_string().contains("keeps its length"), "{error}");
 }
 
@@ -214,8 +213,8 @@ fn a_partition_beside_its_disk_is_refused() {
     let part = open_again(&engine, &first);
     assert!(is_refused(&disk.0), "beside one of its partitions");
     let other = open_again(&engine, &second);
-    part.write_at(b"first", 0, WriteMode::WriteBack).expect("room");
-    other.write_at(b"second", 0, WriteMode::WriteBack).expect("room");
+    part.write_all_at(b"first", 0).expect("room");
+    other.write_all_at(b"second", 0).expect("room");
     drop((part, other));
     let whole = open_again(&engine, &disk.0);
     let mut got = [0; 6];

@@ -16,7 +16,8 @@ mod hang;
 mod recorded;
 mod support;
 
-use foreread::{Engine, File, IoBackend, OpenOptions, VolatileDisk, WriteMode};
+use foreread::testing::VolatileDisk;
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteMode};
 use recorded::{Recorded, recorded};
 use support::{Random, Watchdog};
 
@@ -63,7 +64,7 @@ fn device() -> Vec<u8> {
 fn open(device: &Arc<VolatileDisk>) -> (Recorded, File) {
     let engine = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let volatile = Some(Arc::clone(device));
-    let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true).volatile(volatile);
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
     (engine, file)
 }
@@ -81,13 +82,13 @@ fn write(file: &File, books: &Books, number: usize) {
             1 => WriteMode::WriteThrough,
             _ => WriteMode::WriteBack,
         };
-        file.write_at(&bytes, (block * BLOCK) as u64, mode).expect("the device is fine");
+        file.write_all_at_with(&bytes, (block * BLOCK) as u64, mode).expect("the device is fine");
         written[block] = version;
         if mode == WriteMode::Fua {
             books.flushed[block].store(version, Ordering::SeqCst);
         }
         if random.below(30) == 0 {
-            file.flush().expect("the device is fine");
+            file.sync_data().expect("the device is fine");
             books.flushes.fetch_add(1, Ordering::SeqCst);
             for (flushed, &version) in books.flushed.iter().zip(&written) {
                 flushed.fetch_max(version, Ordering::SeqCst);
@@ -140,7 +141,7 @@ fn what_was_flushed_survives_a_thousand_power_cuts() {
     });
     assert!(books.flushes.load(Ordering::SeqCst) > 0, "there were flushes");
     assert!(lost_something > CUTS / 2, "{lost_something} cuts found something not durable");
-    file.flush().expect("the device is fine");
+    file.sync_data().expect("the device is fine");
     assert_eq!(device.cut(0), device.newest(), "all is durable now");
     check(&device.cut(0), &Books::read(&books.issued), &Books::read(&books.issued));
     assert!(device.syncs() > 0);
@@ -156,7 +157,7 @@ fn begin_again(bytes: Vec<u8>, flushed: &[u32], issued: &[u32]) {
     assert_eq!(file.read_at(&mut got, 0).expect("bytes"), LEN);
     check(&got, flushed, issued);
     let last = content(7, issued[7] + 1);
-    file.write_at(&last, 7 * BLOCK as u64, WriteMode::Fua).expect("the device is fine");
+    file.write_all_at_with(&last, 7 * BLOCK as u64, WriteMode::Fua).expect("the device is fine");
     assert_eq!(device.cut(1)[7 * BLOCK..8 * BLOCK], last, "a FUA write needs no flush");
 }
 
@@ -169,16 +170,16 @@ fn what_is_old_is_written_back_without_a_flush() {
     let builder = Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads).dirty_age(age);
     let engine = recorded(builder);
     let volatile = Some(Arc::clone(&device));
-    let options = OpenOptions { write: true, volatile, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true).volatile(volatile);
     let file = engine.open_with("a device of a test", &options).expect("threads know it");
     for round in 1..=20 {
-        file.write_at(&[round; 4096], 8192, WriteMode::WriteBack).expect("room");
+        file.write_all_at(&[round; 4096], 8192).expect("room");
         device.wait_written(8 * u64::from(round));
         assert_eq!(device.newest()[8192], round);
     }
     // What is old and not written is told from what is young: the setting is changed meanwhile.
     engine.set("dirty_age", "3600000").expect("there is such a setting");
-    file.write_at(&[21; 4096], 8192, WriteMode::WriteBack).expect("room");
+    file.write_all_at(&[21; 4096], 8192).expect("room");
     // The one before may still be on its way back from the device.
     support::wait_until(|| engine.counters().unwrap().dirty.0 == 4096);
     engine.set("dirty_age", "0").expect("there is such a setting");
@@ -193,7 +194,7 @@ fn a_device_that_the_kernel_does_not_know_needs_threads() {
     else {
         return;
     };
-    let options = OpenOptions { volatile: Some(device), ..OpenOptions::default() };
+    let options = OpenOptions::new().volatile(device);
     let error =
         engine.open_with("a device of a test", &options).map(drop).expect_err("no ring reads it");
     assert!(error.to_string().contains("IoBackend::Threads"), "{error}");

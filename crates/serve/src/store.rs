@@ -32,11 +32,11 @@ impl Store for File {
 
     fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno> {
         let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
-        self.write_at(from, offset, mode).map_err(|error| errno_of(&error.into()))
+        self.write_all_at_with(from, offset, mode).map_err(|error| errno_of(&error.into()))
     }
 
     fn flush(&self) -> io::Result<()> {
-        Ok(File::flush(self)?)
+        Ok(File::sync_data(self)?)
     }
 
     fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno> {

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use foreread::{Engine, Faults, IoBackend, Mishap, OpenOptions};
+use foreread::testing::{Faults, Mishap};
+use foreread::{Engine, IoBackend, OpenOptions};
 use foreread_serve::client::{Client, Session};
 use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
@@ -47,11 +48,7 @@ impl Running {
         let engine =
             Engine::builder().memory(4 << 20).dirty_age(age).io_backend(io).build().unwrap();
         let faults = Arc::new(Faults::default());
-        let options = OpenOptions {
-            write: true,
-            faults: Some(Arc::clone(&faults)),
-            ..OpenOptions::default()
-        };
+        let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
         let file = engine.open_with(&disk, &options).unwrap();
         let (name, description) = (String::new(), "the disk".to_owned());
         let export = Export { name, file, read_only: false, description };

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 
-use foreread::{Mishap, OpenOptions};
+use foreread::OpenOptions;
+use foreread::testing::Mishap;
 use foreread_files::FileError;
 use foreread_serve::client::{Client, ReplyPiece, Session};
 use foreread_serve::nbd::request::NbdRequest;
@@ -224,7 +225,7 @@ fn control_requests_are_answered_over_the_same_socket_and_not_over_tcp() {
 fn server_of(dir: &std::path::Path) -> Server {
     std::fs::write(dir.join("disk"), bytes(0, 8192)).expect("a file");
     let engine = foreread::Engine::builder().memory(1 << 20).build().expect("an engine");
-    let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true);
     let file = engine.open_with(dir.join("disk"), &options).expect("it is there");
     let export = Export { name: String::new(), file, read_only: true, description: String::new() };
     Server::new(engine, export, ServerLimits::default())

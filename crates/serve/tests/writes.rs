@@ -28,7 +28,7 @@ impl Disk {
         let model = bytes(0, LEN);
         std::fs::write(dir.path().join("disk"), &model).expect("a file");
         let engine = Engine::builder().memory(memory).build().expect("an engine");
-        let options = OpenOptions { buffered: true, write: true, ..OpenOptions::default() };
+        let options = OpenOptions::new().buffered(true).write(true);
         let file = engine.open_with(dir.path().join("disk"), &options).expect("it is there");
         let (name, description) = (String::new(), String::new());
         let export = Export { name, file, read_only: false, description };

@@ -151,7 +151,7 @@ fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
     let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(target));
     let engine =
         window.give(builder).build().map_err(|error| Failure::WrongUse(error.to_string()))?;
-    let options = OpenOptions { delay: args.delay, ..OpenOptions::default() };
+    let options = OpenOptions::new().delay(args.delay);
     let image = engine.open_with(target, &options);
     let image = image.map_err(|error| Failure::WrongUse(error.to_string()))?;
     Ok((engine, image))

@@ -144,12 +144,7 @@ fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
     // Clap has let through only what there is.
     let scheduler =
         Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
-    let options = OpenOptions {
-        write: !args.read_only,
-        delay: args.delay,
-        scheduler,
-        ..OpenOptions::default()
-    };
+    let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
     match engine.open_with(&args.target, &options) {
         Ok(file) => Ok((engine, file)),
         Err(error) => Err(not_opened(&engine, args, &error)),

@@ -235,7 +235,7 @@ impl<'t> Testbed<'t> {
             builder.max_window(self.window)
         };
         let engine = builder.build().map_err(io::Error::other)?;
-        let options = OpenOptions { delay: self.delay, ..OpenOptions::default() };
+        let options = OpenOptions::new().delay(self.delay);
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
         let readers = (0..threads).map(|_| ColdReader::Foreread(file.stream())).collect();
         Ok((readers, RequestMeter::Engine(engine)))

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use foreread_core::sched::Submitter;
 
 use super::*;
+use crate::faults::{Faults, Mishap};
 use crate::open_files::{FileKey, OpenFiles};
 use crate::waiters::{Leader, Ticket, Waiter};
-use crate::{Faults, IoBackend, Mishap, ReadError, Rules, WriteError, WriteMode};
+use crate::{IoBackend, ReadError, Rules, WriteError, WriteMode};
 
 /// A marker that was posted while another thread held the driver for another reason, such as
 /// to read counters, once lay there until the next miss.
@@ -104,7 +105,7 @@ fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
     std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let file = engine.open(&path).expect("it is there");
-    let options = OpenOptions { buffered: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true);
     let key = FileKey::new(&file.shared().backend, &options);
     let files = OpenFiles::default();
     let mut twice = None;
@@ -153,7 +154,7 @@ fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_call
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
-    let options = OpenOptions { write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().write(true);
     let file = engine.open_with(&path, &options).expect("it is there");
     let id = file.shared().id;
     let mut driver = engine.state.drive().expect("no fork");
@@ -174,7 +175,7 @@ fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_call
     driver.stepped(copies, |path, now| path.filled(now, copies));
     drop(driver);
 
-    for wrote in [file.write_at(&[1; 4096], 0, WriteMode::WriteBack), file.flush()] {
+    for wrote in [file.write_all_at(&[1; 4096], 0), file.sync_data()] {
         let Err(WriteError::Io { source, .. }) = wrote else { panic!("{wrote:?}") };
         assert_eq!(source.raw_os_error(), Some(libc::EBADF));
     }
@@ -191,13 +192,13 @@ fn a_driver_that_panics_leaves_no_thread_waiting() {
         let faults = Arc::new(Faults::default());
         faults.inject_writes(0..256, 0..u32::MAX, Mishap::Hold);
         let faults = Some(faults);
-        let options = OpenOptions { write: true, faults, ..OpenOptions::default() };
+        let options = OpenOptions::new().write(true).faults(faults);
         let file = engine.open_with(&path, &options).expect("it is there");
         let writers: Vec<_> = (0..3)
             .map(|page| {
                 let file = file.clone();
                 std::thread::spawn(move || {
-                    file.write_at(&[1; 4096], page * 65536, WriteMode::WriteThrough)
+                    file.write_all_at_with(&[1; 4096], page * 65536, WriteMode::WriteThrough)
                 })
             })
             .collect();

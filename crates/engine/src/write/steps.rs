@@ -198,7 +198,7 @@ mod tests {
     use foreread_core::units::PageIndex;
 
     use super::StepWork;
-    use crate::{Engine, IoBackend, OpenOptions, WriteMode};
+    use crate::{Engine, IoBackend, OpenOptions};
 
     /// What a thread had queued whose own write was over with it once stayed in the ring, while
     /// the leader slept there for nothing else: it was not handed to the kernel until a call for
@@ -213,9 +213,9 @@ mod tests {
             let engine =
                 Engine::builder().memory(1 << 20).dirty_age(age).timeout(timeout).io_backend(io);
             let engine = engine.build().expect("an engine");
-            let options = OpenOptions { write: true, ..OpenOptions::default() };
+            let options = OpenOptions::new().write(true);
             let file = engine.open_with(&path, &options).expect("it is there");
-            file.write_at(&[1; 4096], 0, WriteMode::WriteBack).expect("it is in memory");
+            file.write_all_at(&[1; 4096], 0).expect("it is in memory");
 
             let (shared, flushed) = (Arc::clone(&engine.state), &file);
             let flush = std::thread::scope(|scope| {
@@ -227,7 +227,7 @@ mod tests {
                     let flush = scope.spawn(move || {
                         let id = rustix::thread::gettid().as_raw_nonzero();
                         sender.send(id).expect("the main thread waits for it");
-                        flushed.flush()
+                        flushed.sync_data()
                     });
                     let stat = format!("/proc/self/task/{}/stat", thread.recv().expect("it runs"));
                     let sleeps =

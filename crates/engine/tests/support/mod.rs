@@ -14,7 +14,8 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foreread::{Engine, Faults, File, IoBackend, OpenOptions};
+use foreread::testing::Faults;
+use foreread::{Engine, File, IoBackend, OpenOptions};
 
 pub use super::hang::{Watchdog, wait_until};
 
@@ -104,7 +105,7 @@ pub fn with_each_io(test: &str, run: impl Fn(IoBackend)) {
 /// A file whose device does as told.
 pub fn open_faulty(engine: &Engine, path: &Path) -> (File, Arc<Faults>) {
     let faults = Arc::new(Faults::default());
-    let options = OpenOptions { faults: Some(Arc::clone(&faults)), ..OpenOptions::default() };
+    let options = OpenOptions::new().faults(Arc::clone(&faults));
     (engine.open_with(path, &options).unwrap(), faults)
 }
 

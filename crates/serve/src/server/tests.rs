@@ -112,7 +112,7 @@ fn serve(store: &Arc<Slow>) -> Running {
     let disk = dir.path().join("disk");
     std::fs::write(&disk, vec![0; LEN]).unwrap();
     let engine = Engine::builder().memory(1 << 20).build().unwrap();
-    let options = OpenOptions { buffered: true, write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true).write(true);
     let file = engine.open_with(&disk, &options).unwrap();
     let export = Export { name: String::new(), file, read_only: false, description: String::new() };
     let mut server =

@@ -18,7 +18,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use foreread::{Engine, Faults, OpenOptions};
+use foreread::testing::Faults;
+use foreread::{Engine, OpenOptions};
 use foreread_serve::client::{Client, Session};
 use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::{peer, wire};
@@ -85,7 +86,7 @@ pub fn serve_with(
     // Whether the file system of the build has O_DIRECT is no matter of these tests.
     let faults = Arc::new(Faults::default());
     let its_faults = Some(Arc::clone(&faults));
-    let options = OpenOptions { buffered: true, faults: its_faults, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true).faults(its_faults);
     let file = engine.open_with(&path, &options).expect("it is there");
     let (name, description) = ("disk".into(), "a disk".into());
     let export = Export { name, file, read_only: true, description };

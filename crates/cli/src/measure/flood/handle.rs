@@ -54,7 +54,7 @@ pub(super) fn open(
             let builder = Engine::builder().policy(ours.policy).memory(ours.memory);
             let engine = builder.build().map_err(io::Error::other)?;
             let scheduler = ours.scheduler.clone();
-            let options = OpenOptions { write: true, delay, scheduler, ..OpenOptions::default() };
+            let options = OpenOptions::new().write(true).delay(delay).scheduler(scheduler);
             let file = engine.open_with(&target.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
                 file.set_scheduler(name, value).map_err(io::Error::other)?;
@@ -75,9 +75,9 @@ impl FloodWriter {
                 let len = from.len();
                 SlowDevice::during(device.as_ref(), len, || file.write_all_at(from, offset))
             }
-            Self::Foreread(file) => {
-                file.write_at(from, offset, WriteMode::WriteThrough).map_err(io::Error::other)
-            }
+            Self::Foreread(file) => file
+                .write_all_at_with(from, offset, WriteMode::WriteThrough)
+                .map_err(io::Error::other),
         }
     }
 }

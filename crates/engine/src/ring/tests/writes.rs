@@ -6,7 +6,7 @@ use super::*;
 use crate::volatile::VolatileDisk;
 
 fn options() -> OpenOptions {
-    OpenOptions { write: true, ..OpenOptions::default() }
+    OpenOptions::new().write(true)
 }
 
 impl Bench {
@@ -30,7 +30,7 @@ impl Bench {
 fn benches() -> impl Iterator<Item = (Bench, usize)> {
     let ways = [(false, 0), (false, 1234), (false, 512), (true, 0), (true, 1234)];
     ways.into_iter()
-        .map(|(buffered, tail)| (Bench::with(&OpenOptions { buffered, ..options() }, tail), tail))
+        .map(|(buffered, tail)| (Bench::with(&options().buffered(buffered), tail), tail))
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_end_of_a_file_is_written_and_the_file_is_no_longer_than_before() {
 #[test]
 fn a_write_that_is_cut_short_goes_on_and_one_that_fails_does_not_reach_the_device() {
     let faults = Arc::new(Faults::default());
-    let bench = Bench::with(&OpenOptions { faults: Some(Arc::clone(&faults)), ..options() }, 0);
+    let bench = Bench::with(&options().faults(Arc::clone(&faults)), 0);
     for (mut ring, byte) in bench.rings("a_write_that_is_cut_short").into_iter().zip(200..) {
         let before = bench.content();
         for frame in 0..3 {
@@ -98,7 +98,7 @@ fn a_write_that_is_cut_short_goes_on_and_one_that_fails_does_not_reach_the_devic
 #[test]
 fn a_write_can_be_held_back_and_a_ring_ends_with_it() {
     let faults = Arc::new(Faults::default());
-    let bench = Bench::with(&OpenOptions { faults: Some(Arc::clone(&faults)), ..options() }, 0);
+    let bench = Bench::with(&options().faults(Arc::clone(&faults)), 0);
     faults.inject_writes(0..9, 0..u32::MAX, Mishap::Hold);
     for (mut ring, held) in bench.rings("a_write_can_be_held_back").into_iter().zip(1..) {
         bench.write(&mut ring, 3, PAGE, true, &[0]);
@@ -112,7 +112,7 @@ fn a_write_can_be_held_back_and_a_ring_ends_with_it() {
 fn a_volatile_device_is_read_and_written_by_threads() {
     let device = VolatileDisk::new(vec![9; 8 * PAGE]);
     let volatile = Some(Arc::clone(&device));
-    let bench = Bench::with(&OpenOptions { volatile, ..options() }, 0);
+    let bench = Bench::with(&options().volatile(volatile), 0);
     let mut ring = Ring::with(Arc::clone(&bench.pool), IoBackend::Threads).expect("threads");
     bench.set(1, 1);
     bench.set(2, 2);

@@ -23,7 +23,7 @@ fn bounded() -> Bounded {
     let disk = dir.path().join("disk");
     std::fs::write(&disk, (0..DISK).map(byte).collect::<Vec<u8>>()).unwrap();
     let engine = Engine::builder().memory(8 << 20).build().unwrap();
-    let options = OpenOptions { buffered: true, write: true, ..OpenOptions::default() };
+    let options = OpenOptions::new().buffered(true).write(true);
     let file = engine.open_with(&disk, &options).unwrap();
     let export = Export { name: String::new(), file, read_only: false, description: String::new() };
     let limits = ServerLimits { shared_bytes: Some(SHARED), ..ServerLimits::default() };
