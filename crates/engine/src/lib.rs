@@ -68,6 +68,7 @@ mod pool;
 mod read_async;
 mod reader;
 mod ring;
+mod source;
 mod stream;
 #[cfg_attr(
     not(any(test, feature = "testing")),
@@ -96,6 +97,7 @@ pub use owned_read::OwnedRead;
 pub use page_ref::PageRef;
 pub use read_async::ReadAt;
 pub use ring::IoBackend;
+pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
 
 /// Devices that fail, or lose power, on purpose: for the tests of this crate and of its users.
