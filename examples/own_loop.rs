@@ -75,7 +75,7 @@ fn main() -> io::Result<()> {
             EventKind::Dispatched { start, sectors, .. } => {
                 println!("  to the device: {} bytes from {}", sectors.bytes(), start.offset());
             }
-            EventKind::Completed { .. } => {}
+            EventKind::Arrived { .. } | EventKind::Completed { .. } => {}
         }
     }
     println!("{path}: {lines} lines, {} device reads", driver.core.stats().device_reads);

@@ -100,7 +100,9 @@ fn by_engine(path: &Path, policy: Policy, rules: Rules, steps: &[Step], what: &s
     }
     let decided = |what| match what {
         EventKind::Decided { stream, decided } => Some(format!("s{} {decided}", stream.index())),
-        EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
+        EventKind::Dispatched { .. } | EventKind::Arrived { .. } | EventKind::Completed { .. } => {
+            None
+        }
     };
     let events = engine.take_trace().unwrap();
     let decisions = events.into_iter().filter_map(|event| decided(event.what)).collect();

@@ -11,6 +11,7 @@
 //!             '-- full: no room at the device, or held back
 //! ```
 
+mod in_flight;
 mod invariants;
 pub(crate) mod payload;
 mod queue;
@@ -20,6 +21,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use self::in_flight::{ArrivedPages, InFlight};
 use self::payload::{IoPayload, PageRun};
 pub(crate) use self::queue::DeviceQueue;
 pub use self::queue::DeviceState;
@@ -31,22 +33,15 @@ use crate::sched::{BadSetting, Choice, Op, Origin, Request};
 use crate::slab::Slab;
 use crate::units::{ByteCount, Nanos, Sectors};
 
-/// A request that a device is working on.
-#[derive(Debug)]
-pub(crate) struct InFlight {
-    pub(crate) device: DeviceId,
-    pub(crate) request: Request<IoPayload>,
-    sent: SentRequest,
-    /// Of a write from the cache, its place in the order of its flush domain.
-    pub(crate) command: Option<DomainCommand>,
-}
-
 /// A request that has completed.
 #[derive(Debug)]
 pub(crate) struct CompletedRequest {
     pub(crate) device: DeviceId,
     pub(crate) request: Request<IoPayload>,
     pub(crate) command: Option<DomainCommand>,
+    /// How many of its pages had arrived before, and how long these are.
+    pub(crate) arrived_pages: usize,
+    pub(crate) arrived: Sectors,
     /// Whether its end was seen when it happened; otherwise its time is an upper bound.
     pub(crate) is_seen: bool,
 }
@@ -184,7 +179,7 @@ impl DeviceQueues {
     ) -> Tag {
         let is_write = request.origin.op == Op::Write;
         assert!(command.is_none() || is_write, "only writes are commands of a flush domain");
-        self.in_flight.insert(InFlight { device, request, sent, command })
+        self.in_flight.insert(InFlight::new(device, request, sent, command))
     }
 
     /// A request in flight.
@@ -192,8 +187,18 @@ impl DeviceQueues {
         self.in_flight.get(tag).expect("the caller names a request that is in flight")
     }
 
-    pub(crate) fn is_in_flight(&self, tag: Tag) -> bool {
-        self.in_flight.get(tag).is_some()
+    /// The same, if it is in flight.
+    pub(crate) fn find(&self, tag: Tag) -> Option<&InFlight> {
+        self.in_flight.get(tag)
+    }
+
+    /// The first `bytes` bytes of a read request have arrived: returns the pages that are complete
+    /// now and were not before.
+    pub(crate) fn arrived(&mut self, tag: Tag, bytes: ByteCount) -> ArrivedPages {
+        let in_flight =
+            self.in_flight.get_mut(tag).expect("the caller names a request that is in flight");
+        assert!(in_flight.can_arrive(bytes), "{bytes:?} cannot have arrived for {tag:?}");
+        in_flight.arrive(bytes)
     }
 
     /// A request has come back. It holds its place at the device until [`Self::finish`].
@@ -203,8 +208,9 @@ impl DeviceQueues {
         tag: Tag,
         result: Result<ByteCount, i32>,
     ) -> CompletedRequest {
-        let InFlight { device, request, sent, command } =
-            self.in_flight.remove(tag).expect("each tag completes once");
+        let in_flight = self.in_flight.remove(tag).expect("each tag completes once");
+        assert!(in_flight.can_complete(result), "{result:?} is less than has arrived for {tag:?}");
+        let InFlight { device, request, sent, command, arrived_pages, arrived, .. } = in_flight;
         // Before any wait for it ends.
         let observed: Option<ObservedSince> = self.observer.now();
         if let Some(queue) = self.devices.get_mut(device) {
@@ -213,7 +219,8 @@ impl DeviceQueues {
         if is_awaited(&request) {
             self.observer.end();
         }
-        CompletedRequest { device, request, command, is_seen: sent.is_seen(now, observed) }
+        let is_seen = sent.is_seen(now, observed);
+        CompletedRequest { device, request, command, arrived_pages, arrived, is_seen }
     }
 
     /// A request that came back was handled: its device has room for another.

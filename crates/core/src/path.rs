@@ -1,6 +1,7 @@
 //! The state machine of a storage path: files, streams, one cache, a scheduler per device.
 //!
-//! In:    reads that missed, markers that hits met, writes and flushes, completions, and the time.
+//! In:    reads that missed, markers that hits met, writes and flushes, arrivals and completions,
+//!        and the time.
 //! Out:   device I/O to start ([`IoPath::poll_dispatch`]), reads that are ready
 //!        ([`IoPath::poll_ready`]), steps of writes ([`IoPath::poll_write`]), a trace.
 //! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
@@ -29,7 +30,10 @@
 //!   write                                poll_write: Fill once -> filled; Done once
 //!   flush, write_back, write_zeroes,     poll_write: Act at most once -> acted or not_acted;
 //!     discard                            Done once
-//!   poll_dispatch = Some(io)             the driver starts the I/O; complete once, with its result
+//!   poll_dispatch = Some(io)             the driver starts the I/O; for a read of pages, arrived
+//!                                        as they come; complete once, with its result
+//!   arrived                              the driver writes no more to the pages that are complete;
+//!                                        poll_ready may name their readers
 //!   anything with `now`                  more I/O, reads or steps may be there: poll_dispatch,
 //!                                        poll_ready, poll_write until each says None; fill_holes
 //!                                        where extent-mapped files are open

@@ -70,6 +70,7 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::Marker { now, stream, page, count, prev_pos } => {
             path.marker(now, stream, page, count, prev_pos);
         }
+        PathCall::Arrived { now, tag, bytes } => path.arrived(now, tag, bytes),
         PathCall::Complete { now, tag, result } => path.complete(now, tag, result),
         PathCall::Release { now, id } => path.release(now, id),
         PathCall::Unpinned { now, frame } => path.unpinned(now, frame),
@@ -128,7 +129,8 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         PathCall::Acted { id, .. } | PathCall::NotActed { id, .. } => path.awaits_driver(*id, true),
         PathCall::CancelWrite { id, .. } => !path.awaits_driver(*id, false),
         PathCall::Read { stream, .. } => path.has_stream(*stream),
-        PathCall::Complete { tag, .. } => path.is_in_flight(*tag),
+        PathCall::Arrived { tag, bytes, .. } => path.can_arrive(*tag, *bytes),
+        PathCall::Complete { tag, result, .. } => path.can_complete(*tag, *result),
         PathCall::FillHoles { .. } => path.has_holes(),
         PathCall::Release { id, .. } => path.is_ready(*id),
         PathCall::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),

@@ -182,6 +182,16 @@ impl Choice {
         }
     }
 
+    /// The settings, each as it can be given to [`Self::set`].
+    #[must_use]
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Noop => Vec::new(),
+            Self::Deadline(settings) => settings.list(),
+            Self::Cfq(settings) => settings.list(),
+        }
+    }
+
     /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
     #[must_use]
     pub fn queue<L: Payload + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {

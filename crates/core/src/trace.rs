@@ -42,6 +42,15 @@ pub enum EventKind {
         /// How much.
         sectors: Sectors,
     },
+    /// Pages of a request in flight have arrived.
+    Arrived {
+        /// From which device.
+        device: DeviceId,
+        /// Where on it the first of them lies.
+        start: Sector,
+        /// How many.
+        pages: Pages,
+    },
     /// A device answered.
     Completed {
         /// Which.

@@ -35,6 +35,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(stream, pos, len)| Op::Read { stream, pos, len }),
         4 => (0..8_usize, len).prop_map(|(stream, len)| Op::ReadOn { stream, len }),
         6 => (any::<usize>(), answer).prop_map(|(which, answer)| Op::Complete { which, answer }),
+        4 => (any::<usize>(), prop_oneof![1..4096_u64, 4000..40_000_u64])
+            .prop_map(|(which, bytes)| Op::Arrive { which, bytes }),
         4 => any::<usize>().prop_map(|which| Op::Release { which }),
         1 => (0..4_usize).prop_map(|file| Op::Reopen { file }),
         1 => (0..4_usize, file_len).prop_map(|(file, len)| Op::SetLen { file, len }),
@@ -160,6 +162,80 @@ fn a_bad_page_is_the_error_of_its_own_readers_only() {
     }
     assert_eq!(world.faults, 1);
     world.finish();
+}
+
+/// Pages that come one after the other wake their readers one after the other.
+#[test]
+fn the_reader_of_the_first_page_is_ready_before_the_last_page_has_come() {
+    let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
+    // Two pages are asked for, of which one is wanted; another reader wants the second.
+    world.read(0, 0, 4096);
+    world.pump();
+    let tag = *world.in_flight.keys().next().unwrap();
+    assert_eq!(world.in_flight[&tag].2, 2);
+    world.read(1, 4096, 4096);
+    world.pump();
+    world.arrive(tag, 4095);
+    world.pump();
+    assert_eq!(world.ready.len(), 0, "a page is up to date when all of it is there");
+    world.arrive(tag, 1);
+    world.pump();
+    assert_eq!(world.ready.len(), 1);
+    world.arrive(tag, 4095);
+    world.pump();
+    assert_eq!(world.ready.len(), 1);
+    assert!(world.in_flight.contains_key(&tag), "and the request goes on");
+    assert_eq!(world.path.pages(tag).len(), 1);
+    world.complete(tag, Answer::Good);
+    world.pump();
+    assert_eq!(world.ready.len(), 2);
+    world.finish();
+    assert_eq!(world.faults, 0);
+}
+
+/// A connection that breaks in the middle: what has come is good, the next page is read again.
+#[test]
+fn what_has_arrived_stays_good_when_the_rest_fails() {
+    let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
+    world.read(0, 0, 3 * 4096);
+    world.pump();
+    let tag = *world.in_flight.keys().next().unwrap();
+    world.arrive(tag, 2 * 4096 + 5);
+    world.pump();
+    world.complete(tag, Answer::Failed);
+    world.pump();
+    assert_eq!(world.path.stats().retries, 1, "of the three pages that are wanted the third");
+    let tag = *world.in_flight.keys().next().unwrap();
+    assert_eq!((world.in_flight[&tag].1, world.in_flight[&tag].2), (2, 1), "it alone");
+    world.complete(tag, Answer::Failed);
+    world.pump();
+    assert_eq!(world.faults, 1, "and then its reader gets the error");
+    world.release(0);
+    let before = world.started;
+    world.read(0, 0, 2 * 4096);
+    assert_eq!(world.started, before, "the two others are cached");
+    world.finish();
+}
+
+/// A frame that has arrived is its page's: it may be evicted while its request is in flight.
+#[test]
+fn a_page_that_has_arrived_may_leave_before_its_request_ends() {
+    let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
+    world.read(0, 0, 4096);
+    world.pump();
+    let tag = *world.in_flight.keys().next().unwrap();
+    world.arrive(tag, 4096);
+    world.pump();
+    world.release(0);
+    world.apply(&Op::Invalidate { file: 0, start: 0, pages: 1 });
+    world.read(1, 0, 4096);
+    world.pump();
+    let again = *world.in_flight.keys().find(|other| **other != tag).unwrap();
+    world.complete(again, Answer::Good);
+    world.complete(tag, Answer::Good);
+    world.pump();
+    world.finish();
+    assert_eq!(world.faults, 0);
 }
 
 /// Reads that together want more than all frames: they wait in line, and all are served.

@@ -9,6 +9,7 @@
 mod act;
 mod claim;
 mod loops;
+mod of_source;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
@@ -27,6 +28,7 @@ use rustix::io::Errno;
 use crate::OpenOptions;
 use crate::error::OpenError;
 use crate::faults::Faults;
+use crate::source::OpenSource;
 use crate::volatile::VolatileDisk;
 
 pub(crate) use act::EXTENTS_MAX;
@@ -67,6 +69,7 @@ enum Medium {
         flushes: Option<File>,
     },
     Memory(Arc<VolatileDisk>),
+    Source(OpenSource),
 }
 
 /// Where bytes are moved to and from.
@@ -87,6 +90,8 @@ pub(crate) enum FileIdentity {
     },
     /// A device of a test, by its address.
     Memory(usize),
+    /// A source, by the address of its identity.
+    Source(usize),
     /// An extent-mapped file of an open device, by the name that its owner gave it.
     Extents {
         of: DeviceId,
@@ -185,6 +190,7 @@ impl Backend {
                 Some(disk_of(number))
             }
             // On the device that it is a file of.
+            FileIdentity::Source(_) => self.source()?.disk(),
             FileIdentity::Extents { .. } | FileIdentity::Memory(_) => None,
         }
     }
@@ -209,12 +215,14 @@ impl Backend {
         match &self.medium {
             Medium::File { file, .. } => size_of(file, self.identity),
             Medium::Memory(device) => Ok(ByteCount(device.len())),
+            Medium::Source(_) => Ok(self.len),
         }
     }
 
     pub(crate) fn place(&self) -> IoTarget<'_> {
         match &self.medium {
-            Medium::File { .. } => IoTarget::File,
+            // Requests of a source do not come here: the driver passes them on.
+            Medium::File { .. } | Medium::Source(_) => IoTarget::File,
             Medium::Memory(device) => IoTarget::Memory(device),
         }
     }
@@ -224,7 +232,7 @@ impl Backend {
         match &self.medium {
             Medium::File { file, .. } => file.as_raw_fd(),
             // A descriptor that no system has: an error, not another file.
-            Medium::Memory(_) => -1,
+            Medium::Memory(_) | Medium::Source(_) => -1,
         }
     }
 
@@ -245,7 +253,7 @@ impl Backend {
             {
                 (tail.as_raw_fd(), true)
             }
-            Medium::File { .. } | Medium::Memory(_) => (self.fd(), false),
+            Medium::File { .. } | Medium::Memory(_) | Medium::Source(_) => (self.fd(), false),
         }
     }
 }
@@ -254,7 +262,7 @@ impl FileIdentity {
     fn device(self) -> Option<u64> {
         match self {
             Self::Device(number) => Some(number),
-            Self::Inode { .. } | Self::Memory(_) | Self::Extents { .. } => None,
+            Self::Inode { .. } | Self::Memory(_) | Self::Source(_) | Self::Extents { .. } => None,
         }
     }
 }
@@ -263,9 +271,10 @@ impl FileIdentity {
 fn size_of(mut file: &File, identity: FileIdentity) -> io::Result<ByteCount> {
     match identity {
         FileIdentity::Device(_) => file.seek(SeekFrom::End(0)).map(ByteCount),
-        FileIdentity::Inode { .. } | FileIdentity::Memory(_) | FileIdentity::Extents { .. } => {
-            file.metadata().map(|now| ByteCount(now.len()))
-        }
+        FileIdentity::Inode { .. }
+        | FileIdentity::Memory(_)
+        | FileIdentity::Source(_)
+        | FileIdentity::Extents { .. } => file.metadata().map(|now| ByteCount(now.len())),
     }
 }
 

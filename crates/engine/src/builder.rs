@@ -22,6 +22,7 @@ use crate::error::EngineError;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
 use crate::ring::{IoBackend, Ring};
+use crate::source::FetchTable;
 use crate::waiters::Waiters;
 
 /// The default memory bound, in bytes.
@@ -223,6 +224,12 @@ impl EngineBuilder {
         let timeout = self.timeout;
         let state = Arc::new_cyclic(|engine: &Weak<EngineState>| {
             let engine = Weak::clone(engine);
+            let sources = Weak::clone(&engine);
+            let post = Arc::new(move |event| {
+                if let Some(engine) = sources.upgrade() {
+                    engine.post([event]);
+                }
+            });
             let drive = move || match engine.upgrade() {
                 // Held only as long as there is something to drive: an engine ends with its
                 // handles.
@@ -231,7 +238,8 @@ impl EngineBuilder {
             };
             let background = Arc::new(BackgroundWaker::new(Box::new(drive)));
             let waiters = Waiters::new(Arc::clone(&background));
-            let driver = Driver::new(path, ring, waiters);
+            let fetches = FetchTable::new(post, timeout);
+            let driver = Driver::new(path, ring, waiters, fetches);
             EngineState::new(EngineParts { table, pool, driver, background, timeout })
         });
         Ok(Engine { state, files: Arc::new(OpenFiles::default()) })

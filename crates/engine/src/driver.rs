@@ -13,6 +13,7 @@
 //! A role, not a thread: the thread that holds the engine's mutex drives. `leader.rs`
 //! says which threads wait, and where.
 
+mod fetch;
 mod files;
 mod inline_read;
 mod requests;
@@ -30,6 +31,7 @@ use foreread_core::units::{ByteCount, Nanos};
 use crate::backend::Backend;
 use crate::delay::DelayModel;
 use crate::ring::{Completion, Ring};
+use crate::source::FetchTable;
 use crate::waiters::{DeferredWake, Delivery, Notification, Ticket, Waiters};
 
 /// Joins the core and the ring, and knows the waiters of both.
@@ -38,6 +40,7 @@ pub(crate) struct Driver {
     pub(crate) path: IoPath,
     pub(crate) waiting: Waiters,
     ring: Ring,
+    fetches: FetchTable,
     devices: HashMap<DeviceId, OpenDevice>,
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
@@ -75,11 +78,12 @@ struct Early {
 }
 
 impl Driver {
-    pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiters) -> Self {
+    pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiters, fetches: FetchTable) -> Self {
         Self {
             path,
             waiting,
             ring,
+            fetches,
             devices: HashMap::new(),
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
@@ -142,15 +146,20 @@ impl Driver {
         if self.path.has_holes() {
             self.note_ready();
         }
-        if !self.ring.has_room() {
+        if !self.has_room() {
             return;
         }
         let now = self.now();
-        while self.ring.has_room()
+        while self.has_room()
             && let Some(io) = self.path.poll_dispatch(now)
         {
             self.start(now, io);
         }
+    }
+
+    /// Whether another request may be started, whatever it is for.
+    fn has_room(&self) -> bool {
+        self.ring.has_room() && self.fetches.has_room()
     }
 
     /// What the kernel said when it would not have the ring used any more.
@@ -206,6 +215,10 @@ impl Driver {
             self.done_at.insert(bits, Nanos(delay.finish_ns(now.0, len.0)));
         }
         let backend = Arc::clone(&device.backend);
+        if let Some(source) = backend.source() {
+            self.start_fetch(now, &io, source, backend.len);
+            return;
+        }
         match op {
             Op::Read => self.ring.read(bits, backend, offset.0, self.path.io_parts(tag)),
             Op::Write => {

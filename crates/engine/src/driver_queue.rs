@@ -30,6 +30,10 @@ pub(crate) enum DriverEvent {
     CloseStream(StreamId),
     /// The last pin of a page that has left has ended.
     Unpinned(Frame),
+    /// So many bytes of a request have come from its source.
+    Arrived { tag: u64, bytes: u64 },
+    /// A source has ended its answer: bytes, or the error number.
+    Fetched { tag: u64, result: Result<u64, i32> },
 }
 
 /// A marker, as the policy wants to know of it.
@@ -60,9 +64,11 @@ impl DriverQueue {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 return;
             }
-            DriverEvent::Marker(_) | DriverEvent::CloseStream(_) | DriverEvent::Unpinned(_) => {
-                events.push_back(event);
-            }
+            DriverEvent::Marker(_)
+            | DriverEvent::CloseStream(_)
+            | DriverEvent::Unpinned(_)
+            | DriverEvent::Arrived { .. }
+            | DriverEvent::Fetched { .. } => events.push_back(event),
         }
         self.has_events.store(true, Ordering::SeqCst);
     }

@@ -7,18 +7,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foreread_core::cache::CacheStats;
 use foreread_core::sched::Submitter;
-use foreread_core::stats::Stats;
 use foreread_core::trace::TraceEvent;
-use foreread_core::units::ByteCount;
-use foreread_core::windows::Windows;
 
 use crate::OpenOptions;
+use crate::counters::Counters;
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError, ReplayError, SettingError};
 use crate::file::File;
 use crate::open_files::OpenFiles;
+use crate::settings::EngineSetting;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
 ///
@@ -28,7 +26,7 @@ use crate::open_files::OpenFiles;
 /// let table = engine.open("/var/lib/db/table")?;
 /// let mut page = vec![0; 8192];
 /// table.read_at(&mut page, 0)?;
-/// engine.set("dirty_limit", "33554432")?; // while it runs
+/// engine.set(foreread::EngineSetting::DirtyLimit(32 << 20))?; // while it runs
 /// println!("{} reads were hits, by {}", engine.counters()?.hits, engine.io_backend());
 /// # Ok(()) }
 /// ```
@@ -36,25 +34,6 @@ use crate::open_files::OpenFiles;
 pub struct Engine {
     pub(crate) state: Arc<EngineState>,
     pub(crate) files: Arc<OpenFiles>,
-}
-
-/// Counters of what an engine has done so far.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counters {
-    /// Reads that found all they wanted, and needed no driver.
-    pub hits: u64,
-    /// Misses that the calling thread read by itself, as they were all there was to read.
-    pub inline_reads: u64,
-    /// Counters of the read and write path.
-    pub path: Stats,
-    /// Counters of the page cache.
-    pub cache: CacheStats,
-    /// Counts of windows by their size.
-    pub windows: Windows,
-    /// Markers that were dropped because too many waited for the driver.
-    pub markers_dropped: u64,
-    /// Bytes that are dirty at this moment: written, and not on the device yet.
-    pub dirty: ByteCount,
 }
 
 impl Engine {
@@ -113,13 +92,22 @@ impl Engine {
         Ok(self.state.drive()?.path.max_window().bytes().0)
     }
 
-    /// Changes one setting of the engine while it runs, from the next decision on:
-    /// [`Self::settings`] has their names.
+    /// Changes one setting of the engine while it runs, from the next decision on.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not valid; in a forked child.
+    pub fn set(&self, setting: EngineSetting) -> Result<(), SettingError> {
+        self.set_by_name(setting.name(), &setting.value())
+    }
+
+    /// Changes one setting by its name, with the value as text: for control sockets and
+    /// configuration files. [`Self::settings`] has the names.
     ///
     /// # Errors
     ///
     /// If there is no setting of that name, or the value is not valid; in a forked child.
-    pub fn set(&self, name: &str, value: &str) -> Result<(), SettingError> {
+    pub fn set_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let mut driver = self.state.drive()?;
         driver.path.set(name, value)?;
         // Requests that the new value lets go on need not wait for another event.
@@ -145,7 +133,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns all settings that [`Self::set`] changes, as they are now.
+    /// Returns all settings that [`Self::set_by_name`] changes, as they are now.
     ///
     /// # Errors
     ///

@@ -29,6 +29,7 @@ use crate::error::ForkedError;
 use crate::hits::HitCounters;
 use crate::pool::Pool;
 use crate::ring::{RingKind, Sleeper};
+use crate::source::SourceNames;
 use crate::waiters::DeferredWake;
 
 /// What all handles of one engine share.
@@ -47,6 +48,8 @@ pub(crate) struct EngineState {
     queue: DriverQueue,
     /// The block devices that are open for writing.
     pub(crate) claims: Claims,
+    /// The identities of the sources that are open.
+    pub(crate) sources: SourceNames,
     /// How many reads were hits.
     pub(crate) hits: HitCounters,
     /// Wakes the background thread.
@@ -78,6 +81,7 @@ impl EngineState {
             driver: Mutex::new(driver),
             queue: DriverQueue::new(),
             claims: Claims::default(),
+            sources: SourceNames::default(),
             hits: HitCounters::default(),
             background,
             timeout,

@@ -16,6 +16,7 @@ use std::sync::{Arc, Weak};
 
 use foreread_core::device_model::DeviceModel;
 use foreread_core::path::DeviceState;
+use foreread_core::sched::Choice;
 
 use crate::OpenOptions;
 use crate::advice::Advice;
@@ -207,12 +208,35 @@ impl File {
         Ok(file.engine.drive()?.path.scheduler_settings(file.device))
     }
 
-    /// Changes one setting of the scheduler of this file, by whatever handle it is open.
+    /// Gives this file's device another scheduler, or the same with other settings. What is queued
+    /// stays queued.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// file.set_scheduler(&foreread::Choice::Noop)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it is one for the simulator only; in a forked child.
+    pub fn set_scheduler(&self, scheduler: &Choice) -> Result<(), SettingError> {
+        Choice::for_device(scheduler.name())?;
+        self.set_scheduler_by_name("scheduler", scheduler.name())?;
+        for (name, value) in scheduler.settings() {
+            self.set_scheduler_by_name(name, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Changes one setting of the scheduler of this file by its name, with the value as text: for
+    /// control sockets and configuration files. [`Self::scheduler_settings`] has the names.
     ///
     /// # Errors
     ///
     /// If the scheduler has no such setting, or the value makes no sense for it; in a forked child.
-    pub fn set_scheduler(&self, name: &str, value: &str) -> Result<(), SettingError> {
+    pub fn set_scheduler_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let file = &self.handle.file;
         let mut driver = file.engine.drive()?;
         driver.path.set_scheduler(file.device, name, value)?;

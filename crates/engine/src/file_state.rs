@@ -121,7 +121,7 @@ impl FileState {
 
     /// Whether only its owner knows how long it is.
     fn keeps_its_length(&self) -> bool {
-        self.backend.is_writable || self.mapping.is_some()
+        self.backend.is_writable || self.mapping.is_some() || self.backend.source().is_some()
     }
 
     #[inline]

@@ -42,6 +42,7 @@ mod backend;
 mod background;
 mod builder;
 mod cachestat;
+mod counters;
 mod delay;
 mod driver;
 mod driver_queue;
@@ -68,6 +69,8 @@ mod pool;
 mod read_async;
 mod reader;
 mod ring;
+mod settings;
+mod source;
 mod stream;
 #[cfg_attr(
     not(any(test, feature = "testing")),
@@ -80,8 +83,9 @@ mod write;
 pub use advice::Advice;
 pub use builder::{DEFAULT_MEMORY, EngineBuilder};
 pub use cachestat::cached_pages;
+pub use counters::Counters;
 pub use delay::{Delay, DelayModel, ParseDelayError};
-pub use engine::{Counters, Engine};
+pub use engine::Engine;
 pub use error::{
     EngineError, ForkedError, OpenError, ReadError, ReplayError, SettingError, WriteError,
 };
@@ -96,6 +100,8 @@ pub use owned_read::OwnedRead;
 pub use page_ref::PageRef;
 pub use read_async::ReadAt;
 pub use ring::IoBackend;
+pub use settings::EngineSetting;
+pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
 
 /// Devices that fail, or lose power, on purpose: for the tests of this crate and of its users.

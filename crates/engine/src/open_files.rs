@@ -82,9 +82,10 @@ impl FileKey {
         };
         let (behind, disk) = match backend.identity {
             FileIdentity::Device(number) => (files_behind(number), Some(disk_of(number))),
-            FileIdentity::Inode { .. } | FileIdentity::Memory(_) | FileIdentity::Extents { .. } => {
-                (Vec::new(), None)
-            }
+            FileIdentity::Inode { .. }
+            | FileIdentity::Memory(_)
+            | FileIdentity::Source(_)
+            | FileIdentity::Extents { .. } => (Vec::new(), None),
         };
         Self { identity: backend.identity, behind, disk, way, is_written: options.write }
     }

@@ -126,6 +126,11 @@ impl Ring {
         Ok(Self { kind, sleeper: Arc::new(Sleeper(place)), pool })
     }
 
+    /// The pages' memory.
+    pub(crate) fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.pool)
+    }
+
     /// Makes these bytes of a frame zeros.
     pub(crate) fn zero(&self, frame: Frame, bytes: &Range<usize>) {
         self.pool.copy_in(frame, bytes.start, &ZEROS[..bytes.len()]);

@@ -28,6 +28,7 @@ use std::thread::Thread;
 use foreread_core::path::{ReadId, ReadReady, WriteId, WriteStep};
 
 use crate::background::BackgroundWaker;
+use crate::source::PendingFetch;
 
 /// All reads and writes that are on their way.
 #[derive(Debug)]
@@ -99,6 +100,8 @@ pub(crate) enum DeferredWake {
     /// A waker that is not needed any more. The last handle to a task may go with it, and with the
     /// task whatever it owns.
     Unused(Waker),
+    /// A source is to be called.
+    Fetch(Box<PendingFetch>),
 }
 
 /// What has to be done about news.
@@ -305,6 +308,11 @@ impl Waiters {
         self.is_asleep
     }
 
+    /// Has a source called once the mutex is free.
+    pub(crate) fn call_source(&mut self, fetch: PendingFetch) {
+        self.wakes.push(DeferredWake::Fetch(Box::new(fetch)));
+    }
+
     /// Whether there are wakes to run.
     pub(crate) fn has_wakes(&self) -> bool {
         !self.wakes.is_empty()
@@ -331,6 +339,7 @@ impl DeferredWake {
             Self::Background(background) => background.wake(),
             Self::Release(file) => drop(file),
             Self::Unused(waker) => drop(waker),
+            Self::Fetch(fetch) => fetch.run(),
         }
     }
 }

@@ -21,7 +21,9 @@ fn decisions(engine: &Engine) -> Vec<Decided> {
     let events = engine.take_trace().unwrap().into_iter();
     let decided = events.filter_map(|event| match event.what {
         EventKind::Decided { decided, .. } => Some(without_waits(decided)),
-        EventKind::Dispatched { .. } | EventKind::Completed { .. } => None,
+        EventKind::Dispatched { .. } | EventKind::Arrived { .. } | EventKind::Completed { .. } => {
+            None
+        }
     });
     decided.collect()
 }

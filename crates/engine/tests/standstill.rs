@@ -36,9 +36,9 @@ fn no_thread_waits_for_what_no_thread_does() {
             let options = OpenOptions::new().write(true).delay(delay);
             let file = engine.open_with(&path, &options).expect("it is there");
             if random.below(3) == 0 {
-                file.set_scheduler("scheduler", "noop").expect("there is one");
+                file.set_scheduler_by_name("scheduler", "noop").expect("there is one");
             } else if random.below(8) > 0 {
-                file.set_scheduler("read_hold", "1").expect("it is milliseconds");
+                file.set_scheduler_by_name("read_hold", "1").expect("it is milliseconds");
             }
             std::thread::scope(|scope| {
                 let (engine, file) = (&*engine, &file);
@@ -69,7 +69,7 @@ fn work(engine: &Engine, file: &File, mut random: Random) {
             15 => (0..random.below(300)).for_each(|_| std::thread::yield_now()),
             16 => {
                 let age = ["1", "3600000"][usize::from(random.below(2) == 0)];
-                engine.set("dirty_age", age).expect("an age");
+                engine.set_by_name("dirty_age", age).expect("an age");
             }
             _ => assert!(file.read_at(part, offset).expect("bytes") > 0),
         }

@@ -188,7 +188,7 @@ fn pages_in_memory_are_written_again_after_a_fua_write_that_failed() {
         let written = bench.file.write_all_at_with(&[1; PAGE], 9 * 4096, WriteMode::WriteThrough);
         written.expect("the device has it, perhaps in a cache");
         wait_until(|| {
-            bench.engine.set("dirty_age", "0").expect("there is such a setting");
+            bench.engine.set_by_name("dirty_age", "0").expect("there is such a setting");
             bench.engine.counters().unwrap().dirty.0 == 0
         });
         bench.faults.inject_writes(20..21, 0..1, Mishap::Errno(libc::EIO));

@@ -137,14 +137,15 @@ fn settings_change_while_it_runs_and_are_named() {
         assert_eq!(setting("dirty_age"), "60000");
         let (file, _faults) = open(&engine, &dir, 1);
         file.write_all_at(&[1; 200_000], 0).expect("room");
-        engine.set("dirty_limit", "64K").expect("bytes");
+        engine.set_by_name("dirty_limit", "64K").expect("bytes");
         assert_eq!(setting("dirty_limit"), (64 << 10).to_string());
         file.write_all_at(&[1; 100_000], 1 << 20).expect("room comes");
         assert!(engine.counters().unwrap().dirty.0 <= 64 << 10);
-        let error = engine.set("dirty_linit", "1").expect_err("no such setting").to_string();
+        let error =
+            engine.set_by_name("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");
-        engine.set("dirty_age", "soon").expect_err("no number");
-        file.set_scheduler("read_expire", "1").expect("a setting of deadline");
-        file.set_scheduler("read_expires", "1").expect_err("no setting of deadline");
+        engine.set_by_name("dirty_age", "soon").expect_err("no number");
+        file.set_scheduler_by_name("read_expire", "1").expect("a setting of deadline");
+        file.set_scheduler_by_name("read_expires", "1").expect_err("no setting of deadline");
     });
 }

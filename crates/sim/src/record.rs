@@ -65,6 +65,11 @@ impl RunRecord {
                 let words = [2, u64::from(device), u64::from(u32::from(op)), start.0, sectors.0];
                 self.add(at, &words, || format!("d{device} {op}{start}+{sectors}"));
             }
+            EventKind::Arrived { device, start, pages } => {
+                let device = device.index();
+                let words = [5, u64::from(device), start.0, pages.0];
+                self.add(at, &words, || format!("d{device} arrived {start}: {pages} pages"));
+            }
             EventKind::Completed { device, start, good, pages } => {
                 let device = device.index();
                 let words = [3, u64::from(device), start.0, good.0, pages.0];

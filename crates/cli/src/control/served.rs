@@ -80,11 +80,11 @@ impl Served {
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         let settings = self.settings().map_err(|forked| forked.to_string())?;
         let set = match settings.iter().find(|one| one.name == name) {
-            Some(one) if one.of == "engine" => self.engine.set(name, value),
+            Some(one) if one.of == "engine" => self.engine.set_by_name(name, value),
             // As it is: that is no change.
             Some(one) if one.of == "file" && one.value == value => return Ok(()),
             Some(one) if one.of == "file" => return self.accept_lost(value),
-            Some(_) => self.file.set_scheduler(name, value),
+            Some(_) => self.file.set_scheduler_by_name(name, value),
             None => {
                 let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
                 return Err(format!("no tunable '{name}'; there are {}", names.join(", ")));

@@ -121,8 +121,9 @@ impl Filling {
         self.generation
     }
 
-    /// The same fill for one more part of its page, of those that come on their own: only the last
-    /// of them is given back.
+    /// The same fill for one more part of its page, of those that come on their own, or for a
+    /// request that goes on when the page has arrived: only one of them is given back, the last
+    /// part.
     pub(crate) fn part(&self) -> Self {
         Self { frame: self.frame, generation: self.generation }
     }

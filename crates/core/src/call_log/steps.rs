@@ -98,6 +98,11 @@ pub enum PathCall {
         count: Pages,
         prev_pos: Option<ByteCount>,
     },
+    Arrived {
+        now: Nanos,
+        tag: Tag,
+        bytes: ByteCount,
+    },
     Complete {
         now: Nanos,
         tag: Tag,

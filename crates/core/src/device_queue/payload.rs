@@ -77,6 +77,12 @@ impl PageFill {
         Self { filling: filling.part(), part, len: (end - part.bytes().start) as u32 }
     }
 
+    /// The end of its fill, while its request is still in flight: the request keeps what it says of
+    /// the page, and must not end the fill again.
+    pub(crate) fn ended(&self) -> Self {
+        Self { filling: self.filling.part(), part: self.part, len: self.len }
+    }
+
     /// Whether a result of so many bytes covers this page, which begins `from` bytes from the start
     /// of its request: a request may end early, at the end of a file or because a device stopped in
     /// the middle.

@@ -13,6 +13,7 @@ use crate::call_log::CallLog;
 use crate::call_log::steps::{LogStep, Mismatch, PathCall, PathOutput};
 use crate::ids::{DeviceId, FileId, ReadId, StreamId, Tag, WriteId};
 use crate::table::Frame;
+use crate::units::ByteCount;
 
 /// # Log
 impl IoPath {
@@ -99,8 +100,12 @@ impl IoPath {
         self.read_path.files.stream(stream).is_some_and(|stream| self.is_open(stream.file))
     }
 
-    pub(crate) fn is_in_flight(&self, tag: Tag) -> bool {
-        self.read_path.devices.is_in_flight(tag)
+    pub(crate) fn can_arrive(&self, tag: Tag, bytes: ByteCount) -> bool {
+        self.read_path.devices.find(tag).is_some_and(|request| request.can_arrive(bytes))
+    }
+
+    pub(crate) fn can_complete(&self, tag: Tag, result: Result<ByteCount, i32>) -> bool {
+        self.read_path.devices.find(tag).is_some_and(|request| request.can_complete(result))
     }
 
     pub(crate) fn is_ready(&self, id: ReadId) -> bool {

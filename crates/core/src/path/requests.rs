@@ -1,6 +1,6 @@
 //! The calls of a path for requests: I/O to start, completions, time, direct requests.
 //!
-//! In:    a device with room; what became of a request; the time.
+//! In:    a device with room; what of a request has arrived, and what became of it; the time.
 //! Out:   device I/O; direct requests that have ended.
 //! Never: an error that no caller waits for.
 
@@ -56,18 +56,20 @@ impl IoPath {
         Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len })
     }
 
-    /// The pages of a read request that was dispatched and has not completed; of a write none.
+    /// The pages of a read request that was dispatched and has not completed, without those that
+    /// have [arrived](Self::arrived); of a write none.
     ///
     /// # Panics
     ///
     /// If the request is not in flight.
     #[must_use]
     pub fn pages(&self, tag: Tag) -> &[PageFill] {
-        &self.read_path.devices.in_flight(tag).request.load.pages
+        self.read_path.devices.in_flight(tag).expected_pages()
     }
 
     /// Where a read request that was dispatched and has not completed goes, in the order of its
-    /// pages: the frames, and which bytes of each.
+    /// pages: the frames, and which bytes of each. Pages that have [arrived](Self::arrived) are
+    /// left out.
     ///
     /// # Panics
     ///
@@ -77,13 +79,15 @@ impl IoPath {
     }
 
     /// The frames of a request that was dispatched and has not completed, in the order of its
-    /// pages: to read into, or to write from.
+    /// pages: to read into, or to write from. Pages that have [arrived](Self::arrived) are left
+    /// out.
     ///
     /// # Panics
     ///
     /// If the request is not in flight.
     pub fn io_frames(&self, tag: Tag) -> impl Iterator<Item = Frame> {
-        self.read_path.devices.in_flight(tag).request.load.frames()
+        let in_flight = self.read_path.devices.in_flight(tag);
+        in_flight.request.load.frames().skip(in_flight.arrived_pages)
     }
 
     /// How much a request that was dispatched and has not completed asks for.
@@ -107,11 +111,76 @@ impl IoPath {
         self.read_path.devices.in_flight(tag).request.load.is_ahead
     }
 
+    /// The first `bytes` bytes of a read request are in its frames; the rest is still to come.
+    ///
+    /// Pages that are complete become up to date, and reads that wait for nothing else are ready.
+    /// The request stays in flight until [`Self::complete`], whose result counts from its start.
+    /// If it fails, the pages that have arrived stay good.
+    ///
+    /// ```text
+    ///   page      0           1           2           3
+    ///   |===========|===========|=====......|...........|    after 10000 bytes 0 and 1 are up to
+    ///                              ^10000                    date; 2 and 3 are the request's still
+    /// ```
+    ///
+    /// The frames of pages that have arrived are no longer the request's, and may be given to other
+    /// pages at any time: the driver must not write to them again. For devices that transfer a
+    /// request from its start to its end, such as a network connection.
+    ///
+    /// # Panics
+    ///
+    /// If the request is not in flight, reads no pages, or is for fewer bytes.
+    ///
+    /// # Examples
+    ///
+    /// The reader of the first page is ready when the first page has come.
+    ///
+    /// ```
+    /// # use foreread_core::geometry::Geometry;
+    /// # use foreread_core::path::{Config, IoPath};
+    /// # use foreread_core::prefetch::{Policy, Rules};
+    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::units::{ByteCount, Nanos};
+    /// # let mut path = IoPath::new(Config {
+    /// #     memory: ByteCount(16 << 20),
+    /// #     policy: Policy::Adaptive,
+    /// #     max_window: Config::AUTO_WINDOW,
+    /// #     rules: Rules::default(),
+    /// # });
+    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// # let file = path.open(device, ByteCount(1 << 20)).unwrap();
+    /// # let stream = path.stream(file);
+    /// let read = path.read(Nanos(0), stream, ByteCount(0), ByteCount(4096), None);
+    /// let io = path.poll_dispatch(Nanos(0)).expect("a request for more than the first page");
+    /// assert!(io.len > ByteCount(4096));
+    /// // ... copy the first 4096 bytes into the first frame ...
+    /// path.arrived(Nanos(20_000_000), io.tag, ByteCount(4096));
+    /// assert_eq!(path.poll_ready().map(|ready| ready.id), Some(read));
+    /// // ... and the rest into `path.io_frames(io.tag)` ...
+    /// path.complete(Nanos(21_000_000), io.tag, Ok(io.len));
+    /// # path.release(Nanos(21_000_000), read);
+    /// ```
+    pub fn arrived(&mut self, now: Nanos, tag: Tag, bytes: ByteCount) {
+        self.did(|| PathCall::Arrived { now, tag, bytes });
+        let Self { read_path, writeback, .. } = self;
+        read_path.clock = now;
+        let arrived = read_path.devices.arrived(tag, bytes);
+        let (device, start) = (arrived.device, arrived.start);
+        let pages = Pages(arrived.pages.len() as u64);
+        for page in arrived.pages {
+            read_path.end_fill(now, page);
+            writeback.tell_woken(read_path);
+        }
+        let trace = &mut read_path.telemetry.trace;
+        trace.push(now, || EventKind::Arrived { device, start, pages });
+        self.make_progress(now);
+    }
+
     /// A device has done what `tag` asked: so many bytes, or the error number.
     ///
     /// # Panics
     ///
-    /// If the request is not in flight.
+    /// If the request is not in flight, or the result is less than has [arrived](Self::arrived).
     pub fn complete(&mut self, now: Nanos, tag: Tag, result: Result<ByteCount, i32>) {
         self.did(|| PathCall::Complete { now, tag, result });
         let Self { read_path, writeback, direct, .. } = self;
@@ -137,13 +206,13 @@ impl IoPath {
         assert!(request.load.direct.is_empty(), "each direct request was told of");
         let (start, pages) = (request.start, request.load.pages.len());
         let written = request.load.writes.len();
-        let mut good = request.load.written_by(bytes);
+        let mut good = request.load.written_by(bytes) + Pages(completed.arrived_pages as u64);
         if let Some(command) = completed.command {
             let load = core::mem::take(&mut request.load);
             writeback.end_write_request(read_path, now, device, command, load, result);
         }
-        let mut from = Sectors::ZERO;
-        for page in request.load.pages {
+        let mut from = completed.arrived;
+        for page in request.load.pages.into_iter().skip(completed.arrived_pages) {
             let source = PageSource { device, origin, start: start + from };
             let sectors = page.part.sectors();
             let is_good = read_path.end_page(now, source, page, from, (bytes, fault, pages));

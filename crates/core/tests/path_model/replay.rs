@@ -30,7 +30,8 @@ fn busy() -> (Config, Vec<LogStep>) {
         let op = match random(20) {
             0 => Op::Read { stream: which, pos: random(1 << 30), len: 1 + random(200_000) },
             1..7 => Op::ReadOn { stream: which, len: 1 + random(60_000) },
-            7..12 => Op::Complete { which, answer: Answer::Good },
+            7 => Op::Arrive { which, bytes: 1 + random(20_000) },
+            8..12 => Op::Complete { which, answer: Answer::Good },
             12 => Op::Complete { which, answer: Answer::Failed },
             13..15 => Op::Release { which },
             15 | 16 => Op::Pin { file: which, page: random(64) },
@@ -125,6 +126,8 @@ fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
                     | PathCall::CloseStream { .. }
                     | PathCall::RemoveDevice { .. },
                 ) => true,
+                // All of it came with its completion, before any read asked.
+                LogStep::Did(PathCall::Arrived { .. }) => true,
                 // Its reader is still there: it stays, as an unread page does.
                 LogStep::Saw(FlagSeen::Used, ..) => true,
                 LogStep::Did(_) | LogStep::Saw(..) | LogStep::Gave(_) | LogStep::Full => false,

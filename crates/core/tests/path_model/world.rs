@@ -4,6 +4,8 @@
 //! Out:   a panic at the first thing that is wrong.
 //! Never: a second opinion on what the path should do next: only on what it must not do.
 
+#[path = "answers.rs"]
+mod answers;
 #[path = "checks.rs"]
 mod checks;
 
@@ -28,6 +30,8 @@ pub(crate) enum Op {
     ReadOn { stream: usize, len: u64 },
     /// A device answers one of its requests.
     Complete { which: usize, answer: Answer },
+    /// A device delivers so many bytes more of one of its requests.
+    Arrive { which: usize, bytes: u64 },
     /// A reader is done with a read that is ready.
     Release { which: usize },
     /// A file is closed, also under its readers, and opened again.
@@ -90,6 +94,8 @@ pub(crate) struct World {
     /// Of each frame, what a device last wrote there: (file's id, page).
     pub(crate) written: BTreeMap<Frame, (FileId, u64)>,
     pub(crate) in_flight: BTreeMap<Tag, (DeviceId, u64, u64)>,
+    /// How many bytes of a request in flight have arrived.
+    pub(crate) arrived: BTreeMap<Tag, u64>,
     pub(crate) pending: BTreeMap<ReadId, Expected>,
     pub(crate) ready: Vec<(ReadId, Expected, u64)>,
     pub(crate) ended: usize,
@@ -126,6 +132,7 @@ impl World {
             unpinned: Vec::new(),
             written: BTreeMap::new(),
             in_flight: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             pending: BTreeMap::new(),
             ready: Vec::new(),
             ended: 0,
@@ -182,6 +189,11 @@ impl World {
             Op::Complete { which, answer } => {
                 if let Some(tag) = self.in_flight.keys().nth(which % self.in_flight.len().max(1)) {
                     self.complete(*tag, answer);
+                }
+            }
+            Op::Arrive { which, bytes } => {
+                if let Some(tag) = self.in_flight.keys().nth(which % self.in_flight.len().max(1)) {
+                    self.arrive(*tag, bytes);
                 }
             }
             Op::Release { which } => {
@@ -250,28 +262,6 @@ impl World {
             assert!(self.pending.insert(read, expected).is_none(), "an id is used once");
         }
         self.readers[stream].prev_pos = Some(end);
-    }
-
-    pub(crate) fn complete(&mut self, tag: Tag, answer: Answer) {
-        let (device, first, count) = self.in_flight.remove(&tag).unwrap();
-        let mut files = self.files.iter().chain(&self.closed);
-        let file = files.find(|file| file.device == device).unwrap();
-        // What the file has of it.
-        let whole = file.len.saturating_sub(first * 4096).min(count * 4096);
-        let bytes = match answer {
-            Answer::Good => Ok(ByteCount(whole)),
-            Answer::Short(part) => Ok(ByteCount(whole * (part % 64) / 64)),
-            Answer::Failed => Err(5),
-        };
-        self.failures += usize::from(bytes != Ok(ByteCount(whole)));
-        let good = bytes.unwrap_or(ByteCount(0)).0;
-        for (i, page) in self.path.pages(tag).iter().enumerate() {
-            if good > i as u64 * 4096 {
-                self.written.insert(page.filling.frame(), (file.id, first + i as u64));
-            }
-        }
-        let now = self.tick();
-        self.path.complete(now, tag, bytes);
     }
 
     pub(crate) fn release(&mut self, which: usize) {
@@ -361,14 +351,7 @@ impl World {
             let file = self.files.iter().find(|file| file.device == io.device).unwrap();
             assert!(first + count <= file.longest.div_ceil(4096), "past the end");
             self.in_flight.insert(io.tag, (io.device, first, count));
-            let mine = self.in_flight.values().filter(|(device, ..)| *device == io.device);
-            assert!(mine.clone().count() <= self.geometry.depth as usize, "too many at a time");
-            let pages = mine.flat_map(|(device, first, count)| {
-                (*first..first + count).map(|page| (*device, page))
-            });
-            let pages: Vec<_> = pages.filter(|page| !self.forgotten.contains(page)).collect();
-            let distinct: BTreeSet<_> = pages.iter().collect();
-            assert_eq!(distinct.len(), pages.len(), "a page is asked for twice at a time");
+            self.check_asked(io.device);
         }
         while let Some(ready) = self.path.poll_ready() {
             let expected = self.pending.remove(&ready.id).expect("a read ends once");

@@ -32,6 +32,8 @@ impl Backend {
                 again(|| fdatasync(flushes.as_ref().unwrap_or(file)))
             }
             Medium::Memory(device) => device.sync(),
+            // It is never written.
+            Medium::Source(_) => Ok(()),
         }
     }
 
@@ -91,6 +93,7 @@ impl Backend {
             let written = match &self.medium {
                 Medium::File { file, .. } => again(|| rustix::io::pwrite(file, zeros, at))?,
                 Medium::Memory(device) => device.write(at, zeros, false)? as usize,
+                Medium::Source(_) => return Err(libc::EBADF),
             };
             if written == 0 {
                 return Err(libc::EIO);
@@ -117,7 +120,9 @@ impl Backend {
     fn extent(&self, at: u64, end: u64) -> Result<(u64, bool), i32> {
         let file = match (&self.medium, self.identity) {
             (Medium::File { file, .. }, FileIdentity::Inode { .. }) => file,
-            (Medium::File { .. } | Medium::Memory(_), _) => return Ok((end, true)),
+            (Medium::File { .. } | Medium::Memory(_) | Medium::Source(_), _) => {
+                return Ok((end, true));
+            }
         };
         // Moves the descriptor's own offset, which is not used.
         let next = |pos| match seek(file.as_fd(), pos) {

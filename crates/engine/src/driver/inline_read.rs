@@ -39,7 +39,7 @@ impl Driver {
         }
         let now = self.now();
         let mut alone = None;
-        while self.ring.has_room()
+        while self.has_room()
             && let Some(io) = self.path.poll_dispatch(now)
         {
             if io.op == Op::Write {
@@ -55,7 +55,8 @@ impl Driver {
             .devices
             .get(&alone.device)
             .expect("a device is removed after the last file that dispatches to it");
-        if self.path.is_ahead(alone.tag) || device.delay.is_some() {
+        let is_elsewhere = device.delay.is_some() || device.backend.source().is_some();
+        if self.path.is_ahead(alone.tag) || is_elsewhere {
             self.start(now, alone);
             return None;
         }

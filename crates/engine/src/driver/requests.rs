@@ -100,6 +100,8 @@ impl Driver {
                     self.note_ready();
                     self.start_all();
                 }
+                DriverEvent::Arrived { tag, bytes } => self.fetch_arrived(tag, bytes),
+                DriverEvent::Fetched { tag, result } => self.fetch_ended(tag, result),
             }
         }
     }

@@ -18,9 +18,15 @@ impl Driver {
         [early, self.timer()].into_iter().flatten().min()
     }
 
-    /// When the core wants to be told the time. None without dirty pages: nothing else waits for
-    /// the time, and asking the core takes a look at each device.
+    /// When the core wants to be told the time, or a source has taken too long. Without dirty pages
+    /// the core is not asked: nothing else of it waits for the time, and asking takes a look at
+    /// each device.
     pub(crate) fn timer(&self) -> Option<Nanos> {
+        let deadline = self.fetches.deadline();
+        [self.core_timer(), deadline].into_iter().flatten().min()
+    }
+
+    fn core_timer(&self) -> Option<Nanos> {
         if self.path.dirty() == Pages::ZERO {
             return None;
         }
@@ -32,7 +38,8 @@ impl Driver {
 
     /// Tells the core the time if it wants to be told.
     pub(super) fn note_time(&mut self) {
-        if let Some(at) = self.timer() {
+        self.end_late_fetches();
+        if let Some(at) = self.core_timer() {
             let now = self.now();
             if at <= now {
                 self.told = now;

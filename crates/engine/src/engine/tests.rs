@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use foreread_core::sched::Submitter;
+use foreread_core::units::ByteCount;
 
 use super::*;
 use crate::faults::{Faults, Mishap};

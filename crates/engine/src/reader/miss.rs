@@ -159,7 +159,11 @@ pub(crate) fn error(handle: &Handle, offset: u64, fault: Fault) -> ReadError {
     let path = handle.path.clone();
     match fault {
         Fault::Io(errno) | Fault::Lost(errno) => {
-            ReadError::Io { path, offset, source: io::Error::from_raw_os_error(errno) }
+            let source = match handle.file.backend.source() {
+                Some(source) => source.errors.of(errno),
+                None => io::Error::from_raw_os_error(errno),
+            };
+            ReadError::Io { path, offset, source }
         }
         Fault::Short => ReadError::Short { path, offset, len: handle.file.len().0 },
     }

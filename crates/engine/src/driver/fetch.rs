@@ -1,0 +1,59 @@
+//! Requests of sources: started, as their bytes come, and when they take too long.
+//!
+//! In:    requests of the core for sources; what replies have posted; the time.
+//! Out:   calls of sources, for when the mutex is free; arrivals and completions for the core.
+//! Never: a frame given back to the core that a reply may still write to.
+
+use foreread_core::path::{DeviceIo, Tag};
+use foreread_core::sched::Op;
+use foreread_core::units::{ByteCount, Nanos};
+
+use super::Driver;
+use crate::source::OpenSource;
+
+impl Driver {
+    /// Has a source called for a request, as far as its `len` bytes go.
+    pub(super) fn start_fetch(
+        &mut self,
+        now: Nanos,
+        io: &DeviceIo,
+        source: &OpenSource,
+        len: ByteCount,
+    ) {
+        assert!(io.op == Op::Read, "a source is never written");
+        assert!(io.offset < len, "a request begins within its source");
+        let range = io.offset.0..(io.offset.0 + io.len.0).min(len.0);
+        let target = (self.ring.pool(), self.path.io_parts(io.tag).collect());
+        let fetch = self.fetches.start(now, io.tag.to_bits(), source, range, target);
+        self.waiting.call_source(fetch);
+    }
+
+    /// So many bytes of a request have come.
+    pub(super) fn fetch_arrived(&mut self, tag: u64, bytes: u64) {
+        // A request that has timed out has ended.
+        if self.fetches.contains(tag) {
+            self.path.arrived(self.now(), Tag::from_bits(tag), ByteCount(bytes));
+            self.note_ready();
+            self.start_all();
+        }
+    }
+
+    /// A source has ended its answer.
+    pub(super) fn fetch_ended(&mut self, tag: u64, result: Result<u64, i32>) {
+        if self.fetches.end(tag) {
+            self.path.complete(self.now(), Tag::from_bits(tag), result.map(ByteCount));
+            self.note_ready();
+            self.start_all();
+        }
+    }
+
+    /// Takes requests from their sources that have taken too long: they have failed.
+    pub(super) fn end_late_fetches(&mut self) {
+        if self.fetches.deadline().is_some() {
+            let now = self.now();
+            while let Some(tag) = self.fetches.take_late(now) {
+                self.path.complete(now, Tag::from_bits(tag), Err(libc::ETIMEDOUT));
+            }
+        }
+    }
+}

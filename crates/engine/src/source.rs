@@ -1,0 +1,29 @@
+//! Sources: anything that returns bytes for a range, read through the engine like a file.
+//!
+//! In:    an implementation of [`Source`], such as a client of an object store.
+//! Out:   a file of the engine.
+//! Never: a thread or a runtime of the engine's for a source. A call of a source under the mutex.
+//!
+//! ```text
+//!   reader --> core --> fetch(range, reply) --> the source's own thread, task or event loop
+//!     ^                                                  |
+//!     '--- a page is complete <--- reply.write(bytes) <--'
+//! ```
+//!
+//! How to write one: docs/sources.md.
+
+mod blocking;
+mod contract;
+mod errors;
+mod fetches;
+mod identity;
+mod names;
+mod open;
+mod reply;
+
+pub use blocking::{Blocking, ReadRange};
+pub use contract::Source;
+pub(crate) use fetches::{FetchTable, PendingFetch};
+pub use identity::SourceIdentity;
+pub(crate) use names::{OpenSource, SourceNames};
+pub use reply::Reply;

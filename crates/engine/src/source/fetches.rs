@@ -1,0 +1,148 @@
+//! The requests that sources work on, as the driver knows them.
+//!
+//! In:    requests of the core; arrivals and ends that replies have posted; the time.
+//! Out:   calls of sources, to be made without the mutex; requests that have timed out.
+//! Never: a call of a source under the mutex, or inside another one of the same thread: a source
+//!        that answers at once would call itself once for each request that follows.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_core::table::Frame;
+use foreread_core::units::Nanos;
+
+use super::contract::Source;
+use super::names::OpenSource;
+use super::reply::{EventSink, FetchRequest, Reply};
+use crate::pool::Pool;
+
+/// The requests that sources work on.
+pub(crate) struct FetchTable {
+    in_flight: HashMap<u64, (Arc<FetchRequest>, Nanos)>,
+    post: EventSink,
+    /// How long one may take.
+    timeout: Option<Duration>,
+}
+
+/// A call of a source that is to be made.
+pub(crate) struct PendingFetch {
+    source: Arc<dyn Source>,
+    range: Range<u64>,
+    reply: Reply,
+}
+
+impl FetchTable {
+    pub(crate) fn new(post: EventSink, timeout: Option<Duration>) -> Self {
+        Self { in_flight: HashMap::new(), post, timeout }
+    }
+
+    /// Whether another one may be started.
+    pub(crate) fn has_room(&self) -> bool {
+        self.in_flight.len() < FETCHES_MAX
+    }
+
+    /// Notes a request for these bytes, which go to these parts of frames.
+    pub(crate) fn start(
+        &mut self,
+        now: Nanos,
+        tag: u64,
+        source: &OpenSource,
+        range: Range<u64>,
+        (pool, parts): (Arc<Pool>, Vec<(Frame, Range<usize>)>),
+    ) -> PendingFetch {
+        let (post, errors) = (Arc::clone(&self.post), Arc::clone(&source.errors));
+        let wanted = range.end - range.start;
+        let request = Arc::new(FetchRequest::new(tag, post, errors, pool, parts, wanted));
+        let before = self.in_flight.insert(tag, (Arc::clone(&request), now));
+        assert!(before.is_none(), "a tag in flight is not given again");
+        PendingFetch { source: Arc::clone(&source.source), range, reply: Reply::new(request) }
+    }
+
+    /// Whether a request is in flight: what its source said of it counts.
+    pub(crate) fn contains(&self, tag: u64) -> bool {
+        self.in_flight.contains_key(&tag)
+    }
+
+    /// A request has ended; says whether it was in flight.
+    pub(crate) fn end(&mut self, tag: u64) -> bool {
+        self.in_flight.remove(&tag).is_some()
+    }
+
+    /// When the first of them has taken too long.
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        let timeout = u64::try_from(self.timeout?.as_nanos()).unwrap_or(u64::MAX);
+        let first = self.in_flight.values().map(|(_, started)| *started).min()?;
+        Some(Nanos(first.0.saturating_add(timeout)))
+    }
+
+    /// Takes one that has taken too long from its source: its frames are the core's again.
+    pub(crate) fn take_late(&mut self, now: Nanos) -> Option<u64> {
+        if self.deadline()? > now {
+            return None;
+        }
+        let (&tag, _) = self.in_flight.iter().min_by_key(|(_, (_, started))| *started)?;
+        let (request, _) = self.in_flight.remove(&tag)?;
+        request.revoke();
+        Some(tag)
+    }
+}
+
+impl Drop for FetchTable {
+    /// What its sources still say goes nowhere, and the memory of the pages goes with the engine.
+    fn drop(&mut self) {
+        for (request, _) in self.in_flight.values() {
+            request.revoke();
+        }
+    }
+}
+
+impl PendingFetch {
+    /// Calls the source; if this thread is calling one already, when that call is over.
+    pub(crate) fn run(self) {
+        let is_nested = CALLS.with_borrow_mut(|calls| match calls {
+            Some(calls) => {
+                calls.push_back(self);
+                true
+            }
+            None => {
+                *calls = Some(VecDeque::from([self]));
+                false
+            }
+        });
+        if is_nested {
+            return;
+        }
+        while let Some(Self { source, range, reply }) =
+            CALLS.with_borrow_mut(|calls| calls.as_mut().and_then(VecDeque::pop_front))
+        {
+            // The reply is dropped while it panics, and so has failed: its readers get the error.
+            let _ = catch_unwind(AssertUnwindSafe(|| source.fetch(range, reply)));
+        }
+        CALLS.set(None);
+    }
+}
+
+impl fmt::Debug for FetchTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchTable").field("in_flight", &self.in_flight.len()).finish()
+    }
+}
+
+impl fmt::Debug for PendingFetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingFetch").field("range", &self.range).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// The calls that this thread has to make, if it is making one.
+    static CALLS: RefCell<Option<VecDeque<PendingFetch>>> = const { RefCell::new(None) };
+}
+
+/// How many requests sources may work on at once, over all of them.
+const FETCHES_MAX: usize = 1024;

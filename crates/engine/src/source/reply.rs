@@ -1,0 +1,205 @@
+//! The answer to one request of a source, as it comes.
+//!
+//! In:    bytes, in order, from any thread; the end, or an error.
+//! Out:   bytes in the frames of the request; events for the driver.
+//! Never: a byte written to a frame after the request ended, timed out or lost its engine. A byte
+//!        that was not asked for. A request without an end: a reply that is dropped is an error.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foreread_core::table::Frame;
+
+use super::errors::LastError;
+use crate::driver_queue::DriverEvent;
+use crate::pool::{PAGE, Pool};
+
+/// Posts an event to the driver of an engine, if that is still there.
+pub(crate) type EventSink = Arc<dyn Fn(DriverEvent) + Send + Sync>;
+
+/// Takes the bytes of one request of a [`Source`](crate::Source).
+///
+/// It is answered once, by [`Self::finish`] or [`Self::fail`]. One that is dropped has failed.
+///
+/// ```
+/// # type Part = std::io::Result<Vec<u8>>;
+/// # fn transfer(mut reply: foreread::Reply, parts: impl Iterator<Item = Part>) {
+/// for part in parts {
+///     match part {
+///         Ok(bytes) => {
+///             if reply.write(&bytes).is_err() {
+///                 return; // too late, or too much: the transfer may stop
+///             }
+///         }
+///         Err(error) => return reply.fail(error),
+///     }
+/// }
+/// reply.finish();
+/// # }
+/// ```
+pub struct Reply {
+    request: Arc<FetchRequest>,
+}
+
+/// A request that a source works on, as its driver and its reply share it.
+pub(crate) struct FetchRequest {
+    tag: u64,
+    post: EventSink,
+    errors: Arc<LastError>,
+    /// None once it has ended, or was taken from the source.
+    target: Mutex<Option<ReplyTarget>>,
+}
+
+/// Where the bytes go.
+struct ReplyTarget {
+    /// The memory that the frames are in, for as long as they are written to.
+    pool: Arc<Pool>,
+    parts: Vec<(Frame, Range<usize>)>,
+    /// The part that the next byte goes to, and how much of it is there.
+    part: usize,
+    filled: usize,
+    written: u64,
+    wanted: u64,
+}
+
+impl Reply {
+    pub(super) fn new(request: Arc<FetchRequest>) -> Self {
+        Self { request }
+    }
+
+    /// Returns how many bytes are still to come.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.request.lock().as_ref().map_or(0, |target| target.wanted - target.written)
+    }
+
+    /// Takes the next bytes of the range. Pages that are complete with them can be read at once.
+    ///
+    /// # Errors
+    ///
+    /// If the request is over (it has timed out, or its engine is gone), or if these are more bytes
+    /// than were asked for, which is then the error of its readers, too. In both cases the transfer
+    /// may stop.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut guard = self.request.lock();
+        let Some(target) = guard.as_mut() else { return Err(io::Error::other(OVER)) };
+        if bytes.len() as u64 > target.wanted - target.written {
+            let wanted = target.wanted;
+            drop(guard);
+            let why = format!(
+                "the source returned more than the {wanted} bytes that were asked for: check \
+                 that it honours the range"
+            );
+            self.request.fail(&io::Error::new(io::ErrorKind::InvalidData, why.clone()));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let pages_before = target.written / PAGE as u64;
+        target.copy_in(bytes);
+        let (written, is_all) = (target.written, target.written == target.wanted);
+        drop(guard);
+        if written / PAGE as u64 > pages_before || (is_all && !bytes.is_empty()) {
+            (self.request.post)(DriverEvent::Arrived { tag: self.request.tag, bytes: written });
+        }
+        Ok(())
+    }
+
+    /// Ends the answer. If bytes are missing, the source is shorter than it said, which is the
+    /// error of the readers of the missing pages.
+    pub fn finish(self) {
+        let Some(target) = self.request.detach() else { return };
+        let result = Ok(target.written);
+        (self.request.post)(DriverEvent::Fetched { tag: self.request.tag, result });
+    }
+
+    /// Ends the answer with an error. Pages that were complete before stay good; readers of the
+    /// others get the error, or cause another request for a page that they wait for.
+    #[expect(clippy::needless_pass_by_value, reason = "an error is reported once")]
+    pub fn fail(self, error: io::Error) {
+        self.request.fail(&error);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if self.request.lock().is_some() {
+            let why = if std::thread::panicking() {
+                "the source panicked before it had answered"
+            } else {
+                "the source dropped a request without an answer"
+            };
+            self.request.fail(&io::Error::other(why));
+        }
+    }
+}
+
+impl FetchRequest {
+    pub(super) fn new(
+        tag: u64,
+        post: EventSink,
+        errors: Arc<LastError>,
+        pool: Arc<Pool>,
+        parts: Vec<(Frame, Range<usize>)>,
+        wanted: u64,
+    ) -> Self {
+        let room: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(wanted > 0 && wanted <= room as u64, "the frames have room for what is asked");
+        let target = ReplyTarget { pool, parts, part: 0, filled: 0, written: 0, wanted };
+        Self { tag, post, errors, target: Mutex::new(Some(target)) }
+    }
+
+    fn fail(&self, error: &io::Error) {
+        if self.detach().is_some() {
+            let result = Err(self.errors.keep(error));
+            (self.post)(DriverEvent::Fetched { tag: self.tag, result });
+        }
+    }
+
+    /// Takes the frames away: nothing is written to them any more when this returns.
+    fn detach(&self) -> Option<ReplyTarget> {
+        self.lock().take()
+    }
+
+    /// Takes the request from the source, which may still answer: that goes nowhere.
+    pub(super) fn revoke(&self) {
+        drop(self.detach());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<ReplyTarget>> {
+        // Nothing panics while it holds this lock.
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReplyTarget {
+    fn copy_in(&mut self, mut bytes: &[u8]) {
+        self.written += bytes.len() as u64;
+        assert!(self.written <= self.wanted, "no more than was asked for");
+        while !bytes.is_empty() {
+            let (frame, part) = &self.parts[self.part];
+            let count = (part.len() - self.filled).min(bytes.len());
+            let (now, later) = bytes.split_at(count);
+            self.pool.copy_in(*frame, part.start + self.filled, now);
+            self.filled += count;
+            if self.filled == part.len() {
+                (self.part, self.filled) = (self.part + 1, 0);
+            }
+            bytes = later;
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("remaining", &self.remaining()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FetchRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchRequest").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+const OVER: &str = "the request is over: it has timed out, or its engine is gone";
