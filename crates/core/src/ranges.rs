@@ -14,6 +14,7 @@ mod search;
 mod split;
 mod wanted;
 
+use alloc::vec::Vec;
 use core::ops::Range;
 
 pub use self::cost_model::CostModel;
@@ -43,9 +44,10 @@ use self::merge::MergeLevels;
 ///
 /// Merging two ranges takes one from p and adds the gap between them to B. If all requests run at
 /// once (p <= parallel) no line falls: merging pays only where it frees a place for a piece of
-/// another range. On a serial device (parallel = 1) it saves a latency and costs gap / bandwidth, so it pays up to gap = latency x bandwidth. In between
-/// the smallest gaps are merged as long as the largest line falls. Splitting adds to p without
-/// adding to B; it pays where one large request would run longer than the lines above.
+/// another range. On a serial device (parallel = 1) it saves a latency and costs gap / bandwidth,
+/// so it pays up to gap = latency x bandwidth. In between the smallest gaps are merged as long as
+/// the largest line falls. Splitting adds to p without adding to B; it pays where one large
+/// request would run longer than the lines above.
 ///
 /// A plan for n ranges takes n log n steps for each plan that is simulated, at most some 65,000
 /// simulated requests in all and the last plan.
@@ -74,7 +76,7 @@ use self::merge::MergeLevels;
 /// let plan_of_disk = plan(&wanted, &disk, &limits);
 /// assert_eq!(plan_of_disk.requests(), [0..106_496, 49_999_872..50_008_064]);
 ///
-/// // With eight at once nothing is saved: three requests, 16 KiB (the last range touches two pages).
+/// // With eight at once nothing is saved: three requests. The last range touches two pages.
 /// let plan_of_eight = plan(&wanted, &CostModel { parallel: 8, ..disk }, &limits);
 /// assert_eq!((plan_of_eight.requests().len(), plan_of_eight.bytes()), (3, 16384));
 /// ```
@@ -84,7 +86,7 @@ pub fn plan(wanted: &[Range<u64>], model: &CostModel, limits: &RequestLimits) ->
     limits.check();
     let spans = wanted::spans(wanted, limits.align);
     if spans.is_empty() {
-        return RequestPlan::new(alloc::vec::Vec::new(), 0);
+        return RequestPlan::new(Vec::new(), 0);
     }
     let levels = MergeLevels::new(&spans, limits.cap());
     search::fastest(&levels, model, limits)

@@ -4,6 +4,8 @@
 //! Out:   that all wanted bytes are read once, within the limits.
 //! Never: a claim about how good a plan is.
 
+#![expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+
 use std::ops::Range;
 
 use foreread_core::ranges::{CostModel, RequestLimits, RequestPlan, makespan, plan};
