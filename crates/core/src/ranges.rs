@@ -33,8 +33,8 @@ use self::merge::MergeLevels;
 /// # Formula
 ///
 /// A request of b bytes takes `latency + b / connection bandwidth`; `parallel` requests run at
-/// once, and together they transfer no faster than the total bandwidth ([`makespan`]). A plan of p
-/// requests and B bytes therefore takes at least the largest of
+/// once, and together they transfer no faster than the total bandwidth ([`makespan()`]). A plan of
+/// p requests and B bytes therefore takes at least the largest of
 ///
 /// ```text
 ///   latency x ceil(p / parallel)                             the rounds of a server

@@ -90,7 +90,7 @@ impl RequestPlan {
     }
 
     /// How long the requests take by the cost model, in nanoseconds
-    /// ([`makespan`](super::makespan)).
+    /// ([`makespan`](super::makespan())).
     #[must_use]
     pub fn time_ns(&self) -> u64 {
         self.time_ns
