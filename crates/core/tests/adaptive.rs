@@ -6,6 +6,8 @@
 //! Never: a rule. These tests know what a reader wants, not how it is decided.
 
 mod common;
+#[path = "common/random.rs"]
+mod random;
 #[path = "adaptive/world.rs"]
 mod world;
 
@@ -16,6 +18,7 @@ use foreread_core::prefetch::{Decided, Pattern, Policy, Streams, Trigger, Window
 use foreread_core::units::Pages;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+use random::Random;
 use world::*;
 
 #[test]
@@ -89,7 +92,7 @@ fn reads_at_random_push_out_no_stream_and_change_no_window() {
         world.clone()
     };
     assert_eq!(world.pages.streams.count(), (64, 0));
-    let mut numbers = Numbers(1);
+    let mut numbers = Random(1);
     for _ in 0..10_000 {
         world.read(0, ELSEWHERE + numbers.below(1 << 30) * PAGE, 3 * PAGE);
     }
@@ -117,7 +120,7 @@ fn reads_at_random_bring_what_they_ask_for() {
         .flat_map(|max| [(1, 30_000), (4, 10_000), (16, 4000)].map(|(n, r)| (max, n, r)))
     {
         for is_aligned in [true, false] {
-            let (mut world, mut numbers) = (World::new(1, max), Numbers(max + count));
+            let (mut world, mut numbers) = (World::new(1, max), Random(max + count));
             let mut wanted = BTreeSet::new();
             for _ in 0..reads {
                 let page = if is_aligned {
@@ -159,7 +162,7 @@ fn threads_that_overtake_each_other_are_still_one_stream() {
         .into_iter()
         .flat_map(|max| [(max, 2, 1), (max, 2, 8), (max, 4, 8), (max, 8, 8)])
     {
-        let (mut world, mut numbers) = (World::new(handles, max), Numbers(max + late));
+        let (mut world, mut numbers) = (World::new(handles, max), Random(max + late));
         // Each read is made up to `late - 1` reads after its turn.
         let mut order: Vec<u64> = (0..800).collect();
         order.sort_by_cached_key(|read| read + numbers.below(late));
@@ -280,7 +283,7 @@ proptest! {
         let mut world = World::new(handles, max);
         let mut alone: Vec<_> = courses.iter().map(|_| World::new(1, max)).collect();
         let mut courses = courses;
-        let mut numbers = Numbers(0);
+        let mut numbers = Random(0);
         // Some reads in a row make each a stream.
         let starts = (0..courses.len()).flat_map(|which| [(which, 0, false); 4]);
         for (which, handle, is_noisy) in starts.chain(turns) {

@@ -6,14 +6,20 @@
 mod cost_model;
 #[path = "device_model/device.rs"]
 mod device;
+#[path = "common/documented_table.rs"]
+mod documented_table;
+#[path = "common/random.rs"]
+mod random;
 
-use device::{Dice, EIGHT_WAYS, KIB, MOVER, MS, Model, ONE_HEAD, Run, US};
+use device::{EIGHT_WAYS, KIB, MOVER, MS, Model, ONE_HEAD, Run, US};
+use documented_table::check_table;
 use foreread_core::device_model::{DeviceEstimator, DeviceModel, LatencyObserver};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{Choice, Op};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
+use random::Random;
 
 const SIZES: [u64; 5] = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB];
 
@@ -65,12 +71,8 @@ fn rounds(run: &mut Run) {
 
 #[test]
 fn the_table_of_devices_is_what_the_fit_makes_of_them() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/devices.md");
-    let text = std::fs::read_to_string(path).unwrap();
     let head = "| device | a request | 1 MiB more | at once | estimate: a request | 1 MiB more | at once |\n\
                 |---|---|---|---|---|---|---|\n";
-    let start = text.find(head).expect("the table's head") + head.len();
-    let end = start + text[start..].find("\n\n").expect("an empty line after the table") + 1;
     let mut table = String::new();
     for (name, model) in DEVICES {
         let mut run = Run::of(model);
@@ -83,12 +85,7 @@ fn the_table_of_devices_is_what_the_fit_makes_of_them() {
         let (request, mib) = (ms(fit.per_request_ns), ms(fit.per_kib_ns.unwrap() * 1024.0));
         table += &format!(" {request} | {mib} | {} |\n", fit.parallel.unwrap());
     }
-    if std::env::var_os("BLESS").is_some() {
-        let text = format!("{}{table}{}", &text[..start], &text[end..]);
-        std::fs::write(path, text).unwrap();
-    } else {
-        assert_eq!(text[start..end], table, "if this change is meant, ./dev golden");
-    }
+    check_table("devices.md", head, &table);
 }
 
 #[test]
@@ -96,7 +93,7 @@ fn whatever_the_seed_the_fit_is_within_its_bounds() {
     for seed in 0..20 {
         for (_, model) in DEVICES {
             let mut run = Run::of(model);
-            run.dice = Dice(seed);
+            run.dice = Random(seed);
             rounds(&mut run);
             check(run.model(), model);
         }

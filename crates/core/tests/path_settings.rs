@@ -6,6 +6,9 @@
 
 #![cfg(not(loom))]
 
+#[path = "common/random.rs"]
+mod random;
+
 use std::collections::VecDeque;
 
 use foreread_core::cache::{PageCache, Use};
@@ -15,6 +18,7 @@ use foreread_core::prefetch::{Advice, Policy, Rules};
 use foreread_core::sched::{Choice, Op, Origin, Submitter};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
+use random::Random;
 
 const PAGE: u64 = 4096;
 
@@ -169,10 +173,7 @@ fn a_hint_takes_no_unread_page_of_a_live_stream() {
     assert_eq!(path.cache_stats().evicted_before_use, before);
 }
 
-/// Numbers that look random, the same ones each time.
-struct Numbers(u64);
-
-impl Numbers {
+impl Random {
     fn pick(&mut self, of: usize) -> usize {
         usize::try_from(self.below(of as u64)).unwrap()
     }
@@ -180,20 +181,12 @@ impl Numbers {
     fn submitter(&mut self) -> Submitter {
         Submitter(u32::try_from(self.below(20)).unwrap())
     }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
 }
 
 struct Chaos {
     path: IoPath,
     device: DeviceId,
-    numbers: Numbers,
+    numbers: Random,
     now: u64,
     flying: VecDeque<(Tag, ByteCount)>,
     waiting: usize,
@@ -299,7 +292,7 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
         let mut path =
             path(Policy::Adaptive, Config::AUTO_WINDOW, [1, 3][usize::from(seed % 2 == 1)] << 20);
         let device = device(&mut path, 0);
-        let (numbers, flying) = (Numbers(seed), VecDeque::new());
+        let (numbers, flying) = (Random(seed), VecDeque::new());
         let mut chaos =
             Chaos { path, device, numbers, now: 0, flying, waiting: 0, readers: Vec::new() };
         (0..24).for_each(|at| chaos.reader(at));

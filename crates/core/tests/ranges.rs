@@ -6,8 +6,12 @@
 
 #![cfg(not(loom))]
 
+#[path = "common/documented_table.rs"]
+mod documented_table;
 #[path = "ranges/optimum.rs"]
 mod optimum;
+#[path = "common/random.rs"]
+mod random;
 #[path = "ranges/rules.rs"]
 mod rules;
 #[path = "ranges/sets.rs"]
@@ -16,9 +20,11 @@ mod sets;
 use std::ops::Range;
 use std::thread;
 
+use documented_table::check_table;
 use foreread_core::ranges::{CostModel, RequestLimits, RequestPlan, makespan, plan};
 use optimum::{Outcome, bytes_of, coalesced, optimum};
-use sets::{DEVICES, Dice, FEW_AT_ONCE, LIMITS};
+use random::Random;
+use sets::{DEVICES, FEW_AT_ONCE, LIMITS};
 
 const SETS: u64 = 1000;
 
@@ -68,10 +74,10 @@ struct MethodSum {
 }
 
 impl Comparison {
-    fn of(model: &CostModel, sets: u64, limits: impl Fn(&mut Dice) -> RequestLimits) -> Self {
+    fn of(model: &CostModel, sets: u64, limits: impl Fn(&mut Random) -> RequestLimits) -> Self {
         let mut all = Self::default();
         for seed in 0..sets {
-            let mut dice = Dice(seed);
+            let mut dice = Random(seed);
             let (wanted, limits) = (dice.few_ranges(), limits(&mut dice));
             let planned = outcome(&plan(&wanted, model, &limits));
             let (soonest, fewest) = optimum(&wanted, model, &limits, planned);
@@ -107,12 +113,8 @@ fn rows(name: &str, all: &Comparison) -> String {
 /// The objective: within 5 % of the optimum of time, and of bytes at the same time.
 #[test]
 fn plans_for_four_devices_are_within_5_percent_of_the_optimum_and_the_table_is_of_them() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ranges.md");
-    let text = std::fs::read_to_string(path).unwrap();
     let head = "| device | method | time, s | bytes, MB | time / optimum, mean | worst |\n\
                 |---|---|---|---|---|---|\n";
-    let start = text.find(head).expect("the table's head") + head.len();
-    let end = start + text[start..].find("\n\n").expect("an empty line after the table") + 1;
     let compared = thread::scope(|scope| {
         let all =
             DEVICES.map(|(_, model)| scope.spawn(move || Comparison::of(&model, SETS, |_| LIMITS)));
@@ -124,12 +126,7 @@ fn plans_for_four_devices_are_within_5_percent_of_the_optimum_and_the_table_is_o
         assert!(all.worst_bytes <= 1.05, "{name}: {} times the bytes", all.worst_bytes);
         table += &rows(name, all);
     }
-    if std::env::var_os("BLESS").is_some() {
-        let text = format!("{}{table}{}", &text[..start], &text[end..]);
-        std::fs::write(path, text).unwrap();
-    } else {
-        assert_eq!(text[start..end], table, "if this change is meant, run it with BLESS=1");
-    }
+    check_table("ranges.md", head, &table);
 }
 
 /// Not the objective's devices: few connections for many ranges. docs/ranges.md has the figures.
@@ -143,7 +140,7 @@ fn plans_for_few_connections_are_near_the_optimum() {
 }
 
 /// Requests of 64 KiB to 8 MiB, 1 to 32 MiB in flight.
-fn narrow(dice: &mut Dice) -> RequestLimits {
+fn narrow(dice: &mut Random) -> RequestLimits {
     let largest = 65536 << dice.below(8);
     RequestLimits { align: 512, largest, budget: 1 << (20 + dice.below(6)) }
 }
@@ -163,7 +160,7 @@ fn no_plan_is_slower_than_a_simple_method() {
     for model in DEVICES.map(|(_, model)| model).into_iter().chain(FEW_AT_ONCE) {
         let mut worst = 0.0_f64;
         for seed in 0..50 {
-            let mut dice = Dice(seed);
+            let mut dice = Random(seed);
             let count = 13 + dice.below(488);
             let wanted = dice.ranges(count);
             let planned = outcome(&plan(&wanted, &model, &LIMITS));

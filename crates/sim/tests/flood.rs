@@ -1,5 +1,9 @@
 //! A chain of reads beside a flood of writes, with the limit of writes learnt: docs/deadline.md.
 
+#[path = "../../core/tests/common/documented_table.rs"]
+mod documented_table;
+
+use documented_table::check_table;
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
 use foreread_sim::record::RecordMode;
@@ -91,12 +95,8 @@ fn the_learnt_limit_protects_reads_and_leaves_writers_the_rest() {
 
 #[test]
 fn the_table_of_limits_is_what_the_simulator_makes_of_them() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/deadline.md");
-    let text = std::fs::read_to_string(path).unwrap();
     let head = "| device | `writes_in_flight` | chain, x alone | writers beside it, % of alone | \
                 before | after |\n|---|---|---|---|---|---|\n";
-    let start = text.find(head).expect("the table's head") + head.len();
-    let end = start + text[start..].find("\n\n").expect("an empty line after the table") + 1;
     let mut table = String::new();
     for device in &DEVICES {
         for (name, settings) in ARMS {
@@ -105,10 +105,5 @@ fn the_table_of_limits_is_what_the_simulator_makes_of_them() {
             table += &format!(" {beside:.1} | {before:.1} | {after:.1} |\n");
         }
     }
-    if std::env::var_os("BLESS").is_some() {
-        let text = format!("{}{table}{}", &text[..start], &text[end..]);
-        std::fs::write(path, text).unwrap();
-    } else {
-        assert_eq!(text[start..end], table, "if this change is meant, ./dev golden");
-    }
+    check_table("deadline.md", head, &table);
 }

@@ -71,19 +71,6 @@ impl World {
     }
 }
 
-/// Numbers that look random, the same ones each time.
-pub(super) struct Numbers(pub(super) u64);
-
-impl Numbers {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// Where reads at random go that are to meet no stream.
 pub(super) const ELSEWHERE: u64 = 1 << 40;
 

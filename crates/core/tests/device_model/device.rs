@@ -11,6 +11,8 @@ use foreread_core::device_model::{DeviceEstimator, DeviceModel, LatencyObserver,
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
+use crate::random::Random;
+
 pub(super) const KIB: u64 = 1024;
 pub(super) const US: u64 = 1000;
 pub(super) const MS: u64 = 1_000_000;
@@ -38,7 +40,7 @@ impl Model {
         1024.0 * 1e9 / self.bytes_per_s as f64
     }
 
-    pub(super) fn service_ns(&self, bytes: u64, dice: &mut Dice) -> u64 {
+    pub(super) fn service_ns(&self, bytes: u64, dice: &mut Random) -> u64 {
         let moving = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
         let ns = self.per_request_ns + u64::try_from(moving).unwrap();
         let noisy = ns / 100 * (100 - self.noise + dice.below(2 * self.noise + 1));
@@ -47,18 +49,7 @@ impl Model {
     }
 }
 
-/// SplitMix64.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
+impl Random {
     pub(super) fn one_of(&mut self, sizes: &[u64]) -> u64 {
         sizes[usize::try_from(self.below(sizes.len() as u64)).unwrap()]
     }
@@ -71,7 +62,7 @@ pub(super) struct Run {
     pub(super) op: Op,
     pub(super) estimator: DeviceEstimator,
     pub(super) watch: LatencyObserver,
-    pub(super) dice: Dice,
+    pub(super) dice: Random,
     pub(super) now_ns: u64,
     pub(super) free_at_ns: Vec<u64>,
     /// When what is there ends, with its number.
@@ -89,7 +80,7 @@ impl Run {
             op: Op::Read,
             estimator: DeviceEstimator::new(),
             watch,
-            dice: Dice(1),
+            dice: Random(1),
             now_ns: 0,
             free_at_ns: vec![0; model.parallel],
             ends: BinaryHeap::new(),

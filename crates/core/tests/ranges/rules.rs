@@ -11,7 +11,8 @@ use std::ops::Range;
 use foreread_core::ranges::{CostModel, RequestLimits, RequestPlan, makespan, plan};
 
 use super::optimum::{bytes_of, coalesced};
-use super::sets::{DEVICES, Dice, FEW_AT_ONCE, LIMITS, NVME, ONE_HEAD, STORE};
+use super::sets::{DEVICES, FEW_AT_ONCE, LIMITS, NVME, ONE_HEAD, STORE};
+use crate::random::Random;
 
 fn check(plan: &RequestPlan, wanted: &[Range<u64>], model: &CostModel, limits: &RequestLimits) {
     let requests = plan.requests();
@@ -47,7 +48,7 @@ fn check(plan: &RequestPlan, wanted: &[Range<u64>], model: &CostModel, limits: &
 fn every_wanted_byte_is_read_once_within_the_limits() {
     for model in DEVICES.map(|(_, model)| model).into_iter().chain(FEW_AT_ONCE) {
         for seed in 0..100 {
-            let mut dice = Dice(seed);
+            let mut dice = Random(seed);
             let count = 1 + dice.below(40);
             let wanted = dice.ranges(count);
             let align = [1, 512, 4096, 3000][usize::try_from(dice.below(4)).unwrap()];
@@ -87,7 +88,7 @@ fn ranges_at_the_end_of_the_numbers_are_planned() {
 
 #[test]
 fn thousands_of_ranges_are_planned() {
-    let wanted = Dice(7).ranges(5000);
+    let wanted = Random(7).ranges(5000);
     for (_, model) in DEVICES {
         let planned = plan(&wanted, &model, &LIMITS);
         assert_eq!(planned.time_ns(), makespan(planned.requests(), &model, LIMITS.budget));
@@ -168,7 +169,7 @@ fn makespan_by_steps(requests: &[Range<u64>], model: &CostModel, budget: u64) ->
 fn the_time_of_requests_is_that_of_a_device_stepped_by_hand() {
     for model in DEVICES.map(|(_, model)| model).into_iter().chain(FEW_AT_ONCE) {
         for seed in 0..50 {
-            let mut dice = Dice(seed);
+            let mut dice = Random(seed);
             let count = 1 + dice.below(100);
             let requests = coalesced(&dice.ranges(count), 512, 0);
             let budget = 1 << (16 + dice.below(14));

@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use foreread_core::ranges::{CostModel, RequestLimits};
 
+use crate::random::Random;
+
 const US: u64 = 1000;
 const MS: u64 = 1_000_000;
 const MB: u64 = 1_000_000;
@@ -56,18 +58,7 @@ pub(super) const FEW_AT_ONCE: [CostModel; 5] = [
 pub(super) const LIMITS: RequestLimits =
     RequestLimits { align: 4096, largest: 64 << 20, budget: 1 << 30 };
 
-/// SplitMix64.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-
+impl Random {
     /// Each power of two below 2^`bits` is as likely.
     fn size(&mut self, bits: u64) -> u64 {
         let octave = self.below(bits);

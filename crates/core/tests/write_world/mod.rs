@@ -13,10 +13,12 @@ mod check;
 mod disk;
 mod drive;
 mod history;
+#[path = "../common/random.rs"]
+mod random;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) use disk::{Disk, Random, SECTOR};
+pub(crate) use disk::{Disk, SECTOR};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
@@ -27,6 +29,7 @@ use foreread_core::sched::{self, Choice};
 use foreread_core::table::{Frame, Generation};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use history::History;
+pub(crate) use random::Random;
 
 /// What is done. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]
