@@ -189,8 +189,8 @@ impl Backend {
             FileIdentity::Device(number) | FileIdentity::Inode { on: number, .. } => {
                 Some(disk_of(number))
             }
+            FileIdentity::Source(_) => self.source()?.disk,
             // On the device that it is a file of.
-            FileIdentity::Source(_) => self.source()?.disk(),
             FileIdentity::Extents { .. } | FileIdentity::Memory(_) => None,
         }
     }

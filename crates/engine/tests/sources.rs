@@ -347,6 +347,33 @@ fn a_source_that_answers_at_once_does_not_recurse() {
     assert_all_back(&engine);
 }
 
+/// A source was once asked for its device under the engine's mutex: it waited for itself.
+#[test]
+fn a_source_may_use_the_engine_when_it_is_asked_for_its_device() {
+    struct OnEngine(Engine);
+
+    impl Source for OnEngine {
+        fn identity(&self) -> SourceIdentity {
+            SourceIdentity::new("on engine", "1")
+        }
+
+        fn length(&self) -> io::Result<u64> {
+            Ok(4096)
+        }
+
+        fn fetch(&self, _range: Range<u64>, reply: Reply) {
+            reply.fail(io::Error::other("not asked for here"));
+        }
+
+        fn device(&self) -> Option<String> {
+            Some(format!("after {} hits", self.0.counters().unwrap().hits))
+        }
+    }
+
+    let engine = engine();
+    assert_eq!(engine.open_source(OnEngine(engine.clone())).unwrap().len(), 4096);
+}
+
 #[test]
 fn a_length_that_no_file_has_is_refused() {
     let error = engine().open_source(Manual::new("long", "1", u64::MAX)).unwrap_err();

@@ -18,21 +18,25 @@ pub(crate) struct OpenSource {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) errors: Arc<LastError>,
     /// Shared by all that have the same.
-    pub(super) identity: Arc<SourceIdentity>,
+    identity: Arc<SourceIdentity>,
+    /// The number of what it lies on with others, if it says so: not that of a disk.
+    pub(crate) disk: Option<u64>,
 }
 
 impl OpenSource {
+    /// Asks the source what it lies on: not under the mutex of an engine.
+    pub(super) fn new(source: impl Source, identity: Arc<SourceIdentity>) -> Self {
+        let disk = source.device().map(|device| {
+            let mut hasher = DefaultHasher::new();
+            device.hash(&mut hasher);
+            hasher.finish() | 1 << 63
+        });
+        Self { source: Arc::new(source), errors: Arc::default(), identity, disk }
+    }
+
     /// A number that no other identity in use has.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.identity).addr()
-    }
-
-    /// The number of what it lies on with others, if it says so: not that of a disk.
-    pub(crate) fn disk(&self) -> Option<u64> {
-        let device = self.source.device()?;
-        let mut hasher = DefaultHasher::new();
-        device.hash(&mut hasher);
-        Some(hasher.finish() | 1 << 63)
     }
 }
 

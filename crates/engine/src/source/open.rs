@@ -11,12 +11,11 @@ use std::sync::Arc;
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
 use super::contract::Source;
-use super::errors::LastError;
 use super::names::OpenSource;
 use crate::OpenOptions;
 use crate::backend::Backend;
 use crate::engine::Engine;
-use crate::error::{ForkedError, OpenError};
+use crate::error::OpenError;
 use crate::file::{File, check_ring};
 use crate::file_state::FileState;
 use crate::handle::Handle;
@@ -37,8 +36,6 @@ impl Engine {
     pub fn open_source(&self, source: impl Source) -> Result<File, OpenError> {
         let identity = source.identity();
         let path = PathBuf::from(identity.name());
-        let forked = |ForkedError| OpenError::Forked { path: path.clone() };
-        self.state.check_process().map_err(forked)?;
         check_ring(&self.state, &path)?;
         let failed = |source| OpenError::Io { path: path.clone(), doing: "ask the length", source };
         let len = ByteCount(source.length().map_err(failed)?);
@@ -46,9 +43,7 @@ impl Engine {
             let why = format!("it says {len} bytes, and no file has more than {MAX_FILE_BYTES}");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
-        let identity = self.state.sources.shared(identity);
-        let errors = Arc::new(LastError::default());
-        let opened = OpenSource { source: Arc::new(source), errors, identity };
+        let opened = OpenSource::new(source, self.state.sources.shared(identity));
         let options = OpenOptions::default();
         let backend = Backend::of_source(opened, len, &options);
         let key = FileKey::new(&backend, &options);
