@@ -49,11 +49,14 @@ impl Driver {
 
     /// Takes requests from their sources that have taken too long: they have failed.
     pub(super) fn end_late_fetches(&mut self) {
-        if self.fetches.deadline().is_some() {
-            let now = self.now();
-            while let Some(tag) = self.fetches.take_late(now) {
-                self.path.complete(now, Tag::from_bits(tag), Err(libc::ETIMEDOUT));
-            }
+        // Without a deadline the clock is not read, and before it no request is looked for again.
+        let Some(deadline) = self.fetches.deadline() else { return };
+        let now = self.now();
+        if deadline > now {
+            return;
+        }
+        while let Some(tag) = self.fetches.take_late(now) {
+            self.path.complete(now, Tag::from_bits(tag), Err(libc::ETIMEDOUT));
         }
     }
 }

@@ -75,17 +75,20 @@ impl FetchTable {
 
     /// When the first of them has taken too long.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.first_late().map(|(_, deadline)| deadline)
+    }
+
+    /// The request that will have taken too long first, and when.
+    fn first_late(&self) -> Option<(u64, Nanos)> {
         let timeout = u64::try_from(self.timeout?.as_nanos()).unwrap_or(u64::MAX);
-        let first = self.in_flight.values().map(|(_, started)| *started).min()?;
-        Some(Nanos(first.0.saturating_add(timeout)))
+        let started = self.in_flight.iter().map(|(&tag, (_, started))| (tag, *started));
+        let (tag, first) = started.min_by_key(|(_, started)| *started)?;
+        Some((tag, Nanos(first.0.saturating_add(timeout))))
     }
 
     /// Takes one that has taken too long from its source: its frames are the core's again.
     pub(crate) fn take_late(&mut self, now: Nanos) -> Option<u64> {
-        if self.deadline()? > now {
-            return None;
-        }
-        let (&tag, _) = self.in_flight.iter().min_by_key(|(_, (_, started))| *started)?;
+        let (tag, _) = self.first_late().filter(|(_, deadline)| *deadline <= now)?;
         let (request, _) = self.in_flight.remove(&tag)?;
         request.revoke();
         Some(tag)
