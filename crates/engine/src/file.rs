@@ -223,11 +223,9 @@ impl File {
     /// If it is one for the simulator only; in a forked child.
     pub fn set_scheduler(&self, scheduler: &Choice) -> Result<(), SettingError> {
         Choice::for_device(scheduler.name())?;
-        self.set_scheduler_by_name("scheduler", scheduler.name())?;
-        for (name, value) in scheduler.settings() {
-            self.set_scheduler_by_name(name, &value)?;
-        }
-        Ok(())
+        let settings = scheduler.settings();
+        let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+        self.change_scheduler([("scheduler", scheduler.name())].into_iter().chain(settings))
     }
 
     /// Changes one setting of the scheduler of this file by its name, with the value as text: for
@@ -237,9 +235,18 @@ impl File {
     ///
     /// If the scheduler has no such setting, or the value makes no sense for it; in a forked child.
     pub fn set_scheduler_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
+        self.change_scheduler([(name, value)])
+    }
+
+    fn change_scheduler<'t>(
+        &self,
+        settings: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<(), SettingError> {
         let file = &self.handle.file;
         let mut driver = file.engine.drive()?;
-        driver.path.set_scheduler(file.device, name, value)?;
+        for (name, value) in settings {
+            driver.path.set_scheduler(file.device, name, value)?;
+        }
         driver.start_all();
         Ok(())
     }

@@ -58,8 +58,8 @@ impl OpenOptions {
     }
 
     /// When a write by this handle is done: at once in memory ([`WriteMode::WriteBack`], the
-    /// default), or when the device has it. [`File::write_all_at_with`](crate::File) overrides it
-    /// for one write.
+    /// default), or when the device has it.
+    /// [`File::write_all_at_with`](crate::File::write_all_at_with) overrides it for one write.
     pub fn write_mode(mut self, mode: WriteMode) -> Self {
         self.write_mode = mode;
         self
