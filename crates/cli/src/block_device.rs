@@ -1,6 +1,6 @@
 //! The block device below a file, and the kernel's largest window for it.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -11,14 +11,23 @@ use foreread_tune::target::window_in_force;
 
 /// The device that a file is, or lies on; and which of the two.
 pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
-    let stat = file.metadata()?;
+    Ok(device_in(&file.metadata()?))
+}
+
+/// The same of what lies at a path, which is not opened: an open of a pipe waits for its writer,
+/// and a device that is no disk may do anything.
+pub(crate) fn device_at(path: &Path) -> io::Result<(u64, bool)> {
+    Ok(device_in(&fs::metadata(path)?))
+}
+
+fn device_in(stat: &Metadata) -> (u64, bool) {
     let is_block_device = stat.file_type().is_block_device();
-    Ok((if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device))
+    (if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device)
 }
 
 /// The largest window that the kernel has for what lies at a path, in bytes, where it says so.
 pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
-    let (device, _) = device_of(&File::open(path).ok()?).ok()?;
+    let (device, _) = device_at(path).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
     let kib: u64 = window_in_force(&SystemRoot::here(), number)?.value.parse().ok()?;
     kib.checked_mul(1024).map(ByteCount)

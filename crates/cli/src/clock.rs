@@ -1,11 +1,19 @@
-//! The one clock of the command line, and the one pause.
+//! The one clock of the command line, the time of its processor, and the one pause.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The one clock of the command line.
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 pub(crate) fn clock() -> Instant {
     Instant::now()
+}
+
+/// The processor time of this process so far: user and system, all its threads.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(time).expect("processor time is not negative")
 }
 
 /// Sleeps until then; not at all if that has passed.

@@ -21,6 +21,7 @@ mod cli;
 mod clock;
 mod cmd;
 mod control;
+mod device_memory;
 mod image;
 mod measure;
 mod output;

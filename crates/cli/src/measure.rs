@@ -4,6 +4,7 @@
 //! Out:   runs: how many reads took how long, and what the device was asked for.
 //! Never: a figure that was not measured in this process.
 
+mod bare_memory;
 pub(crate) mod figures;
 pub(crate) mod flood;
 pub(crate) mod memory_limit;

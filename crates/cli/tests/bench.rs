@@ -21,7 +21,7 @@ use loop_device::Loop;
 use serde_json::Value;
 use tempfile::TempDir;
 
-const COLD: [&str; 13] = [
+const COLD: [&str; 14] = [
     "seq4k",
     "seq64k",
     "seq1m",
@@ -33,6 +33,7 @@ const COLD: [&str; 13] = [
     "rand4k",
     "rand16k",
     "rand64k",
+    "scans",
     "stride",
     "back",
 ];
@@ -111,6 +112,8 @@ fn every_cold_pattern_asks_the_device_for_what_it_wants_and_random_ones_for_no_m
         assert_eq!(count(row, "runs"), 2);
         assert_eq!(count(row, "threads"), if pattern == "coop8" { 8 } else { 1 });
         assert_eq!(count(row, "bytes_wanted"), AMOUNT, "{row}");
+        let processor = &row["cpu_s_per_gb"];
+        assert!(processor["min"].as_f64().unwrap() > 0.0, "reading takes some: {row}");
         let is_exact = !is_foreread || pattern.starts_with("rand");
         let asked = count(row, "device_bytes");
         assert!(asked >= AMOUNT, "{row}");
@@ -143,6 +146,7 @@ fn json_has_the_fields_it_promises_and_no_others() {
         "runs",
         "mb_per_s",
         "ns_per_read",
+        "cpu_s_per_gb",
         "device_reads",
         "device_bytes",
         "bytes_wanted",
@@ -180,12 +184,16 @@ fn hot_reads_ask_the_device_for_nothing_and_are_not_for_direct() {
         let rows = rows(
             &target.path,
             &format!(
-                "--pattern {patterns} --method direct,foreread --runs 1 --amount 24M --max-window 128K \
-                 --threads {threads} --start-page 100"
+                "--pattern {patterns} --method direct,foreread,memory --runs 1 --amount 24M \
+                 --max-window 128K --threads {threads} --start-page 100"
             ),
         );
-        assert_eq!(pairs(&rows), HOT.map(|pattern| (pattern, "foreread")));
+        let wanted = HOT.map(|pattern| ["foreread", "memory"].map(|method| (pattern, method)));
+        assert_eq!(pairs(&rows), wanted.as_flattened());
         for row in &rows {
+            assert_eq!(count(row, "bytes_wanted"), 24 << 20);
+        }
+        for row in rows.iter().filter(|row| row["method"] == "foreread") {
             assert_eq!(count(row, "device_reads"), 0, "{row}");
             assert_eq!(count(row, "device_bytes"), 0, "{row}");
             assert_eq!(count(row, "threads"), threads);
@@ -230,7 +238,8 @@ fn the_table_lines_up_and_the_saved_figures_are_those_of_json() {
     }
     assert!(lines[3].starts_with("hot-small (ns) "), "{text}");
     let rows = said::data(&fs::read(&saved).unwrap());
-    assert!(pairs(&rows).ends_with(&[("hot-small", "buffered"), ("hot-small", "foreread")]));
+    let hot = ["buffered", "foreread", "memory"].map(|method| ("hot-small", method));
+    assert!(pairs(&rows).ends_with(&hot));
 }
 
 #[test]

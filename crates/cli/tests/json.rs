@@ -65,7 +65,7 @@ struct Server(Child);
 impl Server {
     fn new(disk: &str, socket: &str) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
-        command.args(["serve", disk, "--unix", socket]).stderr(Stdio::piped());
+        command.args(["serve", disk, "--unix", socket, "--no-remember"]).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut ready = String::new();
         let stderr = child.stderr.as_mut().expect("its stderr is a pipe");
@@ -108,6 +108,7 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         ("seeds", "--only 004".to_owned()),
         ("set", socket.clone()),
         ("sim", scenario),
+        ("sim grid", "--device 0.15ms-1x-180MB-1024K --readers 2".to_owned()),
         ("sim rivals", "--scenario random-64k --policy linux-6".to_owned()),
         ("stats", socket.clone()),
         ("tune", "--device usb-stick-2g --quick".to_owned()),

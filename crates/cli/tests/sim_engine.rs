@@ -140,6 +140,7 @@ fn run(policy: Policy, rules: Rules, steps: &[Step], keep: RecordMode) -> RunOut
         depth: 32,
         stall_us: 0.0,
         stall_size: Size::default(),
+        jitter: 0.0,
     });
     let device = run.device("flash", &model, &Choice::Noop).unwrap();
     let file = run.file(device, Sector(0), ByteCount(LEN));

@@ -98,15 +98,27 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
     let rows = json(&["--ablation", "--scenario", "random-64k", "--json"]);
     let without: Vec<_> = rows.iter().map(|row| row["without"].to_string()).collect();
     let wanted = [
-        "[]",
-        "[\"law\"]",
-        "[\"clip\"]",
-        "[\"lead\"]",
-        "[\"law\",\"clip\"]",
-        "[\"law\",\"lead\"]",
-        "[\"clip\",\"lead\"]",
-        "[\"law\",\"clip\",\"lead\"]",
+        "",
+        "law",
+        "clip",
+        "lead",
+        "runs",
+        "law,clip",
+        "law,lead",
+        "clip,lead",
+        "law,runs",
+        "clip,runs",
+        "lead,runs",
+        "law,clip,lead",
+        "law,clip,runs",
+        "law,lead,runs",
+        "clip,lead,runs",
+        "law,clip,lead,runs",
     ];
+    let wanted = wanted.map(|parts| {
+        let parts = parts.split(',').filter(|part| !part.is_empty());
+        format!("[{}]", parts.map(|part| format!("{part:?}")).collect::<Vec<_>>().join(","))
+    });
     assert_eq!(without, wanted);
     assert!(rows.iter().all(|row| row["policy"] == "adaptive"));
 }

@@ -50,6 +50,7 @@ fn reports_and_tables_fit() {
         "explain geometry 64M 255M 1870001s 4G",
         "seeds --only 000",
         "seeds --only 004",
+        "sim grid --device 0.15ms-1x-180MB-1024K",
         "sim rivals --scenario random-64k --policy linux-6 adaptive",
         "tune --device usb-stick-2g --quick",
         "tune --device intel-x25m-80g --profile database",

@@ -133,6 +133,13 @@ impl PageCache {
         self.frames.len()
     }
 
+    /// How many frames were ever used: frames are used in the order of their numbers, and none for
+    /// the first time while one that was used is free.
+    #[must_use]
+    pub fn frames_used(&self) -> u32 {
+        self.frames.used()
+    }
+
     /// The table, for readers on any thread.
     #[must_use]
     pub fn table(&self) -> Arc<PageTable> {

@@ -10,12 +10,14 @@
 mod burst;
 mod cost;
 mod load;
+mod scaling;
 
 use alloc::boxed::Box;
 
 use self::burst::Burst;
 use self::cost::{CostLine, CostVerdict, Costs};
 use self::load::LoadMeter;
+use self::scaling::{Scaling, ScalingCurve};
 use crate::sched::Op;
 use crate::units::{ByteCount, Nanos};
 
@@ -55,6 +57,7 @@ pub struct DeviceEstimator {
     busy: Option<Box<Costs>>,
     load: LoadMeter,
     burst: Burst,
+    scaling: ScalingCurve,
     gap: CompletionGap,
     /// From when on all gaps are known.
     since: Nanos,
@@ -66,6 +69,8 @@ pub struct SentRequest {
     at: Nanos,
     op: Op,
     found_idle: bool,
+    /// How many there were, itself included.
+    in_flight: u32,
     burst: Option<u32>,
 }
 
@@ -105,8 +110,9 @@ impl DeviceEstimator {
     #[must_use]
     pub const fn new() -> Self {
         let gap = CompletionGap { start: Nanos(0), is_exact: false, in_flight: 0 };
-        let (load, burst) = (LoadMeter::new(), Burst::new());
-        Self { reads: Costs::new(), writes: None, busy: None, load, burst, gap, since: Nanos(0) }
+        let (load, burst, scaling) = (LoadMeter::new(), Burst::new(), ScalingCurve::new());
+        let (reads, since) = (Costs::new(), Nanos(0));
+        Self { reads, writes: None, busy: None, load, burst, scaling, gap, since }
     }
 
     /// A request goes to the device, where `in_flight` others are.
@@ -119,7 +125,8 @@ impl DeviceEstimator {
         } else if now == self.gap.start {
             self.gap.in_flight = in_flight + 1;
         }
-        SentRequest { at: now, op, found_idle, burst: self.burst.dispatched(now) }
+        let burst = self.burst.dispatched(now);
+        SentRequest { at: now, op, found_idle, in_flight: in_flight + 1, burst }
     }
 
     /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
@@ -159,9 +166,13 @@ impl DeviceEstimator {
         } else if in_flight == 1 {
             self.load.is_idle();
         }
-        let is_lone = sent.found_idle && sent.is_seen(now, watched);
-        if let Some(bytes) = came.filter(|_| is_lone) {
-            self.learn(sent.op, bytes, now.0.saturating_sub(sent.at.0));
+        let Some(bytes) = came.filter(|_| sent.is_seen(now, watched)) else { return };
+        let ns = now.0.saturating_sub(sent.at.0);
+        if sent.op == Op::Read {
+            self.scaling.add(sent.in_flight, bytes, ns);
+        }
+        if sent.found_idle {
+            self.learn(sent.op, bytes, ns);
         }
     }
 
@@ -198,6 +209,20 @@ impl DeviceEstimator {
     #[must_use]
     pub fn min_parallel(&self) -> u32 {
         self.load.min_parallel()
+    }
+
+    /// How many reads are to be in flight on a device that is never idle. 1 if more in flight were
+    /// not seen to bring more.
+    ///
+    /// Where more were seen to bring nothing it is half as many again as are served: their times
+    /// vary, and a reader takes them in their order. Where that was not seen, it is twice as many
+    /// as were served: so each window tells whether more of them would be.
+    #[must_use]
+    pub(crate) fn busy_parallel(&self) -> u32 {
+        self.scaling.known().map_or(1, |Scaling { served, is_limit }| {
+            let served = load::whole(served);
+            if is_limit { served.saturating_add(served / 2) } else { served.saturating_mul(2) }
+        })
     }
 
     /// How many requests of this direction told their cost so far.
@@ -237,6 +262,7 @@ impl DeviceEstimator {
             CostVerdict::SizeChanged | CostVerdict::Changed => {
                 self.load.forget_all();
                 self.burst.forget();
+                self.scaling.forget();
                 self.break_off();
             }
         }
@@ -263,6 +289,11 @@ fn told(costs: &Costs, parallel: Option<u32>) -> Option<DeviceModel> {
 }
 
 impl SentRequest {
+    /// How long it has been at the device.
+    pub(crate) fn ns_until(&self, now: Nanos) -> u64 {
+        now.0.saturating_sub(self.at.0)
+    }
+
     /// Whether its end is seen in time, now.
     #[must_use]
     pub fn is_seen(&self, now: Nanos, watched: Option<ObservedSince>) -> bool {

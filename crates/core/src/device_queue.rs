@@ -44,6 +44,9 @@ pub(crate) struct CompletedRequest {
     pub(crate) arrived: Sectors,
     /// Whether its end was seen when it happened; otherwise its time is an upper bound.
     pub(crate) is_seen: bool,
+    /// How many nanoseconds it was at the device, and how many requests were there when it was
+    /// sent, with itself.
+    pub(crate) served: (u64, u32),
 }
 
 /// The queues of all devices of a path.
@@ -179,7 +182,8 @@ impl DeviceQueues {
     ) -> Tag {
         let is_write = request.origin.op == Op::Write;
         assert!(command.is_none() || is_write, "only writes are commands of a flush domain");
-        self.in_flight.insert(InFlight::new(device, request, sent, command))
+        let depth = self.devices.get(device).map_or(1, DeviceQueue::slots_taken);
+        self.in_flight.insert(InFlight::new(device, request, (sent, depth), command))
     }
 
     /// A request in flight.
@@ -210,7 +214,8 @@ impl DeviceQueues {
     ) -> CompletedRequest {
         let in_flight = self.in_flight.remove(tag).expect("each tag completes once");
         assert!(in_flight.can_complete(result), "{result:?} is less than has arrived for {tag:?}");
-        let InFlight { device, request, sent, command, arrived_pages, arrived, .. } = in_flight;
+        let InFlight { device, request, sent, depth, command, arrived_pages, arrived, .. } =
+            in_flight;
         // Before any wait for it ends.
         let observed: Option<ObservedSince> = self.observer.now();
         if let Some(queue) = self.devices.get_mut(device) {
@@ -220,7 +225,9 @@ impl DeviceQueues {
             self.observer.end();
         }
         let is_seen = sent.is_seen(now, observed);
-        CompletedRequest { device, request, command, arrived_pages, arrived, is_seen }
+        let served_ns = sent.ns_until(now);
+        let served = (served_ns, depth);
+        CompletedRequest { device, request, command, arrived_pages, arrived, is_seen, served }
     }
 
     /// A request that came back was handled: its device has room for another.

@@ -100,9 +100,15 @@ pub enum WriteStep {
     /// Nothing is in the way: do what blocks, then call `IoPath::acted`. For a flush that is the
     /// device's own flush; for a zero, the zero or the discard.
     Act,
+    /// Nothing is in the way: give the file this length, then call `IoPath::acted`.
+    SetLen {
+        /// The new length. What the file gets at its end reads as zeros.
+        len: ByteCount,
+    },
     /// It is over, and its id is gone.
     Done {
         /// How much was written, of what was asked. 0 for a flush, and for what did not take place.
+        /// Of a change of length, the length that the file had before it.
         len: ByteCount,
         /// What went wrong, if anything. [`Fault::Short`]: the file was closed meanwhile.
         fault: Option<Fault>,
@@ -118,15 +124,26 @@ pub struct WriteReady {
     pub step: WriteStep,
 }
 
+/// How `IoPath::change_len` changes the length of a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LenChange {
+    /// To this length.
+    Exact(ByteCount),
+    /// To this length, if the file is shorter.
+    AtLeast(ByteCount),
+    /// By this much: where the file ended is where the caller's bytes begin.
+    Append(ByteCount),
+}
+
 /// One page of a write, to be filled by the driver.
 ///
 /// ```text
-///   old   |oooooooooooo|     only where part of the page stays: copy those bytes,
-///   new   |oooowwwwwooo|     and the write's over them
+///   old   |oooooooooo??|     only where part of the page stays: copy the first `old_len` bytes,
+///   new   |oooowwwwwo00|     the write's over them, and zeros behind
 /// ```
 ///
-/// Of a file's last page, what lies past the end is to be zeros: a device may be given whole
-/// sectors of it.
+/// What lies past the end of a file is to be zeros: a device may be given whole sectors of it, and
+/// they are the file's bytes if it [grows](LenChange).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WriteFill {
     /// Which page of the file.
@@ -135,6 +152,8 @@ pub struct WriteFill {
     pub new: Frame,
     /// Where its old bytes are.
     pub old: Option<Frame>,
+    /// How many of its old bytes are the file's. 0 if nothing of the page stays.
+    pub old_len: u32,
 }
 
 /// A direct request has ended.

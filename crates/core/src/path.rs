@@ -26,12 +26,18 @@
 //! ```text
 //!   call                                 what may follow, and what must
 //!   add_device, open*, stream            anything; a stream ends with close_stream or its file
-//!   read                                 poll_ready names it once; then frames, and release once
+//!   read, read_planned                   poll_ready names it once; then frames, and release once;
+//!                                        cancel_read at any time
 //!   write                                poll_write: Fill once -> filled; Done once
 //!   flush, write_back, write_zeroes,     poll_write: Act at most once -> acted or not_acted;
 //!     discard                            Done once
+//!   change_len                           poll_write: SetLen at most once -> acted or not_acted;
+//!                                        Done once
 //!   poll_dispatch = Some(io)             the driver starts the I/O; for a read of pages, arrived
-//!                                        as they come; complete once, with its result
+//!                                        as they come; complete once, with its result. Where a
+//!                                        read ends inside a page, the driver fills the rest of
+//!                                        its frame with zeros before: they are the file's bytes
+//!                                        if change_len makes it longer
 //!   arrived                              the driver writes no more to the pages that are complete;
 //!                                        poll_ready may name their readers
 //!   anything with `now`                  more I/O, reads or steps may be there: poll_dispatch,
@@ -80,6 +86,7 @@ mod direct;
 mod files;
 mod invariants;
 mod log;
+mod planned;
 mod reads;
 mod requests;
 mod settings;
@@ -93,7 +100,8 @@ use crate::call_log::CallLog;
 pub use crate::device_queue::DeviceState;
 pub use crate::device_queue::payload::{PageFill, PagePart};
 pub use crate::driver_io::{
-    Config, DeviceIo, DirectDone, Fault, ReadReady, WriteFill, WriteMode, WriteReady, WriteStep,
+    Config, DeviceIo, DirectDone, Fault, LenChange, ReadReady, WriteFill, WriteMode, WriteReady,
+    WriteStep,
 };
 pub use crate::extent_map::{BadExtents, ExtentMap, FileExtent, OpenError};
 use crate::ids::Waiter;
@@ -158,6 +166,12 @@ impl IoPath {
         self.read_path.page_in.cache.frames()
     }
 
+    /// How many frames were ever used: the first ones. A driver may have memory ready for the next.
+    #[must_use]
+    pub fn frames_used(&self) -> u32 {
+        self.read_path.page_in.cache.frames_used()
+    }
+
     /// How many frames are idle at this moment: neither filled nor held, nor pinned orphans.
     #[must_use]
     pub fn idle_frames(&self) -> u64 {
@@ -193,6 +207,12 @@ impl IoPath {
         self.read_path.telemetry.trace.set_capacity(events);
     }
 
+    /// How many events the trace keeps.
+    #[must_use]
+    pub fn trace_capacity(&self) -> usize {
+        self.read_path.telemetry.trace.capacity()
+    }
+
     /// The oldest event of the trace.
     pub fn poll_trace(&mut self) -> Option<TraceEvent> {
         self.read_path.telemetry.trace.pop()
@@ -209,6 +229,7 @@ impl IoPath {
     fn make_progress(&mut self, now: Nanos) {
         self.writeback.continue_rewrites(&mut self.read_path, now);
         loop {
+            self.read_path.grant_planned(now);
             self.grant_frames(now);
             self.writeback.grant_pages(&mut self.read_path, now);
             self.writeback.grant_budget(&mut self.read_path, now);

@@ -9,8 +9,9 @@
 //!   question --> whose stream? --> its share of the memory --> policy: a window --> plan
 //!                (streams)         (memory_shares)             (policy/*)             |
 //!                                        ^                                            v
-//!                 window_estimator: the largest window          submitted: what came of it
-//!                 of use on this device
+//!                 window_estimator: the largest window          submitted: what came of it;
+//!                 of use on this device                         run_ends: which streams ended
+//!                 run_lengths: the cheapest one for how long streams run
 //! ```
 //!
 //! `prefetcher` joins these for a path. A program with a page cache of its own needs [`walk`] and
@@ -20,9 +21,13 @@ mod allotment;
 pub(crate) mod asker;
 mod decision;
 pub(crate) mod hinted_frames;
+mod known_runs;
+pub(crate) mod learnt_device;
 pub(crate) mod memory_shares;
 mod policy;
 pub(crate) mod prefetcher;
+mod run_ends;
+mod run_lengths;
 mod stream_state;
 mod streams;
 pub mod walk;
@@ -31,6 +36,7 @@ pub(crate) mod window_estimator;
 pub use self::decision::{
     Allotment, Ask, Decided, Decision, Pattern, Residency, Stride, Trigger, Window, WindowLimits,
 };
+pub use self::learnt_device::{LearntCost, LearntDevice};
 pub use self::policy::Policy;
 pub use self::policy::rules::{Rules, Without};
 pub use self::prefetcher::TooManyWeights;

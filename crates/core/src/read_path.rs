@@ -12,8 +12,10 @@
 //! ```
 
 pub(crate) mod completion;
+mod cuts;
 mod hint;
 mod invariants;
+mod planned;
 mod reads;
 
 use alloc::collections::VecDeque;
@@ -28,7 +30,7 @@ use crate::page_in::{FilePages, PageIn};
 use crate::prefetch::prefetcher::Prefetcher;
 use crate::stats::Stats;
 use crate::trace::Trace;
-use crate::units::{Nanos, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 use crate::windows::Windows;
 
 /// What a path tells of itself.
@@ -77,6 +79,14 @@ impl ReadPath {
     /// Pages that were read ahead are kept for their readers if the policy says how many there are.
     pub(crate) fn keep_unread(&mut self) {
         self.page_in.cache.set_keeps_unread(self.prefetch.keeps_unread());
+    }
+
+    /// A file is about to be closed: how long its streams ran is counted for its device.
+    pub(crate) fn count_runs_of_closed(&mut self, file: FileId) {
+        let Some(open) = self.files.get(file).filter(|open| !open.is_closing) else { return };
+        let (device, file_end) = (open.device.index(), PageIndex(open.len.pages_up().0));
+        let cache = &mut self.page_in.cache;
+        self.prefetch.count_runs_of_closed(device, slot_of(file), file_end, cache);
     }
 
     /// A read has been released, or a write has ended: a closed file may go now.

@@ -56,17 +56,21 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::SetScheduler { device, name, value } => {
             _ = path.set_scheduler(device, &name, &value);
         }
+        PathCall::RestoreDevice { device, learnt } => path.restore_device(device, learnt),
         PathCall::RemoveDevice { now, device } => path.remove_device(now, device),
         PathCall::Open { device, start, len } => _ = path.open_at(device, start, len),
         PathCall::OpenExtents { device, len, map } => _ = path.open_extents(device, len, map),
         PathCall::Close { now, file } => path.close(now, file),
         PathCall::SetLen { now, file, len } => path.set_len(now, file, len),
+        PathCall::ChangeLen { now, file, change } => _ = path.change_len(now, file, change),
         PathCall::Invalidate { now, file, pages } => path.invalidate(now, file, pages),
         PathCall::Stream { file } => _ = path.stream(file),
         PathCall::CloseStream { stream } => path.close_stream(stream),
         PathCall::Read { now, stream, pos, len, prev_pos } => {
             _ = path.read(now, stream, pos, len, prev_pos);
         }
+        PathCall::ReadPlanned { now, file, pages } => _ = path.read_planned(now, file, pages),
+        PathCall::CancelRead { now, id } => path.cancel_read(now, id),
         PathCall::Marker { now, stream, page, count, prev_pos } => {
             path.marker(now, stream, page, count, prev_pos);
         }
@@ -116,11 +120,15 @@ fn apply(path: &mut IoPath, input: PathCall) {
 fn could(path: &IoPath, input: &PathCall) -> bool {
     match input {
         PathCall::RemoveDevice { device, .. } => !path.has_files_on(*device),
-        PathCall::Open { device, .. }
+        PathCall::RestoreDevice { device, .. }
+        | PathCall::Open { device, .. }
         | PathCall::OpenExtents { device, .. }
         | PathCall::Direct { device, .. } => path.has_device(*device),
-        PathCall::SetLen { file, .. } | PathCall::Stream { file } => path.is_open(*file),
+        PathCall::SetLen { file, .. }
+        | PathCall::Stream { file }
+        | PathCall::ReadPlanned { file, .. } => path.is_open(*file),
         PathCall::Write { file, .. }
+        | PathCall::ChangeLen { file, .. }
         | PathCall::WriteZeroes { file, .. }
         | PathCall::Discard { file, .. }
         | PathCall::Flush { file, .. }
@@ -136,6 +144,7 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         PathCall::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
         PathCall::AddDevice { .. }
         | PathCall::AcceptLost { .. }
+        | PathCall::CancelRead { .. }
         | PathCall::SetScheduler { .. }
         | PathCall::SetSubmitter { .. }
         | PathCall::SetWeight { .. }

@@ -94,6 +94,10 @@ impl<K, T> Slab<K, T> {
         })
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.value.as_mut())
+    }
+
     pub(crate) fn any(&self, holds: impl Fn(&T) -> bool) -> bool {
         self.places.iter().filter_map(|place| place.value.as_ref()).any(holds)
     }

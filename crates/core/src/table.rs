@@ -9,6 +9,7 @@
 
 mod entry;
 mod pins;
+mod run;
 mod writer;
 
 use alloc::boxed::Box;
@@ -17,6 +18,7 @@ pub(crate) use self::entry::FRAMES_MAX;
 use self::entry::MARKER;
 pub use self::entry::{Frame, Generation, PageEntry};
 pub use self::pins::PinBudget;
+pub use self::run::{FoundRun, RUN_MAX};
 pub(crate) use self::writer::TableWriter;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::units::{MAX_FILE_PAGES, PageIndex};
@@ -251,6 +253,11 @@ impl PageTable {
     #[inline]
     fn cell(&self, place: EntryPlace) -> &AtomicU64 {
         &self.cells[place.leaf as usize * LEAF_CELLS + place.index as usize]
+    }
+
+    #[inline]
+    fn cells_from(&self, place: EntryPlace, count: usize) -> &[AtomicU64] {
+        &self.cells[place.leaf as usize * LEAF_CELLS + place.index as usize..][..count]
     }
 }
 

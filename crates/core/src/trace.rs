@@ -82,6 +82,10 @@ impl Trace {
         }
     }
 
+    pub(crate) const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, at: Nanos, what: impl FnOnce() -> EventKind) {
         if self.capacity == 0 {

@@ -8,6 +8,7 @@
 //!
 //! ```text
 //!   write        --> its pages, budget, frames, old bytes --> Fill --> filled --> Done
+//!   change_len   --> its pages, device writes there end   --> SetLen --> acted --> Done
 //!   write_zeroes --> its pages, device writes there end   --> Act  --> acted  --> Done
 //!   flush        --> all that was written before is out   --> Act  --> acted  --> Done
 //! ```
@@ -26,6 +27,7 @@ mod flush;
 mod flush_domain;
 mod flusher;
 mod invariants;
+mod lengths;
 mod refusals;
 mod refused;
 mod rewrite;

@@ -73,6 +73,31 @@ fn one_stream_has_the_ramp_of_linux_6_and_then_windows_of_the_largest_size() {
     assert_eq!(of(32, 0, 20, 8), "0+32-12 32+40-32 72+32-32 104+32-32 136+32-32 168+32-32");
 }
 
+/// A read that is larger than the windows, but not than a request of the device, is one request:
+/// the stream then has windows of that size, and each later read finds all its pages asked for.
+#[test]
+fn a_large_read_is_not_cut_below_its_own_size() {
+    let of = |max, io_pages, first, count, reads| {
+        let mut world = World::new(1, max);
+        world.handles[0].limits.io_pages = Pages(io_pages);
+        for read in 0..reads {
+            world.read_pages(0, first + read * count, count);
+        }
+        (world.windows().join(" "), world.cost.misses)
+    };
+    let windows = |text: &str, misses| (text.to_owned(), misses);
+    assert_eq!(of(32, 256, 0, 256, 3), windows("0+512-256 512+256-256 768+256-256", 1));
+    assert_eq!(of(32, 256, 0, 100, 4), windows("0+200-100 200+100-100 300+100-100 400+100-100", 1));
+    let from_1000 = "r 1000+256 1256+512-256 1768+256-256";
+    assert_eq!(of(32, 256, 1000, 256, 3), windows(from_1000, 2));
+    // A request takes a part of the read.
+    assert_eq!(of(32, 64, 0, 256, 2), windows("0+320-64 320+256-64", 1));
+    // Small reads have the windows that they had, and so has a stream without any.
+    assert_eq!(of(32, 256, 0, 16, 5), of(32, 0, 0, 16, 5));
+    assert_eq!(of(256, 256, 0, 256, 3), of(256, 0, 0, 256, 3));
+    assert_eq!(of(0, 256, 0, 256, 2), windows("r 0+256 r 256+256", 2));
+}
+
 #[test]
 fn sixty_four_streams_in_turns_are_found_at_their_third_read_or_each_by_its_own_handle() {
     for (handles, misses) in [(1, 3), (64, 2)] {

@@ -41,8 +41,18 @@ const HOUSE: [Place; 9] = [
     Place { folder: "tune", ours: &["foreread-core", "foreread-files"], others: None },
     Place {
         folder: "engine",
-        ours: &["foreread-core"],
-        others: Some(&["io-uring", "libc", "rustix"]),
+        ours: &["foreread-core", "foreread-files"],
+        // The second line is for optional features.
+        others: Some(&[
+            "io-uring",
+            "libc",
+            "rustix", //
+            "bytes",
+            "futures-core",
+            "futures-io",
+            "tokio",
+            "tracing",
+        ]),
     },
     Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
     Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
@@ -63,15 +73,18 @@ const HOUSE: [Place; 9] = [
 ];
 
 /// The only files with `unsafe` in them.
-const UNSAFE: [&str; 9] = [
+const UNSAFE: [&str; 12] = [
     "crates/core/src/sync.rs",
     "crates/engine/src/cachestat.rs",
+    "crates/engine/src/owned_bytes.rs",
+    "crates/engine/src/copy_racing.rs",
     "crates/engine/src/pool.rs",
     "crates/engine/src/ring/transfer.rs",
     "crates/engine/src/ring/probe.rs",
     "crates/engine/src/ring/uring.rs",
     "crates/engine/tests/allocations/mod.rs",
     "crates/engine/tests/fork.rs",
+    "crates/engine/tests/fork_source.rs",
     "crates/tune/src/pages.rs",
 ];
 

@@ -33,6 +33,9 @@ const PAGE: PageIndex = PageIndex(0);
 const OTHER_PAGE: PageIndex = PageIndex(1);
 const KEPT_PAGE: PageIndex = PageIndex(2);
 
+/// A way to read a page.
+type Read = fn(&PageTable, FileSlot, PageIndex, &Bytes) -> Option<[u64; 2]>;
+
 /// A frame's bytes: two words, because a copy that stops half-way shows in two.
 type Bytes = Arc<[AtomicU64; 2]>;
 
@@ -61,12 +64,26 @@ fn read(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Op
     found.still_holds().then_some(copy)
 }
 
+/// The same by a look-up of a run, as long reads do.
+fn read_run(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
+    let run = table.look_up_run(file, page, 1);
+    let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
+    (run.still_held() == 1).then_some(copy)
+}
+
 /// Guards the four orderings of a copy: Acquire in `look_up`, the fences of `still_holds` and
 /// `remove`, Release in `set_up_to_date`. And in `still_holds` the look at both entries; and the
 /// generation, without which the entry of the third fill is the entry of the first.
 #[test]
 fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
-    loom::model(|| {
+    let reads: [Read; 2] = [read, read_run];
+    for read in reads {
+        never_accepts_two(read);
+    }
+}
+
+fn never_accepts_two(read: Read) {
+    loom::model(move || {
         let (mut cache, bytes) = cache(Some(KEPT_PAGE));
         fill(&mut cache, FILE, PAGE, &bytes, 1);
         let reader = thread::spawn({
@@ -86,7 +103,11 @@ fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
 /// Guards the look at the leaf's key after the entry in `look_up`: the one in `find` is too early.
 #[test]
 fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
-    for (file, byte) in [(FILE, 1), (OTHER_FILE, 2)] {
+    let reads: [Read; 2] = [read, read_run];
+    for (read, (file, byte)) in reads
+        .into_iter()
+        .flat_map(|read| [(FILE, 1), (OTHER_FILE, 2)].map(|expected| (read, expected)))
+    {
         loom::model(move || {
             let (mut cache, bytes) = cache(None);
             fill(&mut cache, FILE, PAGE, &bytes, 1);

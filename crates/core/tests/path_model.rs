@@ -34,6 +34,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..8_usize, any::<u64>(), len.clone())
             .prop_map(|(stream, pos, len)| Op::Read { stream, pos, len }),
         4 => (0..8_usize, len).prop_map(|(stream, len)| Op::ReadOn { stream, len }),
+        3 => (0..4_usize, any::<u64>(), 1..40_u64)
+            .prop_map(|(file, start, pages)| Op::ReadPlanned { file, start, pages }),
+        1 => any::<usize>().prop_map(|which| Op::Cancel { which }),
         6 => (any::<usize>(), answer).prop_map(|(which, answer)| Op::Complete { which, answer }),
         4 => (any::<usize>(), prop_oneof![1..4096_u64, 4000..40_000_u64])
             .prop_map(|(which, bytes)| Op::Arrive { which, bytes }),
@@ -236,6 +239,53 @@ fn a_page_that_has_arrived_may_leave_before_its_request_ends() {
     world.pump();
     world.finish();
     assert_eq!(world.faults, 0);
+}
+
+/// What a plan has split stays split, and nothing is read beside it.
+#[test]
+fn planned_reads_are_the_requests_of_their_plan() {
+    let mut world = World::new(Policy::Linux6, 4 << 20, 64, &[4_096_000]);
+    for start in [8, 0, 4, 40] {
+        world.read_planned(0, start, 4);
+    }
+    world.pump();
+    assert_eq!(world.requests(), [(0, 4), (4, 4), (8, 4), (40, 4)]);
+    world.finish();
+    assert_eq!((world.ended, world.faults), (4, 0));
+    // All of it is cached now, but for page 3: one request.
+    world.apply(&Op::Invalidate { file: 0, start: 3, pages: 1 });
+    world.read_planned(0, 0, 12);
+    world.pump();
+    assert_eq!(world.requests(), [(3, 1)]);
+    world.finish();
+}
+
+/// A quarter of the frames is in flight, the rest waits its turn; what is cancelled asks nothing.
+#[test]
+fn planned_reads_wait_for_their_budget() {
+    let mut world = World::new(Policy::None, 1 << 20, 0, &[40_960_000; 8]);
+    let budget = world.path.planned_budget().0 / 4096;
+    for file in 0..8 {
+        for n in 0..8 {
+            world.read_planned(file, n * 16, 16);
+        }
+        world.pump();
+    }
+    let in_flight: u64 = world.requests().iter().map(|(_, count)| count).sum();
+    assert!(world.path.planned_in_flight().0 / 4096 > budget - 16, "it is used");
+    assert!(in_flight <= budget);
+    // Another reader's frames are there.
+    world.read(15, 30_000_000, 4096 * 8);
+    world.pump();
+    assert_eq!(world.path.stats().waited_for_frames, 0);
+    let before = world.path.stats().pages_missed;
+    for which in 0..world.pending.len() {
+        world.cancel(which);
+    }
+    world.pump();
+    world.finish();
+    assert_eq!(world.path.stats().pages_missed, before, "what was cancelled is not read");
+    assert_eq!(world.path.planned_in_flight(), ByteCount(0));
 }
 
 /// Reads that together want more than all frames: they wait in line, and all are served.

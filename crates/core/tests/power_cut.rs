@@ -90,7 +90,7 @@ fn op(random: &mut Random) -> Op {
         1 => Answer::Short(random.below(64)),
         _ => Answer::Good,
     };
-    match random.below(20) {
+    match random.below(22) {
         0..5 => Op::Write { file, pos, len, mode: mode[random.below(4) as usize] },
         5..10 => Op::Drive { which, fails: random.once_in(20) },
         10..15 => Op::Complete { which, answer },
@@ -98,6 +98,8 @@ fn op(random: &mut Random) -> Op {
         16 => Op::Zero { file, start: pos / 4096, pages: random.below(6) },
         17 => Op::Read { file, pos, len },
         18 => Op::Release { which },
+        19 => Op::ChangeLen { file, how: random.next(), len: random.next() >> random.below(64) },
+        20 => Op::Cancel { which },
         _ => Op::Wait { ms: random.below(60) },
     }
 }

@@ -54,6 +54,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..4_usize, any::<bool>()).prop_map(|(file, back)| Op::Flush { file, back }),
         2 => (0..4_usize, any::<u64>(), 0..40_u64)
             .prop_map(|(file, start, pages)| Op::Zero { file, start, pages }),
+        2 => (0..4_usize, any::<u64>(), any::<u64>())
+            .prop_map(|(file, how, len)| Op::ChangeLen { file, how, len }),
+        1 => which().prop_map(|which| Op::Cancel { which }),
         1 => (0..4_usize, any::<u64>(), 0..90_u64)
             .prop_map(|(file, start, pages)| Op::Invalidate { file, start, pages }),
         1 => (0..4_usize).prop_map(|file| Op::Reopen { file }),

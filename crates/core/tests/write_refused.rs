@@ -74,7 +74,9 @@ impl<'t> Bench<'t> {
             let now = self.now();
             match ready.step {
                 WriteStep::Fill { .. } => self.path.filled(now, ready.id),
-                WriteStep::Act => self.path.acted(now, ready.id, Ok(())),
+                WriteStep::Act | WriteStep::SetLen { .. } => {
+                    self.path.acted(now, ready.id, Ok(()));
+                }
                 WriteStep::Done { fault, .. } => self.over.push((ready.id, fault)),
             }
         }

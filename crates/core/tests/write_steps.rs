@@ -6,12 +6,16 @@
 
 #![cfg(not(loom))]
 
+#[path = "write_steps/cuts.rs"]
+mod cuts;
+#[path = "write_steps/lengths.rs"]
+mod lengths;
 #[path = "write_steps/zeroes.rs"]
 mod zeroes;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
-    Config, DeviceIo, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep,
+    Config, DeviceId, DeviceIo, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep,
 };
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::{BadSetting, Choice, Op, Submitter};
@@ -19,6 +23,7 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
 struct Bench {
     path: IoPath,
+    device: DeviceId,
     file: FileId,
     now: u64,
 }
@@ -31,7 +36,7 @@ impl Bench {
         let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(ByteCount(0)) };
         let device = path.add_device(geometry, &Choice::Noop);
         let file = path.open(device, ByteCount(len)).unwrap();
-        Self { path, file, now: 1 }
+        Self { path, device, file, now: 1 }
     }
 
     fn now(&mut self) -> Nanos {

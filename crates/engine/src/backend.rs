@@ -8,16 +8,21 @@
 
 mod act;
 mod claim;
+mod create;
+mod length;
 mod loops;
 mod of_source;
+mod tail;
+mod write_side;
+mod writers;
 
 use std::fs::{File, Metadata};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt as _, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::DeviceId;
@@ -35,7 +40,10 @@ pub(crate) use act::EXTENTS_MAX;
 use claim::Claim;
 pub(crate) use claim::Claims;
 pub(crate) use claim::disk_of;
+pub(crate) use create::Created;
 pub(crate) use loops::files_behind;
+use write_side::WriteSide;
+pub(crate) use writers::{WriterClaim, next_engine};
 
 #[derive(Debug)]
 pub(crate) struct Backend {
@@ -46,28 +54,18 @@ pub(crate) struct Backend {
     pub(crate) geometry: Geometry,
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
-    pub(crate) is_writable: bool,
+    write_side: OnceLock<Box<WriteSide>>,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
     /// It does not know how to make zeros without writing them: asked once.
     knows_no_zero: AtomicBool,
     knows_no_hole: AtomicBool,
-    /// Held as long as anything is written.
-    _claim: Option<Arc<Claim>>,
+    knows_no_reserve: AtomicBool,
 }
 
 #[derive(Debug)]
 enum Medium {
-    File {
-        file: File,
-        /// What O_DIRECT wants offsets and lengths of writes to be multiples of; 1 if buffered.
-        block: u64,
-        /// Another descriptor of the same file, for the end of one that does not end with a block.
-        tail: Option<File>,
-        /// Another one for flushes, if buffered: the kernel reports a failed write-back to each
-        /// descriptor once, so no other call may use up the report to this one.
-        flushes: Option<File>,
-    },
+    File { file: File },
     Memory(Arc<VolatileDisk>),
     Source(OpenSource),
 }
@@ -139,12 +137,16 @@ impl Backend {
             None => needed_alignment(&file).unwrap_or(PAGE_SIZE),
             Some(_) => 1,
         };
-        let has_tail = options.write && !len.0.is_multiple_of(block);
+        // A file may get any length; a device has the one that it has.
+        let has_ends = !is_device || !len.0.is_multiple_of(block);
+        let has_tail = options.write && block > 1 && has_ends;
         let tail = has_tail.then(|| open_again(path, &now)).transpose()?;
         let is_flushed = options.write && buffered.is_some();
         let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?;
-        let medium = Medium::File { file, block, tail, flushes };
-        let mut backend = Self::new(medium, identity, len, buffered, claim, options);
+        let side = WriteSide { file: None, tail, flushes, _claim: claim };
+        let medium = Medium::File { file };
+        let mut backend = Self::new(medium, identity, len, buffered, options.write.then_some(side));
+        backend.faults.clone_from(&options.faults);
         backend.geometry.write_block = ByteCount(block);
         Ok(backend)
     }
@@ -152,7 +154,11 @@ impl Backend {
     fn of_memory(device: &Arc<VolatileDisk>, options: &OpenOptions) -> Self {
         let identity = FileIdentity::Memory(Arc::as_ptr(device).addr());
         let len = ByteCount(device.len());
-        Self::new(Medium::Memory(Arc::clone(device)), identity, len, None, None, options)
+        let side = WriteSide { file: None, tail: None, flushes: None, _claim: None };
+        let (medium, side) = (Medium::Memory(Arc::clone(device)), options.write.then_some(side));
+        let mut backend = Self::new(medium, identity, len, None, side);
+        backend.faults.clone_from(&options.faults);
+        backend
     }
 
     fn new(
@@ -160,8 +166,7 @@ impl Backend {
         identity: FileIdentity,
         len: ByteCount,
         buffered: Option<&'static str>,
-        claim: Option<Arc<Claim>>,
-        options: &OpenOptions,
+        write_side: Option<WriteSide>,
     ) -> Self {
         let is_file = matches!(identity, FileIdentity::Inode { .. });
         Self {
@@ -171,11 +176,11 @@ impl Backend {
             // A file's size says nothing of its disk.
             geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
-            is_writable: options.write,
-            faults: options.faults.clone(),
+            write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
+            faults: None,
             knows_no_zero: AtomicBool::new(false),
             knows_no_hole: AtomicBool::new(false),
-            _claim: claim,
+            knows_no_reserve: AtomicBool::new(false),
         }
     }
 
@@ -201,7 +206,7 @@ impl Backend {
     ///
     /// Answered from what the kernel knows, without asking a file server: it may not wait.
     pub(crate) fn ends_before(&self, end: u64) -> bool {
-        let (Medium::File { file, .. }, FileIdentity::Inode { .. }) = (&self.medium, self.identity)
+        let (Medium::File { file }, FileIdentity::Inode { .. }) = (&self.medium, self.identity)
         else {
             return false;
         };
@@ -213,7 +218,7 @@ impl Backend {
     /// How long the file is now.
     pub(crate) fn size(&self) -> io::Result<ByteCount> {
         match &self.medium {
-            Medium::File { file, .. } => size_of(file, self.identity),
+            Medium::File { file } => size_of(file, self.identity),
             Medium::Memory(device) => Ok(ByteCount(device.len())),
             Medium::Source(_) => Ok(self.len),
         }
@@ -230,30 +235,9 @@ impl Backend {
     /// What reads go through.
     pub(crate) fn fd(&self) -> RawFd {
         match &self.medium {
-            Medium::File { file, .. } => file.as_raw_fd(),
+            Medium::File { file } => file.as_raw_fd(),
             // A descriptor that no system has: an error, not another file.
             Medium::Memory(_) | Medium::Source(_) => -1,
-        }
-    }
-
-    /// Returns the descriptor for a write, and whether the write has to be durable when it ends.
-    ///
-    /// ```text
-    ///   O_DIRECT, blocks of 512     |=====|=====|=====|==          a file's last write
-    ///                               |<-- direct ----->|            all that ends with a block
-    ///                               |<-- buffered, durable -->|    what does not
-    /// ```
-    ///
-    /// Durable, because the kernel would otherwise cache the tail and report a failed writeback
-    /// later, and only once; so the write itself returns the error.
-    pub(crate) fn fd_for_write(&self, offset: u64, len: u64) -> (RawFd, bool) {
-        match &self.medium {
-            Medium::File { block, tail: Some(tail), .. }
-                if !(offset.is_multiple_of(*block) && len.is_multiple_of(*block)) =>
-            {
-                (tail.as_raw_fd(), true)
-            }
-            Medium::File { .. } | Medium::Memory(_) | Medium::Source(_) => (self.fd(), false),
         }
     }
 }

@@ -5,6 +5,8 @@
 //! Never: more than was asked for: memory fills as it is used, threads start when they are needed.
 
 use std::ops::ControlFlow;
+#[cfg(feature = "remember")]
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use crate::engine_state::{EngineParts, EngineState};
 use crate::error::EngineError;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
+#[cfg(feature = "remember")]
+use crate::remember::DeviceRecords;
 use crate::ring::{IoBackend, Ring};
 use crate::source::FetchTable;
 use crate::waiters::Waiters;
@@ -57,6 +61,8 @@ pub struct EngineBuilder {
     record: usize,
     dirty_limit: Option<u64>,
     dirty_age: Option<Duration>,
+    #[cfg(feature = "remember")]
+    remember: Option<PathBuf>,
 }
 
 /// How large windows may be.
@@ -89,7 +95,35 @@ impl EngineBuilder {
             record: 0,
             dirty_limit: None,
             dirty_age: None,
+            #[cfg(feature = "remember")]
+            remember: None,
         }
+    }
+
+    /// Remembers what is learnt of devices in this directory, so that the next engine begins with
+    /// windows of the right size instead of measuring the device for a second or more. By default
+    /// nothing is remembered.
+    ///
+    /// Each device has a small text file, `NAME.learnt`:
+    /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) gives the name, else it is
+    /// made of the number of the block device. The first requests check it, and
+    /// eight in a row that contradict it end it. A file that cannot be read or written changes
+    /// nothing else; [`File::device_record`](crate::File::device_record) says why, and
+    /// [`Engine::save_learnt`] does. The directory is made when the first file is written.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder().remember("/var/lib/db/devices").build()?;
+    /// let options = foreread::OpenOptions::new().device_name("volume-17");
+    /// let table = engine.open_with("/mnt/volume-17/table", &options)?;
+    /// println!("{}", table.device_record());
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "remember")]
+    #[must_use]
+    pub fn remember(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.remember = Some(directory.into());
+        self
     }
 
     /// The bound for all pages, cached and in flight, and for what is needed to find them, in
@@ -100,9 +134,10 @@ impl EngineBuilder {
         self
     }
 
-    /// The largest window, in bytes: at most an eighth of the memory. Less than a page switches
-    /// read-ahead off. By default, [`Policy::Adaptive`] learns it from each device, and the other
-    /// policies have 128 KiB, as Linux has.
+    /// The largest window, in bytes: at most an eighth of the memory. A read that is larger raises
+    /// it for its own stream, up to one request of the device (`Adaptive`, `Linux6`). Less than a
+    /// page switches read-ahead off. By default, [`Policy::Adaptive`] learns it from each device,
+    /// and the other policies have 128 KiB, as Linux has.
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = WindowSetting::Bytes(bytes);
@@ -240,7 +275,15 @@ impl EngineBuilder {
             let waiters = Waiters::new(Arc::clone(&background));
             let fetches = FetchTable::new(post, timeout);
             let driver = Driver::new(path, ring, waiters, fetches);
-            EngineState::new(EngineParts { table, pool, driver, background, timeout })
+            EngineState::new(EngineParts {
+                table,
+                pool,
+                driver,
+                background,
+                timeout,
+                #[cfg(feature = "remember")]
+                records: self.remember.map(DeviceRecords::new),
+            })
         });
         Ok(Engine { state, files: Arc::new(OpenFiles::default()) })
     }

@@ -16,8 +16,10 @@
 mod fetch;
 mod files;
 mod inline_read;
+mod planned;
 mod requests;
 mod sleep;
+mod traced;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -28,11 +30,17 @@ use foreread_core::path::{DeviceId, DeviceIo, IoPath, Tag, WriteReady};
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
+use self::planned::Batches;
+pub(crate) use self::planned::EndedRead;
 use crate::backend::Backend;
+use crate::deferred_wake::DeferredWake;
 use crate::delay::DelayModel;
+use crate::first_touch::FirstTouch;
+use crate::pool::PAGE;
 use crate::ring::{Completion, Ring};
 use crate::source::FetchTable;
-use crate::waiters::{DeferredWake, Delivery, Notification, Ticket, Waiters};
+use crate::wait_table::{Notification, Ticket};
+use crate::waiters::{Delivery, Waiters};
 
 /// Joins the core and the ring, and knows the waiters of both.
 #[derive(Debug)]
@@ -41,6 +49,8 @@ pub(crate) struct Driver {
     pub(crate) waiting: Waiters,
     ring: Ring,
     fetches: FetchTable,
+    batches: Batches,
+    first_touch: FirstTouch,
     devices: HashMap<DeviceId, OpenDevice>,
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
@@ -59,6 +69,8 @@ pub(crate) struct Driver {
     started: Clock,
     /// What the kernel said when it would not have the ring used any more.
     broken: Option<i32>,
+    /// The core keeps a trace because a subscriber wants it.
+    is_traced: bool,
     /// Misses that were read by the thread that missed, without the ring.
     pub(crate) inline_reads: u64,
 }
@@ -79,11 +91,14 @@ struct Early {
 
 impl Driver {
     pub(crate) fn new(path: IoPath, ring: Ring, waiting: Waiters, fetches: FetchTable) -> Self {
+        let first_touch = FirstTouch::new(ring.pool(), path.frame_count());
         Self {
             path,
             waiting,
             ring,
             fetches,
+            batches: Batches::default(),
+            first_touch,
             devices: HashMap::new(),
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
@@ -94,6 +109,7 @@ impl Driver {
             told: Nanos(0),
             started: read_clock(),
             broken: None,
+            is_traced: false,
             inline_reads: 0,
         }
     }
@@ -157,9 +173,10 @@ impl Driver {
         }
     }
 
-    /// Whether another request may be started, whatever it is for.
+    /// Whether another request may be started. Those of sources need no room in the ring, and one
+    /// that never answers holds back no other: each source has a limit of its own.
     fn has_room(&self) -> bool {
-        self.ring.has_room() && self.fetches.has_room()
+        self.ring.has_room()
     }
 
     /// What the kernel said when it would not have the ring used any more.
@@ -232,9 +249,28 @@ impl Driver {
 
     fn complete(&mut self, tag: u64, result: Result<u32, i32>) {
         debug_assert!(!self.done_at.contains_key(&tag), "a delayed result waits for its time");
-        self.writing.remove(&tag);
+        let is_read = !self.writing.remove(&tag);
+        if is_read && let Ok(bytes) = result {
+            self.zero_rest(Tag::from_bits(tag), bytes as usize);
+        }
         let result = result.map(|bytes| ByteCount(u64::from(bytes)));
         self.path.complete(self.now(), Tag::from_bits(tag), result);
+    }
+
+    /// A read has ended inside a page, where its file ends: fills the rest of the page with zeros,
+    /// which are the file's bytes when it grows.
+    fn zero_rest(&self, tag: Tag, bytes: usize) {
+        if bytes.is_multiple_of(PAGE) {
+            return;
+        }
+        let mut end = 0;
+        for (frame, part) in self.path.io_parts(tag) {
+            end += part.len();
+            if let Some(missing @ 1..) = end.checked_sub(bytes) {
+                self.ring.pool().copy_in(frame, part.end - missing, &[0; PAGE][..missing]);
+                return;
+            }
+        }
     }
 
     /// Notifies the waiters of reads that are ready and of writes that have come to a step;
@@ -245,12 +281,18 @@ impl Driver {
         while self.broken.is_none() {
             self.fill_holes();
             if let Some(ready) = self.path.poll_ready() {
+                if self.note_planned(&ready) {
+                    continue;
+                }
                 match self.waiting.note(Ticket::Read(ready.id), Notification::Read(ready)) {
                     Delivery::Waiter => {}
                     Delivery::SleepingLeader => self.ring.wake(),
                     Delivery::Abandoned => self.path.release(self.now(), ready.id),
                 }
             } else if let Some(WriteReady { id, step }) = self.path.poll_write() {
+                if self.begin_step(id, step) {
+                    continue;
+                }
                 match self.waiting.note(Ticket::Write(id), Notification::Write(step)) {
                     Delivery::Waiter => {}
                     Delivery::SleepingLeader => self.ring.wake(),

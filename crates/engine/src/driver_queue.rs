@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foreread_core::path::StreamId;
+use foreread_core::path::{StreamId, WriteId};
 use foreread_core::table::Frame;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
@@ -34,6 +34,8 @@ pub(crate) enum DriverEvent {
     Arrived { tag: u64, bytes: u64 },
     /// A source has ended its answer: bytes, or the error number.
     Fetched { tag: u64, result: Result<u64, i32> },
+    /// The bytes of a task's write are in its frames.
+    Filled(WriteId),
 }
 
 /// A marker, as the policy wants to know of it.
@@ -68,7 +70,8 @@ impl DriverQueue {
             | DriverEvent::CloseStream(_)
             | DriverEvent::Unpinned(_)
             | DriverEvent::Arrived { .. }
-            | DriverEvent::Fetched { .. } => events.push_back(event),
+            | DriverEvent::Fetched { .. }
+            | DriverEvent::Filled(_) => events.push_back(event),
         }
         self.has_events.store(true, Ordering::SeqCst);
     }

@@ -56,7 +56,27 @@ impl Engine {
         path: impl AsRef<Path>,
         options: &OpenOptions,
     ) -> Result<File, OpenError> {
-        File::open(&self.state, &self.files, path.as_ref(), options)
+        let path = path.as_ref();
+        File::open(&self.state, &self.files, (path, path), options)
+    }
+
+    /// Opens a file for reading and writing, as [`std::fs::File::create`] does: it is made if there
+    /// is none, and cut to length 0 if there is one.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let file = engine.create("/var/lib/db/table")?;
+    /// file.write_all_at(b"it grows as it is written", 1 << 20)?;
+    /// assert_eq!(file.len(), (1 << 20) + 25);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]; if it cannot be made or written.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
+        self.open_with(path, &OpenOptions::made_anew())
     }
 
     /// Returns the counters.
@@ -82,8 +102,8 @@ impl Engine {
         })
     }
 
-    /// Returns the largest window that can be had, in bytes: what was asked for, in whole pages, or
-    /// an eighth of the memory if that is less, or if windows are learnt.
+    /// Returns the largest window of reads that are no larger, in bytes: what was asked for, in
+    /// whole pages, or an eighth of the memory if that is less, or if windows are learnt.
     ///
     /// # Errors
     ///

@@ -21,19 +21,24 @@ use std::time::Duration;
 
 use foreread_core::table::PageTable;
 
-use crate::backend::Claims;
+use crate::backend::{Claims, next_engine};
 use crate::background::BackgroundWaker;
+use crate::blocking_pool::BlockingPool;
+use crate::deferred_wake::DeferredWake;
 use crate::driver::Driver;
 use crate::driver_queue::{DriverEvent, DriverQueue};
 use crate::error::ForkedError;
 use crate::hits::HitCounters;
 use crate::pool::Pool;
+#[cfg(feature = "remember")]
+use crate::remember::DeviceRecords;
 use crate::ring::{RingKind, Sleeper};
 use crate::source::SourceNames;
-use crate::waiters::DeferredWake;
 
 /// What all handles of one engine share.
-#[derive(Debug)]
+///
+/// Owned pages count handles to it, and hits read its first fields: not in the same cache line.
+#[repr(align(128))]
 pub(crate) struct EngineState {
     /// Where hits are looked up: no lock.
     pub(crate) table: Arc<PageTable>,
@@ -54,10 +59,17 @@ pub(crate) struct EngineState {
     pub(crate) hits: HitCounters,
     /// Wakes the background thread.
     pub(crate) background: Arc<BackgroundWaker>,
+    /// How many bytes all range reads may have in flight together.
+    pub(crate) planned_budget: u64,
+    /// Calls the system where that blocks, for tasks.
+    pub(crate) blocking: Arc<BlockingPool>,
     /// How long a read may wait for a device.
     pub(crate) timeout: Option<Duration>,
-    /// The process that made the engine.
-    process: u32,
+    /// What is remembered of devices, if anything.
+    #[cfg(feature = "remember")]
+    pub(crate) records: Option<DeviceRecords>,
+    /// Its number among those of the process.
+    pub(crate) number: u64,
 }
 
 /// Where a new engine's memory and ring are.
@@ -67,25 +79,31 @@ pub(crate) struct EngineParts {
     pub(crate) driver: Driver,
     pub(crate) background: Arc<BackgroundWaker>,
     pub(crate) timeout: Option<Duration>,
+    #[cfg(feature = "remember")]
+    pub(crate) records: Option<DeviceRecords>,
 }
 
 impl EngineState {
     /// Joins the parts of an engine, which belongs to the calling process.
     pub(crate) fn new(parts: EngineParts) -> Self {
-        let EngineParts { table, pool, driver, background, timeout } = parts;
+        let EngineParts { table, pool, driver, background, timeout, .. } = parts;
         Self {
             table,
             pool,
             sleeper: driver.ring().sleeper(),
             ring_kind: driver.ring().kind(),
+            planned_budget: driver.path.planned_budget().0,
             driver: Mutex::new(driver),
             queue: DriverQueue::new(),
             claims: Claims::default(),
             sources: SourceNames::default(),
             hits: HitCounters::default(),
             background,
+            blocking: Arc::default(),
             timeout,
-            process: std::process::id(),
+            #[cfg(feature = "remember")]
+            records: parts.records,
+            number: next_engine(),
         }
     }
 
@@ -97,7 +115,7 @@ impl EngineState {
     ///
     /// In a forked child.
     pub(crate) fn check_process(&self) -> Result<(), ForkedError> {
-        if std::process::id() == self.process { Ok(()) } else { Err(ForkedError) }
+        if self.pool.is_of_this_process() { Ok(()) } else { Err(ForkedError) }
     }
 
     /// Becomes the driver, after the one that drives now.
@@ -161,12 +179,9 @@ impl EngineState {
         fence(Ordering::SeqCst);
         while !self.queue.is_empty() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
+            driver.follow_subscriber();
             driver.handle_events(&self.queue);
-            let wakes = driver.before_unlock();
-            drop(driver);
-            for wake in wakes {
-                wake.run();
-            }
+            end_turn(driver);
             fence(Ordering::SeqCst);
         }
     }
@@ -183,11 +198,24 @@ impl EngineState {
     }
 }
 
+/// Short: each handle and each error of a program may print it, and the whole has megabytes.
+impl fmt::Debug for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineState").field("ring_kind", &self.ring_kind).finish_non_exhaustive()
+    }
+}
+
 impl Drop for EngineState {
     fn drop(&mut self) {
         // In a forked child the thread is not there, and its lock may be held forever.
         if self.check_process().is_ok() {
             self.background.close();
+            self.blocking.close();
+            #[cfg(feature = "remember")]
+            if let Some(records) = &self.records {
+                // A program that wants to know calls `Engine::save_learnt`.
+                let _ = records.save();
+            }
         }
     }
 }
@@ -202,7 +230,8 @@ pub(crate) struct DriverGuard<'s> {
 }
 
 impl<'s> DriverGuard<'s> {
-    fn new(driver: MutexGuard<'s, Driver>, engine: &'s EngineState) -> Self {
+    fn new(mut driver: MutexGuard<'s, Driver>, engine: &'s EngineState) -> Self {
+        driver.follow_subscriber();
         Self { driver: Some(driver), engine, is_unwinding: std::thread::panicking() }
     }
 
@@ -242,13 +271,20 @@ impl Drop for DriverGuard<'_> {
             }
             return;
         }
-        let wakes = driver.before_unlock();
-        drop(driver);
-        for wake in wakes {
-            wake.run();
-        }
+        end_turn(driver);
         self.engine.drain_queue();
     }
+}
+
+/// Releases the mutex, then wakes the notified waiters and tells a subscriber what happened.
+fn end_turn(mut driver: MutexGuard<'_, Driver>) {
+    let wakes = driver.before_unlock();
+    let events = driver.take_traced();
+    drop(driver);
+    for wake in wakes {
+        wake.run();
+    }
+    events.emit();
 }
 
 impl fmt::Debug for DriverGuard<'_> {

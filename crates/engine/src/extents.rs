@@ -82,7 +82,7 @@ impl File {
         assert!(device.mapping.is_none(), "a file in pieces is no device");
         let path = || handle.path.clone();
         check_ring(&device.engine, &handle.path)?;
-        if device.backend.is_writable {
+        if device.backend.is_writable() {
             return Err(OpenError::Overlap { path: path() });
         }
         let forked = |ForkedError| OpenError::Forked { path: path() };

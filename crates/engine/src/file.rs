@@ -19,17 +19,17 @@ use foreread_core::path::DeviceState;
 use foreread_core::sched::Choice;
 
 use crate::OpenOptions;
-use crate::advice::Advice;
-use crate::backend::Backend;
+use crate::advice::{Advice, Advised};
+use crate::backend::{Backend, Created};
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError, ReadError, SettingError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
+use crate::id_hasher::IdHasher;
 use crate::open_files::{FileKey, OpenFiles};
 use crate::reader::StreamReader;
 use crate::ring::RingKind;
 use crate::stream::ReadStream;
-use crate::waiters::IdHasher;
 
 /// An open file or block device. Cloning gives another handle to the same one; the last closes it.
 ///
@@ -52,16 +52,44 @@ pub struct File {
 }
 
 impl File {
+    /// Opens what is at a path, which errors of its reads and writes call by a name.
     pub(crate) fn open(
         engine: &Arc<EngineState>,
         files: &Arc<OpenFiles>,
-        path: &Path,
+        (path, name): (&Path, &Path),
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
         let forked = |ForkedError| OpenError::Forked { path: path.to_path_buf() };
         engine.check_process().map_err(forked)?;
+        let options = options.resolve(path)?;
+        let created = Created::make(path, &options)?;
+        let opened = Self::open_made(engine, files, (path, &created), &options);
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                created.undo(&options, &error);
+                return Err(error);
+            }
+        };
+        let file = Self::new(Handle::new(opened, Arc::clone(files), name.to_path_buf(), &options));
+        if options.truncate && file.handle.file.can_change_len() {
+            file.set_len(0).map_err(|error| {
+                let (path, source) = (path.to_path_buf(), error.into());
+                OpenError::Io { path, doing: "truncate", source }
+            })?;
+        }
+        Ok(file)
+    }
+
+    fn open_made(
+        engine: &Arc<EngineState>,
+        files: &Arc<OpenFiles>,
+        (path, created): (&Path, &Created<'_>),
+        options: &OpenOptions,
+    ) -> Result<Arc<FileState>, OpenError> {
         // Always opened, even if it is open already: whether it may be is the system's to say.
         let backend = Backend::open(path, options, &engine.claims)?;
+        created.check(backend.identity)?;
         let failed = |doing, source| OpenError::Io { path: path.to_path_buf(), doing, source };
         check_ring(engine, path)?;
         if options.volatile.is_some() && engine.ring_kind == RingKind::IoUring {
@@ -74,11 +102,22 @@ impl File {
             engine.background.start().map_err(|source| failed("start a thread", source))?;
         }
         let key = FileKey::new(&backend, options);
-        let opened = files.find_or(&key, || FileState::open(engine, backend, options));
+        let mut backend = Some(backend);
+        let opened = files.find_or(&key, || {
+            let backend = backend.take().expect("a file is made once");
+            FileState::open(engine, backend, options)
+        });
         let file = opened.map_err(|error| error.of(path))?;
+        if options.write
+            && !file.backend.is_writable()
+            && let Some(backend) = backend
+        {
+            // It was open for reading.
+            let became = file.become_writable(backend);
+            became.map_err(|source| failed("ask the size", source))?;
+        }
         file.refresh().map_err(|source| failed("ask the size", source))?;
-        let (files, path) = (Arc::clone(files), path.to_path_buf());
-        Ok(Self::new(Handle::new(file, files, path, options)))
+        Ok(file)
     }
 
     /// One more handle to a file.
@@ -97,11 +136,23 @@ impl File {
     ///
     /// If the offset lies past the end, or the device fails.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        self.with_reader(|reader, handle, advised| reader.read_at(handle, advised, to, offset))
+    }
+
+    /// Reads by the calling thread's stream.
+    #[inline]
+    pub(crate) fn with_reader<R>(
+        &self,
+        read: impl FnOnce(&StreamReader, &Handle, Advised) -> R,
+    ) -> R {
         let advised = self.handle.advice.get();
         match STREAMS.try_with(|streams| stream_of(streams, &self.handle)) {
-            Ok(stream) => stream.reader.read_at(&self.handle, advised, to, offset),
+            Ok(stream) => read(&stream.reader, &self.handle, advised),
             // A thread that ends may read once more after its streams have ended.
-            Err(_) => self.stream().read_at(to, offset),
+            Err(_) => {
+                let stream = self.stream();
+                read(&stream.reader, &self.handle, advised)
+            }
         }
     }
 
@@ -144,8 +195,8 @@ impl File {
 
     /// Asks the system how long the file is, in bytes, and takes that over: for a file that has
     /// grown or shrunk. (A read that reaches the end asks of its own accord.) A file that is open
-    /// for writing keeps the length that it had when it was opened, and so does one in
-    /// [pieces](Self::open_extents) of a device.
+    /// for writing has the length that this engine has given it, and one in
+    /// [pieces](Self::open_extents) of a device keeps its own.
     ///
     /// # Errors
     ///
@@ -185,6 +236,11 @@ impl File {
     pub fn device_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
         let file = &self.handle.file;
         Ok(file.engine.drive()?.path.device_model(file.device))
+    }
+
+    #[cfg(feature = "remember")]
+    pub(crate) fn file_state(&self) -> &FileState {
+        &self.handle.file
     }
 
     /// The state of the device below, as far as this engine uses it: what is queued and in flight,

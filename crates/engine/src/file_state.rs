@@ -7,15 +7,16 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use foreread_core::path::{self, DeviceId, ExtentMap, FileId, IoPath};
+use foreread_core::prefetch::LearntDevice;
 use foreread_core::table::FileSlot;
-use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex};
+use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 use crate::OpenOptions;
-use crate::backend::{Backend, EXTENTS_MAX};
+use crate::backend::{Backend, EXTENTS_MAX, WriterClaim};
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError};
 
@@ -33,13 +34,24 @@ pub(crate) struct FileState {
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
     asking: Mutex<()>,
+    /// Keeps other engines of this process from writing it.
+    writer: OnceLock<Arc<WriterClaim>>,
+    /// It is open for writing, or about to be. Changed while the table of open files is locked.
+    is_to_be_written: AtomicBool,
+    /// Shared by appends on their way, and had alone by a change to a length that was named:
+    /// between the pieces of an append the file would become shorter, and then longer by other
+    /// bytes.
+    appending: RwLock<()>,
+    /// Under which name its device is remembered, if it is.
+    #[cfg(feature = "remember")]
+    pub(crate) record_name: Option<String>,
 }
 
 /// Where an extent-mapped file lies.
 #[derive(Debug)]
 pub(crate) struct ExtentMapping {
     /// Stays open as long as the file does.
-    _device: Arc<FileState>,
+    device: Arc<FileState>,
     map: Arc<ExtentMap>,
 }
 
@@ -52,8 +64,12 @@ pub(crate) enum NotOpened {
     TooMany,
     /// This process is a fork of the engine's.
     Forked,
+    /// Another engine of this process has it open for writing.
+    AnotherEngine,
     /// All extent maps together take as much memory as they may, which is so much.
     ExtentMaps(ByteCount),
+    /// The system does not say how long it is, with this error number.
+    NoLength(i32),
 }
 
 impl NotOpened {
@@ -63,8 +79,13 @@ impl NotOpened {
         match self {
             Self::Conflict => OpenError::Overlap { path },
             Self::TooMany => OpenError::TooMany { path },
+            Self::AnotherEngine => OpenError::AnotherEngine { path },
             Self::Forked => OpenError::Forked { path },
             Self::ExtentMaps(limit) => OpenError::ManyExtents { path, limit },
+            Self::NoLength(errno) => {
+                let source = io::Error::from_raw_os_error(errno);
+                OpenError::Io { path, doing: "ask the size", source }
+            }
         }
     }
 }
@@ -92,17 +113,38 @@ impl FileState {
         backend: Backend,
         options: &OpenOptions,
     ) -> Result<Arc<Self>, NotOpened> {
+        let writer = OnceLock::new();
+        if options.write {
+            let claim = backend.claim_for(engine.number).ok_or(NotOpened::AnotherEngine)?;
+            writer.get_or_init(|| claim);
+        }
         let backend = Arc::new(backend);
-        // As long as it was a moment ago; `refresh` asks again.
+        // As long as it was a moment ago; `ask_first_len` and `refresh` ask again.
         let len = backend.len;
+        #[cfg(feature = "remember")]
+        let record = engine.records.as_ref().and_then(|it| it.look_up(&backend, options));
         let mut driver = engine.drive()?;
         let opened = driver.open(&backend, len, options.delay, &options.scheduler);
-        drop(driver);
         let (device, id) = opened.ok_or(NotOpened::TooMany)?;
-        let slot = IoPath::slot(id);
-        let (engine, len) = (Arc::clone(engine), AtomicU64::new(len.0));
-        let (mapping, asking) = (None, Mutex::default());
-        Ok(Arc::new(Self { engine, backend, id, slot, device, mapping, len, asking }))
+        let window = options.starting_window.map(|bytes| Pages(bytes / PAGE_SIZE));
+        let learnt = window.map(|window| LearntDevice { window, cost: None });
+        #[cfg(feature = "remember")]
+        let learnt = {
+            let names = engine.records.as_ref().zip(record.as_deref());
+            names.and_then(|(records, name)| records.opened(device, name)).or(learnt)
+        };
+        if let Some(learnt) = learnt {
+            driver.path.restore_device(device, learnt);
+        }
+        drop(driver);
+        let mut file = Self::new(Arc::clone(engine), backend, (device, id), len);
+        #[cfg(feature = "remember")]
+        {
+            file.record_name = record;
+        }
+        file.writer = writer;
+        file.is_to_be_written = AtomicBool::new(options.write);
+        Ok(Arc::new(file))
     }
 
     /// Opens a file of so many bytes whose pages lie where `map` says on a device.
@@ -114,14 +156,128 @@ impl FileState {
         let Self { engine, backend, device: of, .. } = &**device;
         let (engine, backend, of) = (Arc::clone(engine), Arc::clone(backend), *of);
         let id = engine.drive()?.open_extents(of, len, Arc::clone(map))?;
-        let (slot, len, asking) = (IoPath::slot(id), AtomicU64::new(len.0), Mutex::default());
-        let mapping = Some(ExtentMapping { _device: Arc::clone(device), map: Arc::clone(map) });
-        Ok(Arc::new(Self { engine, backend, id, slot, device: of, mapping, len, asking }))
+        let mut file = Self::new(engine, backend, (of, id), len);
+        file.mapping = Some(ExtentMapping { device: Arc::clone(device), map: Arc::clone(map) });
+        Ok(Arc::new(file))
+    }
+
+    /// A file that the core has opened, for reading, as a device of its own.
+    fn new(
+        engine: Arc<EngineState>,
+        backend: Arc<Backend>,
+        (device, id): (DeviceId, FileId),
+        len: ByteCount,
+    ) -> Self {
+        Self {
+            engine,
+            backend,
+            id,
+            slot: IoPath::slot(id),
+            device,
+            mapping: None,
+            len: AtomicU64::new(len.0),
+            asking: Mutex::default(),
+            writer: OnceLock::new(),
+            is_to_be_written: AtomicBool::new(false),
+            appending: RwLock::default(),
+            #[cfg(feature = "remember")]
+            record_name: None,
+        }
+    }
+
+    /// It is open for reading, and is opened for writing, too, through what `backend` has.
+    pub(crate) fn become_writable(&self, backend: Backend) -> io::Result<()> {
+        // After it no answer about the length is taken over: the engine changes it.
+        let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let len = self.backend.size()?;
+        let mut driver = self.engine.drive()?;
+        if !self.keeps_its_length() && driver.broken().is_none() {
+            driver.set_len(self.id, len);
+            self.publish_len(len);
+        }
+        self.backend.become_writable(backend);
+        drop(asking);
+        Ok(())
+    }
+
+    /// Claims it for writing. The caller has locked the table of open files.
+    pub(crate) fn claim(&self) -> Result<(), NotOpened> {
+        let claim = self.backend.claim_for(self.engine.number).ok_or(NotOpened::AnotherEngine)?;
+        self.writer.get_or_init(|| claim);
+        self.is_to_be_written.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Whether it is open for writing, or about to be; of an extent-mapped file, its device. The
+    /// caller has locked the table of open files.
+    pub(crate) fn is_to_be_written(&self) -> bool {
+        let device = self.mapping.as_ref().map_or(self, |mapping| &mapping.device);
+        device.is_to_be_written.load(Ordering::SeqCst)
+    }
+
+    /// Asks once more how long a file is that no handle has yet and that is going to be written:
+    /// from its first handle on the engine alone knows that.
+    pub(crate) fn ask_first_len(&self) -> Result<(), NotOpened> {
+        if !self.backend.is_writable() || self.mapping.is_some() {
+            return Ok(());
+        }
+        let len = self.backend.size();
+        let len =
+            len.map_err(|error| NotOpened::NoLength(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        let mut driver = self.engine.drive()?;
+        if len != self.len() && driver.broken().is_none() {
+            driver.set_len(self.id, len);
+            self.publish_len(len);
+        }
+        Ok(())
     }
 
     /// Whether only its owner knows how long it is.
     fn keeps_its_length(&self) -> bool {
-        self.backend.is_writable || self.mapping.is_some() || self.backend.source().is_some()
+        self.backend.is_writable() || self.mapping.is_some() || self.backend.source().is_some()
+    }
+
+    /// Whether the engine can change its length.
+    pub(crate) fn can_change_len(&self) -> bool {
+        self.mapping.is_none() && self.backend.can_change_len()
+    }
+
+    /// Keeps changes to a length that was named out, for as long as an append takes.
+    pub(crate) fn begin_append(&self) -> Result<RwLockReadGuard<'_, ()>, ForkedError> {
+        // In a forked child it may be held by a thread that is not there.
+        self.engine.check_process()?;
+        Ok(self.appending.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until the appends on their way have ended, and keeps others out.
+    pub(crate) fn end_appends(&self) -> Result<RwLockWriteGuard<'_, ()>, ForkedError> {
+        self.engine.check_process()?;
+        Ok(self.appending.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The file has this length now, by a change that the core has made. The caller drives.
+    pub(crate) fn publish_len(&self, len: ByteCount) {
+        self.len.store(len.0, Ordering::Release);
+    }
+
+    /// The file is about to be given this length. Readers see a shorter one before the file has it,
+    /// so that no read takes an end that it did not expect for a fault. Returns the length before.
+    /// The caller drives.
+    pub(crate) fn before_len_change(&self, len: ByteCount) -> ByteCount {
+        let before = self.len();
+        self.publish_len(len.min(before));
+        before
+    }
+
+    /// The file has been given this length, or kept the one before. Readers see a longer one now
+    /// that nothing behind the old end is in memory any more. The caller drives.
+    pub(crate) fn after_len_change(
+        &self,
+        before: ByteCount,
+        len: ByteCount,
+        result: Result<(), i32>,
+    ) {
+        self.publish_len(if result.is_ok() { len } else { before });
     }
 
     #[inline]
@@ -152,6 +308,9 @@ impl FileState {
         // Not under the engine's mutex: a server that does not answer must block only the readers
         // of its files.
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.keeps_its_length() {
+            return Ok(self.len());
+        }
         let len = self.backend.size()?;
         let mut driver = self.engine.drive()?;
         if len != self.len() && driver.broken().is_none() {
@@ -192,6 +351,10 @@ impl ExtentMapping {
 impl Drop for FileState {
     fn drop(&mut self) {
         let Some(mut driver) = self.engine.drive_in_drop() else { return };
+        #[cfg(feature = "remember")]
+        if let Some((records, name)) = self.engine.records.as_ref().zip(self.record_name.as_ref()) {
+            records.closed(&driver, self.device, name);
+        }
         match &self.mapping {
             Some(_) => driver.close_extents(self.id),
             None => driver.close(self.device, self.id),

@@ -27,6 +27,8 @@ pub(crate) struct Handle {
     pub(crate) path: PathBuf,
     pub(crate) advice: HandleAdvice,
     pub(crate) may_write: bool,
+    /// All that it writes goes to the end.
+    pub(crate) appends: bool,
     /// When a write is done whose caller does not say.
     pub(crate) write_mode: WriteMode,
     /// Never used again, in any engine: the name of the handle in each thread's list of streams.
@@ -44,8 +46,9 @@ impl Handle {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
 
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let (may_write, write_mode) = (options.write, options.write_mode);
-        Self { file, files, path, advice: HandleAdvice::default(), may_write, write_mode, serial }
+        let OpenOptions { write: may_write, append: appends, write_mode, .. } = *options;
+        let advice = HandleAdvice::default();
+        Self { file, files, path, advice, may_write, appends, write_mode, serial }
     }
 
     pub(crate) fn will_need(

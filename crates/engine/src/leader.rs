@@ -19,9 +19,11 @@ use std::time::Duration;
 use foreread_core::path::{Fault, ReadId, ReadReady};
 use foreread_core::units::Nanos;
 
+use crate::deferred_wake::KeepAlive;
 use crate::engine_state::{DriverGuard, EngineState};
 use crate::ring;
-use crate::waiters::{KeepAlive, Leader, Notification, Ticket};
+use crate::wait_table::{Notification, Ticket};
+use crate::waiters::Leader;
 
 /// Why there are no news of a read or a write.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +43,9 @@ impl EngineState {
     ) -> (DriverGuard<'s>, Result<ReadReady, NotReady>) {
         match self.wait_for_notification(driver, Ticket::Read(id)) {
             (driver, Ok(Notification::Read(ready))) => (driver, Ok(ready)),
-            (_, Ok(Notification::Write(_))) => unreachable!("a read has a read's news"),
+            (_, Ok(Notification::Write(_) | Notification::Batch)) => {
+                unreachable!("a read has a read's news")
+            }
             (mut driver, Err(why)) => {
                 if let NotReady::TimedOut = why {
                     driver.abandon(id, Arc::clone(file));

@@ -37,12 +37,23 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// So does the one of the page on the library.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct LibraryPage;
+
 mod advice;
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+mod async_cursor;
 mod backend;
 mod background;
+mod blocking_pool;
 mod builder;
 mod cachestat;
+mod completions;
+mod copy_racing;
 mod counters;
+mod deferred_wake;
 mod delay;
 mod driver;
 mod driver_queue;
@@ -56,33 +67,59 @@ mod extents;
 )]
 mod faults;
 mod file;
+mod file_cursor;
+mod file_ext;
 mod file_state;
+mod first_touch;
 mod handle;
 mod hits;
+mod id_hasher;
 mod leader;
+mod len_async;
+mod open_file;
 mod open_files;
 mod open_options;
+mod owned_bytes;
 mod owned_read;
+mod page_guard;
+mod page_range;
 mod page_ref;
+mod pin_methods;
 mod pins;
 mod pool;
+mod range_reads;
 mod read_async;
+mod read_exact;
+mod read_into;
 mod reader;
+#[cfg(feature = "remember")]
+mod remember;
+#[cfg(feature = "remember")]
+mod remember_methods;
 mod ring;
 mod settings;
 mod source;
+mod spans;
 mod stream;
+mod task_step;
+mod thread_safety;
 #[cfg_attr(
     not(any(test, feature = "testing")),
     expect(dead_code, unreachable_pub, reason = "for tests")
 )]
 mod volatile;
+mod wait_table;
 mod waiters;
 mod write;
+mod write_async;
+mod write_futures;
 
 pub use advice::Advice;
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+pub use async_cursor::AsyncCursor;
 pub use builder::{DEFAULT_MEMORY, EngineBuilder};
 pub use cachestat::cached_pages;
+pub use completions::CompletionQueue;
 pub use counters::Counters;
 pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use engine::Engine;
@@ -91,18 +128,27 @@ pub use error::{
 };
 pub use extents::FileExtent;
 pub use file::File;
+pub use file_cursor::FileCursor;
 pub use foreread_core as core;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
 pub use foreread_core::prefetch::{Policy, Rules};
 pub use foreread_core::sched::{BadSetting, Choice};
+pub use len_async::{Append, AppendFrom, SetLen};
 pub use open_options::OpenOptions;
 pub use owned_read::OwnedRead;
+pub use page_guard::PageGuard;
+pub use page_range::{PageParts, PageRange};
 pub use page_ref::PageRef;
+pub use range_reads::{RangeItem, RangeIter, RangeStream, ReadRanges};
 pub use read_async::ReadAt;
+pub use read_into::ReadInto;
+#[cfg(feature = "remember")]
+pub use remember::DeviceRecord;
 pub use ring::IoBackend;
 pub use settings::EngineSetting;
 pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
+pub use write_async::{SyncData, WriteAllAt, WriteAt, WriteFrom};
 
 /// Devices that fail, or lose power, on purpose: for the tests of this crate and of its users.
 #[cfg(feature = "testing")]

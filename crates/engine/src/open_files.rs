@@ -25,6 +25,8 @@ struct OpenTable {
     open: HashMap<FileIdentity, Vec<OpenEntry>>,
     /// Of each file, the open loop devices that have its bytes.
     loops: HashMap<FileIdentity, Vec<LoopDevice>>,
+    /// How many files were ever added.
+    added: u64,
 }
 
 /// A loop device that is open.
@@ -69,8 +71,20 @@ enum Lookup {
     /// The same.
     File(Arc<FileState>),
     /// Something else: two sets of pages, of which one does not see what is written to the other.
-    Conflict,
+    /// Or another engine has it. With the file that was looked at, to be dropped without the lock.
+    Refused(NotOpened, Option<Arc<FileState>>),
     Nothing,
+}
+
+impl Lookup {
+    /// What the open comes to; None if there is nothing yet. Not with the lock held: a file may go.
+    fn result(self) -> Option<Result<Arc<FileState>, NotOpened>> {
+        match self {
+            Self::File(file) => Some(Ok(file)),
+            Self::Refused(why, _held) => Some(Err(why)),
+            Self::Nothing => None,
+        }
+    }
 }
 
 impl FileKey {
@@ -108,22 +122,32 @@ impl OpenFiles {
         key: &FileKey,
         open: impl FnOnce() -> Result<Arc<FileState>, NotOpened>,
     ) -> Result<Arc<FileState>, NotOpened> {
-        match find(&self.lock(), key) {
-            Lookup::File(file) => return Ok(file),
-            Lookup::Conflict => return Err(NotOpened::Conflict),
-            Lookup::Nothing => {}
+        let mut files = self.lock();
+        let (found, mut added) = (find(&mut files, key), files.added);
+        drop(files);
+        if let Some(found) = found.result() {
+            return found;
         }
         let made = open()?;
-        let mut files = self.lock();
-        let found = find(&files, key);
-        if let Lookup::Nothing = found {
-            files.add(key, &made);
-            return Ok(made);
-        }
-        drop(files);
-        match found {
-            Lookup::File(file) => Ok(file),
-            Lookup::Conflict | Lookup::Nothing => Err(NotOpened::Conflict),
+        loop {
+            // None has the file, so none changes its length, unless it is added in between.
+            made.ask_first_len()?;
+            let mut files = self.lock();
+            let found = find(&mut files, key);
+            if matches!(found, Lookup::Nothing) && files.added == added {
+                if !key.is_written && made.is_to_be_written() {
+                    // The device of its extents is written by now.
+                    drop(files);
+                    return Err(NotOpened::Conflict);
+                }
+                files.add(key, &made);
+                return Ok(made);
+            }
+            added = files.added;
+            drop(files);
+            if let Some(found) = found.result() {
+                return found;
+            }
         }
     }
 
@@ -135,6 +159,7 @@ impl OpenFiles {
 
 impl OpenTable {
     fn add(&mut self, key: &FileKey, made: &Arc<FileState>) {
+        self.added += 1;
         if self.open.len() == self.open.capacity() {
             // Closed files leave their key behind. (They do not take it away themselves: the last
             // handle may end wherever a lock is held.)
@@ -148,6 +173,27 @@ impl OpenTable {
         for &behind in &key.behind {
             let (disk, file) = (key.disk, Arc::downgrade(made));
             self.loops.entry(behind).or_default().push(LoopDevice { disk, is_written, file });
+        }
+    }
+
+    /// Whether an extent-mapped file of this device is open.
+    fn has_extents_of(&self, device: &FileState) -> bool {
+        self.open.iter().any(|(identity, ways)| {
+            let is_of =
+                matches!(identity, FileIdentity::Extents { of, .. } if *of == device.device);
+            is_of && ways.iter().any(OpenEntry::is_open)
+        })
+    }
+
+    /// A file that was open for reading is written from now on.
+    fn note_written(&mut self, key: &FileKey, entry: usize) {
+        if let Some(ways) = self.open.get_mut(&key.identity) {
+            ways[entry].is_written = true;
+        }
+        for behind in &key.behind {
+            for above in self.loops.get_mut(behind).into_iter().flatten() {
+                above.is_written |= above.disk == key.disk;
+            }
         }
     }
 
@@ -171,24 +217,36 @@ impl OpenTable {
 ///   wanted for   in this way  it is the same          it is the same, without the right to write
 ///   reading      in another   another set of pages    conflict
 ///
-///   wanted for   in this way  conflict                it is the same
-///   writing      in another   conflict                conflict
+///   wanted for   in this way  it is the same, and     it is the same
+///   writing                   written from now on
+///                in another   conflict                conflict
 /// ```
 ///
-/// A file that is open for reading does not become writable: its descriptor is not.
-fn find(files: &OpenTable, key: &FileKey) -> Lookup {
+/// The caller of a file that is written from now on has to give it descriptors that may write.
+fn find(files: &mut OpenTable, key: &FileKey) -> Lookup {
     // No handle is made but the one that is given back: dropped under the lock it may close a file.
     if files.has_other_pages(key) {
-        return Lookup::Conflict;
+        return Lookup::Refused(NotOpened::Conflict, None);
     }
     let ways = files.open.get(&key.identity).map_or(&[][..], Vec::as_slice);
-    let open = || ways.iter().filter(|open| open.is_open());
-    let is_alike = |open: &OpenEntry| open.way == key.way && (open.is_written || !key.is_written);
-    if open().any(|open| !is_alike(open) && (open.is_written || key.is_written)) {
-        return Lookup::Conflict;
+    let mut others = ways.iter().filter(|open| open.is_open() && open.way != key.way);
+    if others.any(|open| open.is_written || key.is_written) {
+        return Lookup::Refused(NotOpened::Conflict, None);
     }
-    let file = open().find(|open| open.way == key.way).and_then(|open| open.file.upgrade());
-    file.map_or(Lookup::Nothing, Lookup::File)
+    let Some(entry) = ways.iter().position(|open| open.is_open() && open.way == key.way) else {
+        return Lookup::Nothing;
+    };
+    let is_upgrade = key.is_written && !ways[entry].is_written;
+    let Some(file) = ways[entry].file.upgrade() else { return Lookup::Nothing };
+    if is_upgrade {
+        let refused =
+            if files.has_extents_of(&file) { Err(NotOpened::Conflict) } else { file.claim() };
+        if let Err(why) = refused {
+            return Lookup::Refused(why, Some(file));
+        }
+        files.note_written(key, entry);
+    }
+    Lookup::File(file)
 }
 
 impl OpenEntry {

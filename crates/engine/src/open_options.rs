@@ -30,8 +30,15 @@ pub struct OpenOptions {
     pub(crate) delay: Option<Delay>,
     pub(crate) buffered: bool,
     pub(crate) write: bool,
+    pub(crate) create: bool,
+    pub(crate) create_new: bool,
+    pub(crate) truncate: bool,
+    pub(crate) append: bool,
     pub(crate) write_mode: WriteMode,
     pub(crate) scheduler: Choice,
+    pub(crate) starting_window: Option<u64>,
+    #[cfg(feature = "remember")]
+    pub(crate) device_name: Option<String>,
     pub(crate) faults: Option<Arc<Faults>>,
     pub(crate) volatile: Option<Arc<VolatileDisk>>,
 }
@@ -43,17 +50,65 @@ impl OpenOptions {
             delay: None,
             buffered: false,
             write: false,
+            create: false,
+            create_new: false,
+            truncate: false,
+            append: false,
             write_mode: WriteMode::WriteBack,
             scheduler: Choice::learning(),
+            starting_window: None,
+            #[cfg(feature = "remember")]
+            device_name: None,
             faults: None,
             volatile: None,
         }
+    }
+
+    /// Those of [`Engine::create`](crate::Engine::create).
+    pub(crate) fn made_anew() -> Self {
+        Self::new().write(true).create(true).truncate(true)
     }
 
     /// Opens the file for writing, too. A block device is then this engine's alone: it cannot be
     /// mounted.
     pub fn write(mut self, write: bool) -> Self {
         self.write = write;
+        self
+    }
+
+    /// Makes the file if there is none. It needs [`Self::write`] or [`Self::append`].
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Makes the file, and fails if there is one of that name: of several programs that try, one
+    /// succeeds.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().write(true).create_new(true);
+    /// let table = engine.open_with("/var/lib/db/table.7", &options)?;
+    /// assert_eq!(table.len(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn create_new(mut self, create_new: bool) -> Self {
+        self.create_new = create_new;
+        self
+    }
+
+    /// Cuts the file to length 0 when it is opened, for all handles that this engine has of it. A
+    /// block device keeps its length.
+    pub fn truncate(mut self, truncate: bool) -> Self {
+        self.truncate = truncate;
+        self
+    }
+
+    /// Opens the file for writing at its end only, wherever that is then:
+    /// [`File::append`](crate::File::append).
+    pub fn append(mut self, append: bool) -> Self {
+        self.append = append;
         self
     }
 
@@ -75,6 +130,24 @@ impl OpenOptions {
     /// default is [`Choice::learning`].
     pub fn scheduler(mut self, scheduler: Choice) -> Self {
         self.scheduler = scheduler;
+        self
+    }
+
+    /// Begins with this window, in bytes, where windows are learnt and nothing is known of the
+    /// device yet: what an administrator has set for the kernel, for example. A power of two of at
+    /// least 4096, at most 1 GiB; others are ignored.
+    pub fn starting_window(mut self, window: impl Into<Option<u64>>) -> Self {
+        self.starting_window = window.into();
+        self
+    }
+
+    /// The name under which [`EngineBuilder::remember`](crate::EngineBuilder::remember) keeps what
+    /// is learnt of the file's device: a serial number, or the name of a volume. In the name of its
+    /// file all but letters, digits, `-`, `_` and `.` become `-`. Without it a block device, and a
+    /// file on one, is known by its number; network file systems are not remembered.
+    #[cfg(feature = "remember")]
+    pub fn device_name(mut self, name: impl Into<String>) -> Self {
+        self.device_name = Some(name.into());
         self
     }
 

@@ -1,218 +1,123 @@
-//! Pins: pages read where they lie, without a copy.
+//! A page that is read where it lies, without a copy, and borrows nothing.
 //!
-//! In:    an offset.
-//! Out:   the page's bytes from there on, which stay as they are for as long as the pin lives.
-//! Never: more than a quarter of the memory pinned. A page that changes or goes while it is pinned:
-//!        if it leaves the cache, its frame waits for the last pin.
+//! In:    a frame that is pinned, its permit, and which of its bytes.
+//! Out:   the bytes, which stay as they are for as long as it lives; then the pin and the permit.
+//! Never: a page that changes, is evicted or is freed meanwhile.
 
-use std::ops::Deref;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
 
-use foreread_core::table::{FoundPage, Frame, Generation};
-use foreread_core::units::{ByteCount, Pages};
-
-use crate::driver_queue::DriverEvent;
 use crate::engine_state::EngineState;
-use crate::error::ReadError;
+use crate::pins::PinnedFrame;
 use crate::pool::PAGE;
-use crate::reader::{Markers, StreamReader, in_page};
-use crate::stream::ReadStream;
 
-/// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
+/// Some bytes of a file, in the cache's own memory: a page, or its part from an offset to the end
+/// of the page or of the file. Made by [`File::pin`](crate::File::pin), and by
+/// [`PageGuard::into_owned`](crate::PageGuard::into_owned).
+///
+/// The page is pinned as long as this lives. It is not evicted, and its bytes do not change: a
+/// write to the file gives the page another frame, and this keeps the old bytes. It borrows
+/// nothing. It may go to another thread, and outlive its stream and its file, which is closed when
+/// its last handle is dropped. It keeps the engine's memory, as an open file does: an engine ends
+/// when its last handle, file and page are gone.
+///
+/// Pinned pages are part of the engine's memory bound: at most a quarter of it is pinned at a time,
+/// by all threads together. Beyond that a pin fails with [`ReadError::PinLimit`](crate::ReadError::PinLimit). To share one
+/// page, put it into an `Arc`, or into a `bytes::Bytes` (feature `bytes`).
+///
+/// In a forked child the bytes are those of the time of the fork. Dropping it there does not affect
+/// the parent.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let engine = foreread::Engine::builder().build()?;
-/// let stream = engine.open("/var/lib/db/table")?.stream();
-/// let page = stream.pin(8192)?; // no copy: the bytes lie in the cache until `page` is dropped
-/// let sum: u64 = page.iter().map(|byte| u64::from(*byte)).sum();
+/// let file = engine.open("/var/lib/db/table")?;
+/// let page = file.pin(8192)?; // no copy: the bytes lie in the cache until `page` is dropped
+/// drop((file, engine));
+/// let sum = std::thread::spawn(move || page.iter().map(|byte| u64::from(*byte)).sum::<u64>());
 /// # let _ = sum;
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
-#[must_use = "a pin ends when it is dropped"]
-pub struct PageRef<'s> {
-    stream: &'s ReadStream,
-    page: Pinned,
-    from: usize,
-    to: usize,
+#[must_use = "the page is pinned until this is dropped"]
+pub struct PageRef {
+    /// None: no bytes, at the end of a file.
+    page: Option<(Arc<EngineState>, PinnedFrame)>,
+    from: u16,
+    to: u16,
 }
 
-/// The frame that is pinned, in the life in which it was.
-#[derive(Clone, Copy, Debug)]
-struct Pinned {
-    frame: Frame,
-    generation: Generation,
-}
+const _: () = assert!(PAGE <= u16::MAX as usize);
 
-impl Pinned {
-    #[inline]
-    fn unpin(self, engine: &EngineState) {
-        if engine.table.unpin(self.frame, self.generation) {
-            engine.post([DriverEvent::Unpinned(self.frame)]);
-        }
-    }
-}
-
-impl ReadStream {
-    /// Pins the page that `offset` lies in, and gives its bytes from there on: to the end of the
-    /// page, or of the file, where there are none. Reads it first if it is not resident.
-    ///
-    /// # Errors
-    ///
-    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: then copy, with
-    /// [`Self::read_at`]. Else as [`Self::read_at`].
-    pub fn pin(&self, offset: u64) -> Result<PageRef<'_>, ReadError> {
-        let (handle, engine) = (&*self.handle, &*self.handle.file.engine);
-        let mut is_miss = false;
-        for _ in 0..TRIES {
-            let is_read = is_miss || ByteCount(offset) >= handle.file.len();
-            if is_read {
-                // The shortest read that brings the page, and knows all about ends and errors.
-                if self.read_at(&mut [0], offset)? == 0 {
-                    return Ok(self.pin_of_nothing());
-                }
-            }
-            if !self.pins.take_one(&engine.table) {
-                break;
-            }
-            if let Some(pin) = self.pin_if_resident(ByteCount(offset), is_read) {
-                return Ok(pin);
-            }
-            self.pins.put_back(&engine.table);
-            is_miss = true;
-        }
-        Err(ReadError::PinLimit { path: handle.path.clone() })
+impl PageRef {
+    /// The pin and a permit of the budget are this one's from now on.
+    #[expect(clippy::cast_possible_truncation, reason = "both lie in a page of 4096 bytes")]
+    pub(crate) fn new(
+        engine: Arc<EngineState>,
+        page: PinnedFrame,
+        Range { start, end }: Range<usize>,
+    ) -> Self {
+        assert!(start <= end && end <= PAGE, "bytes {start}..{end} lie in one page");
+        Self { page: Some((engine, page)), from: start as u16, to: end as u16 }
     }
 
-    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is in memory; None if it
-    /// has to be read, or if as many pages are pinned as may be. Never waits.
-    #[inline]
-    pub fn try_pin(&self, offset: u64) -> Option<PageRef<'_>> {
-        let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
-        if ByteCount(offset) >= file.len() || !self.pins.take_one(table) {
-            return None;
-        }
-        let pin = self.pin_if_resident(ByteCount(offset), false);
-        if pin.is_none() {
-            self.pins.put_back(table);
-        }
-        pin
-    }
-
-    /// Pins all pages of one read of `len` bytes, in order, and returns whether it did: if one is
-    /// not in memory, or there are too many pins, none is added. Never waits. The file has to have
-    /// the bytes.
-    ///
-    /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "what is left of a read fits the usize that it began with"
-    )]
-    pub fn try_pin_all<'s>(&'s self, offset: u64, len: usize, pins: &mut Vec<PageRef<'s>>) -> bool {
-        let file = &*self.handle.file;
-        let (table, pos, before) = (&file.engine.table, ByteCount(offset), pins.len());
-        let end = offset.saturating_add(len as u64);
-        if len == 0 || end > file.len().0 || !StreamReader::is_all_there(file, pos, len) {
-            return false;
-        }
-        let mut markers = Markers::default();
-        let mut at = offset;
-        while at < end {
-            if !self.pins.take_one(table) {
-                break;
-            }
-            let Some((page, from, found, file_len)) = self.pin_page(ByteCount(at)) else {
-                self.pins.put_back(table);
-                break;
-            };
-            let to = PAGE.min(
-                from + usize::try_from(end - at)
-                    .expect("what is left of a read fits the usize that it began with"),
-            );
-            pins.push(PageRef { stream: self, page, from, to });
-            if file_len < ByteCount(end) {
-                break;
-            }
-            let used = (ByteCount(at).page(), pos);
-            self.reader.used(file, self.advised.get(), &found, used, &mut markers);
-            at += (to - from) as u64;
-        }
-        let is_whole = at >= end;
-        if !is_whole {
-            pins.truncate(before);
-        }
-        let read = (self.advised.get(), pos, len);
-        self.reader.pinned_all(&self.handle, read, &markers, is_whole);
-        is_whole
-    }
-
-    #[inline]
-    fn pin_if_resident(&self, pos: ByteCount, is_read: bool) -> Option<PageRef<'_>> {
-        let (page, from, found, len) = self.pin_page(pos)?;
-        let end = (pos.page() + Pages(1)).offset().min(len);
-        let to = from
-            + usize::try_from(end.saturating_sub(pos).0)
-                .expect("a page of 4096 bytes ends after it begins");
-        let reader = &self.reader;
-        // The read that brought it was its use, and was counted.
-        let used = (!is_read).then_some(&found);
-        reader.pinned(&self.handle, self.advised.get(), used, pos, end);
-        Some(PageRef { stream: self, page, from, to })
-    }
-
-    /// Pins a page that is there; with it, how long the file is with which it is right.
-    #[inline]
-    fn pin_page(&self, pos: ByteCount) -> Option<(Pinned, usize, FoundPage<'_>, ByteCount)> {
-        let file = &*self.handle.file;
-        let found = file.engine.table.look_up(file.slot, pos.page())?;
-        if !file.engine.table.pin(&found) {
-            return None;
-        }
-        let page = Pinned { frame: found.entry().frame(), generation: found.entry().generation() };
-        let len = file.len();
-        // The length is that of this page only if the page is still there: where its file has grown
-        // meanwhile, the frame has nothing behind the old end.
-        if !found.still_holds() {
-            page.unpin(&file.engine);
-            return None;
-        }
-        Some((page, in_page(pos), found, len))
-    }
-
-    /// Of no page, at the end of the file.
-    fn pin_of_nothing(&self) -> PageRef<'_> {
-        let page = Pinned { frame: NO_FRAME, generation: Generation::default() };
-        PageRef { stream: self, page, from: 0, to: 0 }
+    /// No bytes, at the end of a file.
+    pub(crate) fn empty() -> Self {
+        Self { page: None, from: 0, to: 0 }
     }
 }
 
-impl Deref for PageRef<'_> {
+impl Deref for PageRef {
     type Target = [u8];
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        if self.page.frame == NO_FRAME {
-            return &[];
+        match &self.page {
+            Some((engine, page)) => {
+                let bytes = engine.pool.pinned_page(page.frame);
+                &bytes[usize::from(self.from)..usize::from(self.to)]
+            }
+            None => &[],
         }
-        let page = self.stream.handle.file.engine.pool.pinned_page(self.page.frame);
-        &page[self.from..self.to]
     }
 }
 
-impl Drop for PageRef<'_> {
+impl AsRef<[u8]> for PageRef {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for PageRef {
     #[inline]
     fn drop(&mut self) {
-        if self.page.frame == NO_FRAME {
-            return;
+        if let Some((engine, page)) = &self.page {
+            page.unpin(engine);
+            engine.table.pin_budget().give_back(1);
         }
-        let engine = &*self.stream.handle.file.engine;
-        self.page.unpin(engine);
-        self.stream.pins.put_back(&engine.table);
     }
 }
 
-/// Stands for the page that is not there at the end of a file.
-const NO_FRAME: Frame = Frame(u32::MAX);
+impl fmt::Debug for PageRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageRef").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
 
-/// How often a page that was evicted between its read and its pin is read again.
-const TRIES: u32 = 16;
+/// The same memory, without a copy: the page is unpinned with the last handle to it.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = foreread::Engine::builder().build()?;
+/// let page = bytes::Bytes::from(engine.open("/var/lib/db/table")?.pin(8192)?);
+/// let header = page.slice(..16); // keeps the page pinned, too
+/// # let _ = header;
+/// # Ok(()) }
+/// ```
+#[cfg(feature = "bytes")]
+impl From<PageRef> for bytes::Bytes {
+    fn from(page: PageRef) -> Self {
+        if page.is_empty() { Self::new() } else { Self::from_owner(page) }
+    }
+}

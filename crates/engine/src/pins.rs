@@ -1,12 +1,33 @@
-//! The pins that a stream has in hand, of the engine's budget.
+//! Pinned frames, and the permits to pin that a stream has in hand, of the engine's budget.
 //!
 //! In:    pins that begin and end.
 //! Out:   whether one more page may be pinned.
-//! Never: more pins than the budget has; a pin kept by a stream that has ended.
+//! Never: more pins than the budget has; a permit kept by a stream that has ended.
 
 use std::cell::Cell;
 
-use foreread_core::table::PageTable;
+use foreread_core::table::{Frame, Generation, PageTable};
+
+use crate::driver_queue::DriverEvent;
+use crate::engine_state::EngineState;
+
+/// A frame that is pinned, and the life in which it was.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a pin without an owner never ends"]
+pub(crate) struct PinnedFrame {
+    pub(crate) frame: Frame,
+    pub(crate) generation: Generation,
+}
+
+impl PinnedFrame {
+    /// Ends the pin. Its permit goes back after this, not before.
+    #[inline]
+    pub(crate) fn unpin(self, engine: &EngineState) {
+        if engine.table.unpin(self.frame, self.generation) {
+            engine.post([DriverEvent::Unpinned(self.frame)]);
+        }
+    }
+}
 
 /// Pins that a stream has in hand.
 ///
@@ -38,12 +59,29 @@ impl PinsInHand {
     pub(crate) fn put_back(&self, table: &PageTable) {
         self.left.set(self.left.get() + 1);
         self.used.set(self.used.get() - 1);
+        self.keep_few(table);
+    }
+
+    /// The permit of a pin goes to an owner that is not of this stream, and gives it back to the
+    /// budget itself.
+    pub(crate) fn hand_over(&self, table: &PageTable) {
+        self.used.set(self.used.get() - 1);
+        self.keep_few(table);
+    }
+
+    #[inline]
+    fn keep_few(&self, table: &PageTable) {
         let keep = if self.used.get() == 0 { 1 } else { 2 * BATCH };
         if self.left.get() > keep {
             let keep = keep.min(BATCH);
             table.pin_budget().give_back(self.left.get() - keep);
             self.left.set(keep);
         }
+    }
+
+    /// The permit of a pin comes from such an owner.
+    pub(crate) fn take_over(&self) {
+        self.used.set(self.used.get() + 1);
     }
 
     /// The stream ends, and so have its pins.

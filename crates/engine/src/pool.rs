@@ -2,8 +2,8 @@
 //!
 //! In:    frame numbers.
 //! Out:   where a device reads and writes, copies for readers and from writers.
-//! Never: growth. Frames are touched as they fill; the arena is as large as its bound from the
-//!        start.
+//! Never: growth. Frames are touched as they fill, or shortly before (`first_touch`); the arena is
+//!        as large as its bound from the start.
 
 use std::io;
 use std::ops::Range;
@@ -13,16 +13,23 @@ use foreread_core::table::Frame;
 use foreread_core::units::ByteCount;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::copy_racing::copy_racing;
 use crate::error::EngineError;
 
 /// A page, as a length in memory.
 pub(crate) const PAGE: usize = 4096;
 const _: () = assert!(PAGE as u64 == foreread_core::units::PAGE_SIZE);
 
+/// ```text
+///   |frame 0|frame 1|   ...   |last frame|own page|
+///                                         ^ 1 in the process that made it, 0 in its children
+/// ```
 #[derive(Debug)]
 pub(crate) struct Pool {
     base: NonNull<u8>,
     frames: u32,
+    /// The process that made it, where the kernel does not wipe a page in its children.
+    process: Option<u32>,
 }
 
 // SAFETY: the arena is plain memory that lives as long as the pool; the page table decides which
@@ -46,8 +53,50 @@ impl Pool {
         // Huge pages save each hit a walk of the machine's page tables (60 to 130 ns of 4 KiB
         // reads). A kernel without them loses nothing but that. SAFETY: the range is the mapping
         // that was just made, and the advice does not change it.
-        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
-        Ok(Self { base, frames })
+        let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len - PAGE, HUGE) };
+        let mut pool = Self { base, frames, process: None };
+        let own_page = pool.own_page();
+        // SAFETY: the page is the last one of the mapping that was just made; what the advice does
+        // to it in a child is what it is for.
+        if unsafe { rustix::mm::madvise(own_page.as_ptr().cast(), PAGE, Advice::LinuxWipeOnFork) }
+            .is_err()
+        {
+            pool.process = Some(std::process::id());
+        }
+        // SAFETY: as above; no other code has the page's address.
+        unsafe { own_page.write_volatile(1) };
+        Ok(pool)
+    }
+
+    /// Whether this is the process that made it, and not a forked child. Each miss asks three
+    /// times, so that it is a look at memory and no system call.
+    #[inline]
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        // SAFETY: the page lies in the mapping, and no thread writes to it.
+        let is_own = unsafe { self.own_page().read_volatile() } == 1;
+        is_own && self.process.is_none_or(|process| process == std::process::id())
+    }
+
+    /// The page behind the frames.
+    fn own_page(&self) -> NonNull<u8> {
+        // SAFETY: the mapping has one page more than there are frames.
+        unsafe { self.base.add(self.frames as usize * PAGE) }
+    }
+
+    /// Has the system give memory to these frames now, and not when they are first filled.
+    ///
+    /// # Errors
+    ///
+    /// If the system has none, or does not know how (before Linux 5.14).
+    pub(crate) fn populate(&self, frames: Range<u32>) -> io::Result<()> {
+        assert!(frames.start < frames.end, "{frames:?} are none");
+        let len = (frames.end - frames.start) as usize * PAGE;
+        assert!(frames.end <= self.frames, "{frames:?} of {}", self.frames);
+        let first = self.address(Frame(frames.start));
+        // SAFETY: the range lies in the mapping, as was just checked, and keeps its bytes: pages
+        // that are there stay as they are.
+        unsafe { rustix::mm::madvise(first.as_ptr().cast(), len, Advice::LinuxPopulateWrite) }?;
+        Ok(())
     }
 
     /// Where a device writes the page of this frame.
@@ -64,8 +113,17 @@ impl Pool {
     #[inline]
     pub(crate) fn copy_out(&self, frame: Frame, from: usize, to: &mut [u8]) {
         assert!(from + to.len() <= PAGE, "a copy stays inside its page");
-        // SAFETY: the byte lies in the frame, as was just checked.
-        let source = unsafe { self.address(frame).add(from) };
+        self.copy_frames_out(frame, from, to);
+    }
+
+    /// Copies `to.len()` bytes of frames in a row, from byte `from` of the first on; as
+    /// [`Self::copy_out`].
+    #[inline]
+    pub(crate) fn copy_frames_out(&self, first: Frame, from: usize, to: &mut [u8]) {
+        let end = first.0 as usize * PAGE + from + to.len();
+        assert!(end <= self.frames as usize * PAGE, "a copy ends in the arena");
+        // SAFETY: the first byte lies in the arena, as the last one does.
+        let source = unsafe { self.address(first).add(from) };
         // SAFETY: source and destination are valid for the length (checked above; `to` is a slice),
         // and do not overlap: no mutable slice of the arena leaves this type.
         unsafe { copy_racing(source.as_ptr(), to.as_mut_ptr(), to.len()) }
@@ -102,15 +160,22 @@ impl Pool {
     /// The page in this frame, for as long as the caller has it pinned.
     #[inline]
     pub(crate) fn pinned_page(&self, frame: Frame) -> &[u8] {
-        let page = self.address(frame);
-        // SAFETY: the frame lies in the arena, and the arena lives as long as `self`. A frame that
+        self.pinned_pages(frame, 1)
+    }
+
+    /// The pages in so many frames in a row, for as long as the caller has each pinned.
+    #[inline]
+    pub(crate) fn pinned_pages(&self, first: Frame, count: usize) -> &[u8] {
+        let page = self.address(first);
+        assert!(count <= (self.frames - first.0) as usize, "{count} frames from {first:?} on");
+        // SAFETY: the frames lie in the arena, and the arena lives as long as `self`. A frame that
         // is pinned holds a page that is up to date, and is filled again only when its last pin has
-        // ended (foreread_core::table::Table::pin), so nothing writes to it meanwhile.
-        unsafe { std::slice::from_raw_parts(page.as_ptr(), PAGE) }
+        // ended (foreread_core::table::PageTable::pin), so nothing writes to it meanwhile.
+        unsafe { std::slice::from_raw_parts(page.as_ptr(), count * PAGE) }
     }
 
     fn len_of(frames: u32) -> usize {
-        frames as usize * PAGE
+        (frames as usize + 1) * PAGE
     }
 }
 
@@ -124,124 +189,8 @@ impl Drop for Pool {
     }
 }
 
-/// Copies memory that may change while it is copied.
-///
-/// A plain copy would be a data race, which the language forbids whatever is done with the bytes;
-/// so the copy is instructions that the compiler cannot look into.
-///
-/// ```text
-///                            64 bytes apart       not
-///   rep movsb, 4 KiB         76 ns                1900 ns     AMD EPYC, in its second-level cache
-///   sixteen bytes a time     120 ns               120 ns
-/// ```
-///
-/// Why two ways: on some machines `rep movsb` is quickest where source and destination lie a
-/// multiple of a cache line apart, and twenty times slower elsewhere; and a buffer from an
-/// allocator lies elsewhere. (The kernel's own copy, and with it `pread`, meets the same trap.)
-///
-/// # Safety
-///
-/// `from` and `to` are valid for `len` bytes and do not overlap.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
-    let is_in_step = (from.addr() ^ to.addr()).is_multiple_of(CACHE_LINE);
-    if is_in_step || len < CACHE_LINE {
-        // SAFETY: the caller vouches for both ranges.
-        unsafe { copy_string(from, to, len) }
-    } else {
-        // SAFETY: the same, and there is a line of bytes at least.
-        unsafe { copy_lines(from, to, len) }
-    }
-}
-
-/// # Safety
-///
-/// `from` and `to` are valid for `len` bytes and do not overlap.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: the caller vouches for both ranges; the direction flag is clear by the ABI.
-    unsafe {
-        std::arch::asm!(
-            "rep movsb",
-            inout("rcx") len => _,
-            inout("rsi") from => _,
-            inout("rdi") to => _,
-            options(nostack, preserves_flags)
-        );
-    }
-}
-
-/// Whole lines of 64 bytes, and then the last 64 bytes, which may overlap the line before.
-///
-/// # Safety
-///
-/// `from` and `to` are valid for `len` bytes, which are 64 at least, and do not overlap.
-#[cfg(target_arch = "x86_64")]
-unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
-    let last = len - CACHE_LINE;
-    // SAFETY: the caller vouches for both ranges. Lines end at `last` or before the line that
-    // reaches over it, and `last` is one line before the end. SSE2 is there on every x86_64.
-    unsafe {
-        std::arch::asm!(
-            "2:",
-            "movups {a}, [{from} + {at}]",
-            "movups {b}, [{from} + {at} + 16]",
-            "movups {c}, [{from} + {at} + 32]",
-            "movups {d}, [{from} + {at} + 48]",
-            "movups [{to} + {at}], {a}",
-            "movups [{to} + {at} + 16], {b}",
-            "movups [{to} + {at} + 32], {c}",
-            "movups [{to} + {at} + 48], {d}",
-            "cmp {at}, {last}",
-            "jae 3f",
-            "add {at}, 64",
-            "cmp {at}, {last}",
-            "cmova {at}, {last}",
-            "jmp 2b",
-            "3:",
-            from = in(reg) from,
-            to = in(reg) to,
-            last = in(reg) last,
-            at = inout(reg) 0_usize => _,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            c = out(xmm_reg) _,
-            d = out(xmm_reg) _,
-            options(nostack)
-        );
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-const CACHE_LINE: usize = 64;
-
-/// The same where there is no such instruction: word by word, each a volatile load.
-///
-/// # Safety
-///
-/// `from` and `to` are valid for `len` bytes and do not overlap.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
-    const WORD: usize = size_of::<u64>();
-    let (mut done, aligned) = (0, (from as usize).is_multiple_of(WORD));
-    while aligned && done + WORD <= len {
-        // SAFETY: the word lies in `from`, which is aligned, and its bytes in `to`.
-        unsafe {
-            to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<u64>().read_volatile())
-        };
-        done += WORD;
-    }
-    while done < len {
-        // SAFETY: the byte lies in `from`.
-        let byte = unsafe { from.add(done).read_volatile() };
-        // SAFETY: and in `to`.
-        unsafe { to.add(done).write(byte) };
-        done += 1;
-    }
-}
+/// Few and large entries in the machine's page tables.
+const HUGE: Advice = Advice::LinuxHugepage;
 
 #[cfg(test)]
 mod tests {
@@ -296,6 +245,18 @@ mod tests {
         let mut got = vec![0xff; PAGE];
         pool.copy_out(Frame(2), 0, &mut got);
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn memory_that_is_given_early_keeps_the_bytes_that_are_there() {
+        let pool = Pool::new(3).unwrap();
+        pool.copy_in(Frame(1), 0, &[7; PAGE]);
+        pool.populate(0..3).unwrap();
+        let mut got = vec![0xff; PAGE];
+        pool.copy_out(Frame(1), 0, &mut got);
+        assert_eq!(got, [7; PAGE]);
+        pool.copy_out(Frame(2), 0, &mut got);
+        assert_eq!(got, [0; PAGE]);
     }
 
     #[test]

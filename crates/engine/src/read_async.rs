@@ -17,8 +17,9 @@ use crate::file::File;
 use crate::file_state::FileState;
 use crate::leader::NotReady;
 use crate::reader::{Markers, ReadProgress, error};
+use crate::spans::MissSpan;
 use crate::stream::ReadStream;
-use crate::waiters::{Ticket, Waiter};
+use crate::wait_table::{Ticket, Waiter};
 
 /// A read on its way. Made by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
 ///
@@ -50,6 +51,8 @@ pub(crate) struct ReadFuture {
     /// Others of its stream may be on their way, too.
     is_one_of_several: bool,
     state: ReadFutureState,
+    /// Since it missed.
+    span: Option<MissSpan>,
 }
 
 #[derive(Debug)]
@@ -105,8 +108,8 @@ impl ReadStream {
 }
 
 impl ReadFuture {
-    fn lone(offset: u64) -> Self {
-        Self { offset, is_one_of_several: false, state: ReadFutureState::NotPolled }
+    pub(crate) fn lone(offset: u64) -> Self {
+        Self { offset, is_one_of_several: false, state: ReadFutureState::NotPolled, span: None }
     }
 
     pub(crate) fn one_of_several(offset: u64) -> Self {
@@ -119,7 +122,15 @@ impl ReadFuture {
         to: &mut [u8],
         context: &Context<'_>,
     ) -> Poll<Result<usize, ReadError>> {
-        match self.step(stream, to, context) {
+        let step = match self.span.take() {
+            Some(span) => {
+                let step = span.enter(|| self.step(stream, to, context));
+                self.span = Some(span);
+                step
+            }
+            None => self.step(stream, to, context),
+        };
+        match step {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(bytes)) => {
                 self.state = ReadFutureState::Done;
@@ -130,6 +141,25 @@ impl ReadFuture {
                 Poll::Ready(Err(error))
             }
         }
+    }
+
+    /// Polls as [`Self::poll`] does, and is ready as soon as some bytes have come.
+    #[cfg(any(feature = "futures-io", feature = "tokio"))]
+    pub(crate) fn poll_some(
+        &mut self,
+        stream: &ReadStream,
+        to: &mut [u8],
+        context: &Context<'_>,
+    ) -> Poll<Result<usize, ReadError>> {
+        let polled = self.poll(stream, to, context);
+        if let (Poll::Pending, ReadFutureState::Waiting(read, _)) = (&polled, &self.state)
+            && read.done > 0
+        {
+            let some = read.cut_to_done();
+            self.abandon(&stream.handle.file);
+            return Poll::Ready(Ok(stream.reader.end(&some)));
+        }
+        polled
     }
 
     /// Abandons the read. Requests in flight go on, and later reads find their pages.
@@ -161,7 +191,12 @@ impl ReadFuture {
                     reader.full_hit(handle, &mut read, &markers);
                     return Ok(Poll::Ready(reader.end(&read)));
                 }
-                if !begin(stream, &mut read, to, Some(&markers), context, &mut self.state)? {
+                let span = MissSpan::new(handle, read.pos().0, read.wanted - read.done);
+                let is_begun = span.enter(|| {
+                    begin(stream, &mut read, to, Some(&markers), context, &mut self.state)
+                })?;
+                self.span = Some(span);
+                if !is_begun {
                     return Ok(Poll::Ready(reader.end(&read)));
                 }
                 if self.is_one_of_several {
@@ -181,7 +216,7 @@ impl ReadFuture {
                     driver.waiting.forget(Ticket::Read(id));
                     return Err(error(handle, read.offset, Fault::Io(errno)));
                 }
-                driver.waiting.set_waker(id, context.waker());
+                driver.waiting.set_waker(Ticket::Read(id), context.waker());
                 return Ok(Poll::Pending);
             };
             self.state = ReadFutureState::Done;
@@ -243,7 +278,8 @@ fn begin(
         ReadError::Io { path, offset, source }
     })?;
     let waiter = || Waiter::Task(context.waker().clone());
-    let begun = stream.reader.begin(handle, read, to, markers, waiter)?;
+    let hit = |read: &mut _, markers: &mut _| stream.reader.hit(handle, read, to, markers);
+    let begun = stream.reader.begin(handle, read, markers, hit, waiter)?;
     let Some((mut driver, id)) = begun else { return Ok(false) };
     driver.start_all();
     drop(driver);

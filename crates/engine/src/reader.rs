@@ -4,10 +4,14 @@
 //! Out:   bytes. A full hit takes no lock, unless it met a marker.
 //! Never: more than one thread at a time. Each has a reader of its own.
 
+mod copy;
 mod markers;
 mod miss;
+mod pinning;
 mod try_read;
 
+pub(crate) use copy::copy_page;
+use copy::copy_run;
 pub(crate) use markers::Markers;
 pub(crate) use miss::error;
 
@@ -26,6 +30,7 @@ use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::hits::HitCount;
 use crate::pool::PAGE;
+use crate::spans::MissSpan;
 
 /// What a reader remembers between its reads.
 #[derive(Debug)]
@@ -84,7 +89,8 @@ impl StreamReader {
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {
-            self.miss(handle, &mut read, to, &markers)?;
+            let span = MissSpan::new(handle, read.pos().0, read.wanted - read.done);
+            span.enter(|| self.miss(handle, &mut read, to, &markers))?;
         } else {
             self.full_hit(handle, &mut read, &markers);
         }
@@ -121,29 +127,41 @@ impl StreamReader {
         markers: &mut Markers,
     ) {
         let file = &*handle.file;
-        let pos = read.pos();
-        let mut page = pos.page();
-        let mut from = in_page(pos);
         // A read that goes on in the middle of a page is no second use of it.
-        let mut continues = from > 0 && self.prev_pos.get() == Some(pos);
-        while read.done < read.wanted {
-            let part = (read.wanted - read.done).min(PAGE - from);
-            let Some(found) = copy_page(file, page, from, &mut to[read.done..read.done + part])
-            else {
-                break;
-            };
+        let pos = read.pos();
+        let mut continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
+        let mut note_use = |found: &FoundPage<'_>, page: PageIndex| {
             found.touch(continues || read.advised.is_used_once);
             if found.entry().has_marker()
                 && read.may_take_markers()
                 && markers.has_room()
                 && self.has_stream(file)
             {
-                markers.take(&found, page);
+                markers.take(found, page);
             }
-            read.done += part;
-            page = page + Pages(1);
-            (from, continues) = (0, false);
+            continues = false;
+        };
+        let (mut done, wanted) = (read.done, read.wanted);
+        while done < wanted {
+            let pos = ByteCount(read.offset + done as u64);
+            let (page, from, to) = (pos.page(), in_page(pos), &mut to[done..wanted]);
+            // In runs, so that what is not the copy is paid once for many pages.
+            if from + to.len() > PAGE {
+                let (run, held) = copy_run(file, page, from, to);
+                for index in 0..held {
+                    note_use(&run.page(index), page + Pages(index as u64));
+                }
+                if held > 0 {
+                    done = wanted.min(done + held * PAGE - from);
+                    continue;
+                }
+            }
+            let part = to.len().min(PAGE - from);
+            let Some(found) = copy_page(file, page, from, &mut to[..part]) else { break };
+            note_use(&found, page);
+            done += part;
         }
+        read.done = done;
     }
 
     /// Counts a full hit, and posts the markers that it met to the driver.
@@ -158,47 +176,6 @@ impl StreamReader {
         self.post(handle, read, markers);
     }
 
-    /// A page was pinned, which is a hit of a read up to `end`; `found` is None if it was read for
-    /// that.
-    #[inline]
-    pub(crate) fn pinned(
-        &self,
-        handle: &Handle,
-        advised: Advised,
-        found: Option<&FoundPage<'_>>,
-        pos: ByteCount,
-        end: ByteCount,
-    ) {
-        if let Some(found) = found {
-            self.pinned_hit(handle, advised, found, pos, end);
-        }
-        self.prev_pos.set(Some(end));
-    }
-
-    #[inline]
-    fn pinned_hit(
-        &self,
-        handle: &Handle,
-        advised: Advised,
-        found: &FoundPage<'_>,
-        pos: ByteCount,
-        end: ByteCount,
-    ) {
-        let continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
-        found.touch(continues || advised.is_used_once);
-        self.hits.add_one();
-        if found.entry().has_marker() {
-            let room = (in_page(end) + PAGE - in_page(pos)).min(PAGE);
-            let known_len = handle.file.len();
-            let read = ReadProgress { offset: pos.0, room, wanted: 0, done: 0, known_len, advised };
-            let mut markers = Markers::default();
-            if read.may_take_markers() && self.has_stream(&handle.file) {
-                markers.take(found, pos.page());
-            }
-            self.post(handle, &read, &markers);
-        }
-    }
-
     /// What a read returns, once it is done.
     #[inline]
     pub(crate) fn end(&self, read: &ReadProgress) -> usize {
@@ -210,6 +187,12 @@ impl StreamReader {
 }
 
 impl ReadProgress {
+    /// The same as if no more had been wanted than has come.
+    #[cfg(any(feature = "futures-io", feature = "tokio"))]
+    pub(crate) fn cut_to_done(&self) -> Self {
+        Self { wanted: self.done, ..*self }
+    }
+
     /// Where it stands.
     pub(crate) fn pos(&self) -> ByteCount {
         ByteCount(self.offset + self.done as u64)
@@ -233,37 +216,11 @@ impl ReadProgress {
 
 impl Handle {
     /// How long the file is, for a read that reaches the end that we know of.
-    fn len_now(&self, offset: u64) -> Result<u64, ReadError> {
+    pub(crate) fn len_now(&self, offset: u64) -> Result<u64, ReadError> {
         let len = self.file.refresh_if_changed();
         let failed = |source| ReadError::Io { path: self.path.clone(), offset, source };
         len.map(|len| len.0).map_err(failed)
     }
-}
-
-/// Copies part of a resident page; None if it is not resident, or would not keep still.
-///
-/// ```text
-///   load the entry -> copy -> load it again:  same frame, generation   the bytes are the page's
-///                                             else                     throw them away
-/// ```
-#[inline]
-fn copy_page<'f>(
-    file: &'f FileState,
-    page: PageIndex,
-    from: usize,
-    to: &mut [u8],
-) -> Option<FoundPage<'f>> {
-    for _ in 0..COPY_TRIES {
-        let found = file.engine.table.look_up(file.slot, page)?;
-        if !found.entry().is_up_to_date() {
-            return None;
-        }
-        file.engine.pool.copy_out(found.entry().frame(), from, to);
-        if found.still_holds() {
-            return Some(found);
-        }
-    }
-    None
 }
 
 /// Where in its page a byte lies.
@@ -271,7 +228,3 @@ fn copy_page<'f>(
 pub(crate) fn in_page(pos: ByteCount) -> usize {
     (pos - pos.page().offset()).0 as usize
 }
-
-/// How often a page that is replaced while it is copied is looked up again before the read is a
-/// miss.
-const COPY_TRIES: usize = 3;

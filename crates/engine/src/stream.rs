@@ -53,13 +53,13 @@ impl ReadStream {
     ///
     /// # Errors
     ///
-    /// If the offset lies past the end, or the device fails.
+    /// If the offset lies past the end, or the device fails. What is in `to` then is not specified.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         self.reader.read_at(&self.handle, self.advised.get(), to, offset)
     }
 
     /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
-    /// does nothing and returns false. Never waits.
+    /// returns false, and what is in `to` is not specified. Never waits.
     #[inline]
     pub fn try_read_at(&self, to: &mut [u8], offset: u64) -> bool {
         let file = &*self.handle.file;

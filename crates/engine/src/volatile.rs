@@ -14,9 +14,12 @@
 //!   durable one on   |  find          |                 |           |
 //! ```
 
+mod state;
+
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use state::{DiskState, Failures, SECTOR, Sector, Version, mix, range_of};
 
 /// A disk of so many bytes that is only memory: given to
 /// [`OpenOptions::volatile`](crate::OpenOptions::volatile), for engines with
@@ -27,31 +30,6 @@ pub struct VolatileDisk {
     has_written: Condvar,
 }
 
-#[derive(Debug)]
-struct DiskState {
-    /// What no cut takes away.
-    durable: Vec<u8>,
-    /// What came since, by sector: versions in the order in which their writes ended.
-    cached: BTreeMap<usize, Vec<Sector>>,
-    /// Writes that have begun, by their number.
-    begun: BTreeMap<u64, (usize, Vec<Sector>)>,
-    next_write: u64,
-    sectors_written: u64,
-    syncs: u64,
-    failures: Failures,
-}
-
-/// Which device flushes fail, those in FUA writes included.
-#[derive(Debug, Default)]
-struct Failures {
-    /// One flush in so many; 0 for none.
-    one_in: u64,
-    seed: u64,
-    failed: u64,
-}
-
-type Sector = [u8; SECTOR];
-
 impl VolatileDisk {
     /// A disk with these bytes: whole sectors of 512.
     ///
@@ -61,20 +39,23 @@ impl VolatileDisk {
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Arc<Self> {
         assert!(bytes.len().is_multiple_of(SECTOR), "whole sectors");
-        let state = DiskState {
-            durable: bytes,
-            cached: BTreeMap::new(),
-            begun: BTreeMap::new(),
-            next_write: 0,
-            sectors_written: 0,
-            syncs: 0,
-            failures: Failures::default(),
-        };
+        Self::of(DiskState::new(bytes, false))
+    }
+
+    /// A file with these bytes on such a disk, which grows and shrinks: what it gets at its end
+    /// reads as zeros. A new length is durable as what is written is: after a flush, or a write
+    /// that is durable by itself.
+    #[must_use]
+    pub fn file(bytes: Vec<u8>) -> Arc<Self> {
+        Self::of(DiskState::new(bytes, true))
+    }
+
+    fn of(state: DiskState) -> Arc<Self> {
         Arc::new(Self { state: Mutex::new(state), has_written: Condvar::new() })
     }
 
     /// The bytes after a power cut at this moment: of each sector any version since the last one
-    /// that is durable. The disk itself goes on.
+    /// that is durable, and of a file's lengths, too. The disk itself goes on.
     ///
     /// # Panics
     ///
@@ -85,7 +66,7 @@ impl VolatileDisk {
         let mut bytes = state.durable.clone();
         let mut choices: BTreeMap<usize, Vec<&Sector>> = BTreeMap::new();
         for (&at, versions) in &state.cached {
-            choices.entry(at).or_default().extend(versions);
+            choices.entry(at).or_default().extend(versions.iter().map(|version| &version.bytes));
         }
         for (first, sectors) in state.begun.values() {
             for (at, sector) in (*first..).zip(sectors) {
@@ -100,6 +81,7 @@ impl VolatileDisk {
                 bytes[range_of(at)].copy_from_slice(*version);
             }
         }
+        bytes.truncate(state.any_len(seed));
         bytes
     }
 
@@ -146,20 +128,36 @@ impl VolatileDisk {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.state().durable.len() as u64
+        self.state().len() as u64
+    }
+
+    /// Whether it is a file.
+    pub(crate) fn is_file(&self) -> bool {
+        self.state().is_file
+    }
+
+    /// Gives a file another length.
+    pub(crate) fn set_len(&self, len: u64) -> Result<(), i32> {
+        let mut state = self.state();
+        if !state.is_file {
+            return Err(libc::EINVAL);
+        }
+        let len = usize::try_from(len).map_err(|_| libc::EFBIG)?;
+        state.set_len(len);
+        Ok(())
     }
 
     /// As many bytes as there are, up to `len`.
     pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let state = self.state();
-        let all = state.durable.len();
+        let all = state.len();
         let start = usize::try_from(offset).map_or(all, |start| start.min(all));
         let end = usize::try_from(offset.saturating_add(len)).map_or(all, |end| end.min(all));
         let mut bytes = state.durable[start..end].to_vec();
         for (&at, versions) in state.cached.range(start / SECTOR..end.div_ceil(SECTOR)) {
             let (there, newest) = (
                 range_of(at),
-                versions.last().expect("a sector that is cached or begun has a version"),
+                &versions.last().expect("a sector that is cached or begun has a version").bytes,
             );
             let (from, to) = (there.start.max(start), there.end.min(end));
             let part = &newest[from - there.start..to - there.start];
@@ -168,17 +166,19 @@ impl VolatileDisk {
         bytes
     }
 
-    /// Writes whole sectors, as far as there are any; gives the bytes that were.
+    /// Writes whole sectors, as far as there are any, or up to the end of a file; gives the bytes
+    /// that were.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8], is_durable: bool) -> Result<u32, i32> {
         let offset = usize::try_from(offset).expect("offsets of a disk in memory fit it");
         assert!(offset.is_multiple_of(SECTOR), "a device takes whole sectors");
-        assert!(bytes.len().is_multiple_of(SECTOR), "a device takes whole sectors");
-        let (sectors, _) = bytes.as_chunks::<SECTOR>();
         let (first, mut state) = (offset / SECTOR, self.state());
-        let room = (state.durable.len() / SECTOR).saturating_sub(first).min(sectors.len());
+        let room = state.len().saturating_sub(offset).min(bytes.len());
+        let is_whole = room.is_multiple_of(SECTOR);
+        assert!(is_whole || state.is_file, "a device takes whole sectors");
         let number = state.next_write;
         state.next_write += 1;
-        state.begun.insert(number, (first, sectors[..room].to_vec()));
+        let sectors = state.sectors_of(first, &bytes[..room]);
+        state.begun.insert(number, (first, sectors));
         drop(state);
         // Here it is on its way: a cut finds any of it.
         std::thread::yield_now();
@@ -191,18 +191,21 @@ impl VolatileDisk {
                 state.durable[range_of(at)].copy_from_slice(&sector);
                 state.cached.remove(&at);
             } else {
-                state.cached.entry(at).or_default().push(sector);
+                let version = Version { bytes: sector, is_cut: false };
+                state.cached.entry(at).or_default().push(version);
             }
         }
         if has_failed {
             state.drop_some();
+        } else if is_durable {
+            state.commit_lengths();
         }
         drop(state);
         self.has_written.notify_all();
         if has_failed {
             return Err(libc::EIO);
         }
-        Ok(u32::try_from(room * SECTOR).expect("a request's bytes fit in 32 bits"))
+        Ok(u32::try_from(room).expect("a request's bytes fit in 32 bits"))
     }
 
     /// All writes that have ended are durable, if it does not fail.
@@ -215,8 +218,9 @@ impl VolatileDisk {
         }
         for (at, versions) in std::mem::take(&mut state.cached) {
             let newest = versions.last().expect("a sector that is cached or begun has a version");
-            state.durable[range_of(at)].copy_from_slice(newest);
+            state.durable[range_of(at)].copy_from_slice(&newest.bytes);
         }
+        state.commit_lengths();
         Ok(())
     }
 
@@ -224,50 +228,6 @@ impl VolatileDisk {
         self.state.lock().expect(NO_PANIC)
     }
 }
-
-impl DiskState {
-    fn flush_fails(&mut self) -> bool {
-        let Failures { one_in, seed, failed } = &mut self.failures;
-        if *one_in == 0 {
-            return false;
-        }
-        *seed = mix(*seed);
-        let fails = *seed % *one_in == 0;
-        *failed += u64::from(fails);
-        fails
-    }
-
-    /// What a failed flush leaves of the cache.
-    fn drop_some(&mut self) {
-        for (at, mut versions) in std::mem::take(&mut self.cached) {
-            let word = mix(self.failures.seed ^ mix(at as u64));
-            let survives = usize::try_from(word % (versions.len() as u64 + 1))
-                .expect("a draw is below a length in memory");
-            let newer = versions.split_off(survives);
-            if let Some(survivor) = versions.last() {
-                self.durable[range_of(at)].copy_from_slice(survivor);
-            }
-            if !newer.is_empty() && word >> 32 & 1 == 0 {
-                self.cached.insert(at, newer);
-            }
-        }
-    }
-}
-
-fn range_of(sector: usize) -> Range<usize> {
-    sector * SECTOR..(sector + 1) * SECTOR
-}
-
-/// A number that looks random, from one that does not.
-fn mix(mut z: u64) -> u64 {
-    z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// What a device writes as a whole or not at all.
-const SECTOR: usize = 512;
 
 const NO_PANIC: &str = "a test that panicked in here says so itself";
 

@@ -19,41 +19,26 @@
 //! ```
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
-use std::thread::Thread;
 
-use foreread_core::path::{ReadId, ReadReady, WriteId, WriteStep};
+use foreread_core::path::{ReadId, ReadReady};
 
 use crate::background::BackgroundWaker;
+use crate::deferred_wake::{DeferredWake, KeepAlive};
 use crate::source::PendingFetch;
+use crate::task_step::{PendingStep, TaskStep};
+use crate::wait_table::{Notification, Ticket, WaitEntry, WaitTable, Waiter};
 
 /// All reads and writes that are on their way.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    entries: HashMap<Ticket, WaitEntry, BuildHasherDefault<IdHasher>>,
+    entries: WaitTable,
     leader: Option<Leader>,
     /// The leader sleeps in the ring.
     is_asleep: bool,
     wakes: Vec<DeferredWake>,
     background: Arc<BackgroundWaker>,
-}
-
-/// What is waited for.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(crate) enum Ticket {
-    Read(ReadId),
-    /// A write, a zero or a flush.
-    Write(WriteId),
-}
-
-/// What a waiter waits to hear.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Notification {
-    Read(ReadReady),
-    Write(WriteStep),
 }
 
 /// The one that reaps completions: with two, one would sleep for a completion that the other took.
@@ -63,45 +48,6 @@ pub(crate) enum Leader {
     Waiter(Ticket),
     /// The background thread.
     Background,
-}
-
-/// What has to stay open until the device has answered an abandoned request: its file.
-pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
-
-/// What waits for a read or a write.
-#[derive(Debug)]
-pub(crate) enum Waiter {
-    /// A thread, which parks unless it leads.
-    Thread(Thread),
-    /// A task of an executor.
-    Task(Waker),
-    /// None any more. The file stays open until the device has answered.
-    Abandoned(KeepAlive),
-}
-
-#[derive(Debug)]
-struct WaitEntry {
-    waiter: Waiter,
-    /// Its thread is in the kernel, with a request of its own, or copies: it can neither lead nor
-    /// be woken.
-    is_away: bool,
-    news: Option<Notification>,
-}
-
-/// What is done after the mutex is free: each of these may take it again.
-#[derive(Debug)]
-pub(crate) enum DeferredWake {
-    Thread(Thread),
-    Task(Waker),
-    /// The background thread has something to do.
-    Background(Arc<BackgroundWaker>),
-    /// The last handle to a file may go with this one.
-    Release(KeepAlive),
-    /// A waker that is not needed any more. The last handle to a task may go with it, and with the
-    /// task whatever it owns.
-    Unused(Waker),
-    /// A source is to be called.
-    Fetch(Box<PendingFetch>),
 }
 
 /// What has to be done about news.
@@ -116,29 +62,34 @@ pub(crate) enum Delivery {
 
 impl Waiters {
     pub(crate) fn new(background: Arc<BackgroundWaker>) -> Self {
-        let (entries, wakes) = (HashMap::default(), Vec::new());
+        let (entries, wakes) = (WaitTable::default(), Vec::new());
         Self { entries, leader: None, is_asleep: false, wakes, background }
     }
 
     pub(crate) fn add(&mut self, ticket: Ticket, waiter: Waiter) {
-        let entry = WaitEntry { waiter, is_away: false, news: None };
-        let before = self.entries.insert(ticket, entry);
-        assert!(before.is_none(), "a request begins once");
+        self.add_with_step(ticket, waiter, None);
+    }
+
+    /// Adds a waiter, and the step that is not its own to do.
+    pub(crate) fn add_with_step(&mut self, ticket: Ticket, waiter: Waiter, step: Option<TaskStep>) {
+        let entry = WaitEntry { waiter, is_away: false, news: None, step };
+        self.entries.insert(ticket, entry);
         debug_assert!(self.is_waited_for(), "a request that has begun needs a leader");
     }
 
     /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
     pub(crate) fn note(&mut self, ticket: Ticket, news: Notification) -> Delivery {
-        let entry = self
+        let mut entry = self
             .entries
-            .get_mut(&ticket)
+            .get_mut(ticket)
             .expect("each request has an entry from its begin to its last notification");
         debug_assert!(entry.news.is_none(), "a waiter takes its news before there are others");
         match &entry.waiter {
             Waiter::Abandoned(_) => {
+                drop(entry);
                 if news.is_last()
                     && let Some(WaitEntry { waiter: Waiter::Abandoned(file), .. }) =
-                        self.entries.remove(&ticket)
+                        self.entries.remove(ticket)
                 {
                     self.wakes.push(DeferredWake::Release(file));
                 }
@@ -159,14 +110,15 @@ impl Waiters {
     }
 
     pub(crate) fn has_notification(&self, ticket: Ticket) -> bool {
-        self.entries.get(&ticket).is_some_and(|entry| entry.news.is_some())
+        self.entries.get(ticket).is_some_and(|entry| entry.news.is_some())
     }
 
     /// Takes the news. With the last, the entry goes; else the waiter counts as away with them.
     pub(crate) fn take_notification(&mut self, ticket: Ticket) -> Option<Notification> {
-        let entry = self.entries.get_mut(&ticket)?;
+        let mut entry = self.entries.get_mut(ticket)?;
         let news = entry.news.take()?;
         if news.is_last() {
+            drop(entry);
             self.forget(ticket);
         } else {
             entry.is_away = true;
@@ -178,16 +130,18 @@ impl Waiters {
     pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<ReadReady> {
         match self.take_notification(Ticket::Read(id))? {
             Notification::Read(ready) => Some(ready),
-            Notification::Write(_) => unreachable!("a read has a read's news"),
+            Notification::Write(_) | Notification::Batch => {
+                unreachable!("a read has a read's news")
+            }
         }
     }
 
     /// A task is polled again, maybe with another waker.
-    pub(crate) fn set_waker(&mut self, id: ReadId, waker: &Waker) {
-        let entry = self
+    pub(crate) fn set_waker(&mut self, ticket: Ticket, waker: &Waker) {
+        let mut entry = self
             .entries
-            .get_mut(&Ticket::Read(id))
-            .expect("the entry of a read stays until its future has taken the result");
+            .get_mut(ticket)
+            .expect("the entry of a request stays until its future has taken the result");
         debug_assert!(entry.news.is_none(), "a task with news takes them");
         if let Waiter::Task(known) = &mut entry.waiter
             && !known.will_wake(waker)
@@ -196,21 +150,50 @@ impl Waiters {
         }
     }
 
+    /// Another thread or task waits from now on, or the same one.
+    pub(crate) fn set_waiter(&mut self, ticket: Ticket, waiter: Waiter) {
+        if let Some(mut entry) = self.entries.get_mut(ticket)
+            && let Waiter::Task(waker) = std::mem::replace(&mut entry.waiter, waiter)
+        {
+            self.wakes.push(DeferredWake::Unused(waker));
+        }
+    }
+
     /// The waiter leaves. Returns the news it has not taken: the caller sees to them.
     #[must_use]
     pub(crate) fn abandon(&mut self, ticket: Ticket, file: KeepAlive) -> Option<Notification> {
         let news = self.take_notification(ticket);
-        if let Some(entry) = self.entries.get_mut(&ticket)
+        if let Some(mut entry) = self.entries.get_mut(ticket)
             && let Waiter::Task(waker) =
                 std::mem::replace(&mut entry.waiter, Waiter::Abandoned(file))
         {
             self.wakes.push(DeferredWake::Unused(waker));
         }
         debug_assert!(
-            self.entries.get(&ticket).is_none_or(|it| matches!(it.waiter, Waiter::Abandoned(_))),
+            self.entries.get(ticket).is_none_or(|it| matches!(it.waiter, Waiter::Abandoned(_))),
             "no waiter is left"
         );
         news
+    }
+
+    /// Takes the step that the driver has done for a task: it counts as away until that is done.
+    pub(crate) fn take_step(&mut self, ticket: Ticket) -> Option<TaskStep> {
+        let mut entry = self.entries.get_mut(ticket)?;
+        let step = entry.step.take()?;
+        entry.is_away = true;
+        Some(step)
+    }
+
+    /// Drops the step that the driver has not begun to do.
+    pub(crate) fn forget_step(&mut self, ticket: Ticket) {
+        if let Some(mut entry) = self.entries.get_mut(ticket) {
+            entry.step = None;
+        }
+    }
+
+    /// Whether a step of this is being done, by its thread or for its task.
+    pub(crate) fn is_away(&self, ticket: Ticket) -> bool {
+        self.entries.get(ticket).is_some_and(|entry| entry.is_away)
     }
 
     pub(crate) fn leader(&self) -> Option<Leader> {
@@ -225,7 +208,7 @@ impl Waiters {
     /// The thread that waits for this goes to do something by itself, or comes back.
     pub(crate) fn set_away(&mut self, ticket: Ticket, is_away: bool) {
         self.entries
-            .get_mut(&ticket)
+            .get_mut(ticket)
             .expect("the entry of a request stays while its thread waits")
             .is_away = is_away;
     }
@@ -251,11 +234,7 @@ impl Waiters {
         if self.leader.is_some() {
             return;
         }
-        let thread = self.waits().find_map(|entry| match &entry.waiter {
-            Waiter::Thread(thread) => Some(thread.clone()),
-            Waiter::Task(_) | Waiter::Abandoned(_) => None,
-        });
-        if let Some(thread) = thread {
+        if let Some(thread) = self.entries.a_waiting_thread() {
             self.wakes.push(DeferredWake::Thread(thread));
         } else if is_something_left || self.is_waited_for() {
             self.wake_background();
@@ -269,37 +248,33 @@ impl Waiters {
 
     /// Whether an entry waits that needs a leader.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.waits().next().is_some()
+        self.entries.is_waited_for()
     }
 
     /// Whether a thread waits: then that one leads.
     pub(crate) fn has_waiting_thread(&self) -> bool {
-        self.waits().any(|entry| matches!(entry.waiter, Waiter::Thread(_)))
-    }
-
-    /// The entries that need a leader.
-    ///
-    /// Not the threads that are away: each comes back with its request, which may take as long as
-    /// its device likes, and until then it is no leader for others.
-    fn waits(&self) -> impl Iterator<Item = &WaitEntry> {
-        self.entries.values().filter(|entry| entry.news.is_none() && !entry.is_away)
+        self.entries.has_waiting_thread()
     }
 
     /// Wakes all waiters: nothing will be ready any more.
     pub(crate) fn wake_all(&mut self) {
-        for entry in self.entries.values() {
-            match &entry.waiter {
-                Waiter::Thread(thread) => self.wakes.push(DeferredWake::Thread(thread.clone())),
-                Waiter::Task(waker) => self.wakes.push(DeferredWake::Task(waker.clone())),
-                Waiter::Abandoned(_) => {}
-            }
+        self.wakes.extend(self.entries.wakes());
+    }
+
+    /// Wakes a waiter of a broken ring, whose step is done; one that has left is forgotten.
+    pub(crate) fn wake_or_forget(&mut self, ticket: Ticket) {
+        match self.entries.get(ticket).and_then(WaitEntry::wake) {
+            Some(wake) => self.wakes.push(wake),
+            None => self.forget(ticket),
         }
     }
 
     /// Removes the entry of a request whose end its waiter has seen.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
-        if let Some(WaitEntry { waiter: Waiter::Task(waker), .. }) = self.entries.remove(&ticket) {
-            self.wakes.push(DeferredWake::Unused(waker));
+        match self.entries.remove(ticket).map(|entry| entry.waiter) {
+            Some(Waiter::Task(waker)) => self.wakes.push(DeferredWake::Unused(waker)),
+            Some(Waiter::Abandoned(file)) => self.wakes.push(DeferredWake::Release(file)),
+            Some(Waiter::Thread(_)) | None => {}
         }
     }
 
@@ -308,9 +283,28 @@ impl Waiters {
         self.is_asleep
     }
 
+    /// Has this done once the mutex is free.
+    pub(crate) fn run_later(&mut self, wake: DeferredWake) {
+        self.wakes.push(wake);
+    }
+
+    /// Lets go of a file. At once: a task that hears of its request's end in this turn may close
+    /// the file, and expects it closed. The last owner goes when the mutex is free, as its end
+    /// takes that.
+    pub(crate) fn release<T: Any + Send + Sync>(&mut self, file: Arc<T>) {
+        if let Some(last) = Arc::into_inner(file) {
+            self.wakes.push(DeferredWake::Release(Arc::new(last)));
+        }
+    }
+
     /// Has a source called once the mutex is free.
     pub(crate) fn call_source(&mut self, fetch: PendingFetch) {
         self.wakes.push(DeferredWake::Fetch(Box::new(fetch)));
+    }
+
+    /// Has a step of a task's write done once the mutex is free.
+    pub(crate) fn do_step(&mut self, step: PendingStep) {
+        self.wakes.push(DeferredWake::Step(step));
     }
 
     /// Whether there are wakes to run.
@@ -321,53 +315,5 @@ impl Waiters {
     /// Takes the wakes to run once the mutex is free.
     pub(crate) fn take_wakes(&mut self) -> Vec<DeferredWake> {
         std::mem::take(&mut self.wakes)
-    }
-}
-
-impl Notification {
-    /// Whether nothing follows.
-    fn is_last(&self) -> bool {
-        matches!(self, Self::Read(_) | Self::Write(WriteStep::Done { .. }))
-    }
-}
-
-impl DeferredWake {
-    pub(crate) fn run(self) {
-        match self {
-            Self::Thread(thread) => thread.unpark(),
-            Self::Task(waker) => waker.wake(),
-            Self::Background(background) => background.wake(),
-            Self::Release(file) => drop(file),
-            Self::Unused(waker) => drop(waker),
-            Self::Fetch(fetch) => fetch.run(),
-        }
-    }
-}
-
-/// Ids are dense in their low half: they spread well enough once turned.
-#[derive(Default)]
-pub(crate) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, half: u32) {
-        self.write_u64(u64::from(half));
-    }
-
-    fn write_isize(&mut self, variant: isize) {
-        self.write_u64(variant.cast_unsigned() as u64);
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(32) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! In:    bytes and an offset, of any alignment; a flush; ranges to zero or to discard.
 //! Out:   done as far as was asked, or why not.
-//! Never: a file that becomes longer. A copy, a flush or any other wait with the engine's mutex.
+//! Never: a copy, a flush or any other wait with the engine's mutex.
 //!        A byte lost in silence: what could not be written stays in memory, and flush says so.
 //!
 //! ```text
@@ -10,7 +10,10 @@
 //!   sync_data  lock | path.flush | unlock   (its pages are written)  fdatasync   lock | acted
 //! ```
 
+mod length;
+mod progress;
 mod steps;
+mod task;
 
 use std::ops::Range;
 
@@ -23,7 +26,9 @@ use crate::file::File;
 use crate::handle::Handle;
 use crate::pool::PAGE;
 
+pub(crate) use progress::{WriteEnd, WritePlace, WriteProgress};
 use steps::StepWork;
+pub(crate) use task::{WriteBytes, WriteTask};
 
 impl File {
     /// Writes from `from` at `offset`, and returns how many bytes were written: fewer than asked
@@ -37,7 +42,8 @@ impl File {
     /// As [`Self::write_all_at`], if nothing was written.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
-        handle.check_writable(offset, from.len() as u64)?;
+        handle.check_may_overwrite()?;
+        handle.grow_for(offset, from.len() as u64)?;
         let (written, result) = handle.write_pieces(from, offset, handle.write_mode, false);
         if written > 0 { Ok(written) } else { result.map(|()| 0) }
     }
@@ -88,20 +94,29 @@ impl File {
         mode: WriteMode,
     ) -> Result<(), WriteError> {
         let handle = self.handle();
-        handle.check_writable(offset, from.len() as u64)?;
+        handle.check_may_overwrite()?;
+        handle.grow_for(offset, from.len() as u64)?;
         handle.write_pieces(from, offset, mode, false).1
     }
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
     /// engine's other threads: not for budget, nor for the rest of a page. Returns how many bytes
-    /// that were; they are in memory, as with [`WriteMode::WriteBack`].
+    /// that were; they are in memory, as with [`WriteMode::WriteBack`]. The file does not grow:
+    /// that would wait for the file system.
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading, or ends before.
+    /// If the file was opened for reading or for appending; if it ends before and cannot grow.
     pub fn try_write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
-        handle.check_writable(offset, from.len() as u64)?;
+        handle.check_may_overwrite()?;
+        let mut from = from;
+        if handle.file.can_change_len() {
+            let left = handle.file.len().0.saturating_sub(offset);
+            from = &from[..from.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        } else {
+            handle.check_range(offset, from.len() as u64)?;
+        }
         let (written, result) = handle.write_pieces(from, offset, WriteMode::WriteBack, true);
         result.map(|()| written)
     }
@@ -131,13 +146,7 @@ impl File {
     /// more, this is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`],
     /// or until the file is opened again.
     pub fn sync_data(&self) -> Result<(), WriteError> {
-        let (handle, file) = (self.handle(), &self.handle().file);
-        if !file.backend.is_writable {
-            return Ok(());
-        }
-        let act = || file.backend.sync();
-        let begin = |path: &mut IoPath, now| path.flush(now, file.id);
-        handle.run_to_end("flush", 0, begin, &StepWork::Act(&act)).map(drop)
+        self.handle().sync(false)
     }
 
     /// Accepts that acknowledged writes are lost, after [`Self::sync_data`] has returned
@@ -227,7 +236,7 @@ impl File {
         }
         let offset = range.start;
         let forked = |ForkedError| ReadError::Forked { path: path() };
-        if file.backend.is_writable && file.has_dirty_pages().map_err(forked)? {
+        if file.backend.is_writable() && file.has_dirty_pages().map_err(forked)? {
             let begin = |path: &mut IoPath, now| path.write_back(now, file.id);
             let nothing = || Ok(());
             handle
@@ -252,12 +261,25 @@ impl File {
 }
 
 impl Handle {
-    /// Whether `len` bytes at `offset` may be written.
+    pub(crate) fn check_may_write(&self) -> Result<(), WriteError> {
+        if self.may_write { Ok(()) } else { Err(WriteError::ReadOnly { path: self.path.clone() }) }
+    }
+
+    /// Whether bytes may be written anywhere but at the end.
+    fn check_may_overwrite(&self) -> Result<(), WriteError> {
+        self.check_may_write()?;
+        if self.appends { Err(WriteError::AppendOnly { path: self.path.clone() }) } else { Ok(()) }
+    }
+
+    /// Whether `len` bytes at `offset` may be written, and the file has them.
     fn check_writable(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        self.check_may_overwrite()?;
+        self.check_range(offset, len)
+    }
+
+    /// Whether the file has these bytes.
+    fn check_range(&self, offset: u64, len: u64) -> Result<(), WriteError> {
         let path = || self.path.clone();
-        if !self.may_write {
-            return Err(WriteError::ReadOnly { path: path() });
-        }
         let (end, file_len) = (offset.checked_add(len), self.file.len().0);
         if end.is_none_or(|end| end > file_len) {
             let end = end.unwrap_or(u64::MAX);
@@ -266,7 +288,18 @@ impl Handle {
         Ok(())
     }
 
-    fn forked(&self, _: ForkedError) -> WriteError {
+    /// Flushes; if `all`, what the file system knows of the file, too.
+    fn sync(&self, all: bool) -> Result<(), WriteError> {
+        let file = &self.file;
+        if !file.backend.is_writable() {
+            return Ok(());
+        }
+        let act = || file.backend.sync(all);
+        let begin = |path: &mut IoPath, now| path.flush(now, file.id);
+        self.run_to_end("flush", 0, begin, &StepWork::Act(&act)).map(drop)
+    }
+
+    pub(crate) fn forked(&self, _: ForkedError) -> WriteError {
         WriteError::Forked { path: self.path.clone() }
     }
 
@@ -295,8 +328,12 @@ impl Handle {
                 Ok(written) => written,
                 Err(error) => return (done, Err(error)),
             };
-            assert!(is_try || written > ByteCount::ZERO, "a file has room for its own bytes");
+            assert!(written <= len, "no more is written than was asked for");
             if written == ByteCount::ZERO {
+                if !is_try {
+                    // The file has become shorter meanwhile: as if the write had come first.
+                    done = from.len();
+                }
                 break;
             }
             done += usize_of(written);
@@ -312,14 +349,12 @@ impl Handle {
         begin: fn(&mut IoPath, Nanos, FileId, Range<PageIndex>) -> WriteId,
         act: &dyn Fn(u64, u64) -> Result<(), i32>,
     ) -> Result<(), WriteError> {
-        let (start, len) = (pages.start, pages.end - pages.start);
-        if len == 0 {
+        if pages.is_empty() {
             return Ok(());
         }
-        let indices = PageIndex(start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
+        let indices = PageIndex(pages.start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
         let begin = |path: &mut IoPath, now| begin(path, now, self.file.id, indices);
-        let act = || act(start, len);
-        self.run_to_end(what, start, begin, &StepWork::Act(&act)).map(drop)
+        self.run_to_end(what, pages.start, begin, &StepWork::ActOn(act)).map(drop)
     }
 }
 

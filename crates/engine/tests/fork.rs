@@ -1,19 +1,26 @@
 //! A process that forks after it made an engine: the child shares the ring with its parent and must
 //! not use it. A test of its own, so that no other thread runs while it forks.
 
+use std::cell::Cell;
 use std::fs;
+use std::future::Future as _;
+use std::io::Write as _;
 use std::path::Path;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use foreread::core::sched::Submitter;
 use foreread::{
-    Engine, File, OpenError, OpenOptions, ReadError, ReadStream, ReplayError, SettingError,
-    WriteError,
+    Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, ReplayError,
+    SettingError, WriteError,
 };
 use tempfile::TempDir;
 
 const PAGE: usize = 4096;
+
+/// Nothing has read there: the task's read, at the end, may be over when the process forks.
+const FAR: u64 = 300 * PAGE as u64;
 
 #[test]
 fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
@@ -31,6 +38,7 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     let options = OpenOptions::new().write(true);
     let writer = engine.open_with(&written, &options).unwrap();
     writer.write_all_at(&[9], 0).unwrap();
+    let pinned = Pinned::new(&file, &path);
     // Read-ahead is on its way when the process forks.
     for index in 100..104 {
         stream.read_at(&mut page, index * PAGE as u64).unwrap();
@@ -40,6 +48,8 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     let mut task = file.read_at_async(&mut buffer, 399 * PAGE as u64);
     let mut context = Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut task).poll(&mut context).is_pending());
+    // So is a write that has begun, and a flush.
+    let mut task_writes = TaskWrites::begin(&writer);
     // SAFETY: the child only reads memory that it has, asks the kernel for its number, and exits.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
@@ -59,15 +69,19 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
         let is_error = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
         assert!(is_error || child_fails(child));
         drop(task);
-        let failed = calls_that_need_the_driver(&engine, &file, &stream, &writer);
+        assert!(pinned.are_right(&content) || child_fails(child));
+        drop(pinned);
+        assert!(task_writes.fail() || child_fails(child));
+        drop(task_writes);
+        let failed = calls_of_all_kinds(&engine, &file, &stream, &writer);
         if let Some((call, _)) = failed.iter().find(|(_, is_forked)| !is_forked) {
-            // The parent's harness has caught nothing of this process: tell it here.
-            eprintln!("{call} is no error in a forked child");
+            // The harness catches what is printed, and is the parent's: tell it past that.
+            let _ = writeln!(std::io::stderr(), "{call} is no error in a forked child");
             child_fails(child);
         }
+        assert!(an_engine_of_its_own_writes(&written) || child_fails(child));
         // What the parent has yet to write is not the child's to write.
-        drop(writer.clone());
-        drop(writer);
+        drop((writer.clone(), writer));
         // SAFETY: ends the child without running what is the parent's to run.
         unsafe { libc::_exit(0) };
     }
@@ -75,11 +89,52 @@ fn a_forked_child_gets_an_error_or_the_right_bytes_and_the_parent_goes_on() {
     // SAFETY: `status` is where the answer goes.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "the child read wrong bytes");
+    assert!(pinned.are_right(&content), "the child has dropped its own");
+    drop(pinned);
     writer.sync_data().unwrap();
     assert_eq!(fs::read(&written).unwrap()[0], 9);
 }
 
+/// Pages that are pinned when the process forks.
+struct Pinned {
+    pages: PageRange,
+    /// All that is left of its engine.
+    last: PageRef,
+}
+
+impl Pinned {
+    fn new(file: &File, path: &Path) -> Self {
+        let pages = file.pin_range(20 * PAGE as u64..24 * PAGE as u64).unwrap();
+        let engine = Engine::builder().memory(1 << 20).build().unwrap();
+        let last = engine.open(path).unwrap().pin(7 * PAGE as u64).unwrap();
+        Self { pages, last }
+    }
+
+    fn are_right(&self, content: &[u8]) -> bool {
+        self.pages.parts().eq(content[20 * PAGE..24 * PAGE].chunks(PAGE))
+            && self.last[..] == content[7 * PAGE..8 * PAGE]
+    }
+}
+
+/// What the parent's engine has claimed is not claimed in the child.
+fn an_engine_of_its_own_writes(path: &Path) -> bool {
+    let engine = Engine::builder().memory(1 << 20).build().unwrap();
+    engine.open_with(path, &OpenOptions::new().write(true)).map(drop).is_ok()
+}
+
 /// Every public call that needs the driver, and whether it says that the process was forked.
+fn calls_of_all_kinds(
+    engine: &Engine,
+    file: &File,
+    stream: &ReadStream,
+    writer: &File,
+) -> Vec<(&'static str, bool)> {
+    let mut calls = calls_that_need_the_driver(engine, file, stream, writer);
+    calls.extend(calls_for_ranges(file));
+    calls
+}
+
+/// All of them but those that read many ranges.
 fn calls_that_need_the_driver(
     engine: &Engine,
     file: &File,
@@ -89,10 +144,10 @@ fn calls_that_need_the_driver(
     let write = |result: Result<(), WriteError>| matches!(result, Err(WriteError::Forked { .. }));
     let setting = |result| matches!(result, Err(SettingError::Forked(_)));
     let path = Path::new("/proc/self/exe");
-    let (far, mut page) = (399 * PAGE as u64, [0; PAGE]);
+    let (far, mut page) = (FAR, [0; PAGE]);
     let mut owned = stream.read_owned(vec![0; PAGE], far);
     let polled = owned.poll(stream, &Context::from_waker(Waker::noop()));
-    vec![
+    let mut calls = vec![
         ("Engine::open", matches!(engine.open(path), Err(OpenError::Forked { .. }))),
         ("Engine::counters", engine.counters().is_err()),
         ("Engine::max_window", engine.max_window().is_err()),
@@ -107,6 +162,8 @@ fn calls_that_need_the_driver(
             matches!(file.open_extents(1, 0, []), Err(OpenError::Forked { .. })),
         ),
         ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
+        ("File::pin", matches!(file.pin(far), Err(ReadError::Forked { .. }))),
+        ("File::pin_range", matches!(file.pin_range(far..far + 1), Err(ReadError::Forked { .. }))),
         (
             "File::will_need",
             matches!(file.will_need(std::iter::once(0..1)), Err(ReadError::Forked { .. })),
@@ -123,13 +180,101 @@ fn calls_that_need_the_driver(
         ("File::write_zeroes", write(writer.write_zeroes(0..PAGE as u64, true))),
         ("File::discard", write(writer.discard(0..PAGE as u64))),
         ("File::flush", write(writer.sync_data())),
+        ("File::set_len", write(writer.set_len(1))),
+        ("File::append", write(writer.append(&[8]).map(drop))),
+        ("File::write_at, behind the end", write(writer.write_all_at(&[8], 1 << 20))),
+        ("File::sync_all", write(writer.sync_all())),
+        ("Engine::create", matches!(engine.create(path), Err(OpenError::Forked { .. }))),
         ("File::accept_lost", write(writer.accept_lost())),
         ("File::has_lost", writer.has_lost().is_err()),
         ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),
         ("ReadStream::pin", matches!(stream.pin(far), Err(ReadError::Forked { .. }))),
         ("ReadStream::set_submitter", stream.set_submitter(Submitter(1)).is_err()),
         ("OwnedRead::poll", matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })))),
+    ];
+    calls.extend(futures_that_need_the_driver(engine, file, writer));
+    calls
+}
+
+/// The same of futures, polled once.
+fn futures_that_need_the_driver(
+    engine: &Engine,
+    file: &File,
+    writer: &File,
+) -> Vec<(&'static str, bool)> {
+    let read_into = poll(&mut file.read_into(vec![0; PAGE], FAR));
+    let write_at = poll(&mut writer.write_at_async(&[8], 0));
+    let write_all_at = poll(&mut writer.write_all_at_async(&[8], 0));
+    let write_from = poll(&mut writer.write_from([8], 0));
+    let append = poll(&mut writer.append_async(&[8]));
+    let append_from = poll(&mut writer.append_from([8]));
+    let ended = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
+    vec![
+        ("File::read_into", matches!(read_into, Poll::Ready((_, Err(ReadError::Forked { .. }))))),
+        ("File::write_at_async", ended(write_at.map_ok(drop))),
+        ("File::write_all_at_async", ended(write_all_at)),
+        (
+            "File::write_from",
+            matches!(write_from, Poll::Ready((_, Err(WriteError::Forked { .. })))),
+        ),
+        ("File::sync_data_async", ended(poll(&mut writer.sync_data_async()))),
+        ("File::sync_all_async", ended(poll(&mut writer.sync_all_async()))),
+        ("File::set_len_async", ended(poll(&mut writer.set_len_async(0)))),
+        ("File::append_async", ended(append.map_ok(drop))),
+        ("File::append_from", ended(append_from.map(|(_, end)| end.map(drop)))),
+        ("CompletionQueue::write", completes_with_an_error(engine, writer)),
     ]
+}
+
+/// A request of a queue of completions ends at once, too.
+fn completes_with_an_error(engine: &Engine, writer: &File) -> bool {
+    let (ended, queue) = (Rc::new(Cell::new(false)), engine.completion_queue());
+    let is_forked = Rc::clone(&ended);
+    queue.write(writer, [8], 0, move |_, _, result| {
+        is_forked.set(matches!(result, Err(WriteError::Forked { .. })));
+    });
+    queue.run(None) == 1 && ended.get()
+}
+
+/// A write and a flush that were begun before the fork.
+struct TaskWrites {
+    write: foreread::WriteFrom<[u8; 1]>,
+    flush: foreread::SyncData,
+    are_over: [bool; 2],
+}
+
+impl TaskWrites {
+    fn begin(writer: &File) -> Self {
+        let (mut write, mut flush) = (writer.write_from([9], 1), writer.sync_data_async());
+        let are_over = [poll(&mut write).is_ready(), poll(&mut flush).is_ready()];
+        Self { write, flush, are_over }
+    }
+
+    fn fail(&mut self) -> bool {
+        let fails = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
+        let [is_written, is_flushed] = self.are_over;
+        (is_written || fails(poll(&mut self.write).map(|(_, end)| end.map(drop))))
+            && (is_flushed || fails(poll(&mut self.flush)))
+    }
+}
+
+/// What is polled in a child waits for no thread.
+/// The calls that read many ranges.
+fn calls_for_ranges(file: &File) -> [(&'static str, bool); 3] {
+    let ranges = [0..1, 399 * PAGE as u64..400 * PAGE as u64];
+    let polled = poll(&mut file.read_ranges_async(&ranges));
+    let polled = matches!(polled, Poll::Ready(Err(ReadError::Forked { .. })));
+    let is_forked = |item| matches!(item, (_, Err(ReadError::Forked { .. })));
+    let stream = file.read_ranges_stream(&ranges).into_iter();
+    [
+        ("File::read_ranges", matches!(file.read_ranges(&ranges), Err(ReadError::Forked { .. }))),
+        ("File::read_ranges_async", polled),
+        ("File::read_ranges_stream", stream.map(is_forked).eq([true, true])),
+    ]
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// In the child, a failed check must not unwind into the parent's test harness.

@@ -9,6 +9,7 @@
 
 mod common;
 mod hang;
+mod little_room;
 mod mounted;
 mod recorded;
 mod support;
@@ -18,10 +19,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Need, needs, scratch};
+use common::scratch;
 use foreread::testing::{Faults, Mishap};
 use foreread::{Engine, EngineBuilder, File, IoBackend, OpenOptions, WriteError, WriteMode};
-use mounted::FileSystem;
+use little_room::with_little_room;
 use recorded::recorded;
 use support::with_each_io;
 use tempfile::TempDir;
@@ -100,14 +101,7 @@ fn overflows(path: &Path, spare: &Path, io: IoBackend) {
 }
 
 fn on_a_full_file_system(test: &str, make: &'static [&'static str], bytes: u64) {
-    if !needs(Need::Loop, test) || !needs(Need::Tool(make[0]), test) {
-        return;
-    }
-    with_each_io(test, |io| {
-        let disk = FileSystem::new(make, bytes);
-        let spare = disk.fill_but(ROOM);
-        overflows(&disk.at.join("file"), &spare, io);
-    });
+    with_little_room(test, Some(make), (bytes, ROOM), overflows);
 }
 
 /// Extents of many small blocks: each refusal costs a commit of the journal.
@@ -130,15 +124,7 @@ fn a_full_xfs() {
 
 #[test]
 fn a_full_tmpfs() {
-    const TEST: &str = "a_full_tmpfs";
-    if !needs(Need::Root, TEST) {
-        return;
-    }
-    with_each_io(TEST, |io| {
-        let disk = FileSystem::tmpfs(16 * MIB);
-        let spare = disk.fill_but(ROOM);
-        overflows(&disk.at.join("file"), &spare, io);
-    });
+    with_little_room("a_full_tmpfs", None, (16 * MIB, ROOM), overflows);
 }
 
 /// A file whose device refuses all writes from page 100 on.

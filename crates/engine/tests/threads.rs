@@ -11,7 +11,7 @@ mod support;
 use std::collections::VecDeque;
 use std::sync::Barrier;
 
-use foreread::{Advice, Engine, File, PageRef, Policy, ReadError, ReadStream};
+use foreread::{Advice, Engine, File, PageGuard, Policy, ReadError, ReadStream};
 use recorded::recorded;
 use support::{PAGE, Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 use tempfile::TempDir;
@@ -101,8 +101,8 @@ impl Reader<'_> {
         let file = self.random.below(FILES);
         let stream = self.files[file as usize].stream();
         let most = 1 + self.random.below(12) as usize;
-        let mut pins: VecDeque<(u64, PageRef<'_>)> = VecDeque::new();
-        let let_go = |(offset, pin): (u64, PageRef<'_>)| check(file, offset, &pin);
+        let mut pins: VecDeque<(u64, PageGuard<'_>)> = VecDeque::new();
+        let let_go = |(offset, pin): (u64, PageGuard<'_>)| check(file, offset, &pin);
         let mut next = self.random.below(len(file));
         for _ in 0..reads {
             if self.random.below(4) == 0 {

@@ -9,7 +9,7 @@ mod recorded;
 mod support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, IoBackend, OpenError, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, File, IoBackend, OpenError, OpenOptions, WriteError};
 use recorded::{Recorded, recorded};
 use support::Watchdog;
 use tempfile::TempDir;
@@ -70,24 +70,6 @@ fn a_handle_for_reading_does_not_write() {
 }
 
 #[test]
-fn a_write_over_the_end_is_refused_and_nothing_of_it_is_done() {
-    let dir = TempDir::new_in(common::scratch()).expect("a directory");
-    let path = dir.path().join("file");
-    fs::write(&path, [1; 5000]).expect("a file");
-    let engine = engine();
-    let file = engine.open_with(&path, &for_writing()).expect("it is there");
-    for (offset, len) in [(4999, 2), (5000, 1), (5001, 0), (u64::MAX, 1)] {
-        let error = file.write_all_at(&[0; 2][..len], offset).expect_err("past the end");
-        assert!(matches!(error, WriteError::PastEnd { len: 5000, .. }), "{error}");
-    }
-    file.write_all_at_with(&[], 5000, WriteMode::Fua).expect("nothing, at the end");
-    assert!(matches!(file.write_zeroes(0..5001, true), Err(WriteError::PastEnd { .. })));
-    assert!(matches!(file.discard(5000..6000), Err(WriteError::PastEnd { .. })));
-    drop(file);
-    assert_eq!(fs::read(&path).expect("it is there"), [1; 5000]);
-}
-
-#[test]
 fn a_file_that_is_written_has_one_set_of_pages() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = dir.path().join("file");
@@ -112,14 +94,14 @@ fn a_file_that_is_written_has_one_set_of_pages() {
     assert!(is_refused(engine.open_with(&path, &buffered)), "the file is open as it was");
     drop(reader);
     let reader = engine.open_with(&path, &buffered).expect("there is no writer");
-    assert!(is_refused(engine.open_with(&path, &for_writing())), "whose pages would be old");
+    assert!(is_refused(engine.open_with(&path, &for_writing())), "in another way");
     drop(reader);
     engine.open_with(&path, &for_writing()).expect("there is no reader");
 }
 
-/// A file keeps its length while it is open for writing, whatever others do to it.
+/// A file that is open for writing has the length that its engine gave it, whatever others do.
 #[test]
-fn a_file_that_is_written_keeps_its_length() {
+fn a_file_that_is_written_has_the_length_of_its_engine() {
     let dir = TempDir::new_in(common::scratch()).expect("a directory");
     let path = dir.path().join("file");
     fs::write(&path, [1; 5000]).expect("a file");
@@ -128,8 +110,8 @@ fn a_file_that_is_written_keeps_its_length() {
     support::append(&path, 0, 5000);
     assert_eq!(file.refresh().expect("an answer"), 5000);
     assert_eq!(file.read_at(&mut [0; 9000], 0).expect("bytes"), 5000);
-    let error = file.write_all_at(&[1], 5000).expect_err("past the end");
-    assert!(error.to_string().contains("keeps its length"), "{error}");
+    let error = file.write_zeroes(0..5001, true).expect_err("past the end");
+    assert!(error.to_string().contains("past the end at 5000"), "{error}");
 }
 
 #[test]

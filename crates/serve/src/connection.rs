@@ -22,6 +22,7 @@ mod reads;
 mod receive_buffer;
 mod send_queue;
 mod wait;
+pub(crate) mod wait_mode;
 mod writes;
 
 use std::io;
@@ -33,6 +34,7 @@ use rustix::event::PollFlags;
 
 use crate::Counters;
 use crate::blocking_pool::{BlockingJob, BlockingWork};
+use crate::clock::now;
 use crate::mailbox::{Mail, Mailbox};
 use crate::nbd::handshake::Negotiated;
 use crate::nbd::request::{NbdCommand, NbdRequest};
@@ -45,6 +47,7 @@ use reads::PendingReads;
 use receive_buffer::ReceiveBuffer;
 use send_queue::SendQueue;
 use wait::busy_for;
+use wait_mode::WaitModes;
 use writes::Incoming;
 
 pub(crate) struct Connection<'s> {
@@ -70,6 +73,7 @@ pub(crate) struct Connection<'s> {
     incoming: Option<Incoming>,
     /// For how many requests more the client counts as one that pipelines.
     pipelines: u32,
+    wait_modes: WaitModes,
     /// Nothing more is received.
     is_over: bool,
     counters: Counters,
@@ -115,6 +119,7 @@ pub(crate) fn serve(
         is_resting: false,
         incoming: None,
         pipelines: 0,
+        wait_modes: WaitModes::new(now()),
         is_over: false,
         counters: Counters::default(),
     };
@@ -169,6 +174,7 @@ impl Connection<'_> {
             }
             let Some(paid) = self.price(&request) else { return Ok(WaitFor::Room) };
             self.input.consume(NbdRequest::LEN);
+            self.wait_modes.request();
             self.handle(request, paid)?;
             if self.output.bytes() >= SEND_AT {
                 self.output.send(self.socket)?;

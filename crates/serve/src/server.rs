@@ -30,6 +30,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::budget::SharedBudget;
+use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
 use crate::server_state::{ControlHandler, ServerState, Stopper};
 use crate::socket::{Socket, wait};
@@ -55,6 +56,7 @@ impl Server {
             engine,
             export,
             store,
+            spinners: Spinners::new(),
             budget: Arc::new(SharedBudget::new(limits.shared_bytes.unwrap_or(share))),
             limits,
             meter: CounterReader::default(),

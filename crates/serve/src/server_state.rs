@@ -15,6 +15,7 @@ use foreread::Engine;
 
 use crate::blocking_pool::BlockingPool;
 use crate::budget::SharedBudget;
+use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
 use crate::socket::Socket;
 use crate::store::Store;
@@ -31,6 +32,7 @@ pub(crate) struct ServerState {
     pub(crate) limits: ServerLimits,
     pub(crate) meter: CounterReader,
     pub(crate) budget: Arc<SharedBudget>,
+    pub(crate) spinners: Spinners,
     pub(crate) pool: Arc<BlockingPool>,
     pub(crate) answer: Option<ControlHandler>,
     pub(crate) log: ClientLog,

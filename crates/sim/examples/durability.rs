@@ -33,6 +33,7 @@ fn main() {
             println!("  device flushes that failed    {:>14}", sum.flush_failures);
             println!("  pages written again           {:>14}", sum.pages_rewritten);
             println!("  flushes that reported a loss  {:>14}", sum.lost);
+            println!("  changes of a length           {:>14}", sum.length_changes);
             println!("  seconds                       {seconds:>14.1}");
         }
         Err((seed, why)) => {

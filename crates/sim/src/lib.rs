@@ -8,6 +8,7 @@ pub mod channel;
 pub mod device;
 pub mod durability;
 pub mod ext4;
+pub mod grid;
 pub mod meter;
 pub mod optimum;
 pub mod pinned_page;

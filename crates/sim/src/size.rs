@@ -3,7 +3,7 @@
 use std::fmt;
 
 use foreread_core::sizes;
-use foreread_core::units::ByteCount;
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A size as a scenario writes it.
@@ -11,6 +11,10 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 pub struct Size(pub ByteCount);
 
 impl Size {
+    pub(crate) const fn page() -> Self {
+        Self(ByteCount(PAGE_SIZE))
+    }
+
     pub(crate) const fn one_gib() -> Self {
         Self(ByteCount(1 << 30))
     }

@@ -16,8 +16,11 @@ pub mod interleaved;
 pub mod mount;
 pub mod nfsd;
 mod pace;
+mod places;
 pub mod random;
 pub mod rates;
+pub mod run_length;
+pub mod scans;
 pub mod sequential;
 pub mod streaming;
 
@@ -35,6 +38,8 @@ pub enum Workload {
     Sequential(sequential::Sequential),
     /// Reads at random places, through the cache or past it.
     Random(random::Random),
+    /// Scans from place to place, each of which ends.
+    Scans(scans::Scans),
     /// Looks at the head of a device, as `blkid` does.
     Blkid(blkid::Blkid),
     /// Reads several streams in turns, through one handle.
@@ -61,6 +66,7 @@ impl Workload {
         match self {
             Self::Sequential(params) => params.check(machine),
             Self::Random(params) => params.check(machine),
+            Self::Scans(params) => params.check(machine),
             Self::Blkid(params) => params.check(machine),
             Self::Interleaved(params) => params.check(machine),
             Self::CatDir(params) => params.check(machine),
@@ -84,6 +90,7 @@ impl Workload {
         match self {
             Self::Sequential(params) => params.begin(building, name, index, start),
             Self::Random(params) => params.begin(building, name, start),
+            Self::Scans(params) => params.begin(building, name, start),
             Self::Blkid(params) => params.begin(building, name, start),
             Self::Interleaved(params) => params.begin(building, name, start),
             Self::CatDir(params) => params.begin(building, name, start),

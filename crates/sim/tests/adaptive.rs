@@ -5,6 +5,8 @@
 
 #[path = "adaptive/devices.rs"]
 mod devices;
+#[path = "adaptive/scans.rs"]
+mod scans;
 #[path = "adaptive/shares.rs"]
 mod shares;
 #[path = "adaptive/streaming.rs"]

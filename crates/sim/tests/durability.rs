@@ -35,6 +35,7 @@ fn nothing_acknowledged_is_lost_in_ten_thousand_runs() {
     assert!(sum.flush_failures > RUNS / 2, "{sum:?}");
     assert!(sum.pages_rewritten > RUNS / 4, "{sum:?}");
     assert!(sum.lost > RUNS / 100, "{sum:?}");
+    assert!(sum.length_changes > RUNS / 2, "{sum:?}");
 }
 
 #[test]
@@ -46,11 +47,17 @@ fn a_seed_is_the_same_run_each_time() {
 
 #[test]
 fn what_a_driver_or_a_device_does_wrong_is_found_out() {
-    for sabotage in
-        [Sabotage::NoFlush, Sabotage::NoFua, Sabotage::HiddenFailure, Sabotage::RepairedFua]
-    {
+    for sabotage in [
+        Sabotage::NoFlush,
+        Sabotage::NoFua,
+        Sabotage::HiddenFailure,
+        Sabotage::RepairedFua,
+        Sabotage::NoLength,
+    ] {
         let found = (0..3000).find_map(|seed| run(seed, sabotage).err());
         let found = found.unwrap_or_else(|| panic!("{sabotage:?} is not found out"));
-        assert!(found.contains("promised"), "{sabotage:?}: {found}");
+        let is_length = sabotage == Sabotage::NoLength;
+        let promise = if is_length { "promised length" } else { "promised" };
+        assert!(found.contains(promise), "{sabotage:?}: {found}");
     }
 }

@@ -178,3 +178,64 @@ fn windows_are_of_any_size_or_learnt_and_parts_are_left_out_by_name() {
     assert!(said.starts_with("line 2: \"large\": ") && said.ends_with("or \"auto\""), "{said}");
     assert!(refused(&cache("cache.without = ['tail']")).contains("`law`"));
 }
+
+#[test]
+fn a_scan_reads_its_length_from_its_place_and_ends() {
+    let scans = |more: &str| pages(&format!("run.scans = {{ file = 'data', {more} }}"));
+    let one = scans("read = '8K', length = '24K', align = '64K', scans = 3");
+    assert_eq!(one.len(), 9);
+    for scan in one.chunks(3) {
+        assert_eq!(scan[0] % 16, 0, "{one:?}");
+        assert_eq!(scan, [scan[0], scan[0] + 2, scan[0] + 4]);
+    }
+    let back = scans("read = '8K', length = '20K', align = '64K', scans = 1, backwards = true");
+    assert_eq!(back, [one[0] + 3, one[0] + 1, one[0]], "the rest of a read comes last");
+    // A place near the end of the file is moved, so that the scan has its length.
+    let all = scans("length = '1M', scans = 1");
+    assert!(all.into_iter().eq(0..256));
+}
+
+#[test]
+fn scans_have_the_lengths_that_are_said() {
+    let lengths = |length: &str| -> Vec<u64> {
+        let run = format!(
+            "run.scans = {{ file = 'data', align = '1024K', length = {length}, scans = 400 }}"
+        );
+        let text = reader(&run).replace("'1M'", "'64G'").replace("'1G'", "'64G'");
+        let ran = go(&text, RecordMode::Lines);
+        let starts = ran.lines.iter().filter_map(|line| line.split_once(" R")?.1.split_once('+'));
+        let pages = starts.map(|(start, _)| start.parse::<u64>().unwrap() / 8);
+        let mut lengths: Vec<(u64, u64)> = Vec::new();
+        for page in pages {
+            match lengths.last_mut() {
+                Some((end, length)) if *end == page => (*end, *length) = (page + 1, *length + 1),
+                _ => lengths.push((page + 1, 1)),
+            }
+        }
+        assert!((396..=400).contains(&lengths.len()), "{length}: {}", lengths.len());
+        lengths.into_iter().map(|(_, length)| length).collect()
+    };
+    let near = |share: usize, want: usize| share.abs_diff(want) <= 40;
+    assert!(lengths("'40K'").iter().all(|pages| *pages == 10));
+    let uniform = lengths("{ from = '8193', to = '40960' }");
+    assert!(uniform.iter().all(|pages| (3..=10).contains(pages)));
+    assert!(near(uniform.iter().filter(|pages| **pages <= 6).count(), 200), "{uniform:?}");
+    let drawn = lengths("{ median = '80K', sigma = 1 }");
+    assert!(near(drawn.iter().filter(|pages| **pages <= 20).count(), 200), "{drawn:?}");
+    let beyond = drawn.iter().filter(|pages| **pages > 54).count();
+    assert!(near(beyond, 63), "a deviation beyond: {beyond}");
+    let both = lengths("{ short = '4K', long = '400K', part = 0.25 }");
+    // A long one at the place of a short one finds its first page resident.
+    assert!(both.iter().all(|pages| [1, 99, 100].contains(pages)), "{both:?}");
+    assert!(near(both.iter().filter(|pages| **pages >= 99).count(), 100));
+}
+
+#[test]
+fn scans_that_cannot_be_are_refused() {
+    let scans = |more: &str| refused(&reader(&format!("run.scans = {{ file = 'data', {more} }}")));
+    assert!(scans("length = '2M', scans = 1").contains("length: wants at least a byte"));
+    assert!(scans("length = { from = '8K', to = '4K' }, scans = 1").contains("from <= to"));
+    assert!(scans("length = { mean = '8K' }, scans = 1").contains("{ median, sigma }"));
+    assert!(scans("length = '8K'").contains("scans: wants a number"));
+    assert!(scans("length = '8K', scans = 1, zipf = 2").contains("zipf: wants 0.01 to 0.99"));
+}

@@ -19,7 +19,7 @@ use std::time::Duration;
 use foreread_core::units::ByteCount;
 use foreread_tune::pages::resident;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
-use foreread_tune::probe::{Probe, RandomReads, SequentialRead, Stopped};
+use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SequentialRead, Stopped};
 use foreread_tune::report::Method;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
@@ -69,20 +69,51 @@ fn failed<T>(result: Result<T, Stopped>) -> String {
     }
 }
 
-/// A way to measure, and how many bytes of its device it may have asked for.
-fn measures(probe: &mut RealProbe<'_>, windows: &[u64], len: u64) {
-    for window in windows {
-        let ask = stream(*window, 8 * window.max(&(64 << 10)).min(&(len / 16)));
-        let sample = probe.sequential(&ask).expect("it reads");
-        assert!(sample.bytes() >= ask.at_least, "{window}: {sample:?}");
-        assert!(sample.slices.len() >= 3, "{window}: {sample:?}");
-        assert!(sample.slices.iter().all(|slice| slice.ns > 0 && slice.bytes > ByteCount(0)));
-        assert!(sample.slices.is_sorted_by_key(|slice| slice.at));
-    }
+/// What a probe measures, of streams with each of these windows and of random reads.
+fn measures(probe: &mut RealProbe<'_>, windows: &[u64], len: u64) -> Vec<ProbeSample> {
+    let ask = |window: &u64| stream(*window, 8 * window.max(&(64 << 10)).min(&(len / 16)));
+    let samples = windows
+        .iter()
+        .map(|window| {
+            let ask = ask(window);
+            let sample = probe.sequential(&ask).expect("it reads");
+            assert!(sample.bytes() >= ask.at_least, "{window}: {sample:?}");
+            sample
+        })
+        .collect();
     for size in [4 << 10, 64 << 10, 1 << 20] {
         let latencies = probe.random(&random(size, 10)).expect("it reads");
         assert_eq!(latencies.len(), 10);
     }
+    samples
+}
+
+/// Brings pages into the cache, measures, and returns the samples of a time that left those pages
+/// as they were. A kernel that reclaims pages with memory to spare (DAMON) takes some at any time,
+/// so it may take a few attempts; what a probe drops, it drops in each.
+fn measured_undisturbed(
+    (theirs, len): (&File, u64),
+    bring_in: impl Fn(),
+    mut measures: impl FnMut() -> Vec<ProbeSample>,
+) {
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        bring_in();
+        let before = cached(theirs, len);
+        let samples = measures();
+        let after = cached(theirs, len);
+        if after == before {
+            for sample in samples {
+                let slices = &sample.slices;
+                assert!(slices.len() >= 3, "{sample:?}");
+                assert!(slices.iter().all(|slice| slice.ns > 0 && slice.bytes > ByteCount(0)));
+                assert!(slices.is_sorted_by_key(|slice| slice.at));
+            }
+            return;
+        }
+        seen.push((before, after));
+    }
+    panic!("pages were lost each time, before and after: {seen:?}");
 }
 
 #[test]
@@ -100,30 +131,32 @@ fn a_device_is_measured_and_nothing_of_it_is_changed() {
     // What another program has read: single pages, and runs of them; some by read-ahead.
     let theirs = File::open(device.node()).expect("a device");
     rustix::fs::fadvise(&theirs, 0, None, Advice::Random).expect("one page each");
-    for page in (0..LEN / 4096).filter(|page| page % 1777 == 5 || page % 9000 > 8700) {
-        theirs.read_at(&mut [0], page * 4096).expect("it is read");
-    }
-    let before = cached(&theirs, LEN);
-    assert!(before.len() > 10, "{before:?}");
+    let bring_in = || {
+        for page in (0..LEN / 4096).filter(|page| page % 1777 == 5 || page % 9000 > 8700) {
+            theirs.read_at(&mut [0], page * 4096).expect("it is read");
+        }
+        assert!(cached(&theirs, LEN).len() > 10);
+    };
 
     let (window, writes) = (device.window_kib(), device.requests().1);
-    {
+    measured_undisturbed((&theirs, LEN), bring_in, || {
         let held = held();
         let mut probe =
             RealProbe::new(&target, Some(&held), &SystemRoot::here(), &RealProbeOptions::default())
                 .expect("it can be measured");
         assert_eq!((probe.method(), probe.why_direct()), (Method::Kernel, None));
         let sizes = [4, 16, 52, 128, 1024, 4096, 16384, 8];
-        measures(&mut probe, &sizes.map(|kib| kib << 10), LEN);
+        let samples = measures(&mut probe, &sizes.map(|kib| kib << 10), LEN);
         assert_eq!(device.window_kib(), 8, "the last one");
-    }
-    assert_eq!(cached(&theirs, LEN), before, "page by page");
-    let mut direct =
-        RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
-            .expect("it can be measured");
-    assert_eq!(direct.method(), Method::Direct);
-    measures(&mut direct, &[4 << 10, 128 << 10, 4 << 20, 16 << 20], LEN);
-    assert_eq!(cached(&theirs, LEN), before, "page by page");
+        samples
+    });
+    measured_undisturbed((&theirs, LEN), bring_in, || {
+        let mut direct =
+            RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
+                .expect("it can be measured");
+        assert_eq!(direct.method(), Method::Direct);
+        measures(&mut direct, &[4 << 10, 128 << 10, 4 << 20, 16 << 20], LEN)
+    });
     assert_eq!((device.window_kib(), device.requests().1), (window, writes));
 }
 
@@ -306,12 +339,16 @@ fn a_file_is_measured_without_leave_and_its_cached_pages_stay() {
     };
     let target = if target.is_device { self::target(&path) } else { target };
     assert_eq!(target.path, path);
-    let all = cached(&file, 16 << 20);
-    let mut probe =
-        RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
-            .expect("it can");
-    measures(&mut probe, &[4 << 10, 128 << 10, 1 << 20], 16 << 20);
-    assert_eq!(cached(&file, 16 << 20), all);
+    let bring_in = || {
+        file.read_exact_at(&mut vec![0; 16 << 20], 0).expect("it is read");
+        assert!(!cached(&file, 16 << 20).is_empty());
+    };
+    measured_undisturbed((&file, 16 << 20), bring_in, || {
+        let mut probe =
+            RealProbe::new(&target, None, &SystemRoot::here(), &RealProbeOptions::default())
+                .expect("it can");
+        measures(&mut probe, &[4 << 10, 128 << 10, 1 << 20], 16 << 20)
+    });
 }
 
 #[test]

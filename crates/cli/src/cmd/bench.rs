@@ -103,7 +103,9 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
 fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {
     // The mount is for the kernel's sake.
     let testbed = Testbed::new(target, args.delay, args.policy, args.max_window, args.memory.0);
-    testbed.map_err(|error| Failure::WrongUse(error.to_string()))
+    let mut testbed = testbed.map_err(|error| Failure::WrongUse(error.to_string()))?;
+    testbed.remember.clone_from(&args.remember);
+    Ok(testbed)
 }
 
 fn kernel_window_stays(testbed: &Testbed<'_>, error: &io::Error) -> String {

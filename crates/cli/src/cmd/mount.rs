@@ -28,6 +28,7 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::itable_readahead::{ADAPTIVE, itable_readahead, itable_readahead_text};
 use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
+use crate::device_memory::RememberArgs;
 use crate::image::ImageTarget;
 use crate::output::Failure;
 use crate::signals::on_signals;
@@ -86,6 +87,9 @@ pub(crate) struct MountArgs {
     #[arg(value_parser = policies())]
     policy: Policy,
 
+    #[command(flatten)]
+    remember: RememberArgs,
+
     /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]
     delay: Option<Delay>,
@@ -103,6 +107,9 @@ Examples:
 
 pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let (engine, image) = opened(args)?;
+    let saver = args.remember.keep(&engine, &image);
+    let saver =
+        saver.map_err(|error| Failure::WrongUse(format!("cannot start a thread: {error}")))?;
     let device = image.clone();
     let name = args.target.target.display().to_string();
     let settings = MountSettings {
@@ -141,7 +148,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let over = mount.run();
     // The thread that unmounts holds it until it has said how.
     drop(stopper.lock());
-    drop(control);
+    drop((control, saver));
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
 
@@ -149,9 +156,12 @@ fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
     let target = &args.target.target;
     let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
     let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(target));
-    let engine =
-        window.give(builder).build().map_err(|error| Failure::WrongUse(error.to_string()))?;
-    let options = OpenOptions::new().delay(args.delay);
+    let engine = args
+        .remember
+        .give(window.give(builder))
+        .build()
+        .map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let options = args.remember.name(target, OpenOptions::new().delay(args.delay));
     let image = engine.open_with(target, &options);
     let image = image.map_err(|error| Failure::WrongUse(error.to_string()))?;
     Ok((engine, image))

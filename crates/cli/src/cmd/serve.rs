@@ -38,6 +38,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
+    let saver = args.remember.keep(&engine, &file).map_err(cannot("start a thread"))?;
     // Until the end of this process, however that comes.
     let _claim = claim::claimed(args)?;
     // Never dropped: the last handle to the engine waits for all that is in flight, and a device
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
 
     let over = server.run();
     let code = command.map(|command| command.finish(COMMAND_GRACE)).transpose();
-    drop((metrics, pid_file, private));
+    drop((metrics, pid_file, private, saver));
     over.map_err(|error| Failure::Check(error.to_string()))?;
     match code.map_err(cannot("wait for the command"))? {
         None | Some(0) => Ok(()),
@@ -136,7 +137,7 @@ fn private_folder(args: &ServeArgs) -> Result<Option<PrivateDirectory>, Failure>
 fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
     let builder =
         Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
-    let mut builder = window(args).give(builder);
+    let mut builder = args.remember.give(window(args).give(builder));
     if let Some(limit) = args.dirty_limit {
         builder = builder.dirty_limit(limit.0);
     }
@@ -145,6 +146,7 @@ fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
     let scheduler =
         Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
+    let options = args.remember.name(&args.target, options);
     match engine.open_with(&args.target, &options) {
         Ok(file) => Ok((engine, file)),
         Err(error) => Err(not_opened(&engine, args, &error)),

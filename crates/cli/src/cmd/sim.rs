@@ -6,6 +6,7 @@
 //!
 //! The keys of a scenario: docs/simulator.md.
 
+mod grid;
 mod layout;
 mod report;
 mod rivals;
@@ -79,6 +80,7 @@ pub(crate) struct SimArgs {
 #[derive(Debug, Subcommand)]
 enum SimCommand {
     Rivals(rivals::RivalsArgs),
+    Grid(grid::GridArgs),
     Layout(layout::LayoutArgs),
 }
 
@@ -95,6 +97,7 @@ Examples:
 pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     match &args.verb {
         Some(SimCommand::Rivals(args)) => return rivals::run(args, out),
+        Some(SimCommand::Grid(args)) => return grid::run(args, out),
         Some(SimCommand::Layout(args)) => return layout::run(args, out),
         None => {}
     }

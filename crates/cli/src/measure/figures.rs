@@ -29,6 +29,7 @@ pub(crate) struct BenchRow {
     runs: usize,
     pub(crate) mb_per_s: Spread,
     pub(crate) ns_per_read: Spread,
+    pub(crate) cpu_s_per_gb: Spread,
     /// Counts of the median run.
     device_reads: Option<u64>,
     pub(crate) device_bytes: Option<u64>,
@@ -65,12 +66,13 @@ impl BenchRow {
             threads: median.threads,
             window_kib: match method {
                 AccessMethod::Buffered => testbed.kernel_window.map(|window| window / 1024),
-                AccessMethod::Direct => None,
+                AccessMethod::Direct | AccessMethod::Memory => None,
                 AccessMethod::Foreread => (!testbed.learns_window).then_some(testbed.window / 1024),
             },
             runs: taken.len(),
             mb_per_s: Spread::of(&taken, TimedRun::mb_per_s),
             ns_per_read: Spread::of(&taken, TimedRun::ns_per_read),
+            cpu_s_per_gb: Spread::of(&taken, TimedRun::cpu_s_per_gb),
             device_reads: median.asked.reads,
             device_bytes: median.asked.bytes,
             bytes_wanted: median.bytes_wanted(),

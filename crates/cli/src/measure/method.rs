@@ -1,4 +1,5 @@
-//! The access methods: through the kernel's page cache, around it, and through foreread.
+//! The access methods: through the kernel's page cache, around it, and through foreread; and a
+//! plain copy inside memory, which a cached read is near at best.
 
 use serde::Serialize;
 
@@ -10,16 +11,18 @@ pub(crate) enum AccessMethod {
     Buffered,
     Direct,
     Foreread,
+    Memory,
 }
 
 impl AccessMethod {
-    pub(crate) const ALL: [Self; 3] = [Self::Buffered, Self::Direct, Self::Foreread];
+    pub(crate) const ALL: [Self; 4] = [Self::Buffered, Self::Direct, Self::Foreread, Self::Memory];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Buffered => "buffered",
             Self::Direct => "direct",
             Self::Foreread => "foreread",
+            Self::Memory => "memory",
         }
     }
 
@@ -28,12 +31,13 @@ impl AccessMethod {
     }
 }
 
-/// Whether an arm can run a pattern: direct reads have no cache that a hot set could stay in, and
-/// only foreread pins pages.
+/// Whether a method can run a pattern: direct reads have no cache that a hot set could stay in,
+/// memory has nothing else, and the kernel pins no pages.
 pub(crate) fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
     match method {
         AccessMethod::Foreread => true,
         AccessMethod::Buffered => !pattern.is_pinned(),
         AccessMethod::Direct => pattern.hot_set().is_none(),
+        AccessMethod::Memory => pattern.hot_set().is_some(),
     }
 }

@@ -24,6 +24,7 @@ pub(crate) enum AccessPattern {
     Rand4k,
     Rand16k,
     Rand64k,
+    Scans,
     Stride,
     Back,
     Hot4k,
@@ -42,6 +43,8 @@ enum PatternShape {
     Shared,
     /// Anywhere, nothing twice.
     Random,
+    /// So many reads in a row, and then so many elsewhere, nothing twice.
+    Scans(u64),
     /// So many pages from one read to the next.
     Stride(u64),
     /// From the end to the start.
@@ -63,7 +66,7 @@ pub(crate) struct PatternArea {
 }
 
 impl AccessPattern {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Seq4k,
         Self::Seq64k,
         Self::Seq1m,
@@ -75,6 +78,7 @@ impl AccessPattern {
         Self::Rand4k,
         Self::Rand16k,
         Self::Rand64k,
+        Self::Scans,
         Self::Stride,
         Self::Back,
         Self::Hot4k,
@@ -97,6 +101,7 @@ impl AccessPattern {
             Self::Rand4k => "rand4k",
             Self::Rand16k => "rand16k",
             Self::Rand64k => "rand64k",
+            Self::Scans => "scans",
             Self::Stride => "stride",
             Self::Back => "back",
             Self::Hot4k => "hot4k",
@@ -116,7 +121,7 @@ impl AccessPattern {
         match self {
             Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Inter200 | Self::Rand4k => PAGE,
             Self::Stride | Self::Back | Self::Hot4k | Self::HotSmall | Self::HotPin => PAGE,
-            Self::Rand16k => 16 << 10,
+            Self::Rand16k | Self::Scans => 16 << 10,
             Self::Seq64k | Self::Inter2By64k | Self::Coop8 => 64 << 10,
             Self::Rand64k | Self::Hot64k => 64 << 10,
             Self::Seq1m | Self::Hot1m => 1 << 20,
@@ -131,6 +136,7 @@ impl AccessPattern {
             Self::Inter200 => PatternShape::Streams(200),
             Self::Coop8 => PatternShape::Shared,
             Self::Rand4k | Self::Rand16k | Self::Rand64k => PatternShape::Random,
+            Self::Scans => PatternShape::Scans(10),
             Self::Stride => PatternShape::Stride(16),
             Self::Back => PatternShape::Back,
             Self::Hot4k | Self::Hot64k | Self::Hot1m | Self::HotPin => PatternShape::Hot(256 << 20),
@@ -144,6 +150,7 @@ impl AccessPattern {
             PatternShape::Streams(count) => count,
             PatternShape::Shared => 1,
             PatternShape::Random
+            | PatternShape::Scans(_)
             | PatternShape::Stride(_)
             | PatternShape::Back
             | PatternShape::Hot(_) => 0,
@@ -172,6 +179,7 @@ impl AccessPattern {
             PatternShape::Streams(_)
             | PatternShape::Shared
             | PatternShape::Random
+            | PatternShape::Scans(_)
             | PatternShape::Stride(_)
             | PatternShape::Back => None,
         }
@@ -192,6 +200,7 @@ impl AccessPattern {
             }
             PatternShape::Shared => len / block,
             PatternShape::Random => len / place(block),
+            PatternShape::Scans(reads) => len / place(reads * block) * reads,
             PatternShape::Stride(pages) => len / (pages * PAGE),
             PatternShape::Back => len / PAGE,
             PatternShape::Hot(set) => {
@@ -220,6 +229,12 @@ impl AccessPattern {
             PatternShape::Random => {
                 let places = (area.len - area.shift) / place(block);
                 start + shuffled(i, seed, places) * place(block) + place(block) / 2
+            }
+            PatternShape::Scans(reads) => {
+                let scan = reads * block;
+                let places = (area.len - area.shift) / place(scan);
+                let at = shuffled(i / reads, seed, places) * place(scan) + scan / 2;
+                start + at + i % reads * block
             }
             PatternShape::Stride(pages) => start + i * pages * PAGE,
             PatternShape::Back => area.start + area.len - area.shift - (i + 1) * PAGE,
@@ -325,6 +340,7 @@ mod tests {
                 "inter200",
                 "coop8",
                 "rand64k",
+                "scans",
                 "stride",
                 "hot4k",
                 "hot64k",

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use foreread::ReadStream;
 
+use super::bare_memory::BareMemory;
 use super::slow_device::SlowDevice;
 
 /// One thread's handle.
@@ -15,6 +16,7 @@ pub(crate) enum ColdReader {
     Buffered(File),
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<IssuedReads> },
     Foreread(ReadStream),
+    Memory(BareMemory),
 }
 
 impl ColdReader {
@@ -32,15 +34,24 @@ impl ColdReader {
                 let got = stream.read_at(to, offset)?;
                 if got == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
             }
+            Self::Memory(memory) => {
+                memory.copy(to, offset);
+                Ok(())
+            }
         }
     }
 
-    /// Pins the page at `offset` and lets it go, without a look at its bytes.
+    /// Pins the page at `offset` and lets it go, without a look at its bytes. In memory it is one
+    /// look at a byte there: nothing that finds a page can do with less.
     #[inline]
     pub(crate) fn pin(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::Foreread(stream) => {
                 drop(stream.pin(offset)?);
+                Ok(())
+            }
+            Self::Memory(memory) => {
+                memory.look(offset);
                 Ok(())
             }
             Self::Buffered(_) | Self::Direct { .. } => Err(io::ErrorKind::Unsupported.into()),

@@ -35,7 +35,7 @@ pub(crate) fn measure(
     bar: &ProgressBar,
 ) -> io::Result<Vec<BenchRow>> {
     let Rounds { methods, runs, warm_ups, own_pages, direct_time } = *rounds;
-    let mut taken: [Vec<TimedRun>; 3] = Default::default();
+    let mut taken = AccessMethod::ALL.map(|_| Vec::<TimedRun>::new());
     for round in 0..(runs + warm_ups) as usize {
         for turn in 0..methods.len() {
             let method = methods[(round + turn) % methods.len()];

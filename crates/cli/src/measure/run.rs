@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::pattern::{AccessPattern, PAGE, PatternArea};
 use super::reader::ColdReader;
 use super::testbed::{ColdReaders, DeviceReads};
-use crate::clock::clock;
+use crate::clock::{clock, processor_time};
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct TimedRun {
     pub(crate) block: u64,
     pub(crate) threads: u32,
     pub(crate) elapsed: Duration,
+    /// Processor time of the whole process meanwhile.
+    pub(crate) processor: Duration,
     pub(crate) asked: DeviceReads,
 }
 
@@ -84,6 +86,7 @@ impl BenchWork {
             self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
         }
         let before = opened.meter.asked()?;
+        let processor = processor_time();
         let (reads, elapsed) = if self.threads == 1 {
             // No thread for one: it would be another one than has just warmed up.
             let started = clock();
@@ -92,9 +95,10 @@ impl BenchWork {
         } else {
             self.run_threads(&mut opened.readers)?
         };
+        let processor = processor_time().saturating_sub(processor);
         let asked = since(before, opened.meter.asked()?);
         let Self { pattern, threads, .. } = *self;
-        Ok(TimedRun { reads, block: pattern.block(), threads, elapsed, asked })
+        Ok(TimedRun { reads, block: pattern.block(), threads, elapsed, processor, asked })
     }
 
     /// Reads the hot set once.
@@ -188,6 +192,11 @@ impl TimedRun {
 
     pub(crate) fn mb_per_s(&self) -> f64 {
         self.bytes_wanted() as f64 / self.elapsed.as_secs_f64() / 1e6
+    }
+
+    /// Processor time for each 10^9 bytes that were read.
+    pub(crate) fn cpu_s_per_gb(&self) -> f64 {
+        self.processor.as_secs_f64() * 1e9 / self.bytes_wanted().max(1) as f64
     }
 
     /// What one read costs the thread that makes it.

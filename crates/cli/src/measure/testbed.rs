@@ -7,11 +7,12 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use foreread::{Delay, Engine, EngineError, OpenOptions, Policy};
+use foreread::{Delay, DeviceRecord, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
@@ -19,6 +20,7 @@ use foreread_tune::target::window_in_force;
 use foreread_tune::temporary_settings::TemporarySettings;
 use rustix::fs::OFlags;
 
+use super::bare_memory::BareMemory;
 use super::memory_limit::MemoryLimit;
 use super::method::AccessMethod;
 use super::pattern::PAGE;
@@ -27,6 +29,7 @@ use super::slow_device::SlowDevice;
 use super::slow_mount::SlowMount;
 use super::target::{BenchTarget, drop_cache};
 use crate::args::max_window::MaxWindow;
+use crate::device_memory::with_device_name;
 use crate::settings_holder::holder;
 
 /// What all access methods have in common.
@@ -45,6 +48,8 @@ pub(crate) struct Testbed<'t> {
     /// Whether foreread learns which it is.
     pub(crate) learns_window: bool,
     memory: u64,
+    /// Where foreread keeps what it learns of the device; None: each run begins anew.
+    pub(crate) remember: Option<PathBuf>,
     /// How many bytes the kernel's page cache may have; None for as many as there are.
     pub(crate) kernel_memory: Option<u64>,
 }
@@ -71,6 +76,8 @@ pub(crate) enum RequestMeter<'c> {
     /// The readers themselves: each of their reads is one of the device.
     Readers(Arc<IssuedReads>),
     Engine(Engine),
+    /// Memory has no device.
+    Nothing,
 }
 
 impl<'t> Testbed<'t> {
@@ -95,6 +102,7 @@ impl<'t> Testbed<'t> {
             window: 0,
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
+            remember: None,
             kernel_memory: None,
         };
         testbed.kernel_window = testbed.kernel_setting().and_then(|setting| bytes_of(&setting));
@@ -170,7 +178,7 @@ impl<'t> Testbed<'t> {
         match method {
             AccessMethod::Buffered => self.has_kernel(),
             AccessMethod::Direct => self.target.buffered.is_none(),
-            AccessMethod::Foreread => true,
+            AccessMethod::Foreread | AccessMethod::Memory => true,
         }
     }
 
@@ -192,6 +200,10 @@ impl<'t> Testbed<'t> {
             AccessMethod::Buffered => self.open_buffered(threads)?,
             AccessMethod::Direct => self.open_direct(threads)?,
             AccessMethod::Foreread => self.open_foreread(threads)?,
+            AccessMethod::Memory => {
+                let memory = BareMemory::for_threads(threads)?;
+                (memory.into_iter().map(ColdReader::Memory).collect(), RequestMeter::Nothing)
+            }
         };
         Ok(Some(ColdReaders { readers, meter, _limit: limit }))
     }
@@ -234,9 +246,18 @@ impl<'t> Testbed<'t> {
         } else {
             builder.max_window(self.window)
         };
+        let mut options = OpenOptions::new().delay(self.delay);
+        if let Some(directory) = &self.remember {
+            builder = builder.remember(directory);
+            options = with_device_name(&self.target.path, options);
+        }
         let engine = builder.build().map_err(io::Error::other)?;
-        let options = OpenOptions::new().delay(self.delay);
         let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
+        // What is measured would be a device that was not seen before.
+        let record = file.device_record();
+        if matches!(record, DeviceRecord::Ignored { .. }) {
+            return Err(io::Error::other(record.to_string()));
+        }
         let readers = (0..threads).map(|_| ColdReader::Foreread(file.stream())).collect();
         Ok((readers, RequestMeter::Engine(engine)))
     }
@@ -276,6 +297,7 @@ impl RequestMeter<'_> {
                 bytes: Some(issued.bytes.load(Ordering::Relaxed)),
                 evicted_before_use: None,
             },
+            Self::Nothing => DeviceReads::default(),
             Self::Engine(engine) => {
                 let counters = engine.counters()?;
                 DeviceReads {

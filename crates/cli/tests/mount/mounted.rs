@@ -102,6 +102,8 @@ impl Drop for Mount {
 pub(crate) fn command(image: &Path, dir: &Path, flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
     command.arg("mount").arg(image).arg(dir).args(flags).stdin(Stdio::null());
+    // What other runs learnt of the device is not a part of these tests.
+    command.arg("--no-remember");
     command
 }
 

@@ -22,6 +22,7 @@ mod libnbd;
 mod nbdkit_clients;
 mod paths;
 mod qemu;
+mod remember;
 mod server;
 mod stuck;
 mod tunables;

@@ -54,6 +54,8 @@ impl Place {
     pub(crate) fn serve_at(&self, socket: &Path, target: &Path, flags: &[&str]) -> Server {
         let mut command = foreread(&["serve"]);
         command.arg(target).arg("--unix").arg(socket).args(flags);
+        // What other runs learnt of the device is not a part of these tests.
+        command.arg("--no-remember");
         Server::started(&mut command, socket.to_owned())
     }
 }
@@ -62,6 +64,8 @@ impl Place {
 pub(crate) fn foreread(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
     command.args(args).stdin(Stdio::null());
+    // Not in the system's directory.
+    command.env("STATE_DIRECTORY", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

@@ -62,10 +62,14 @@ fn targets_that_cannot_be_served_are_named() {
     let sock = place.path("sock");
     let sock = sock.to_str().unwrap();
     let folder = place.path("");
+    // An open of it would wait for a writer.
+    let pipe = place.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for (target, hint) in [
         ("/nonexistent", "no such file"),
         (folder.to_str().unwrap(), "is a directory"),
         ("/dev/null", "character device"),
+        (pipe.to_str().unwrap(), "pipe"),
     ] {
         is_refused(&["serve", target, "--unix", sock], hint);
         is_refused(&["serve", target, "--unix", sock, "--read-only"], hint);

@@ -130,11 +130,14 @@ fn burst_credit_is_not_taken_for_speed() {
         return;
     }
     const SUSTAINED: f64 = 50.0;
-    let device = OnCredit::new(400);
-    let node = device.disk.as_ref().unwrap().node();
-    let found = report(&[node.to_str().unwrap(), "--quick", "--json"]);
-    let notes = found["notes"].to_string();
-    assert!(notes.contains("burst credit"), "{notes}");
+    // On a busy machine a burst can be over before it is read: each attempt has a new device.
+    let found = (0..4).find_map(|_| {
+        let device = OnCredit::new(400);
+        let node = device.disk.as_ref().unwrap().node();
+        let found = report(&[node.to_str().unwrap(), "--quick", "--json"]);
+        found["notes"].to_string().contains("burst credit").then_some(found)
+    });
+    let found = found.expect("a burst was seen in one of the attempts");
     for row in found["sweep"].as_array().unwrap() {
         assert!(row["mb_per_s"].as_f64().unwrap() < 1.25 * SUSTAINED, "{row} of {found}");
     }

@@ -162,6 +162,12 @@ impl PageCache {
         looks
     }
 
+    /// Whether a page was read ahead and no reader has come to it; None if it is not resident.
+    pub(crate) fn is_unread(&mut self, file: FileSlot, page: PageIndex) -> Option<bool> {
+        let entry = self.look_up(file, page)?;
+        Some(self.flag_log.saw(FlagSeen::Unused, entry.frame(), entry.is_unused()))
+    }
+
     fn is_used(&mut self, frame: Frame, place: EntryPlace) -> bool {
         debug_assert!(self.frames.place(frame) == Some(place), "{frame:?} has its page there");
         let is_used = !self.table.entry_at(place).is_unused();

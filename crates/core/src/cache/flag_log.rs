@@ -23,7 +23,8 @@ pub enum FlagSeen {
     Referenced,
     /// A page at the tail was pinned.
     Pinned,
-    /// A page that was evicted, or that was hinted some time ago, had not been used.
+    /// A page that was evicted, that was hinted some time ago, or that lies ahead of a stream that
+    /// seems to have ended, had not been used.
     Unused,
     /// A page that was read ahead, and that was looked at before it reached a tail, had been used.
     Used,

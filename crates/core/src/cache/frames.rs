@@ -78,6 +78,11 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
+    /// How many were ever used: those from here on never were.
+    pub(super) fn used(&self) -> u32 {
+        self.fresh
+    }
+
     /// How many are free.
     pub(super) fn free(&self) -> Pages {
         debug_assert!(self.fresh <= self.len(), "more frames were used than there are");

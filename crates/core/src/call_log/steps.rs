@@ -11,11 +11,13 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::cache::{CacheStats, FlagSeen};
-use crate::driver_io::{DeviceIo, DirectDone, ReadReady, WriteFill, WriteMode, WriteReady};
+use crate::driver_io::{
+    DeviceIo, DirectDone, LenChange, ReadReady, WriteFill, WriteMode, WriteReady,
+};
 use crate::extent_map::ExtentMap;
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DirectId, FileId, ReadId, StreamId, Tag, WriteId};
-use crate::prefetch::Advice;
+use crate::prefetch::{Advice, LearntDevice};
 use crate::sched::{Choice, Origin, Submitter};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
@@ -50,6 +52,10 @@ pub enum PathCall {
         name: String,
         value: String,
     },
+    RestoreDevice {
+        device: DeviceId,
+        learnt: LearntDevice,
+    },
     RemoveDevice {
         now: Nanos,
         device: DeviceId,
@@ -73,6 +79,11 @@ pub enum PathCall {
         file: FileId,
         len: ByteCount,
     },
+    ChangeLen {
+        now: Nanos,
+        file: FileId,
+        change: LenChange,
+    },
     Invalidate {
         now: Nanos,
         file: FileId,
@@ -90,6 +101,15 @@ pub enum PathCall {
         pos: ByteCount,
         len: ByteCount,
         prev_pos: Option<ByteCount>,
+    },
+    ReadPlanned {
+        now: Nanos,
+        file: FileId,
+        pages: Range<PageIndex>,
+    },
+    CancelRead {
+        now: Nanos,
+        id: ReadId,
     },
     Marker {
         now: Nanos,
@@ -223,7 +243,7 @@ pub enum PathOutput {
     File(Option<FileId>),
     /// Of `stream`.
     Stream(StreamId),
-    /// Of `read`.
+    /// Of `read` and `read_planned`.
     Read(ReadId),
     /// Of `will_need`.
     Asked(Pages),

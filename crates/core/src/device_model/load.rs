@@ -288,7 +288,7 @@ fn level_of(in_flight: u32) -> usize {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
-fn whole(rate: f64) -> u32 {
+pub(super) fn whole(rate: f64) -> u32 {
     ((rate + 0.5) as u32).max(1)
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct InFlight {
     pub(crate) device: DeviceId,
     pub(crate) request: Request<IoPayload>,
     pub(super) sent: SentRequest,
+    /// How many requests were at the device when it was sent, with itself.
+    pub(super) depth: u32,
     /// Of a write from the cache, its place in the order of its flush domain.
     pub(crate) command: Option<DomainCommand>,
     /// How many of its pages have arrived, from the first on: their fills have ended.
@@ -32,11 +34,11 @@ impl InFlight {
     pub(super) fn new(
         device: DeviceId,
         request: Request<IoPayload>,
-        sent: SentRequest,
+        (sent, depth): (SentRequest, u32),
         command: Option<DomainCommand>,
     ) -> Self {
         let (arrived_pages, arrived, arrived_bytes) = (0, Sectors::ZERO, ByteCount::ZERO);
-        Self { device, request, sent, command, arrived_pages, arrived, arrived_bytes }
+        Self { device, request, sent, depth, command, arrived_pages, arrived, arrived_bytes }
     }
 
     /// The pages that are still to come.

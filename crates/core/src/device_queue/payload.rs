@@ -56,6 +56,8 @@ pub(crate) struct IoPayload {
     pub(crate) is_ahead: bool,
     /// Whether it is a second try of a page whose request failed.
     pub(crate) is_retry: bool,
+    /// Whether a plan decided where it starts and ends.
+    pub(crate) is_planned: bool,
     /// Whether its writes are done only when they are durable (FUA).
     pub(crate) is_fua: bool,
     /// How many requests of the flusher it was made of.
@@ -95,6 +97,12 @@ impl PageFill {
     #[must_use]
     pub(crate) fn is_covered(&self, from: Sectors, result: ByteCount) -> bool {
         result >= from.bytes() + ByteCount(u64::from(self.len))
+    }
+
+    /// How many bytes of this page came with such a result.
+    #[expect(clippy::cast_possible_truncation, reason = "at most a page")]
+    pub(crate) fn got(&self, from: Sectors, result: ByteCount) -> u32 {
+        result.saturating_sub(from.bytes()).0.min(u64::from(self.len)) as u32
     }
 }
 
@@ -191,13 +199,15 @@ impl IoPayload {
 
 impl Payload for IoPayload {
     /// A request that a caller waits for never merges with one that none waits for: the wait would
-    /// be longer. A retry stays alone: its purpose is to find the one bad page. FUA writes merge
-    /// with each other only: they may cost the others a flush.
+    /// be longer. A retry stays alone: its purpose is to find the one bad page. A planned request
+    /// stays as it is: what the plan has split would be joined again. FUA writes merge with each
+    /// other only: they may cost the others a flush.
     fn can_take(&self, next: &Self) -> bool {
         let is_same_kind = self.pages.is_empty() == next.pages.is_empty()
             && self.writes.is_empty() == next.writes.is_empty();
         let is_as_urgent = self.is_ahead == next.is_ahead && self.is_fua == next.is_fua;
-        let is_whole = !self.is_retry && !next.is_retry && !self.ends_short();
+        let is_alone = |load: &Self| load.is_retry || load.is_planned;
+        let is_whole = !is_alone(self) && !is_alone(next) && !self.ends_short();
         let are_few = self.pages.len() + next.pages.len() <= PLACES_MAX
             || self.has_whole_pages() && next.has_whole_pages();
         is_same_kind && is_as_urgent && is_whole && are_few

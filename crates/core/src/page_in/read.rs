@@ -16,7 +16,8 @@ use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 /// A read in progress.
 #[derive(Debug)]
 pub(crate) struct PageRead {
-    pub(crate) stream: StreamId,
+    /// None of a planned read: no policy is asked for it.
+    pub(crate) stream: Option<StreamId>,
     pub(crate) file: FileId,
     pub(crate) pos: ByteCount,
     /// How much was asked for.
@@ -28,7 +29,12 @@ pub(crate) struct PageRead {
     pub(crate) prev_pos: Option<ByteCount>,
     pub(crate) began: Nanos,
     pub(crate) frames: ReadFrames,
+    /// How much of the budget of planned reads it has.
+    pub(crate) budget: Pages,
     pub(crate) fault: Option<Fault>,
+    /// The least length that its file has been given since it began, or is being given; if none,
+    /// what no file has more than.
+    pub(crate) least_len: ByteCount,
 }
 
 impl PageRead {
@@ -48,6 +54,29 @@ impl PageRead {
         self.frames.pages = first..last.min(PageIndex(file_len.pages_up().0));
         assert!(self.len <= self.requested, "a read covers no more than was asked for");
         assert!(!self.frames.pages.is_empty(), "a read that is not over has a page");
+    }
+
+    /// The frames of what it covers: not all that it holds, if the file was cut meanwhile.
+    pub(crate) fn covered_frames(&self) -> &[Frame] {
+        let end =
+            if self.is_over() { self.pos.page().0 } else { (self.pos + self.len).pages_up().0 };
+        let pages =
+            usize::try_from(end - self.pos.page().0).expect("a read is smaller than memory");
+        &self.frames.frames[..pages]
+    }
+
+    /// What a page that could not be read means for it, of which `got` bytes came: a fault; or, if
+    /// the file was cut meanwhile and had no more, the end of the read.
+    pub(crate) fn fault_of(&mut self, frame: Frame, fault: Fault, got: u32) -> Option<Fault> {
+        let index = self.frames.frames.iter().position(|it| *it == frame);
+        let index = index.expect("a read waits for frames of its own");
+        let page = self.frames.pages.start + Pages(index as u64);
+        let has_all = page.offset() + ByteCount(u64::from(got)) >= self.least_len;
+        if fault != Fault::Short || !has_all {
+            return Some(fault);
+        }
+        self.len = self.len.min(self.least_len.saturating_sub(self.pos));
+        None
     }
 
     /// Whether there is nothing to read for it.

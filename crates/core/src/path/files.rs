@@ -17,6 +17,7 @@ use crate::driver_io::Fault;
 use crate::extent_map::{ExtentMap, FileLocation, OpenError};
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, FileId, slot_of};
+use crate::prefetch::LearntDevice;
 use crate::read_path::completion::PageSource;
 use crate::sched::{BadSetting, Choice};
 use crate::table::FileSlot;
@@ -93,6 +94,50 @@ impl IoPath {
         self.read_path.devices.get(device)?.estimator()?.model()
     }
 
+    /// What was learnt of a device, for the next run of a program: its cost too, if that is known.
+    /// None before anything is, or if the device is gone.
+    ///
+    /// With the learnt window alone a device would have to be measured again; with its cost,
+    /// [`Self::restore_device`] can tell whether it is the same one.
+    #[must_use]
+    pub fn learnt_device(&self, device: DeviceId) -> Option<LearntDevice> {
+        self.read_path.devices.get(device)?;
+        self.read_path.prefetch.learnt_device(device.index())
+    }
+
+    /// Begins with what [another run](Self::learnt_device) has learnt of a device, instead of
+    /// measuring it: right after [`Self::add_device`]. Its first requests check it, and eight in a
+    /// row that contradict it end it. What this path has learnt of the same disk counts more. What
+    /// is not [plausible](LearntDevice::is_plausible) is ignored.
+    ///
+    /// ```
+    /// # use foreread_core::geometry::Geometry;
+    /// # use foreread_core::path::{Config, IoPath};
+    /// # use foreread_core::prefetch::{LearntDevice, Policy, Rules};
+    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::units::{ByteCount, Pages};
+    /// # let (memory, policy) = (ByteCount(16 << 20), Policy::Adaptive);
+    /// # let max_window = Config::AUTO_WINDOW;
+    /// # let rules = Rules::default();
+    /// # let mut path = IoPath::new(Config { memory, policy, max_window, rules });
+    /// let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// let before = LearntDevice { window: Pages(512), cost: None };
+    /// path.restore_device(device, before);
+    /// assert_eq!(path.learnt_device(device), None, "nothing has checked it yet");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device.
+    pub fn restore_device(&mut self, device: DeviceId, learnt: LearntDevice) {
+        self.did(|| PathCall::RestoreDevice { device, learnt });
+        let queue = self.read_path.devices.get(device).expect("a device that was added");
+        if learnt.is_plausible() {
+            let place = (&queue.geometry, queue.disk);
+            self.read_path.prefetch.restore_device(device.index(), place, &learnt);
+        }
+    }
+
     /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
     /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
     ///
@@ -112,7 +157,7 @@ impl IoPath {
             for page in request.load.pages {
                 let sectors = page.part.sectors();
                 let source = PageSource { device: id, origin, start };
-                read_path.fail_fill(now, source, page, Fault::Short);
+                read_path.fail_fill(now, source, page, (Fault::Short, 0));
                 writeback.tell_woken(read_path);
                 start = start + sectors;
             }
@@ -205,6 +250,7 @@ impl IoPath {
     pub fn close(&mut self, now: Nanos, file: FileId) {
         self.did(|| PathCall::Close { now, file });
         let Self { read_path, writeback, .. } = self;
+        read_path.count_runs_of_closed(file);
         let Some(len) = read_path.files.close(file) else { return };
         read_path.prefetch.close_file(slot_of(file));
         // It must not go before all is done.
@@ -217,7 +263,8 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The file has another length now.
+    /// The file has another length now: another program has changed it. A driver that changes
+    /// lengths itself calls [`Self::change_len`].
     ///
     /// ```text
     ///   grew     |=====|=====|==   |              |=====|=====|.....|.....|..
@@ -229,9 +276,8 @@ impl IoPath {
     /// ```
     ///
     /// Reads that wait for frames are cut to the new length, and end with a length of 0 if they
-    /// start behind it. Reads in flight are not disturbed, and one that waits for a page that was
-    /// forgotten gets it as the device had it. If it had none of it any more, that is
-    /// [`Fault::Short`]: the caller that changes lengths reads again.
+    /// start behind it. Reads in flight end at the new end, too. One that came there before this
+    /// call is [`Fault::Short`]: the caller reads again.
     ///
     /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
     /// they are. A device write in flight is not cancelled: the caller flushes a written file
@@ -244,23 +290,10 @@ impl IoPath {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         self.did(|| PathCall::SetLen { now, file, len });
         let Self { read_path, writeback, .. } = self;
-        let before = read_path.files.open_file(file).len;
-        read_path.files.used_mut(file).len = len;
-        if before == len {
-            return;
+        if read_path.files.open_file(file).len != len {
+            writeback.set_len(read_path, file, len, false);
+            self.make_progress(now);
         }
-        let first = before.min(len).page();
-        let end = PageIndex(before.pages_up().0);
-        if len < before {
-            writeback.drop_pages_from(read_path, file, PageIndex(len.pages_up().0));
-        }
-        let kept = PageIndex(len.min(before).pages_up().0);
-        // What lies behind the new end is not lost: it is not the file's any more.
-        writeback.forget_clean(read_path, file, first..kept.min(end), true);
-        writeback.forget_clean(read_path, file, kept..end, false);
-        read_path.cover_queued(file, len);
-        writeback.check_flushes(read_path, file);
-        self.make_progress(now);
     }
 
     /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads

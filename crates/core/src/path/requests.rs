@@ -12,6 +12,7 @@ use crate::call_log::steps::{PathCall, PathOutput};
 use crate::device_queue::payload::PageFill;
 use crate::driver_io::{DeviceIo, DirectDone, Fault};
 use crate::ids::{DeviceId, DirectId, Tag};
+use crate::prefetch::learnt_device::ServedRead;
 use crate::prefetch::window_estimator::EndedRead;
 use crate::read_path::completion::PageSource;
 use crate::sched::{Op, Origin};
@@ -191,10 +192,11 @@ impl IoPath {
         if origin.op == Op::Read
             && let Some(queue) = read_path.devices.get(device)
         {
+            let (is_seen, (ns, in_flight)) = (completed.is_seen, completed.served);
             let read = EndedRead {
                 now,
                 queued_at: request.arrival,
-                is_seen: completed.is_seen,
+                served: ServedRead { ns, bytes: result.ok(), in_flight, is_seen },
                 estimator: queue.estimator(),
                 geometry: &queue.geometry,
             };

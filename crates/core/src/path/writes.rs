@@ -8,10 +8,10 @@ use core::ops::Range;
 
 use super::IoPath;
 use crate::call_log::steps::{PathCall, PathOutput};
-use crate::driver_io::{Fault, WriteFill, WriteMode, WriteReady};
+use crate::driver_io::{Fault, LenChange, WriteFill, WriteMode, WriteReady};
 use crate::ids::{FileId, WriteId};
 use crate::sched::Submitter;
-use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages};
 
 /// # Writes
 impl IoPath {
@@ -88,7 +88,8 @@ impl IoPath {
     /// [`WriteStep::Act`](super::WriteStep::Act) comes. What the cache has of them is forgotten
     /// once that is over, well or not, but for dirty pages, if it failed.
     ///
-    /// A range is cut at the end of the file; of nothing, it is done at once.
+    /// A range is cut at the end of the file, which may have become shorter when the act comes:
+    /// the driver acts on [`Self::act_range`]. Of nothing, it is done at once.
     ///
     /// # Panics
     ///
@@ -107,6 +108,60 @@ impl IoPath {
     pub fn discard(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) -> WriteId {
         self.did(|| PathCall::Discard { now, file, pages: pages.clone() });
         self.begin_zeroes(now, file, pages, true)
+    }
+
+    /// Changes the length of a file: for drivers whose files grow. Changes of one file and writes
+    /// there go one after the other; a write that is asked for before
+    /// [`WriteStep::Done`](super::WriteStep::Done) is cut at the end that the file had.
+    ///
+    /// ```text
+    ///   the length is         what comes
+    ///   right already         Done
+    ///   to grow               SetLen
+    ///   to shrink             SetLen, when device writes behind the new end have ended, and the
+    ///                         page at the new end is written; or Done, with the fault of that page
+    ///   to be more than a     Done, with EFBIG: what an append comes to is not known before
+    ///     file may have
+    /// ```
+    ///
+    /// When [`SetLen`](super::WriteStep::SetLen) comes, the driver gives the file that length. If it
+    /// does, dirty pages behind a new end are dropped, reads that wait for frames are cut, and what
+    /// the file gets at its end is zeros. If it fails, all is as it was. Done tells the length
+    /// before: there the bytes of an append begin. A device flush that fails afterwards may undo
+    /// the change: that is [`Fault::Lost`].
+    ///
+    /// ```
+    /// # use foreread_core::geometry::Geometry;
+    /// # use foreread_core::path::{Config, IoPath, LenChange, WriteStep};
+    /// # use foreread_core::prefetch::{Policy, Rules};
+    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::units::{ByteCount, Nanos, Pages};
+    /// # let (memory, policy, rules) = (ByteCount(1 << 20), Policy::None, Rules::default());
+    /// # let mut path = IoPath::new(Config { memory, policy, max_window: Pages(0), rules });
+    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// let file = path.open(device, ByteCount(100)).unwrap();
+    /// let id = path.change_len(Nanos(0), file, LenChange::Append(ByteCount(50)));
+    /// let len = ByteCount(150);
+    /// assert_eq!(path.poll_write().unwrap().step, WriteStep::SetLen { len });
+    /// // ... ftruncate(2) ...
+    /// path.acted(Nanos(1), id, Ok(()));
+    /// let done = WriteStep::Done { len: ByteCount(100), fault: None };
+    /// assert_eq!(path.poll_write().unwrap().step, done);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed or extent-mapped, or no file may have the length that is asked for.
+    pub fn change_len(&mut self, now: Nanos, file: FileId, change: LenChange) -> WriteId {
+        if let LenChange::Exact(len) | LenChange::AtLeast(len) = change {
+            assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        }
+        self.did(|| PathCall::ChangeLen { now, file, change });
+        self.read_path.clock = now;
+        let id = self.writeback.begin_change_len(&mut self.read_path, file, change);
+        self.make_progress(now);
+        self.gave(|| PathOutput::Write(id));
+        id
     }
 
     fn begin_zeroes(
@@ -141,6 +196,17 @@ impl IoPath {
     #[must_use]
     pub fn fills(&self, id: WriteId) -> &[WriteFill] {
         self.writeback.fills(id)
+    }
+
+    /// What a zero or a discard is to [act](super::WriteStep::Act) on: the bytes that the file has
+    /// of the pages that it was asked for. Other writes may be on their way behind them.
+    ///
+    /// # Panics
+    ///
+    /// If this is no zero or discard, or its driver has not been told to act.
+    #[must_use]
+    pub fn act_range(&self, id: WriteId) -> Range<ByteCount> {
+        self.writeback.act_range(&self.read_path, id)
     }
 
     /// The driver has copied what [`WriteStep::Fill`](super::WriteStep::Fill) said: from here on
@@ -188,7 +254,8 @@ impl IoPath {
     /// ```text
     ///   it waits for pages, budget or frames   it is over now
     ///   it reads the old bytes of a page       it is over when they come, and is not filled
-    ///   it was filled; a flush                 it goes on: others may be told, and the driver is
+    ///   it was filled; a flush; a zero or a    it goes on: others may be told, and the driver is
+    ///     change of length that has begun
     /// ```
     ///
     /// # Panics

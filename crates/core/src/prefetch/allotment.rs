@@ -14,24 +14,30 @@ use crate::units::{Nanos, Pages};
 
 impl Prefetcher {
     /// What the stream that asks may have: its share of the memory, as far as frames for it can be
-    /// had now.
+    /// had now. The ceilings are that of its question, and that of smaller reads.
     pub(super) fn allot(
         &mut self,
         asker: &mut Asker<'_>,
         ask: Ask,
-        ceiling: Pages,
+        (ceiling, common_ceiling): (Pages, Pages),
         set_aside: Pages,
         cache: &mut PageCache,
     ) -> Allotment {
         let is_put_off = ask.trigger == Trigger::Marker && self.wants_idle_device(asker);
+        let nothing = Allotment::whole(Pages::ZERO, None);
         if ceiling == Pages::ZERO || is_put_off {
-            return Allotment { max: Pages::ZERO, distance: None };
+            return nothing;
         }
         let without = self.rules.without;
-        let question = self.share_question(asker, ask, ceiling);
-        let file = &self.files[asker.file.0 as usize];
+        let question = self.share_question(asker, ask, (ceiling, common_ceiling));
         let residency = cache.residency(asker.file);
-        let found = adaptive::who(file, ask, &residency);
+        let found = adaptive::asking(&self.files[asker.file.0 as usize], ask, &residency).copied();
+        let runs = self.choose_by_runs(asker, ask, found.as_ref(), ceiling);
+        if runs.is_put_off {
+            return nothing;
+        }
+        let file = &self.files[asker.file.0 as usize];
+        let found = found.and_then(|known| known.share_at(ask.page));
         let id = found.map(|(share, _)| share);
         let page = found.map_or(ask.page, |(_, position)| position);
         let question = ShareQuestion { page, ..question };
@@ -42,7 +48,10 @@ impl Prefetcher {
         };
         let mut max = if without.shares { ceiling } else { allotted.window };
         let distance = allotted.distance.filter(|_| !without.distance);
-        let wanted = |max| adaptive::wants(file, ask, max, &residency);
+        let distance = distance.into_iter().chain(runs.distance).min();
+        let (run, begins_backwards) = (runs.window, runs.begins_backwards);
+        let within = |max| Allotment { max, distance, run, begins_backwards };
+        let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
         let (mut unclipped, mut is_staggered) = (None, false);
         if let (Some(id), Some(_), false) = (id, allotted.distance, without.shares) {
@@ -62,7 +71,7 @@ impl Prefetcher {
                 if let Some(id) = id.filter(|_| is_staggered) {
                     self.shares.keep_phase(id);
                 }
-                return Allotment { max: Pages::ZERO, distance };
+                return nothing;
             }
             if room < wants {
                 unclipped = unclipped.or(Some(size));
@@ -71,7 +80,7 @@ impl Prefetcher {
         }
         assert!(max > Pages::ZERO, "a stream that is not put off may have a page");
         asker.pending = Some(PendingShare { share: id, question, page: ask.page, unclipped });
-        Allotment { max, distance }
+        within(max)
     }
 
     /// Makes room for a window of `wants` pages; returns how many frames may be filled for it.
@@ -100,10 +109,16 @@ impl Prefetcher {
         self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
     }
 
-    fn share_question(&self, asker: &mut Asker<'_>, ask: Ask, ceiling: Pages) -> ShareQuestion {
+    fn share_question(
+        &self,
+        asker: &mut Asker<'_>,
+        ask: Ask,
+        (ceiling, common_ceiling): (Pages, Pages),
+    ) -> ShareQuestion {
         // What is set is set.
         let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
-        assert!(ceiling > Pages::ZERO, "a stream without windows has no share");
+        assert!(common_ceiling > Pages::ZERO, "a stream without windows has no share");
+        debug_assert!(ceiling >= common_ceiling, "a large read raises its own ceiling");
         ShareQuestion {
             now: asker.now,
             page: ask.page,
@@ -112,6 +127,7 @@ impl Prefetcher {
             has_waited: ask.has_waited,
             blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
             ceiling,
+            common_ceiling,
             max_window_unstalled: unstalled.min(ceiling),
             latency_ns: self.estimators[asker.device as usize].latency_ns(),
         }

@@ -74,7 +74,7 @@ pub struct WindowLimits {
     /// 0 switches read-ahead off.
     pub max: Pages,
     /// The largest request that the device takes, or 0. A read larger than `max` may be one request
-    /// of up to this size in the policies that know of it (`linux-6`).
+    /// of up to this size in the policies that know of it (`linux-6`, `adaptive`).
     pub io_pages: Pages,
 }
 
@@ -85,6 +85,19 @@ pub struct Allotment {
     pub max: Pages,
     /// How many pages are to be ahead of it when it asks for the next one; None: as many as can be.
     pub distance: Option<Pages>,
+    /// The cheapest size of its next window for how long streams run, with what its reader waits
+    /// for; None: too little is known, and it grows from the one before.
+    pub run: Option<Pages>,
+    /// Whether a stream that begins anywhere is likely to go backwards.
+    pub begins_backwards: bool,
+}
+
+impl Allotment {
+    /// As much as the limit, for a stream of which nothing is known.
+    #[must_use]
+    pub const fn whole(max: Pages, distance: Option<Pages>) -> Self {
+        Self { max, distance, run: None, begins_backwards: false }
+    }
 }
 
 /// What kind of access the policy believes to see.

@@ -90,7 +90,7 @@ impl MemoryShares {
             group,
             phase: self.begun.wrapping_mul(GOLDEN),
             ceiling: small(question.ceiling.min(question.max_window_unstalled)),
-            at_most: small(question.ceiling),
+            at_most: small(question.common_ceiling),
             read: small(question.count),
             at: question.now,
             page: question.page,
@@ -151,8 +151,9 @@ impl MemoryShares {
         self.look_around(question.now);
         let index = id.0 as usize;
         let before = self.shares[index].at_most;
-        if small(question.ceiling) > before {
-            self.lift(before, small(question.ceiling), question.now);
+        let common = small(question.common_ceiling);
+        if common > before {
+            self.lift(before, common, question.now);
         }
         self.shares[index].learn(question);
         let group = self.groups.of(question.submitter);

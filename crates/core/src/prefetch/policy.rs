@@ -18,7 +18,7 @@ mod sizes;
 mod thrash_2009;
 mod thrash_2010;
 
-use super::decision::{Ask, Decision, Residency, Trigger, Window, WindowLimits};
+use super::decision::{Allotment, Ask, Decision, Residency, Trigger, Window, WindowLimits};
 use super::stream_state::StreamState;
 use super::streams::Streams;
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
@@ -109,7 +109,7 @@ impl Policy {
     }
 
     /// The same, where a stream of `adaptive` is to ask for its next window only `distance`
-    /// pages before the end of this one ([`Allotment`](super::decision::Allotment)).
+    /// pages before the end of this one ([`Allotment`]).
     ///
     /// # Panics
     ///
@@ -123,6 +123,21 @@ impl Policy {
         ask: Ask,
         limits: WindowLimits,
         distance: Option<Pages>,
+        cache: &impl Residency,
+    ) -> Option<Decision> {
+        let allotment = Allotment::whole(limits.max, distance);
+        self.decide_within(state, streams, ask, limits, allotment, cache)
+    }
+
+    /// The same, for a stream of `adaptive` that may have so much of the memory.
+    #[inline]
+    pub(super) fn decide_within(
+        self,
+        state: &mut StreamState,
+        streams: &mut Streams,
+        ask: Ask,
+        limits: WindowLimits,
+        allotment: Allotment,
         cache: &impl Residency,
     ) -> Option<Decision> {
         assert!(ask.count > Pages::ZERO, "a read of no pages asks nothing");
@@ -147,8 +162,20 @@ impl Policy {
             Self::Thrash2010 => thrash_2010::decide(state, ask, limits, cache),
             Self::Fixed => fixed::decide(state.window, ask, limits, cache),
             Self::Distance => distance::decide(state, ask, limits, cache),
-            Self::Adaptive => adaptive::decide(streams, ask, limits, distance, cache),
+            Self::Adaptive => {
+                let allotment = Allotment { max: limits.max, ..allotment };
+                adaptive::decide(streams, ask, allotment, cache)
+            }
         }
+    }
+
+    /// What bounds the window that a question may bring. A read of `adaptive` is not cut below its
+    /// own size where the device takes it as one request; `linux-6` has that rule in its own.
+    pub(super) fn limits_for(self, ask: Ask, limits: WindowLimits) -> WindowLimits {
+        if self != Self::Adaptive {
+            return limits;
+        }
+        WindowLimits { max: sizes::largest(ask.count, limits), ..limits }
     }
 
     /// Where the marker of `window` goes in a file that ends at `end`, if it gets one.

@@ -22,6 +22,8 @@ use core::fmt;
 use super::asker::{Asker, PendingShare};
 use super::decision::{Residency, Trigger, WindowLimits};
 use super::hinted_frames::HintedFrames;
+use super::known_runs::KnownRuns;
+use super::learnt_device::LearntDevice;
 use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
 use super::policy::Policy;
 use super::policy::rules::Rules;
@@ -57,6 +59,7 @@ pub(crate) struct Prefetcher {
     /// By the device's number.
     pub(super) estimators: Vec<WindowEstimator>,
     pub(super) disks: KnownDisks,
+    pub(super) runs: KnownRuns,
     pub(crate) hints: HintedFrames,
 }
 
@@ -79,6 +82,7 @@ impl Prefetcher {
             files: Vec::new(),
             estimators: Vec::new(),
             disks: KnownDisks::default(),
+            runs: KnownRuns::default(),
             hints: HintedFrames::default(),
         }
     }
@@ -131,6 +135,7 @@ impl Prefetcher {
     pub(crate) fn add_device(&mut self, device: u32, geometry: &Geometry, disk: Option<u64>) {
         let known = disk.and_then(|disk| self.disks.get(disk));
         let estimator = known.unwrap_or_else(|| WindowEstimator::new(geometry));
+        self.runs.add_device(device);
         let index = device as usize;
         assert!(index <= self.estimators.len(), "devices are numbered without gaps");
         if index < self.estimators.len() {
@@ -140,8 +145,32 @@ impl Prefetcher {
         }
     }
 
+    /// What another run has learnt of a device is where its estimate begins, unless this one knows
+    /// its disk.
+    pub(crate) fn restore_device(
+        &mut self,
+        device: u32,
+        (geometry, disk): (&Geometry, Option<u64>),
+        learnt: &LearntDevice,
+    ) {
+        if disk.is_some_and(|disk| self.disks.get(disk).is_some()) {
+            return;
+        }
+        let estimator = WindowEstimator::restored(geometry, learnt);
+        self.estimators[device as usize] = estimator;
+        if let Some(disk) = disk {
+            self.disks.set(disk, estimator);
+        }
+    }
+
+    /// What the next run should know of a device.
+    pub(crate) fn learnt_device(&self, device: u32) -> Option<LearntDevice> {
+        self.estimators.get(device as usize).filter(|_| self.is_window_learnt)?.learnt()
+    }
+
     /// A read request of a device has ended.
     pub(crate) fn read_ended(&mut self, device: u32, disk: Option<u64>, read: &EndedRead<'_>) {
+        self.runs.read_ended(device, read.estimator);
         let estimator = &mut self.estimators[device as usize];
         let has_learnt = estimator.read_ended(read);
         if let Some(disk) = disk.filter(|_| has_learnt) {
@@ -163,6 +192,7 @@ impl Prefetcher {
         let streams = &mut self.files[file.0 as usize];
         streams.shares().for_each(|share| self.shares.end(share));
         streams.clear();
+        self.runs.forget_file(file);
         debug_assert!(streams.is_empty(), "a closed file's streams are forgotten");
     }
 
@@ -191,9 +221,10 @@ impl Prefetcher {
         let walk = self.walk_of(asker);
         let ask = walk.question(&mut asker.reader.stream, page, count, trigger);
         let decision = walk.without_policy(&asker.reader.stream, ask).or_else(|| {
-            let limits = walk.window_limits();
+            let limits = walk.window_limits(ask);
             let is_shared = self.policy == Policy::Adaptive;
-            let allotment = is_shared.then(|| self.allot(asker, ask, limits.max, set_aside, cache));
+            let ceilings = (limits.max, walk.common_limits().max);
+            let allotment = is_shared.then(|| self.allot(asker, ask, ceilings, set_aside, cache));
             let file = &mut self.files[asker.file.0 as usize];
             let memory = PolicyMemory { stream: &mut asker.reader.stream, file };
             walk.ask_policy(memory, ask, limits, allotment, &cache.residency(asker.file))
@@ -213,13 +244,14 @@ impl Prefetcher {
         asker: &mut Asker<'_>,
         pages: Pages,
         cut_at: Option<PageIndex>,
-        cache: &PageCache,
+        cache: &mut PageCache,
     ) {
         ReadWalk::submitted(&mut asker.reader.stream, pages);
         let pending = asker.pending.take();
         if self.policy != Policy::Adaptive {
             return;
         }
+        self.count_runs(asker, cache);
         let file = &mut self.files[asker.file.0 as usize];
         while let Some(share) = file.take_dropped() {
             self.shares.end(share);

@@ -18,6 +18,7 @@
 #[cfg(test)]
 mod tests;
 
+mod ended;
 mod entry;
 mod invariants;
 mod set;
@@ -29,6 +30,7 @@ pub(super) use self::entry::{StreamDirection, StreamEntry, StreamSlot};
 use self::set::StreamSet;
 use super::decision::Residency;
 use super::memory_shares::ShareId;
+use super::run_lengths::CountedRun;
 use crate::units::{PageIndex, Pages};
 
 /// What a file remembers of its streams. Empty until the first question, and then as large as there
@@ -47,6 +49,8 @@ pub struct Streams {
     latest: LatestStream,
     /// Shares of streams that were forgotten, until [`Self::take_dropped`].
     dropped: [ShareId; DROPPED_MAX],
+    /// Where the one that was met last had been counted as ended.
+    resumed: CountedRun,
 }
 
 /// A [`StreamSlot`], small: the number of a confirmed stream, or 256 and that of a tentative one.
@@ -142,12 +146,13 @@ impl Streams {
         self.find(page, |entry| entry.is_next(page))
     }
 
-    /// A stream that goes backwards, or a random read, that begins in `pages` or at their end, but
-    /// not with the first of them.
+    /// A stream that goes backwards, a random read, or one that brought a window, that begins in
+    /// `pages` or at their end, but not with the first of them.
     pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<StreamSlot> {
         let is_it = |entry: &StreamEntry| entry.is_before(&pages);
+        let is_one = |entry: &StreamEntry| entry.is_backwards() && is_it(entry);
         let confirmed =
-            self.has_backwards.then(|| self.confirmed.find_start(&pages, is_it)).flatten();
+            self.has_backwards.then(|| self.confirmed.find_start(&pages, is_one)).flatten();
         confirmed
             .map(StreamSlot::Confirmed)
             .or_else(|| self.tentative.find_start(&pages, is_it).map(StreamSlot::Tentative))
@@ -229,8 +234,9 @@ impl Streams {
             }
             StreamSlot::Tentative(_) => (self.arrivals, entry.reads),
         };
-        let share = self.get(place).share;
-        self.set(place, StreamEntry { stamp, reads, share, ..entry });
+        let before = *self.get(place);
+        self.resumed = before.counted;
+        self.set(place, StreamEntry { stamp, reads, ..entry.gone_on_from(&before) });
     }
 
     /// The stream is here now, and it is one.
@@ -238,9 +244,10 @@ impl Streams {
         match place {
             StreamSlot::Confirmed(_) => self.update(place, entry),
             StreamSlot::Tentative(_) => {
-                let share = self.get(place).share;
+                let before = *self.get(place);
+                self.resumed = before.counted;
                 self.set(place, StreamEntry::NOWHERE);
-                self.add_confirmed(StreamEntry { share, ..entry });
+                self.add_confirmed(entry.gone_on_from(&before));
             }
         }
     }
@@ -333,12 +340,6 @@ impl Streams {
     pub(crate) fn shares(&self) -> impl Iterator<Item = ShareId> {
         let entries = self.confirmed.entries().iter().chain(self.tentative.entries());
         entries.map(|entry| entry.share).filter(|share| *share != ShareId::NONE)
-    }
-
-    /// The share of the stream that is met at `page`, and how many of its pages are before.
-    pub(super) fn share_at(&self, place: StreamSlot, page: PageIndex) -> (ShareId, PageIndex) {
-        let entry = self.get(place);
-        (entry.share, entry.position(page))
     }
 }
 

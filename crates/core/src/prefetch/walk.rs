@@ -219,7 +219,7 @@ impl ReadWalk {
         let ask = self.question(stream, page, count, trigger);
         let decision = self.without_policy(stream, ask).or_else(|| {
             let memory = PolicyMemory { stream, file };
-            self.ask_policy(memory, ask, self.window_limits(), None, cache)
+            self.ask_policy(memory, ask, self.window_limits(ask), None, cache)
         });
         let Some(decision) = decision else { return };
         let plan = self.plan(stream, ask, decision);
@@ -248,11 +248,16 @@ impl ReadWalk {
         if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
             return Some(Decision::random(ask, ask.count));
         }
-        self.rules.before(stream, ask, self.window_limits())
+        self.rules.before(stream, ask, self.window_limits(ask))
     }
 
-    /// What bounds the windows of this stream.
-    pub(super) fn window_limits(&self) -> WindowLimits {
+    /// What bounds the window that this question brings.
+    pub(super) fn window_limits(&self, ask: Ask) -> WindowLimits {
+        self.policy.limits_for(ask, self.common_limits())
+    }
+
+    /// What bounds the windows of small reads.
+    pub(super) fn common_limits(&self) -> WindowLimits {
         self.advice.limits(self.limits)
     }
 
@@ -266,10 +271,10 @@ impl ReadWalk {
         cache: &impl Residency,
     ) -> Option<Decision> {
         let PolicyMemory { stream, file } = memory;
-        let max = allotment.map_or(limits.max, |allotment| allotment.max);
-        let distance = allotment.and_then(|allotment| allotment.distance);
+        let allotment = allotment.unwrap_or(Allotment::whole(limits.max, None));
+        let max = allotment.max;
         let limits = WindowLimits { max, ..limits };
-        let decision = self.policy.decide_at(stream, file, ask, limits, distance, cache)?;
+        let decision = self.policy.decide_within(stream, file, ask, limits, allotment, cache)?;
         let max = if self.policy == Policy::None { Pages::ZERO } else { max };
         Some(self.rules.after(decision, stream, ask, max, self.end))
     }

@@ -15,6 +15,7 @@
 
 use alloc::collections::VecDeque;
 
+use super::learnt_device::{LearntDevice, RememberedCost, ServedRead};
 use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
@@ -32,6 +33,8 @@ pub(crate) struct WindowEstimator {
     latency_ns: u64,
     /// So many more reads are to end before windows are asked for ahead of others.
     alone: u32,
+    /// What another run learnt of it.
+    remembered: RememberedCost,
 }
 
 impl WindowEstimator {
@@ -41,7 +44,25 @@ impl WindowEstimator {
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), ByteCount(PAGE_SIZE));
         let window = window.pages_up();
         assert!(window <= LARGEST, "the window of a device is no larger than one that is learnt");
-        Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE }
+        let remembered = RememberedCost::default();
+        Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE, remembered }
+    }
+
+    /// Of a device that another run has learnt. Its first requests go alone, too: they tell whether
+    /// it is still the same, and a reader of large windows loses little by it.
+    pub(crate) fn restored(geometry: &Geometry, learnt: &LearntDevice) -> Self {
+        assert!(learnt.is_plausible(), "{learnt:?} is no device");
+        let fresh = Self::new(geometry);
+        let window = fresh.window.max(learnt.window.min(LARGEST));
+        Self { window, remembered: RememberedCost::new(learnt.cost), ..fresh }
+    }
+
+    /// What the next run should know. None before enough was learnt.
+    pub(crate) fn learnt(&self) -> Option<LearntDevice> {
+        let cost = self.remembered.latest();
+        let has_learnt = cost.is_some() || self.window > self.least;
+        let window = Pages(self.window.0.next_power_of_two());
+        (has_learnt && self.alone == 0).then_some(LearntDevice { window, cost })
     }
 
     /// The largest window that is of use.
@@ -59,7 +80,11 @@ impl WindowEstimator {
     pub(crate) fn read_ended(&mut self, read: &EndedRead<'_>) -> bool {
         // Each file of a disk that has only small ones would begin anew.
         let was_wanted = self.wants_idle_device();
-        self.count_ended(read.now, read.queued_at, read.is_seen);
+        if self.remembered.is_refuted_by(&read.served) {
+            *self = Self::new(read.geometry);
+            return true;
+        }
+        self.count_ended(read.now, read.queued_at, read.served.is_seen);
         read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted
     }
 
@@ -97,11 +122,16 @@ impl WindowEstimator {
             return false;
         }
         self.ended = 0;
-        // Several readers never leave it idle.
-        let Some(known) = estimator.model().or_else(|| estimator.busy_model()) else {
+        self.remembered.note(estimator);
+        let (known, ways) = if let Some(known) = self.remembered.model(estimator) {
+            let ways = self.remembered.ways(2 * estimator.min_parallel(), known.parallel);
+            (known, f64::from(ways))
+        } else if let Some(known) = estimator.busy_model() {
+            // Several readers never leave it idle.
+            (known, f64::from(estimator.busy_parallel()))
+        } else {
             return false;
         };
-        let ways = f64::from(known.parallel.unwrap_or_else(|| 2 * estimator.min_parallel()));
         let gain = |window: Pages| {
             let once = window_ns(&known, window, geometry.max_io, ways);
             let twice = window_ns(&known, window + window, geometry.max_io, ways);
@@ -115,7 +145,8 @@ impl WindowEstimator {
         }
         // A stream of a device without any cost for a request is as fast with less, but others are
         // not: smaller requests are more of them.
-        while window > self.least && gain(Pages(window.0 / 2)) < SHRINKS {
+        let keeps_window = self.remembered.keeps_window(estimator);
+        while window > self.least && !keeps_window && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
         }
         assert!(window <= LARGEST && window > Pages::ZERO, "{window:?} is learnt of a device");
@@ -129,8 +160,7 @@ impl WindowEstimator {
 pub(crate) struct EndedRead<'d> {
     pub(crate) now: Nanos,
     pub(crate) queued_at: Nanos,
-    /// Whether its end was seen when it happened; otherwise its time is an upper bound.
-    pub(crate) is_seen: bool,
+    pub(crate) served: ServedRead,
     pub(crate) estimator: Option<&'d DeviceEstimator>,
     pub(crate) geometry: &'d Geometry,
 }

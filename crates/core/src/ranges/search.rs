@@ -17,9 +17,17 @@ use super::split::{PieceCounts, by_size};
 /// A plan that is slower by less than one part in so many is as fast.
 const SLACK_DENOM: f64 = 128.0;
 
-/// How many requests are simulated before the search ends with the best plan it has: some
+/// How many requests are simulated at most before the search ends with the best plan it has: some
 /// milliseconds. A set of up to 30 ranges never needs so many.
 const EFFORT: usize = 1 << 16;
+
+/// A request is simulated in some 50 ns: so a search of up to 0.2 ms takes at most a sixteenth of
+/// the time that its plan takes, a longer one a 64th: no plan is late because it was good.
+const NS_PER_SIMULATED: f64 = 16.0 * 50.0;
+const SHORT_EFFORT: usize = 4096;
+
+/// Each range is simulated so often whatever the device: two levels in three orders.
+const EFFORT_PER_RANGE: usize = 6;
 
 /// The search for the plan of one set of ranges.
 struct PlanSearch<'a> {
@@ -28,6 +36,8 @@ struct PlanSearch<'a> {
     limits: &'a RequestLimits,
     /// How many more requests may be simulated.
     effort: usize,
+    /// With so many left no further level is looked for.
+    reserve: usize,
 }
 
 /// Requests, and how long they take in nanoseconds.
@@ -42,7 +52,8 @@ pub(super) fn fastest(
     model: &CostModel,
     limits: &RequestLimits,
 ) -> RequestPlan {
-    let mut search = PlanSearch { levels, model, limits, effort: EFFORT };
+    let effort = effort(levels, model);
+    let mut search = PlanSearch { levels, model, limits, effort, reserve: effort / 2 };
     let unmerged = levels.sizes()[0];
     let first = search.at_once(unmerged.requests, unmerged.bytes).then(|| search.level(0));
     // Nothing is faster with one request of these bytes; merging frees places for pieces of others.
@@ -54,6 +65,16 @@ pub(super) fn fastest(
     let trimmed = levels.trimmed(&requests);
     let ns = if trimmed == requests { ns } else { search.simulate(&trimmed) };
     RequestPlan::new(trimmed, whole(ns))
+}
+
+/// How many requests may be simulated for a plan that takes about as long as its lower bound.
+fn effort(levels: &MergeLevels<'_>, model: &CostModel) -> usize {
+    let bounds = levels.sizes().iter().map(|size| model.bound(size.requests, size.bytes));
+    let ns = bounds.fold(f64::INFINITY, f64::min);
+    let sixteenth = usize::try_from(whole(ns / NS_PER_SIMULATED)).unwrap_or(EFFORT);
+    let by_time = sixteenth.min(SHORT_EFFORT).max(sixteenth / 4);
+    let least = levels.sizes()[0].requests.saturating_mul(EFFORT_PER_RANGE as u64);
+    by_time.max(usize::try_from(least).unwrap_or(EFFORT)).min(EFFORT)
 }
 
 impl PlanSearch<'_> {
@@ -75,7 +96,7 @@ impl PlanSearch<'_> {
         let mut best_ns = unmerged.ns;
         tried[0] = Some(unmerged);
         for level in by_bound.into_iter().filter(|level| *level > 0) {
-            if bounds[level] >= best_ns || self.effort < EFFORT / 2 {
+            if bounds[level] >= best_ns || self.effort < self.reserve {
                 break;
             }
             let requests = self.level(level);

@@ -51,7 +51,8 @@ impl ReadPath {
         if pages > 1 && is_awaited && self.devices.get(source.device).is_some() {
             self.retry_page(now, source.device, source.origin, PageRun::again(source.start, page));
         } else {
-            self.fail_fill(now, source, page, fault);
+            let got = if page.part.is_whole() { page.got(from, bytes) } else { 0 };
+            self.fail_fill(now, source, page, (fault, got));
         }
         false
     }
@@ -73,7 +74,7 @@ impl ReadPath {
         }
     }
 
-    /// A page, or a part of one, has failed.
+    /// A page, or a part of one, has failed; `got` bytes of it came.
     ///
     /// ```text
     ///   whole        its waiters get the fault
@@ -86,11 +87,11 @@ impl ReadPath {
         now: Nanos,
         source: PageSource,
         fill: PageFill,
-        fault: Fault,
+        (fault, got): (Fault, u32),
     ) {
         let frame = fill.filling.frame();
         if !self.page_in.partial.contains(frame) {
-            self.fail(fill.filling, fault);
+            self.fail(fill.filling, fault, got);
             return;
         }
         let PageSource { device, origin, start } = source;
@@ -115,7 +116,7 @@ impl ReadPath {
                 let is_there = |part: &FailedPart| self.devices.get(part.device).is_some();
                 let is_awaited = self.page_in.waiters.is_waited_for(frame);
                 if again.is_empty() || !is_awaited || !again.iter().all(is_there) {
-                    self.fail(filling, fault);
+                    self.fail(filling, fault, 0);
                     return;
                 }
                 assert!(!self.page_in.partial.contains(frame), "all parts of the page have ended");
@@ -137,13 +138,18 @@ impl ReadPath {
     }
 
     /// A fill failed: the page leaves the cache, and its waiters are told.
-    fn fail(&mut self, filling: Filling, fault: Fault) {
+    fn fail(&mut self, filling: Filling, fault: Fault, got: u32) {
         let frame = filling.frame();
         debug_assert!(!self.page_in.partial.contains(frame), "parts of {frame:?} are to come");
         let is_awaited = self.page_in.waiters.is_waited_for(frame);
         self.telemetry.stats.pages_failed += u64::from(is_awaited);
         self.page_in.cache.fill_failed(filling);
-        self.wake(frame, Some(fault));
+        while let Some(waiter) = self.page_in.waiters.take(frame) {
+            match waiter {
+                Waiter::Read(id) => self.wake_read_failed(id, frame, fault, got),
+                Waiter::Write(id) => self.woken_writes.push_back((id, Some(fault))),
+            }
+        }
     }
 
     /// The frame is filled, written, or failed: reads that wait for nothing else are ready, and

@@ -21,7 +21,7 @@ impl ReadPath {
     fn assert_reads(&self) {
         for (id, read) in self.reads.reads.iter() {
             let frames = &read.frames;
-            let is_queued = self.reads.frame_line.contains(&Waiter::Read(id));
+            let is_queued = self.reads.is_queued(id);
             assert!(!is_queued || frames.frames.is_empty(), "{id:?} is in line with frames");
             assert!(!is_queued || !read.is_over(), "{id:?} is in line and covers nothing");
             assert!(!is_queued || frames.outstanding == 0, "{id:?} is in line and waits");
@@ -37,6 +37,8 @@ impl ReadPath {
             let count = self.reads.reads.iter().map(|(_, it)| it).filter(of_file).count();
             assert!(file.reads as usize == count, "{:?} counts its reads", read.file);
         }
+        let budgets = self.reads.reads.iter().map(|(_, read)| read.budget.0).sum::<u64>();
+        assert!(self.planned_in_flight().0 == budgets, "planned reads have {budgets} pages");
         for waiter in &self.reads.frame_line {
             let is_there = match waiter {
                 Waiter::Read(id) => self.reads.get(*id).is_some(),

@@ -6,7 +6,9 @@
 //! Never: half a read. It starts when all that it lacks can be had, or not at all.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
+use super::planned::PlannedReads;
 use super::{ReadPath, Telemetry, file_pages};
 use crate::driver_io::{Fault, ReadReady};
 use crate::files::PathStream;
@@ -21,7 +23,7 @@ use crate::sched::{Class, Op, Origin};
 use crate::slab::Slab;
 use crate::table::Frame;
 use crate::trace::EventKind;
-use crate::units::{ByteCount, Nanos, PageIndex, Pages};
+use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages};
 
 /// The reads of a path.
 #[derive(Debug, Default)]
@@ -29,7 +31,10 @@ pub(crate) struct Reads {
     pub(super) reads: Slab<ReadKind, PageRead>,
     /// Reads and writes that wait for frames, first come, first served.
     pub(crate) frame_line: VecDeque<Waiter>,
+    pub(super) planned: PlannedReads,
     ready: VecDeque<ReadReady>,
+    /// Files that their drivers are cutting, and to what length.
+    pub(super) cuts: Vec<(FileId, ByteCount)>,
 }
 
 /// What a walk is for.
@@ -46,8 +51,15 @@ impl Reads {
         self.reads.get(id)
     }
 
-    fn get_mut(&mut self, id: ReadId) -> &mut PageRead {
+    pub(super) fn get_mut(&mut self, id: ReadId) -> &mut PageRead {
         self.reads.get_mut(id).expect("a read is not released before it is ready")
+    }
+
+    /// The least length that a read of the file which begins now may find: the one that a driver
+    /// is cutting the file to.
+    pub(super) fn least_len_of(&self, file: FileId) -> ByteCount {
+        let cut = self.cuts.iter().find(|(other, _)| *other == file);
+        cut.map_or(MAX_FILE_BYTES, |(_, len)| *len)
     }
 
     pub(crate) fn pop_ready(&mut self) -> Option<ReadReady> {
@@ -57,8 +69,29 @@ impl Reads {
     /// Whether the read waits for nothing more, and its driver was told.
     pub(crate) fn is_ready(&self, id: ReadId) -> bool {
         self.reads.get(id).is_some_and(|read| read.frames.outstanding == 0)
-            && !self.frame_line.contains(&Waiter::Read(id))
+            && !self.is_queued(id)
             && !self.ready.iter().any(|ready| ready.id == id)
+    }
+
+    /// Whether it waits for frames, or for budget.
+    pub(super) fn is_queued(&self, id: ReadId) -> bool {
+        self.frame_line.contains(&Waiter::Read(id)) || self.planned.line.contains(&id)
+    }
+
+    /// A read waits for nothing more.
+    fn end(&mut self, ready: ReadReady) {
+        let budget = core::mem::take(&mut self.get_mut(ready.id).budget);
+        self.planned.give_back(budget);
+        self.ready.push_back(ready);
+    }
+
+    /// A read that is in no line any more ends without a frame.
+    fn end_unstarted(&mut self, id: ReadId) {
+        let read = self.get_mut(id);
+        assert!(read.frames.frames.is_empty(), "{id:?} has started");
+        read.len = ByteCount::ZERO;
+        read.frames.pages.end = read.frames.pages.start;
+        self.end(ReadReady { id, len: ByteCount::ZERO, fault: None });
     }
 
     /// How many frames its reads wait for.
@@ -66,11 +99,11 @@ impl Reads {
         self.reads.iter().map(|(_, read)| read.frames.outstanding as usize).sum()
     }
 
-    /// The frames of a read that is ready.
+    /// The frames of a read that is ready, as far as it got.
     pub(crate) fn frames(&self, id: ReadId) -> &[Frame] {
         let read = self.reads.get(id).expect("a read that is asked for its frames is not released");
         assert!(read.frames.outstanding == 0, "the read is not ready");
-        &read.frames.frames
+        read.covered_frames()
     }
 }
 
@@ -95,8 +128,8 @@ impl ReadPath {
         let end = PageIndex((pos + len).pages_up().0);
         let goes_on = prev_pos == Some(pos) && pos > first.offset();
         let frames = ReadFrames { continues: goes_on.then_some(first), ..ReadFrames::default() };
-        let mut read = PageRead {
-            stream,
+        let read = PageRead {
+            stream: Some(stream),
             file,
             pos,
             requested: len,
@@ -105,8 +138,25 @@ impl ReadPath {
             prev_pos,
             began: now,
             frames,
+            budget: Pages::ZERO,
             fault: None,
+            least_len: self.reads.least_len_of(file),
         };
+        let (id, is_over) = self.add_read(now, read, file_len);
+        if !is_over && !self.try_start(now, id, self.reads.frame_line.is_empty()) {
+            self.telemetry.stats.waited_for_frames += 1;
+            self.reads.frame_line.push_back(Waiter::Read(id));
+        }
+        id
+    }
+
+    /// A read that begins; with it, whether it is over, because it lies behind the end.
+    pub(super) fn add_read(
+        &mut self,
+        now: Nanos,
+        mut read: PageRead,
+        file_len: ByteCount,
+    ) -> (ReadId, bool) {
         read.cover(file_len);
         let is_over = read.is_over();
         self.devices.observer.begin(now);
@@ -115,15 +165,16 @@ impl ReadPath {
         stats.pages_wanted += (read.frames.pages.end - read.frames.pages.start).0;
         let id = self.reads.reads.insert(read);
         self.reads.get_mut(id).frames.id = Some(id);
-
         if is_over {
-            self.devices.observer.end();
-            self.reads.ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
-        } else if !self.try_start(now, id, self.reads.frame_line.is_empty()) {
-            self.telemetry.stats.waited_for_frames += 1;
-            self.reads.frame_line.push_back(Waiter::Read(id));
+            self.end_unstarted(id);
         }
-        id
+        (id, is_over)
+    }
+
+    /// A read that holds no frame ends, with a length of 0.
+    pub(super) fn end_unstarted(&mut self, id: ReadId) {
+        self.devices.observer.end();
+        self.reads.end_unstarted(id);
     }
 
     /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.
@@ -142,14 +193,17 @@ impl ReadPath {
         }
         let (stream, file, prev_pos) = (read.stream, read.file, read.prev_pos);
         let what = WalkFor::Read(id, read.frames.pages.start, read.count);
-        self.walk(now, (stream, file), prev_pos, what);
+        match stream {
+            Some(stream) => self.walk(now, (stream, file), prev_pos, what),
+            None => self.walk_planned(now, id),
+        }
         let read = self.reads.get_mut(id);
         assert!(read.frames.missing == Pages::ZERO, "a read that is started has all its pages");
         debug_assert!(!read.frames.has_unknown(), "a read that is started has all its frames");
         let len = read.len;
         if read.frames.outstanding == 0 {
             self.devices.observer.end();
-            self.reads.ready.push_back(ReadReady { id, len, fault: None });
+            self.reads.end(ReadReady { id, len, fault: None });
         }
         true
     }
@@ -250,20 +304,32 @@ impl ReadPath {
 
     /// The reads of a file that wait for frames, as they are in a file of this length.
     pub(crate) fn cover_queued(&mut self, file: FileId, len: ByteCount) {
-        let Self { reads: Reads { reads, frame_line, ready }, devices, .. } = self;
-        frame_line.retain(|&waiter| {
-            let Waiter::Read(id) = waiter else { return true };
+        let Self { reads: Reads { reads, frame_line, planned, .. }, .. } = self;
+        let mut over = Vec::new();
+        let mut stays = |id: ReadId| {
             let read = reads.get_mut(id).expect("a queued read is not released");
             if read.file == file {
                 read.cover(len);
             }
-            let is_over = read.is_over();
-            if is_over {
-                devices.observer.end();
-                ready.push_back(ReadReady { id, len: ByteCount::ZERO, fault: None });
+            if read.is_over() {
+                over.push(id);
             }
-            !is_over
+            !read.is_over()
+        };
+        frame_line.retain(|&waiter| match waiter {
+            Waiter::Read(id) => stays(id),
+            Waiter::Write(_) => true,
         });
+        planned.line.retain(|id| stays(*id));
+        for id in over {
+            self.end_unstarted(id);
+        }
+    }
+
+    /// A frame that a read waits for could not be filled: `got` bytes of it came.
+    pub(super) fn wake_read_failed(&mut self, id: ReadId, frame: Frame, fault: Fault, got: u32) {
+        let fault = self.reads.get_mut(id).fault_of(frame, fault, got);
+        self.wake_read(id, fault);
     }
 
     /// A frame that a read waits for is filled or failed; without any other, the read is ready.
@@ -278,13 +344,13 @@ impl ReadPath {
         let ready = ReadReady { id, len: read.len, fault: read.fault };
         let (stream, began) = (read.stream, read.began);
         self.devices.observer.end();
-        if let Some(stream) = self.files.stream_mut(stream) {
+        if let Some(stream) = stream.and_then(|stream| self.files.stream_mut(stream)) {
             let blocked_ns = self.clock.0.saturating_sub(began.0);
             // Other policies never ask for it.
             let reader = &mut stream.reader;
             reader.blocked_ns = reader.blocked_ns.saturating_add(blocked_ns);
         }
-        self.reads.ready.push_back(ready);
+        self.reads.end(ready);
     }
 }
 
@@ -302,6 +368,6 @@ fn read_ahead(
         walk.frames_ahead = Some(frames);
     }
     let submitted = plan.as_ref().map_or(Pages::ZERO, |plan| plan.fetch(walk));
-    prefetch.submitted(asker, submitted, walk.cut_at.take(), &walk.page_in.cache);
+    prefetch.submitted(asker, submitted, walk.cut_at.take(), &mut walk.page_in.cache);
     plan.map(|plan| plan.decided(submitted))
 }

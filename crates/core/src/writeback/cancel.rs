@@ -42,7 +42,7 @@ impl Writeback {
             let write = self.writes.get(id).expect("a write with a lock is not over");
             let has_begun = match write.state {
                 WriteState::Locked | WriteState::Budget | WriteState::Frames => false,
-                WriteState::Device => write.kind != WriteKind::Zeroes,
+                WriteState::Device => !matches!(write.kind, WriteKind::Zeroes | WriteKind::SetLen),
                 WriteState::Reading | WriteState::Filling | WriteState::Acting => true,
             };
             if !has_begun {

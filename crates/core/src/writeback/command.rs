@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::cache::{FlushInterval, Fresh};
-use crate::driver_io::{Fault, WriteFill, WriteMode};
+use crate::driver_io::{Fault, LenChange, WriteFill, WriteMode};
 use crate::ids::{DomainCommand, FileId};
 use crate::sched::Submitter;
 use crate::units::{ByteCount, PageIndex, Pages};
@@ -27,7 +27,7 @@ pub(super) struct WriteCommand {
     pub(super) outstanding: u32,
     pub(super) fault: Option<Fault>,
     pub(super) pos: ByteCount,
-    /// How much was asked for.
+    /// How much was asked for. Of a change of length that has its pages, the new length.
     pub(super) requested: ByteCount,
     /// How much it covers.
     pub(super) len: ByteCount,
@@ -47,6 +47,8 @@ pub(super) struct WriteCommand {
     pub(super) accepts: u32,
     /// Of a zero, whether the bytes are undefined afterwards.
     pub(super) is_discard: bool,
+    /// Of a change of length, what was asked for.
+    pub(super) change: Option<LenChange>,
     /// Whether it waits for a device, and `watch` counts it.
     pub(super) is_watched: bool,
 }
@@ -55,6 +57,7 @@ pub(super) struct WriteCommand {
 pub(super) enum WriteKind {
     Write,
     Zeroes,
+    SetLen,
     Flush,
     WriteBack,
 }
@@ -102,6 +105,7 @@ impl WriteCommand {
             covers: FlushInterval::default(),
             accepts: 0,
             is_discard: false,
+            change: None,
             is_watched: false,
         }
     }
@@ -125,6 +129,18 @@ impl WriteCommand {
         self.pages = first..after;
         assert!(self.len <= self.requested, "a write covers no more than was asked for");
         assert!(self.pages.end <= first + largest, "a write has at most {largest} pages");
+    }
+
+    /// Of a zero, or a change of length that has its pages: the pages whose device writes are kept
+    /// back meanwhile. Those of a file that shrinks lie wholly behind its new end.
+    pub(super) fn held_pages(&self) -> Range<PageIndex> {
+        match self.kind {
+            WriteKind::Zeroes => self.pages.clone(),
+            WriteKind::SetLen => PageIndex(self.requested.pages_up().0)..self.pages.end,
+            WriteKind::Write | WriteKind::Flush | WriteKind::WriteBack => {
+                PageIndex(0)..PageIndex(0)
+            }
+        }
     }
 
     /// The pages of which something stays as it was.
@@ -155,6 +171,7 @@ impl WriteKind {
     ///             Locked  Budget  Frames  Reading  Filling  Device  Acting
     ///   Write     x       x       x       x        x        x
     ///   Zeroes    x                                         x       x
+    ///   SetLen    x                                         x       x
     ///   Flush     x                                         x       x
     ///   WriteBack x                                         x
     /// ```
@@ -164,7 +181,7 @@ impl WriteKind {
             WriteState::Budget | WriteState::Frames | WriteState::Reading | WriteState::Filling => {
                 matches!(self, Self::Write)
             }
-            WriteState::Acting => matches!(self, Self::Zeroes | Self::Flush),
+            WriteState::Acting => matches!(self, Self::Zeroes | Self::SetLen | Self::Flush),
         }
     }
 }

@@ -195,11 +195,12 @@ impl Writeback {
         write.covers = covers;
     }
 
-    /// A zero or a discard is the driver's next step.
+    /// A zero, a discard or a change of length is the driver's next step.
     pub(super) fn start_act_beside_cache(&mut self, path: &mut ReadPath, id: WriteId) {
         let command = self.begin_command_of(path, id, false);
         let write = self.writes.get_mut(id).expect("a zero that begins to act is not over");
-        assert!(write.kind == WriteKind::Zeroes, "{id:?} changes nothing on the device");
+        let changes = matches!(write.kind, WriteKind::Zeroes | WriteKind::SetLen);
+        assert!(changes, "{id:?} changes nothing on the device");
         assert!(write.command.is_none(), "{id:?} acts once");
         write.command = Some(command);
     }
@@ -241,6 +242,13 @@ impl Writeback {
         self.settle(path, now, domain);
     }
 
+    /// Whether this is a flush whose driver has flushed the device already, so that it settles.
+    pub(super) fn has_flushed_device(&self, write: &WriteCommand) -> bool {
+        let Some(DomainCommand { domain, seq }) = write.command else { return false };
+        write.kind == WriteKind::Flush
+            && !self.domains.get(domain).is_some_and(|it| it.is_in_flight(seq))
+    }
+
     /// The driver did not flush the device, because no caller waits for it any more.
     pub(super) fn cancel_device_flush(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let command = self.writes.get(id).expect("a flush that acts is not over").command;
@@ -249,8 +257,8 @@ impl Writeback {
         self.settle(path, now, domain);
     }
 
-    /// The driver has zeroed pages on the device. Whether a flush failed meanwhile: then it may be
-    /// that the device has dropped those zeros, and the act has failed.
+    /// The driver has acted beside the cache. Whether a flush failed meanwhile: then it may be that
+    /// the device has dropped what was done, and the act has failed.
     pub(super) fn zeroed_fault(&self, id: WriteId) -> Option<Fault> {
         let DomainCommand { domain, seq } =
             self.writes.get(id).expect("a zero that acts is not over").command?;

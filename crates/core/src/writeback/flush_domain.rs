@@ -119,6 +119,11 @@ impl<T> FlushDomain<T> {
         (seq.0 < self.suspect_below).then_some(self.fault)
     }
 
+    /// Whether this is a durable command that the driver has not reported the end of.
+    pub(crate) fn is_in_flight(&self, seq: CommandSeq) -> bool {
+        self.in_flight.contains(&seq.0)
+    }
+
     /// Durable commands that have ended well and are not acknowledged yet.
     pub(crate) fn settling(&self) -> impl Iterator<Item = &T> {
         self.settling.iter().map(|it| &it.end)

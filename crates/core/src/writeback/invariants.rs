@@ -65,8 +65,8 @@ impl Writeback {
             assert!(has_frames != write.fresh.is_empty(), "{id:?} in {state:?} has frames");
             let has_budget = has_frames || state == WriteState::Frames;
             assert!(has_budget == (write.budget > 0), "{id:?} in {state:?} has budget");
-            let is_zeroes = kind == WriteKind::Zeroes && state == WriteState::Device;
-            let waits = state == WriteState::Reading || is_zeroes;
+            let is_holder = matches!(kind, WriteKind::Zeroes | WriteKind::SetLen);
+            let waits = state == WriteState::Reading || is_holder && state == WriteState::Device;
             assert!(!waits || write.outstanding > 0, "{id:?} in {state:?} waits for nothing");
             assert!(state != WriteState::Locked || write.blockers > 0, "{id:?} has its pages");
             let acts = state == WriteState::Acting;

@@ -149,8 +149,8 @@ impl Writeback {
 
     /// After so many refusals in a row, what was to be sent next fails as well, unsent.
     ///
-    /// Not what a FUA write waits for: that write is to have an answer of its own. The unsent pages
-    /// go before the refused ones, so that the next flush begins with them.
+    /// Not what a FUA write or a cut waits for: they are to have an answer of their own. The unsent
+    /// pages go before the refused ones, so that the next flush begins with them.
     pub(super) fn fail_unsent(
         &mut self,
         path: &mut ReadPath,
@@ -167,7 +167,8 @@ impl Writeback {
             let dirty = self.dirty.get(*id);
             let is_old = dirty.since.0.saturating_add(age_ns) <= now.0;
             let is_due = dirty.on == DirtyList::Urgent || wants_aging || is_old;
-            is_due && !path.page_in.waiters.is_waited_for(dirty.frame)
+            let is_awaited = dirty.is_awaited || path.page_in.waiters.is_waited_for(dirty.frame);
+            is_due && !is_awaited
         };
         let lists = [DirtyList::Urgent, DirtyList::Aging].into_iter();
         let unsent = lists.flat_map(|on| self.dirty.list(dirty_file, on)).filter(is_next);

@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use super::command::{WriteKind, WriteState};
+use super::command::WriteState;
 use super::dirty_page::{DirtyList, DirtyPage};
 use super::durability::DurableEnd;
 use super::write_ends::WriteOutcome;
@@ -150,15 +150,18 @@ impl Writeback {
     /// A page that is dirty again is written at once, but for one that a zero has.
     fn list_again(&mut self, file: FileId, id: DirtyId) {
         let page = self.page_of(id);
+        let holder = self.holder_of(file, page);
         let Self { files, writes, dirty, .. } = self;
         let dirty_file = files.get_mut(file).expect("a dirty page is counted by its file");
-        let is_zeroed = dirty_file.locks.iter().any(|&lock| {
-            let write = writes.get(lock).expect("a write with a lock is not over");
-            let has_begun = matches!(write.state, WriteState::Device | WriteState::Acting);
-            write.kind == WriteKind::Zeroes && has_begun && write.pages.contains(&page)
-        });
-        dirty.get_mut(id).is_locked = is_zeroed;
-        dirty.put(dirty_file, id, if is_zeroed { DirtyList::Held } else { DirtyList::Urgent });
+        let holder = holder.and_then(|holder| writes.get_mut(holder));
+        let is_held = holder.as_ref().is_some_and(|it| it.held_pages().contains(&page));
+        dirty.get_mut(id).is_locked = is_held;
+        dirty.put(dirty_file, id, if is_held { DirtyList::Held } else { DirtyList::Urgent });
+        if let Some(holder) = holder.filter(|it| it.state == WriteState::Device && !is_held) {
+            // The page of a file's new end is to be written before the file is cut.
+            dirty.get_mut(id).is_awaited = true;
+            holder.outstanding += 1;
+        }
         self.list_file(file);
     }
 
@@ -210,4 +213,4 @@ impl Writeback {
 }
 
 /// Of a device that says only that it ended early.
-const EIO: i32 = 5;
+pub(super) const EIO: i32 = 5;

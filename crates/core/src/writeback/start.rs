@@ -28,7 +28,6 @@ use crate::ids::{Waiter, WriteId, slot_of};
 use crate::page_in::{PageIn, page_len};
 use crate::read_path::{ONE_READ_DENOM, ReadPath};
 use crate::sched::{Class, Op, Origin};
-use crate::table::FileSlot;
 use crate::units::{ByteCount, Nanos, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
 
 impl Writeback {
@@ -64,22 +63,45 @@ impl Writeback {
         }
     }
 
+    /// The file may have become shorter while the write waited: cuts it at the end of the file.
+    /// Says whether anything is left of it.
+    fn cut_at_end(&mut self, path: &ReadPath, id: WriteId) -> bool {
+        let write = self.writes.get_mut(id).expect("a write that has its pages is not over");
+        let file = path.files.used(write.file);
+        let pages = write.pages.start..write.pages.end.min(file.end());
+        write.len = file.len.saturating_sub(write.pos).min(write.len);
+        if pages.start >= pages.end || write.kind == WriteKind::Write && write.len.0 == 0 {
+            return false;
+        }
+        if pages != write.pages {
+            self.narrow_lock(id, pages);
+        }
+        true
+    }
+
     /// The write is done with its pages: those can go on that waited for nothing else.
     pub(super) fn unlock(&mut self, id: WriteId) {
+        self.narrow_lock(id, PageIndex(0)..PageIndex(0));
+        let write = self.writes.get(id).expect("a write unlocks before it is over");
+        let dirty_file =
+            self.files.get_mut(write.file).expect("a locked write is counted by its file");
+        dirty_file.locks.retain(|&each| each != id);
+    }
+
+    /// The write is done with its other pages: those can go on that waited for nothing else.
+    fn narrow_lock(&mut self, id: WriteId, kept: Range<PageIndex>) {
         let Self { files, writes, unlocked, .. } = self;
-        let WriteCommand { file, pages, .. } =
-            writes.get(id).expect("a write unlocks before it is over");
-        let pages = pages.clone();
-        let dirty_file = files.get_mut(*file).expect("a locked write is counted by its file");
+        let write = writes.get_mut(id).expect("a write unlocks before it is over");
+        let pages = core::mem::replace(&mut write.pages, kept.clone());
+        let dirty_file = files.get_mut(write.file).expect("a locked write is counted by its file");
         let at = dirty_file
             .locks
             .iter()
             .position(|&each| each == id)
             .expect("a write with a lock is not over");
-        dirty_file.locks.remove(at);
-        for &later in dirty_file.locks.range(at..) {
+        for &later in dirty_file.locks.range(at + 1..) {
             let write = writes.get_mut(later).expect("a write with a lock is not over");
-            if overlap(&write.pages, &pages) {
+            if overlap(&write.pages, &pages) && !overlap(&write.pages, &kept) {
                 write.blockers =
                     write.blockers.checked_sub(1).expect("each blocker is counted once");
                 if write.blockers == 0 {
@@ -100,8 +122,14 @@ impl Writeback {
         let write = self.writes.get(id).expect("a write that has its pages is not over");
         assert!(write.blockers == 0, "{id:?} has its pages while others have them");
         let kind = write.kind;
+        if matches!(kind, WriteKind::Write | WriteKind::Zeroes) && !self.cut_at_end(path, id) {
+            self.unlock(id);
+            self.end_write(path, id, ByteCount::ZERO, None);
+            return;
+        }
         match kind {
             WriteKind::Zeroes => self.start_zeroes(path, id),
+            WriteKind::SetLen => self.start_change_len(path, id),
             WriteKind::Write => {
                 let is_open = self.budget.line.is_empty() && self.rewriting.is_empty();
                 if is_open && self.try_budget(path, now, id) {
@@ -195,7 +223,7 @@ impl Writeback {
         }
         assert!(runs.len() == missing, "each old page that is not resident is read");
         path.telemetry.stats.pages_rmw += runs.len() as u64;
-        self.take_fresh(path, id, slot, &pages, &partial);
+        self.take_fresh(path, id, &pages, &partial);
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
         path.devices.add_runs(now, device, runs, origin);
         self.wait_for_old_bytes(path, id);
@@ -207,11 +235,11 @@ impl Writeback {
         &mut self,
         path: &mut ReadPath,
         id: WriteId,
-        slot: FileSlot,
         pages: &Range<PageIndex>,
         partial: &[Option<PageIndex>],
     ) {
         let write = self.writes.get(id).expect("a write that gets frames is not over");
+        let (slot, file_len) = (slot_of(write.file), path.files.used(write.file).len);
         assert!(write.fresh.is_empty() && write.fills.is_empty(), "{id:?} has frames");
         let mut page = pages.start;
         while page < pages.end {
@@ -220,7 +248,8 @@ impl Writeback {
             let old = keeps_some
                 .then(|| path.page_in.cache.look_up(slot, page).expect(OLD_IS_HELD).frame());
             let write = self.writes.get_mut(id).expect("a write that gets frames is not over");
-            write.fills.push(WriteFill { page, new: fresh.frame(), old });
+            let old_len = old.map_or(0, |_| page_len(file_len, page));
+            write.fills.push(WriteFill { page, new: fresh.frame(), old, old_len });
             write.fresh.push(fresh);
             page = page + Pages(1);
         }

@@ -62,6 +62,7 @@ impl Writeback {
             WriteKind::Zeroes => {
                 self.end_zeroes(path, now, id, result.err().or(self.zeroed_fault(id)));
             }
+            WriteKind::SetLen => self.end_change_len(path, now, id, result.err()),
             WriteKind::Flush => self.end_device_flush(path, now, id, result),
             WriteKind::Write | WriteKind::WriteBack => panic!("{id:?} has nothing to act"),
         }
@@ -72,6 +73,7 @@ impl Writeback {
         let fault = Some(Fault::Io(errno));
         match self.acting(id).kind {
             WriteKind::Zeroes => self.end_zeroes(path, now, id, fault),
+            WriteKind::SetLen => self.end_change_len(path, now, id, fault),
             WriteKind::Flush => {
                 self.cancel_device_flush(path, now, id);
                 self.end_write(path, id, ByteCount::ZERO, fault);
@@ -81,7 +83,7 @@ impl Writeback {
     }
 
     /// A write whose driver has been told to act.
-    fn acting(&self, id: WriteId) -> &WriteCommand {
+    pub(super) fn acting(&self, id: WriteId) -> &WriteCommand {
         let write = self.writes.get(id).expect("a write acts once, before it is over");
         assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
         write
@@ -121,17 +123,23 @@ impl Writeback {
     pub(crate) fn close_file(&mut self, path: &mut ReadPath, file: FileId) {
         self.end_waiting_flushes(path, file);
         self.end_waiting_writes(path, file);
-        self.drop_pages_from(path, file, PageIndex(0));
+        self.drop_pages_from(path, file, PageIndex(0), Some(Fault::Short));
         let state = self.files.get(file);
         assert!(state.is_none_or(|it| it.flushes.is_empty()), "a flush of {file:?} still waits");
         assert!(self.dirty_pages(file) == Pages::ZERO, "{file:?} is closed, and has dirty pages");
     }
 
-    /// Drops the dirty pages from `first` on.
-    pub(crate) fn drop_pages_from(&mut self, path: &mut ReadPath, file: FileId, first: PageIndex) {
+    /// Drops the dirty pages from `first` on, and tells this to the writes that wait for them.
+    pub(super) fn drop_pages_from(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        first: PageIndex,
+        fault: Option<Fault>,
+    ) {
         for id in self.dirty_ids(file) {
             if self.page_of(id) >= first {
-                self.drop_dirty(path, id, Some(Fault::Short));
+                self.drop_dirty(path, id, fault);
             }
         }
     }
@@ -168,9 +176,9 @@ impl Writeback {
         self.writes.get(id).is_some()
     }
 
-    /// Whether the page in a frame is dirty.
+    /// Whether the page in a frame is dirty. One that was dropped while it was written is not.
     pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
-        self.dirty.of(frame).is_some()
+        self.dirty.of(frame).is_some_and(|id| !self.dirty.get(id).is_dropped)
     }
 
     /// Whether writes that have their pages wait for [`Self::grant_pages`].
@@ -194,8 +202,8 @@ impl Writeback {
     /// Whether the driver has been told to fill, and has not answered yet; or to act.
     pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
         let wants = if is_act { WriteState::Acting } else { WriteState::Filling };
-        self.writes.get(id).is_some_and(|write| write.state == wants)
-            && !self.steps.iter().any(|ready| ready.id == id)
+        let awaits = |write: &WriteCommand| write.state == wants && !self.has_flushed_device(write);
+        self.writes.get(id).is_some_and(awaits) && !self.steps.iter().any(|ready| ready.id == id)
     }
 
     pub(super) fn add_write(&mut self, path: &mut ReadPath, write: WriteCommand) -> WriteId {
@@ -276,6 +284,10 @@ impl Writeback {
             (WriteKind::Write, WriteState::Reading) => self.has_old_bytes(path, id),
             (WriteKind::Write, WriteState::Device) => self.end_write(path, id, len, fault),
             (WriteKind::Zeroes, WriteState::Device) => self.start_act(path, id),
+            (WriteKind::SetLen, WriteState::Device) if fault.is_some() => {
+                self.end_change_len(path, path.clock, id, fault);
+            }
+            (WriteKind::SetLen, WriteState::Device) => self.start_len_act(path, id),
             (kind, state) => panic!("{id:?}, a {kind:?}, waits in {state:?}"),
         }
     }

@@ -167,7 +167,7 @@ impl Writeback {
             let dirty = self.dirty.get_mut(id);
             (dirty.is_locked, dirty.is_urgent) = (true, true);
             self.dirty.put(dirty_file, id, DirtyList::Held);
-            self.end_awaited(path, file, page);
+            self.end_awaited(path, file, page, Some(fault));
         } else {
             // Its writer is told: what follows is covered by flushes.
             self.dirty.get_mut(id).is_fua = false;
@@ -202,7 +202,7 @@ impl Writeback {
             self.unhold(now, newer);
         }
         if is_awaited {
-            self.end_awaited(path, file, page);
+            self.end_awaited(path, file, page, None);
         }
     }
 
@@ -221,11 +221,12 @@ impl Writeback {
     }
 
     /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
-    /// that ends as it will.
+    /// that ends as it will, and a zero that waits for it still does.
     pub(crate) fn drop_dirty(&mut self, path: &mut ReadPath, id: DirtyId, fault: Option<Fault>) {
         let dirty = self.dirty.get(id);
         assert!(!dirty.is_dropped, "{id:?} is dropped once");
         let (file, frame, other, on) = (dirty.file, dirty.frame, dirty.other, dirty.on);
+        let (page, is_awaited) = (dirty.page, dirty.is_awaited);
         let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
         self.dirty.settle(dirty_file, id);
         if let Some(other) = other {
@@ -233,11 +234,14 @@ impl Writeback {
         }
         if on == DirtyList::Writing {
             let dirty = self.dirty.get_mut(id);
-            (dirty.is_dropped, dirty.is_awaited, dirty.other) = (true, false, None);
+            (dirty.is_dropped, dirty.other) = (true, None);
         } else {
             self.dirty.remove(id);
             path.page_in.cache.release(frame);
             self.budget.release(1);
+            if is_awaited {
+                self.end_awaited(path, file, page, None);
+            }
         }
         self.wake(path, frame, fault);
     }

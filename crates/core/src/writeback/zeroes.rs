@@ -55,22 +55,7 @@ impl Writeback {
         let (file, pages) = (write.file, write.pages.clone());
         let mut awaited = 0;
         for dirty in self.dirty_ids_in(path, file, &pages) {
-            let dirty_file = self.files.get_mut(file).expect("a dirty page is counted by its file");
-            // A durable write is not replaced by zeroes, which may be in the device's volatile
-            // cache.
-            if self.dirty.get(dirty).is_fua && self.dirty.get(dirty).on != DirtyList::Writing {
-                self.dirty.get_mut(dirty).is_urgent = true;
-                if self.dirty.get(dirty).on != DirtyList::Held {
-                    self.dirty.put(dirty_file, dirty, DirtyList::Urgent);
-                }
-            }
-            if self.dirty.get(dirty).is_fua || self.dirty.get(dirty).on == DirtyList::Writing {
-                self.dirty.get_mut(dirty).is_awaited = true;
-                awaited += 1;
-            } else {
-                self.dirty.get_mut(dirty).is_locked = true;
-                self.dirty.put(dirty_file, dirty, DirtyList::Held);
-            }
+            awaited += u32::from(self.hold_dirty(dirty, false));
         }
         self.writes.get_mut(id).expect("a zero that has its pages is not over").outstanding =
             awaited;
@@ -81,24 +66,74 @@ impl Writeback {
         }
     }
 
+    /// Keeps a dirty page from the flusher, unless it is to be written first, or is being written:
+    /// says whether its end is awaited.
+    pub(super) fn hold_dirty(&mut self, id: DirtyId, is_written_first: bool) -> bool {
+        let dirty = self.dirty.get(id);
+        let (file, on) = (dirty.file, dirty.on);
+        // A durable write is not replaced by zeroes, or a new end, which may be in the device's
+        // volatile cache.
+        let is_written_first = is_written_first || dirty.is_fua;
+        if is_written_first || on == DirtyList::Writing {
+            self.dirty.get_mut(id).is_awaited = true;
+            if on != DirtyList::Writing {
+                self.dirty.get_mut(id).is_urgent = true;
+            }
+            if on == DirtyList::Failed {
+                self.resend(file, id);
+            } else if matches!(on, DirtyList::Aging | DirtyList::Urgent) {
+                let dirty_file = self.files.get_mut(file).expect(IS_COUNTED);
+                self.dirty.put(dirty_file, id, DirtyList::Urgent);
+            }
+            return true;
+        }
+        self.dirty.get_mut(id).is_locked = true;
+        let dirty_file = self.files.get_mut(file).expect(IS_COUNTED);
+        self.dirty.put(dirty_file, id, DirtyList::Held);
+        false
+    }
+
     /// Nothing is in the way any more.
     pub(super) fn start_act(&mut self, path: &mut ReadPath, id: WriteId) {
         self.start_act_beside_cache(path, id);
         self.post(path, id, WriteState::Acting, WriteStep::Act);
     }
 
-    /// A device write ended for which a zero waited.
-    pub(super) fn end_awaited(&mut self, path: &mut ReadPath, file: FileId, page: PageIndex) {
-        let dirty_file = self.files.get(file);
-        let mut locks = dirty_file.iter().flat_map(|dirty_file| dirty_file.locks.iter().copied());
-        let zero = locks.find(|&id| {
-            let write = self.writes.get(id).expect("a write with a lock is not over");
-            let waits = write.kind == WriteKind::Zeroes && write.state == WriteState::Device;
-            waits && write.pages.contains(&page)
-        });
-        if let Some(zero) = zero {
-            self.wake_write(path, zero, None);
+    /// What the driver of a zero or a discard acts on: the bytes that the file has of its pages.
+    pub(crate) fn act_range(&self, path: &ReadPath, id: WriteId) -> Range<ByteCount> {
+        let write = self.acting(id);
+        assert!(write.kind == WriteKind::Zeroes, "{id:?} acts on no range");
+        let end = write.pages.end.offset().min(path.files.used(write.file).len);
+        write.pages.start.offset().min(end)..end
+    }
+
+    /// A device write ended for which a zero or a change of length waited. That it failed is told
+    /// where its bytes are needed afterwards.
+    pub(super) fn end_awaited(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        page: PageIndex,
+        fault: Option<Fault>,
+    ) {
+        if let Some(id) = self.holder_of(file, page)
+            && let Some(write) = self.writes.get(id)
+            && write.state == WriteState::Device
+        {
+            let fault = fault.filter(|_| !write.held_pages().contains(&page));
+            self.wake_write(path, id, fault);
         }
+    }
+
+    /// The zero or the change of length that has this page and has begun.
+    pub(super) fn holder_of(&self, file: FileId, page: PageIndex) -> Option<WriteId> {
+        let locks = &self.files.get(file)?.locks;
+        locks.iter().copied().find(|&id| {
+            let write = self.writes.get(id).expect("a write with a lock is not over");
+            let is_holder = matches!(write.kind, WriteKind::Zeroes | WriteKind::SetLen);
+            let has_begun = matches!(write.state, WriteState::Device | WriteState::Acting);
+            is_holder && has_begun && write.pages.contains(&page)
+        })
     }
 
     pub(super) fn end_zeroes(
@@ -135,7 +170,7 @@ impl Writeback {
     }
 
     /// The dirty pages in this range: looked up page by page, or found among all of the file's.
-    fn dirty_ids_in(
+    pub(super) fn dirty_ids_in(
         &self,
         path: &ReadPath,
         file: FileId,
@@ -157,3 +192,5 @@ impl Writeback {
         found
     }
 }
+
+const IS_COUNTED: &str = "a dirty page is counted by its file";

@@ -9,6 +9,7 @@ use super::*;
 impl World {
     pub(crate) fn check(&self) {
         self.path.assert_consistent();
+        self.check_budget();
         assert_eq!(self.started, self.ended + self.pending.len());
         assert!(self.faults == 0 || self.failures + self.cuts > 0, "an error out of nothing");
         for (frame, _, page) in &self.pins {

@@ -7,10 +7,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use foreread_core::path::{Config, FileId, IoPath};
+use foreread_core::geometry::Geometry;
+use foreread_core::path::{Config, FileId, IoPath, WriteMode, WriteStep};
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::{FlagSeen, LogStep, PathCall, PathOutput, replay};
-use foreread_core::sched::Choice;
+use foreread_core::sched::{Choice, Submitter};
 use foreread_core::table::{FileSlot, Frame, PageTable};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
@@ -169,8 +170,7 @@ fn a_log_cannot_begin_in_the_middle() {
 }
 
 fn read_a_few(path: &mut IoPath, log: &mut Vec<LogStep>) -> FileId {
-    let device =
-        path.add_device(foreread_core::geometry::Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
     let file = path.open(device, ByteCount(1 << 20)).unwrap();
     let stream = path.stream(file);
     for page in 0..20 {
@@ -205,8 +205,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     let mut path = IoPath::new(config);
     path.record(1 << 22);
-    let device =
-        path.add_device(foreread_core::geometry::Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
     let file = path.open(device, ByteCount(PAGES * 4096)).unwrap();
     let streams = [path.stream(file), path.stream(file)];
     let is_over = AtomicBool::new(false);
@@ -267,5 +266,42 @@ fn visit(table: &PageTable, file: FileSlot, page: PageIndex, report: &mpsc::Send
         report.send(entry.frame()).unwrap();
     } else {
         table.pin_budget().give_back(1);
+    }
+}
+
+/// A flush that has ended well and waits for another one was reported once: a log that reports it
+/// twice is damaged.
+#[test]
+fn a_flush_that_settles_is_not_reported_again() {
+    let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
+    let mut path = IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
+    path.record(1 << 20);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let file = path.open(device, ByteCount(4096)).unwrap();
+    let len = ByteCount(4096);
+    let write =
+        path.write(Nanos(1), file, ByteCount(0), len, WriteMode::WriteThrough, Submitter(0));
+    path.poll_write().unwrap();
+    path.filled(Nanos(1), write);
+    let io = path.poll_dispatch(Nanos(1)).unwrap();
+    path.complete(Nanos(2), io.tag, Ok(len));
+    let flushes = [path.flush(Nanos(3), file), path.flush(Nanos(3), file)];
+    let acts = std::iter::from_fn(|| path.poll_write());
+    assert_eq!(acts.filter(|ready| ready.step == WriteStep::Act).count(), 2);
+    path.acted(Nanos(4), flushes[1], Ok(()));
+    assert_eq!(path.poll_write(), None, "it waits for the flush that began beside it");
+    let log = path.take_log();
+    let reported = |step: &LogStep| matches!(step, LogStep::Did(PathCall::Acted { .. }));
+    let at = log.iter().position(reported).unwrap();
+    assert_eq!(replay(path.config(), &log), Ok(()));
+    for again in [
+        PathCall::Acted { now: Nanos(4), id: flushes[1], result: Ok(()) },
+        PathCall::Acted { now: Nanos(4), id: flushes[1], result: Err(5) },
+        PathCall::NotActed { now: Nanos(4), id: flushes[1], errno: 5 },
+    ] {
+        let mut damaged = log.clone();
+        damaged.insert(at + 1, LogStep::Did(again));
+        let mismatch = replay(path.config(), &damaged).expect_err("it was reported");
+        assert_eq!((mismatch.at, mismatch.got), (at + 1, None));
     }
 }

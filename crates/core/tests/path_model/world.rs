@@ -8,6 +8,8 @@
 mod answers;
 #[path = "checks.rs"]
 mod checks;
+#[path = "planned.rs"]
+mod planned;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +30,10 @@ pub(crate) enum Op {
     Read { stream: usize, pos: u64, len: u64 },
     /// A reader reads on where it stopped.
     ReadOn { stream: usize, len: u64 },
+    /// Some pages of a file are read as a plan says.
+    ReadPlanned { file: usize, start: u64, pages: u64 },
+    /// A read ends if it has not started.
+    Cancel { which: usize },
     /// A device answers one of its requests.
     Complete { which: usize, answer: Answer },
     /// A device delivers so many bytes more of one of its requests.
@@ -186,6 +192,10 @@ impl World {
                     self.read(stream, pos, len);
                 }
             }
+            Op::ReadPlanned { file, start, pages } => {
+                self.read_planned(file % self.files.len(), start, pages);
+            }
+            Op::Cancel { which } => self.cancel(which),
             Op::Complete { which, answer } => {
                 if let Some(tag) = self.in_flight.keys().nth(which % self.in_flight.len().max(1)) {
                     self.complete(*tag, answer);

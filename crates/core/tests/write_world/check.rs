@@ -33,9 +33,10 @@ impl World {
                 sched::Op::Write => self.gather(&frames, len),
             };
             let (tag, op, fua) = (io.tag, io.op, io.fua);
-            let io = Io { device, op, fua, offset, len, frames, early };
-            if op == sched::Op::Write {
-                self.may_be_written(&io);
+            let mut io = Io { device, op, fua, offset, len, frames, early };
+            match op {
+                sched::Op::Read => io.early.truncate(self.readable(&io)),
+                sched::Op::Write => self.may_be_written(&io),
             }
             self.in_flight.insert(tag, io);
         }
@@ -48,24 +49,51 @@ impl World {
                     self.writes.get_mut(&ready.id).unwrap().told = Some(Told::Fill(len.0));
                 }
                 WriteStep::Act => {
-                    self.writes.get_mut(&ready.id).unwrap().told = Some(Told::Act);
+                    let write = self.writes.get_mut(&ready.id).unwrap();
+                    write.told = Some(Told::Act);
+                    if let What::Zero { pages } = &mut write.what {
+                        let range = self.path.act_range(ready.id);
+                        let end = range.end.0.div_ceil(4096);
+                        assert!(range.start.0 == pages.start * 4096 && end <= pages.end);
+                        pages.end = end;
+                    }
                     self.may_act(ready.id);
+                }
+                WriteStep::SetLen { len } => {
+                    let len = len.0 as usize;
+                    self.writes.get_mut(&ready.id).unwrap().told = Some(Told::SetLen(len));
+                    self.may_set_len(ready.id, len);
                 }
                 WriteStep::Done { len, fault } => self.done(ready.id, len.0, fault),
             }
         }
+        self.pump_reads();
+    }
+
+    /// Reads that are ready have bytes that were the file's, up to an end that it had.
+    fn pump_reads(&mut self) {
         while let Some(ready) = self.path.poll_ready() {
             let reading = self.reads.remove(&ready.id).expect("a read ends once");
             self.ready.push(ready.id);
             if let Some(fault) = ready.fault {
                 assert!(self.faults > 0, "an error out of nothing");
                 assert!(matches!(fault, Fault::Io(5) | Fault::Short));
+                let may_be_short = reading.was_short || !self.is_open(reading.file, reading.id);
+                assert!(fault != Fault::Short || may_be_short, "a read of a cut file that failed");
             } else if self.is_open(reading.file, reading.id) {
                 let frames = self.path.frames(ready.id).to_vec();
+                let (least, most) = self.files[reading.file].history.lens_since(reading.since);
+                assert!(reading.pos + ready.len.0 as usize <= most, "a read behind the end");
+                // A read has at most an eighth of the frames.
+                let pages = self.path.frame_count() as usize / 8;
+                let end = (reading.pos + reading.len).min((reading.pos / 4096 + pages) * 4096);
+                let has_all = reading.pos + ready.len.0 as usize >= end.min(least);
+                assert!(has_all || reading.was_short, "a read that ends before its file did");
                 let skip = reading.pos % 4096;
                 let bytes = self.gather(&frames, skip + ready.len.0 as usize);
                 let history = &self.files[reading.file].history;
-                let was = history.was(reading.since, reading.pos, &bytes[skip..]);
+                let was =
+                    history.was(reading.since, reading.pos, bytes.get(skip..).unwrap_or_default());
                 assert!(was, "a read of bytes that were not the file's meanwhile");
             }
         }
@@ -85,6 +113,7 @@ impl World {
             let (device, start, end) = zeroed;
             assert!(device != io.device || !overlaps(start, end), "a write under a zero");
         }
+        self.may_reach(io);
     }
 
     /// A zero begins to act: no write is on its way there.
@@ -107,7 +136,7 @@ impl World {
                 let end = (pages.end as usize * 4096).min(file.history.len);
                 Some((id, (file.device, start, file.start + end)))
             }
-            What::Zero { .. } | What::Write { .. } | What::Flush { .. } => None,
+            What::Zero { .. } | What::Write { .. } | What::Flush { .. } | What::ChangeLen => None,
         });
         zeroes.collect()
     }
@@ -161,6 +190,11 @@ impl World {
                     let bytes = &self.memory[found.entry().frame().0 as usize];
                     assert!(bytes.starts_with(&now), "a page with bytes that are not its newest");
                 }
+            }
+            let table = self.path.table();
+            for page in file.history.len.div_ceil(4096)..file.room.div_ceil(4096) {
+                let found = table.look_up(IoPath::slot(file.id), PageIndex(page as u64));
+                assert!(found.is_none(), "page {page} lies behind the end");
             }
         }
     }

@@ -43,7 +43,7 @@ impl World {
         self.begin(file, id, What::Zero { pages: start..(start + pages).min(end) });
     }
 
-    fn begin(&mut self, file: usize, write: WriteId, what: What) {
+    pub(super) fn begin(&mut self, file: usize, write: WriteId, what: What) {
         let id = self.files[file].id;
         let before = self.writes.insert(write, Writing { file, id, what, told: None });
         assert!(before.is_none(), "an id is used once");
@@ -59,6 +59,7 @@ impl World {
         match told {
             Told::Fill(len) => self.fill(id, len),
             Told::Act => self.do_act(id, fails),
+            Told::SetLen(len) => self.do_set_len(id, len, fails),
         }
     }
 
@@ -75,6 +76,9 @@ impl World {
                 bytes.clone_from(&self.memory[old.0 as usize]);
                 let kept = self.files[file].history.now(start, 4096);
                 assert!(!is_open || bytes.starts_with(&kept), "old bytes that are not the newest");
+                let old_len = fill.old_len as usize;
+                assert!(!is_open || old_len == kept.len(), "{old_len} bytes that are the file's");
+                bytes[old_len..].fill(0);
             } else {
                 let end = (start + 4096).min(file_len);
                 let is_whole = pos <= start && pos + data.len() >= end;
@@ -82,7 +86,6 @@ impl World {
             }
             let (from, to) = (start.max(pos), (start + 4096).min(pos + data.len()));
             bytes[from - start..to - start].copy_from_slice(&data[from - pos..to - pos]);
-            bytes[file_len.saturating_sub(start).min(4096)..].fill(0);
             match fill.old.filter(|_| self.sabotage == Sabotage::InPlace) {
                 Some(old) => {
                     // As the disk sees it that comes in the middle of the copy.
@@ -118,9 +121,10 @@ impl World {
         self.faults += usize::from(fails);
         match what {
             // Of a file that was closed meanwhile, the driver knows.
-            What::Zero { pages } if !fails && self.is_open(file, file_id) => {
-                let from = pages.start as usize * 4096;
-                let end = (pages.end as usize * 4096).min(self.files[file].history.len);
+            What::Zero { .. } if !fails && self.is_open(file, file_id) => {
+                let range = self.path.act_range(id);
+                let (from, end) = (range.start.0 as usize, range.end.0 as usize);
+                assert!(end <= self.files[file].history.len, "zeros behind the end");
                 self.files[file].history.write(self.now + 1, from, &vec![0; end - from]);
                 let disk = &mut self.devices[device].disk;
                 for at in (from..end).step_by(SECTOR) {
@@ -132,7 +136,7 @@ impl World {
                 self.devices[device].disk.flush();
             }
             What::Zero { .. } | What::Flush { .. } => {}
-            What::Write { .. } => panic!("a write does not act"),
+            What::Write { .. } | What::ChangeLen => panic!("it does not act"),
         }
         let now = self.tick();
         self.path.acted(now, id, result);
@@ -162,9 +166,11 @@ impl World {
         }
         if at < end {
             let now = self.tick();
-            let len = ByteCount((end - at) as u64);
-            let read = self.path.read(now, stream, ByteCount(at as u64), len, None);
-            self.reads.insert(read, Reading { file, id, pos: at, since: self.now });
+            let len = end - at;
+            let (pos_, len_) = (ByteCount(at as u64), ByteCount(len as u64));
+            let read = self.path.read(now, stream, pos_, len_, None);
+            let (since, was_short) = (self.now, false);
+            self.reads.insert(read, Reading { file, id, pos: at, len, since, was_short });
         }
     }
 
@@ -180,11 +186,23 @@ impl World {
             page.0 == io.device && io.offset < page.1 + 4096 && page.1 < io.offset + io.len
         };
         let answer = if self.bad.iter().any(is_bad) { Answer::Failed } else { answer };
+        // A kernel looks at the length of the file when the read begins.
+        let readable = match io.op {
+            sched::Op::Read => self.readable(&io).min(io.early.len()),
+            sched::Op::Write => io.len,
+        };
         let moved = match answer {
-            Answer::Good => io.len,
-            Answer::Short(part) => (io.len as u64 * (part % 64) / 64) as usize / SECTOR * SECTOR,
+            Answer::Good => readable,
+            Answer::Short(part) => {
+                for read in self.reads.values_mut() {
+                    read.was_short |= self.files[read.file].device == io.device;
+                }
+                ((io.len as u64 * (part % 64) / 64) as usize / SECTOR * SECTOR).min(readable)
+            }
             // It may have done some of it all the same.
-            Answer::Failed => self.random.below(io.len as u64 + 1) as usize / SECTOR * SECTOR,
+            Answer::Failed => {
+                (self.random.below(io.len as u64 + 1) as usize / SECTOR * SECTOR).min(readable)
+            }
         };
         self.faults += usize::from(!matches!(answer, Answer::Good));
         match io.op {
@@ -199,8 +217,12 @@ impl World {
         self.path.complete(now, tag, result);
     }
 
-    /// From the disk to the frames: each sector as it was at some time.
+    /// From the disk to the frames: each sector as it was at some time. What the last page lacks is
+    /// filled with zeros.
     fn move_in(&mut self, io: &Io, moved: usize) {
+        if !moved.is_multiple_of(4096) {
+            self.memory[io.frames[moved / 4096].0 as usize][moved % 4096..].fill(0);
+        }
         let late = self.devices[io.device].disk.read(io.offset, io.len);
         for at in (0..moved).step_by(SECTOR) {
             let end = (at + SECTOR).min(moved);
@@ -246,7 +268,7 @@ impl World {
 
     /// A file is closed, also under reads and writes, and opened again: as its disk has it.
     pub(super) fn reopen(&mut self, file: usize) {
-        let OpenFile { id, device, start, ref history, .. } = self.files[file];
+        let OpenFile { id, device, start, room, ref history, .. } = self.files[file];
         let len = history.len;
         // What is in flight to the disk must be there before it is read again.
         while let Some(tag) = self.flying_to(device) {
@@ -260,7 +282,7 @@ impl World {
             self.pump();
         }
         self.faults += 1;
-        self.files[file] = self.open(device, start, len);
+        self.files[file] = self.open(device, start, len, room);
     }
 
     fn flying_to(&self, device: usize) -> Option<foreread_core::path::Tag> {
@@ -337,8 +359,12 @@ impl World {
         }
         match what {
             What::Write { pos, mode, promise, .. } => {
+                if len == 0 {
+                    // The file was cut while it waited.
+                    assert!(promise.is_none(), "what was filled is written");
+                    return;
+                }
                 let promise = promise.expect("what is written was filled");
-                assert!(len > 0, "a write inside the file writes something");
                 if mode == WriteMode::Fua {
                     self.files[file].history.promise(&promise);
                 }
@@ -347,6 +373,10 @@ impl World {
                 }
             }
             What::Zero { .. } => {}
+            What::ChangeLen => {
+                let was = self.files[file].history.had_just(len as usize);
+                assert!(was, "{len} is not the length before");
+            }
             What::Flush { back, snapshot } => {
                 self.on_disk(file, 0, self.files[file].history.len, &snapshot);
                 if !back {

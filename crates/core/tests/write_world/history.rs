@@ -8,6 +8,8 @@ use super::disk::SECTOR;
 
 pub(crate) struct History {
     pub(crate) len: usize,
+    /// How long it was, and since when.
+    lens: Vec<(u64, usize)>,
     sectors: Vec<Vec<Version>>,
     /// The oldest version that may be found after a cut.
     floor: Vec<usize>,
@@ -19,12 +21,40 @@ struct Version {
 }
 
 impl History {
-    pub(crate) fn new(now: u64, content: &[u8]) -> Self {
-        let sectors: Vec<_> = content
+    /// Of a file with this content, which may have up to `most` bytes.
+    pub(crate) fn new(now: u64, content: &[u8], most: usize) -> Self {
+        let mut sectors: Vec<_> = content
             .chunks(SECTOR)
             .map(|bytes| vec![Version { since: now, bytes: bytes.to_vec() }])
             .collect();
-        Self { len: content.len(), floor: vec![0; sectors.len()], sectors }
+        // What lies behind the end may hold anything.
+        let behind = || vec![Version { since: now, bytes: Vec::new() }];
+        sectors.resize_with(most.div_ceil(SECTOR), behind);
+        let len = content.len();
+        Self { len, lens: vec![(now, len)], floor: vec![0; sectors.len()], sectors }
+    }
+
+    /// The file has another length: what it gets are zeros.
+    pub(crate) fn set_len(&mut self, now: u64, len: usize) {
+        for sector in self.len.min(len) / SECTOR..self.len.max(len).div_ceil(SECTOR) {
+            let mut bytes = self.sectors[sector].last().unwrap().bytes.clone();
+            bytes.resize(len.saturating_sub(sector * SECTOR).min(SECTOR), 0);
+            self.sectors[sector].push(Version { since: now, bytes });
+        }
+        self.len = len;
+        self.lens.push((now, len));
+    }
+
+    /// The least and the most that it was long since then.
+    pub(crate) fn lens_since(&self, since: u64) -> (usize, usize) {
+        let first = self.lens.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
+        let lens = self.lens[first..].iter().map(|(_, len)| *len);
+        (lens.clone().min().unwrap(), lens.max().unwrap())
+    }
+
+    /// Whether this is its length, or the one before.
+    pub(crate) fn had_just(&self, len: usize) -> bool {
+        self.lens.iter().rev().take(2).any(|(_, it)| *it == len)
     }
 
     /// The bytes as they are now.
@@ -58,7 +88,9 @@ impl History {
             let versions = &self.sectors[sector];
             let first = versions.iter().rposition(|version| version.since <= since).unwrap_or(0);
             let part = &bytes[at..bytes.len().min(at + SECTOR - skip)];
-            let fits = |version: &Version| version.bytes[skip..].starts_with(part);
+            let fits = |version: &Version| {
+                version.bytes.get(skip..).is_some_and(|bytes| bytes.starts_with(part))
+            };
             if !versions[first..].iter().any(fits) {
                 return false;
             }

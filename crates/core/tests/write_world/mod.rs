@@ -13,6 +13,7 @@ mod check;
 mod disk;
 mod drive;
 mod history;
+mod lengths;
 #[path = "../common/random.rs"]
 mod random;
 
@@ -65,6 +66,16 @@ pub(crate) enum Op {
         file: usize,
         start: u64,
         pages: u64,
+    },
+    /// The file gets another length.
+    ChangeLen {
+        file: usize,
+        how: u64,
+        len: u64,
+    },
+    /// A caller leaves that waits for a change of length.
+    Cancel {
+        which: usize,
     },
     Invalidate {
         file: usize,
@@ -122,6 +133,8 @@ pub(crate) struct OpenFile {
     device: usize,
     /// Where it begins on its disk, in bytes.
     start: usize,
+    /// How much room it has there.
+    room: usize,
     history: History,
 }
 
@@ -137,7 +150,7 @@ struct Io {
     offset: usize,
     len: usize,
     frames: Vec<Frame>,
-    /// The bytes as they were when it began.
+    /// The bytes as they were when it began; of a read, those that the file had.
     early: Vec<u8>,
 }
 
@@ -145,7 +158,10 @@ struct Reading {
     file: usize,
     id: FileId,
     pos: usize,
+    len: usize,
     since: u64,
+    /// Whether its device said less than it had: then the read may fail.
+    was_short: bool,
 }
 
 struct Writing {
@@ -159,6 +175,7 @@ struct Writing {
 enum What {
     Write { pos: usize, data: Vec<u8>, mode: WriteMode, promise: Option<Vec<usize>> },
     Zero { pages: std::ops::Range<u64> },
+    ChangeLen,
     Flush { back: bool, snapshot: Vec<usize> },
 }
 
@@ -166,6 +183,7 @@ enum What {
 enum Told {
     Fill(u64),
     Act,
+    SetLen(usize),
 }
 
 struct Pin {
@@ -194,6 +212,14 @@ pub(crate) struct World {
     /// Whether the limit was set below what may be dirty already.
     has_lowered_limit: bool,
     pub(crate) log: Vec<LogStep>,
+}
+
+/// So much a file may grow.
+const GROWTH: usize = 150_000;
+
+/// What a file takes on its disk: its last page may be read whole.
+fn space(room: usize) -> usize {
+    room.next_multiple_of(4096) + 4096
 }
 
 /// The files of each device, by their length.
@@ -229,13 +255,15 @@ impl World {
         };
         for (device, lens) in lens.iter().enumerate() {
             let id = world.path.add_device(geometry, scheduler);
-            let disk = Disk::new(lens.iter().map(|len| len.next_multiple_of(SECTOR)).sum());
+            // Behind each file there is room for it to grow, and a gap.
+            let room = |len: usize| len + GROWTH;
+            let disk = Disk::new(lens.iter().map(|&len| space(room(len))).sum());
             world.devices.push(Device { id, disk });
             let mut start = 0;
             for &len in *lens {
-                let file = world.open(device, start, len);
+                let file = world.open(device, start, len, room(len));
                 world.files.push(file);
-                start += len.next_multiple_of(SECTOR);
+                start += space(room(len));
             }
         }
         world
@@ -246,12 +274,13 @@ impl World {
         self
     }
 
-    fn open(&mut self, device: usize, start: usize, len: usize) -> OpenFile {
+    fn open(&mut self, device: usize, start: usize, len: usize, room: usize) -> OpenFile {
         let sector = Sector((start / SECTOR) as u64);
         let id = self.path.open_at(self.devices[device].id, sector, ByteCount(len as u64)).unwrap();
         let stream = self.path.stream(id);
         let content = self.devices[device].disk.read(start, len);
-        OpenFile { id, stream, device, start, history: History::new(self.now, &content) }
+        let history = History::new(self.now, &content, room);
+        OpenFile { id, stream, device, start, room, history }
     }
 
     fn tick(&mut self) -> Nanos {
@@ -293,6 +322,8 @@ impl World {
             }
             Op::Flush { file, back } => self.flush(file % files, back),
             Op::Zero { file, start, pages } => self.zero(file % files, start, pages),
+            Op::ChangeLen { file, how, len } => self.change_len(file % files, how, len),
+            Op::Cancel { which } => self.cancel(which),
             Op::Invalidate { file, start, pages } => self.invalidate(file % files, start, pages),
             Op::Reopen { file } => self.reopen(file % files),
             Op::Set { name, value } => {

@@ -2,12 +2,12 @@
 //!
 //! In:    a range.
 //! Out:   done, or the error number.
-//! Never: a wait with the engine's mutex. A length that changes: the file keeps its own.
+//! Never: a wait with the engine's mutex. A length that changes: that is for `length.rs`.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fsync, seek};
 use rustix::io::Errno;
 
 use super::{Backend, FileIdentity, Medium};
@@ -17,19 +17,22 @@ use crate::pool::PAGE;
 pub(crate) type DataExtent = (std::ops::Range<u64>, bool);
 
 impl Backend {
-    /// Flushes the device: all writes that have ended are durable when this returns `Ok`.
+    /// Flushes the device: all writes that have ended, and the file's length, are durable when this
+    /// returns `Ok`; if `all`, its times and mode are, too.
     ///
     /// What an error means for what was written before, the core decides (`writeback/durability.rs`
     /// of the core): the next call may well succeed, and say nothing of it.
-    pub(crate) fn sync(&self) -> Result<(), i32> {
+    pub(crate) fn sync(&self, all: bool) -> Result<(), i32> {
         if let Some(faults) = &self.faults {
             let mut fate = faults.judge_sync();
             fate.pass_gate();
             fate.befall_write(Ok(0))?;
         }
         match &self.medium {
-            Medium::File { file, flushes, .. } => {
-                again(|| fdatasync(flushes.as_ref().unwrap_or(file)))
+            Medium::File { file } => {
+                let flushes = self.write_side.get().and_then(|side| side.flushes.as_ref());
+                let file = flushes.or(self.file_for_writes()).unwrap_or(file);
+                again(|| if all { fsync(file) } else { fdatasync(file) })
             }
             Medium::Memory(device) => device.sync(),
             // It is never written.
@@ -60,17 +63,18 @@ impl Backend {
     }
 
     /// Whether the system knew how to.
-    fn allocate(
+    pub(super) fn allocate(
         &self,
         mode: FallocateFlags,
         knows_not: &AtomicBool,
         offset: u64,
         len: u64,
     ) -> Result<bool, i32> {
-        let Medium::File { file, .. } = &self.medium else { return Ok(false) };
+        let Some(file) = self.file_for_writes() else { return Ok(false) };
         if knows_not.load(Ordering::Relaxed) {
             return Ok(false);
         }
+        // Zeros and holes keep the length; space behind the end is reserved before it changes.
         let mode = mode | FallocateFlags::KEEP_SIZE;
         match again(|| fallocate(file, mode, offset, len)) {
             Ok(()) => Ok(true),
@@ -91,7 +95,10 @@ impl Backend {
                 return Err(libc::EIO);
             }
             let written = match &self.medium {
-                Medium::File { file, .. } => again(|| rustix::io::pwrite(file, zeros, at))?,
+                Medium::File { file } => {
+                    let file = self.file_for_writes().unwrap_or(file);
+                    again(|| rustix::io::pwrite(file, zeros, at))?
+                }
                 Medium::Memory(device) => device.write(at, zeros, false)? as usize,
                 Medium::Source(_) => return Err(libc::EBADF),
             };
@@ -119,7 +126,7 @@ impl Backend {
     /// What is there, and up to where.
     fn extent(&self, at: u64, end: u64) -> Result<(u64, bool), i32> {
         let file = match (&self.medium, self.identity) {
-            (Medium::File { file, .. }, FileIdentity::Inode { .. }) => file,
+            (Medium::File { file }, FileIdentity::Inode { .. }) => file,
             (Medium::File { .. } | Medium::Memory(_) | Medium::Source(_), _) => {
                 return Ok((end, true));
             }
@@ -141,7 +148,7 @@ impl Backend {
 }
 
 /// A signal is no answer.
-fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
+pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
     for _ in 0..SIGNALS_MAX {
         match call() {
             Err(Errno::INTR) => {}

@@ -7,14 +7,13 @@
 use foreread_core::units::ByteCount;
 
 use super::{Backend, FileIdentity, Medium};
-use crate::OpenOptions;
 use crate::source::OpenSource;
 
 impl Backend {
     /// A source of so many bytes.
-    pub(crate) fn of_source(source: OpenSource, len: ByteCount, options: &OpenOptions) -> Self {
+    pub(crate) fn of_source(source: OpenSource, len: ByteCount) -> Self {
         let identity = FileIdentity::Source(source.address());
-        let mut backend = Self::new(Medium::Source(source), identity, len, None, None, options);
+        let mut backend = Self::new(Medium::Source(source), identity, len, None, None);
         backend.geometry.depth = SOURCE_DEPTH;
         backend
     }

@@ -5,14 +5,17 @@
 //! Never: a wait. A request that is abandoned without its memory being released.
 
 use std::ops::Range;
+use std::task::Waker;
 
 use foreread_core::path::{FileId, IoPath, ReadId, StreamId, WriteId, WriteStep};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 use super::Driver;
 use crate::advice::Advised;
+use crate::deferred_wake::KeepAlive;
 use crate::driver_queue::{DriverEvent, DriverQueue, MarkerHit};
-use crate::waiters::{KeepAlive, Ticket, Waiter};
+use crate::task_step::{PendingStep, TaskStep};
+use crate::wait_table::{Ticket, Waiter};
 
 impl Driver {
     /// Begins a read of `len` bytes at `pos`.
@@ -40,6 +43,65 @@ impl Driver {
         self.waiting.add(Ticket::Write(id), Waiter::Thread(std::thread::current()));
         self.note_ready();
         id
+    }
+
+    /// Begins the same for a task, which sets its waker when it has to wait. `step` is what the
+    /// driver does for it.
+    pub(crate) fn begin_task_write(
+        &mut self,
+        begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
+        step: Option<TaskStep>,
+    ) -> WriteId {
+        let now = self.now();
+        let id = begin(&mut self.path, now);
+        let waiter = Waiter::Task(Waker::noop().clone());
+        self.waiting.add_with_step(Ticket::Write(id), waiter, step);
+        self.note_ready();
+        self.start_all();
+        id
+    }
+
+    /// Has a step of a task's write done, if that is not the task's own to do.
+    pub(super) fn begin_step(&mut self, id: WriteId, step: WriteStep) -> bool {
+        let len = match step {
+            WriteStep::Fill { len } | WriteStep::SetLen { len } => len,
+            WriteStep::Act => ByteCount::ZERO,
+            WriteStep::Done { .. } => return false,
+        };
+        let Some(work) = self.waiting.take_step(Ticket::Write(id)) else { return false };
+        let fills = match work {
+            TaskStep::Fill(_) => self.path.fills(id).to_vec(),
+            TaskStep::Act(_) => Vec::new(),
+        };
+        self.waiting.do_step(PendingStep { id, step: work, fills, len });
+        true
+    }
+
+    /// A step that the driver had done for a task is done.
+    pub(crate) fn step_done(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
+        self.stepped(id, tell);
+        if self.broken.is_some() {
+            self.waiting.wake_or_forget(Ticket::Write(id));
+        }
+    }
+
+    /// A task gives a write up, whose news it has taken. What the driver does for it goes on.
+    pub(crate) fn abandon_task_write(&mut self, id: WriteId, file: KeepAlive) {
+        let ticket = Ticket::Write(id);
+        let is_away = self.waiting.is_away(ticket);
+        if self.broken.is_some() && !is_away {
+            self.waiting.forget(ticket);
+            return;
+        }
+        self.waiting.forget_step(ticket);
+        let news = self.waiting.abandon(ticket, file);
+        assert!(news.is_none(), "a task takes its news before it leaves");
+        if !is_away {
+            let now = self.now();
+            self.path.cancel_write(now, id);
+            self.note_ready();
+            self.start_all();
+        }
     }
 
     /// The thread that had a step of a write in hand has done it.
@@ -102,6 +164,7 @@ impl Driver {
                 }
                 DriverEvent::Arrived { tag, bytes } => self.fetch_arrived(tag, bytes),
                 DriverEvent::Fetched { tag, result } => self.fetch_ended(tag, result),
+                DriverEvent::Filled(id) => self.step_done(id, |path, now| path.filled(now, id)),
             }
         }
     }
@@ -148,7 +211,7 @@ impl Driver {
     pub(super) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
         match step {
             WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),
-            WriteStep::Act => {
+            WriteStep::Act | WriteStep::SetLen { .. } => {
                 let now = self.now();
                 self.path.not_acted(now, id, libc::ETIMEDOUT);
             }

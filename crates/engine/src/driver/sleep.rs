@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use foreread_core::units::{Nanos, Pages};
 
 use super::Driver;
-use crate::waiters::DeferredWake;
+use crate::deferred_wake::DeferredWake;
 
 impl Driver {
     /// When the leader has to look again even if no completion comes.
@@ -84,6 +84,9 @@ impl Driver {
     ///   the leader sleeps longer than that         it is woken, and sleeps again
     /// ```
     pub(crate) fn before_unlock(&mut self) -> Vec<DeferredWake> {
+        if let Some(job) = self.first_touch.due(self.path.frames_used()) {
+            self.waiting.run_later(DeferredWake::Touch(job));
+        }
         let is_left = !std::mem::take(&mut self.is_falling_asleep) && self.ring.submit().is_err();
         if self.broken.is_none() {
             match self.waiting.leader() {

@@ -8,7 +8,8 @@ use foreread_core::units::ByteCount;
 use super::*;
 use crate::faults::{Faults, Mishap};
 use crate::open_files::{FileKey, OpenFiles};
-use crate::waiters::{Leader, Ticket, Waiter};
+use crate::wait_table::{Ticket, Waiter};
+use crate::waiters::Leader;
 use crate::{IoBackend, ReadError, Rules, WriteError, WriteMode};
 
 /// A marker that was posted while another thread held the driver for another reason, such as
@@ -66,10 +67,15 @@ fn a_task_that_is_woken_by_the_end_of_a_stream_may_read() {
     let path = dir.path().join("file");
     std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
-    let file = engine.open(&path).expect("it is there");
+    // Without read-ahead, whose completion would end the wait for that of the read.
+    let open = || {
+        let file = engine.open(&path).expect("it is there");
+        file.advise(crate::Advice::Random);
+        file
+    };
+    let file = open();
     file.read_at(&mut [0], 0).expect("the thread has a stream of it");
     // More streams, which end when the list of the thread's has no more room.
-    let open = || engine.open(&path).expect("it is there");
     let read = |file: &File| file.read_at(&mut [0], 4096 * 9).expect("a byte");
     let short_lived: Vec<_> = (0..2).map(|_| open()).inspect(|file| _ = read(file)).collect();
     for file in &short_lived {
@@ -213,5 +219,29 @@ fn a_driver_that_panics_leaves_no_thread_waiting() {
         for writer in writers {
             assert!(writer.join().is_err(), "it is told by a panic of its own");
         }
+    }
+}
+
+/// The arena lives as long as a page of it is pinned, and no longer; the file is closed before.
+#[test]
+fn the_memory_is_freed_with_the_last_page() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+    let file = engine.open(&path).expect("it is there");
+    let (page, range) = (file.pin(4096).expect("resident"), file.pin_range(0..9000).expect("so"));
+    let pool = Arc::downgrade(&engine.state.pool);
+    let closed = Arc::downgrade(file.shared());
+    drop((file, engine));
+    while closed.strong_count() > 0 {
+        std::thread::yield_now();
+    }
+    assert!(page.iter().chain(range.parts().flatten()).all(|&byte| byte == 7));
+    drop(page);
+    assert!(pool.strong_count() > 0 && range.parts().flatten().all(|&byte| byte == 7));
+    std::thread::spawn(move || drop(range)).join().expect("nothing fails");
+    while pool.strong_count() > 0 {
+        std::thread::yield_now();
     }
 }

@@ -25,6 +25,15 @@ pub enum ReadError {
         /// How long the file is.
         len: u64,
     },
+    /// A range ends before it starts.
+    Range {
+        /// The file.
+        path: PathBuf,
+        /// Where it starts.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+    },
     /// The device ended before the end that it states.
     Short {
         /// The file.
@@ -32,6 +41,17 @@ pub enum ReadError {
         /// Where the read began.
         offset: u64,
         /// How long the file says that it is.
+        len: u64,
+    },
+    /// The file ends before the buffer is full, and all of it was wanted.
+    UnexpectedEnd {
+        /// The file.
+        path: PathBuf,
+        /// Where the read began.
+        offset: u64,
+        /// How many bytes were wanted.
+        wanted: usize,
+        /// How long the file is.
         len: u64,
     },
     /// The device did not answer in time.
@@ -43,10 +63,14 @@ pub enum ReadError {
         /// How long the read waited.
         after: Duration,
     },
-    /// As many pages are pinned as may be: a quarter of the memory.
+    /// With these pages more than a quarter of the memory would be pinned.
     PinLimit {
         /// The file.
         path: PathBuf,
+        /// How many bytes the pages have that were to be pinned.
+        len: u64,
+        /// How many bytes may be pinned at a time.
+        limit: u64,
     },
     /// The process was forked after the engine was made: the ring is the parent's.
     Forked {
@@ -72,10 +96,20 @@ impl fmt::Display for ReadError {
                 "{}: offset {offset} is past the end: the file has {len} bytes",
                 path.display()
             ),
+            Self::Range { path, start, end } => write!(
+                f,
+                "{}: the range {start}..{end} ends before it starts: give the smaller offset first",
+                path.display()
+            ),
             Self::Short { path, offset, len: _ } => write!(
                 f,
                 "{}: read at {offset} ended early: the file or device is shorter than when it was \
                  opened; a file was truncated, or a device and its partition table disagree",
+                path.display()
+            ),
+            Self::UnexpectedEnd { path, offset, wanted, len } => write!(
+                f,
+                "{}: {wanted} bytes from {offset} on were wanted, and the file ends at {len}",
                 path.display()
             ),
             Self::TimedOut { path, offset, after } => write!(
@@ -84,10 +118,11 @@ impl fmt::Display for ReadError {
                  allow it more time with EngineBuilder::timeout",
                 path.display()
             ),
-            Self::PinLimit { path } => write!(
+            Self::PinLimit { path, len, limit } => write!(
                 f,
-                "{}: the page cannot be pinned: a quarter of the memory is; drop pins, copy with \
-                 read_at, or raise the memory bound",
+                "{}: {len} more bytes cannot be pinned: {limit}, a quarter of the memory, may be \
+                 at a time; drop pages that are pinned, copy with read_at, or give the engine more \
+                 with EngineBuilder::memory",
                 path.display()
             ),
             Self::Forked { path } => write!(f, "{}: {MAKE_ANOTHER}", path.display()),
@@ -102,7 +137,9 @@ impl Error for ReadError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::PastEnd { .. }
+            | Self::Range { .. }
             | Self::Short { .. }
+            | Self::UnexpectedEnd { .. }
             | Self::TimedOut { .. }
             | Self::PinLimit { .. }
             | Self::Forked { .. } => None,
@@ -115,13 +152,23 @@ impl Error for ReadError {
 impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
         let kind = match &error {
-            ReadError::PastEnd { .. } => io::ErrorKind::InvalidInput,
-            ReadError::Short { .. } => io::ErrorKind::UnexpectedEof,
+            ReadError::PastEnd { .. } | ReadError::Range { .. } => io::ErrorKind::InvalidInput,
+            ReadError::Short { .. } | ReadError::UnexpectedEnd { .. } => {
+                io::ErrorKind::UnexpectedEof
+            }
             ReadError::TimedOut { .. } => io::ErrorKind::TimedOut,
             ReadError::PinLimit { .. } => io::ErrorKind::WouldBlock,
             ReadError::Forked { .. } => io::ErrorKind::Unsupported,
             ReadError::Io { source, .. } => source.kind(),
         };
         Self::new(kind, error)
+    }
+}
+
+/// The same for the traits of std, to which there is nothing past the end, and no error.
+pub(crate) fn unless_past_end<T>(result: Result<T, ReadError>, at_end: T) -> io::Result<T> {
+    match result {
+        Err(ReadError::PastEnd { .. }) => Ok(at_end),
+        result => result.map_err(io::Error::from),
     }
 }

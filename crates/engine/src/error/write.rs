@@ -16,7 +16,8 @@ use super::engine::MAKE_ANOTHER;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// It reaches over the end: a file keeps its length.
+    /// It reaches over the end of a block device, which keeps its length; or a range to be zeroed
+    /// or discarded does, of any file.
     PastEnd {
         /// The file.
         path: PathBuf,
@@ -29,6 +30,27 @@ pub enum WriteError {
     ReadOnly {
         /// The file.
         path: PathBuf,
+    },
+    /// The file was opened for appending.
+    AppendOnly {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is a block device, or has a length of its own for another reason.
+    FixedLength {
+        /// The file.
+        path: PathBuf,
+        /// How long it is.
+        len: u64,
+    },
+    /// The length could not be changed. The file is as long as it was.
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// How long it was to be.
+        len: u64,
+        /// What the system said.
+        source: io::Error,
     },
     /// The device did not answer in time. What was to be done may be done later all the same.
     TimedOut {
@@ -82,6 +104,18 @@ impl WriteError {
             _ => "what was written and did not get there is still in memory; flush tries again",
         }
     }
+
+    /// What there is to do about a length that was refused.
+    fn advice_on_length(source: &io::Error) -> &'static str {
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT) => "make room, or raise the quota",
+            Some(libc::EFBIG) => {
+                "raise the limit of the process (ulimit -f), or write another file"
+            }
+            Some(libc::EPERM) => "take away its append-only mark (chattr -a), or its seals",
+            _ => "check the device (dmesg)",
+        }
+    }
 }
 
 impl fmt::Display for WriteError {
@@ -89,8 +123,8 @@ impl fmt::Display for WriteError {
         match self {
             Self::PastEnd { path, end, len } => write!(
                 f,
-                "{}: a write up to {end} is past the end: the file has {len} bytes, and keeps its \
-                 length while it is open for writing",
+                "{}: a write up to {end} is past the end at {len}, and does not make it longer; write \
+                 less, or make a file longer first with File::set_len",
                 path.display()
             ),
             Self::ReadOnly { path } => {
@@ -100,6 +134,22 @@ impl fmt::Display for WriteError {
                     path.display()
                 )
             }
+            Self::AppendOnly { path } => write!(
+                f,
+                "{}: is open for appending; use File::append, or open it with OpenOptions::write",
+                path.display()
+            ),
+            Self::FixedLength { path, len } => write!(
+                f,
+                "{}: has {len} bytes, and keeps them: only regular files change their length",
+                path.display()
+            ),
+            Self::Length { path, len, source } => write!(
+                f,
+                "{}: cannot make it {len} bytes long: {source}; it is as long as it was: {}",
+                path.display(),
+                Self::advice_on_length(source)
+            ),
             Self::TimedOut { path, what, offset, after } => write!(
                 f,
                 "{}: {what} at {offset} has had no answer for {after:?}, and may still happen: check \
@@ -129,9 +179,13 @@ impl Error for WriteError {
         match self {
             Self::PastEnd { .. }
             | Self::ReadOnly { .. }
+            | Self::AppendOnly { .. }
+            | Self::FixedLength { .. }
             | Self::TimedOut { .. }
             | Self::Forked { .. } => None,
-            Self::Io { source, .. } | Self::Lost { source, .. } => Some(source),
+            Self::Io { source, .. } | Self::Lost { source, .. } | Self::Length { source, .. } => {
+                Some(source)
+            }
         }
     }
 }
@@ -140,11 +194,17 @@ impl Error for WriteError {
 impl From<WriteError> for io::Error {
     fn from(error: WriteError) -> Self {
         let kind = match &error {
-            WriteError::PastEnd { .. } => io::ErrorKind::InvalidInput,
-            WriteError::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
+            WriteError::PastEnd { .. } | WriteError::FixedLength { .. } => {
+                io::ErrorKind::InvalidInput
+            }
+            WriteError::ReadOnly { .. } | WriteError::AppendOnly { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
             WriteError::TimedOut { .. } => io::ErrorKind::TimedOut,
             WriteError::Forked { .. } => io::ErrorKind::Unsupported,
-            WriteError::Io { source, .. } | WriteError::Lost { source, .. } => source.kind(),
+            WriteError::Io { source, .. }
+            | WriteError::Lost { source, .. }
+            | WriteError::Length { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }

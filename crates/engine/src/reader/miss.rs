@@ -13,13 +13,14 @@ use foreread_core::units::ByteCount;
 
 use super::markers::Markers;
 use super::{ReadProgress, StreamReader, in_page};
+use crate::deferred_wake::KeepAlive;
 use crate::engine_state::DriverGuard;
 use crate::error::{ForkedError, ReadError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::leader::NotReady;
 use crate::pool::PAGE;
-use crate::waiters::{KeepAlive, Waiter};
+use crate::wait_table::Waiter;
 
 impl StreamReader {
     /// Becomes the driver for what is left of a read.
@@ -36,40 +37,54 @@ impl StreamReader {
         let mut markers = Some(markers);
         while read.done < read.wanted {
             let waiter = || Waiter::Thread(std::thread::current());
-            let Some((driver, id)) = self.begin(handle, read, to, markers.take(), waiter)? else {
-                break;
-            };
-            let (mut driver, ready) = file.engine.wait_for(driver, id, &keep_open);
-            match ready.and_then(|ready| ready.fault.map_or(Ok(ready), |f| Err(f.into()))) {
-                Ok(ready) => {
+            let hit = |read: &mut _, markers: &mut _| self.hit(handle, read, to, markers);
+            let begun = self.begin(handle, read, markers.take(), hit, waiter)?;
+            let Some((driver, id)) = begun else { break };
+            match self.wait_to_hold(handle, driver, id, &keep_open) {
+                Ok((driver, len)) => {
                     frames.clear();
                     frames.extend_from_slice(driver.path.frames(id));
                     drop(driver);
-                    self.copy(file, read, to, &frames, ready.len);
+                    self.copy(file, read, to, &frames, len);
                     file.engine.drive_again().release(id);
                 }
-                Err(not_ready) => {
-                    if let NotReady::Fault(_) = not_ready
-                        && driver.broken().is_none()
-                    {
-                        driver.release(id);
-                    }
-                    drop(driver);
-                    self.fail(handle, read, not_ready)?;
-                }
+                Err(why) => self.fail(handle, read, why)?,
             }
         }
         Ok(())
     }
 
+    /// Waits until a read holds its frames, which have so many bytes from where it began. One that
+    /// failed is released.
+    pub(super) fn wait_to_hold<'f>(
+        &self,
+        handle: &'f Handle,
+        driver: DriverGuard<'f>,
+        id: ReadId,
+        keep_open: &KeepAlive,
+    ) -> Result<(DriverGuard<'f>, ByteCount), NotReady> {
+        let (mut driver, ready) = handle.file.engine.wait_for(driver, id, keep_open);
+        match ready.and_then(|ready| ready.fault.map_or(Ok(ready), |f| Err(f.into()))) {
+            Ok(ready) => Ok((driver, ready.len)),
+            Err(why) => {
+                if let NotReady::Fault(_) = why
+                    && driver.broken().is_none()
+                {
+                    driver.release(id);
+                }
+                Err(why)
+            }
+        }
+    }
+
     /// Begins to read what is left of a read; None if nothing is, because it has come meanwhile or
-    /// because the file has shrunk.
+    /// because the file has shrunk. `hit` takes what has come meanwhile.
     pub(crate) fn begin<'f>(
         &self,
         handle: &'f Handle,
         read: &mut ReadProgress,
-        to: &mut [u8],
         markers: Option<&Markers>,
+        hit: impl FnOnce(&mut ReadProgress, &mut Markers),
         waiter: impl FnOnce() -> Waiter,
     ) -> Result<Option<(DriverGuard<'f>, ReadId)>, ReadError> {
         let file = &handle.file;
@@ -86,7 +101,7 @@ impl StreamReader {
         if driver.reap_unless_led() {
             // With the pages that have just been reaped, it may be a hit after all.
             let mut markers = Markers::default();
-            self.hit(handle, read, to, &mut markers);
+            hit(read, &mut markers);
             for marker in self.markers(&markers, read) {
                 driver.marker(marker);
             }

@@ -16,8 +16,9 @@ use foreread_core::table::Frame;
 
 use super::RETRIES;
 use crate::backend::{Backend, IoTarget};
+use crate::copy_racing::copy_racing;
 use crate::faults::{Attempt, Fate};
-use crate::pool::{PAGE, Pool, copy_racing};
+use crate::pool::{PAGE, Pool};
 use crate::volatile::VolatileDisk;
 
 /// Which way.
@@ -122,7 +123,8 @@ impl Transfer {
         let (fd, must_last) = match self.way {
             TransferOp::Read => (self.backend.fd(), false),
             TransferOp::Write { is_durable } => {
-                let (fd, must_last) = self.backend.fd_for_write(offset, vectors.bytes());
+                let is_end = offset + vectors.bytes() == self.end() && self.is_end_of_file();
+                let (fd, must_last) = self.backend.fd_for_write(offset, vectors.bytes(), is_end);
                 (fd, is_durable || must_last)
             }
         };
@@ -186,12 +188,24 @@ impl Transfer {
             }
             self.fate = Some(Box::new(fate));
         }
-        if self.op() == Op::Write && self.backend.ends_before(self.offset + u64::from(self.total)) {
+        if asked == rest && self.op() == Op::Write && self.is_end_of_file() {
+            asked = self.backend.before_last_page(rest, self.end()).unwrap_or(rest);
+        }
+        if self.op() == Op::Write && self.backend.ends_before(self.end()) {
             // Nothing is written, and the core is told of a device that ended early.
             asked = 0;
         }
         let is_part = asked < self.total;
         self.part = is_part.then(|| self.vectors.part(self.done.into(), asked.into()));
+    }
+
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.total))
+    }
+
+    /// Pages are whole but for the last one of a file.
+    fn is_end_of_file(&self) -> bool {
+        !self.end().is_multiple_of(PAGE as u64)
     }
 
     fn op(&self) -> Op {

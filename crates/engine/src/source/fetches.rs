@@ -6,7 +6,7 @@
 //!        that answers at once would call itself once for each request that follows.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +24,8 @@ use crate::pool::Pool;
 /// The requests that sources work on.
 pub(crate) struct FetchTable {
     in_flight: HashMap<u64, (Arc<FetchRequest>, Nanos)>,
+    /// The same by when they started, if they may take too long.
+    by_start: BTreeSet<(Nanos, u64)>,
     post: EventSink,
     /// How long one may take.
     timeout: Option<Duration>,
@@ -38,12 +40,7 @@ pub(crate) struct PendingFetch {
 
 impl FetchTable {
     pub(crate) fn new(post: EventSink, timeout: Option<Duration>) -> Self {
-        Self { in_flight: HashMap::new(), post, timeout }
-    }
-
-    /// Whether another one may be started.
-    pub(crate) fn has_room(&self) -> bool {
-        self.in_flight.len() < FETCHES_MAX
+        Self { in_flight: HashMap::new(), by_start: BTreeSet::new(), post, timeout }
     }
 
     /// Notes a request for these bytes, which go to these parts of frames.
@@ -60,6 +57,9 @@ impl FetchTable {
         let request = Arc::new(FetchRequest::new(tag, post, errors, pool, parts, wanted));
         let before = self.in_flight.insert(tag, (Arc::clone(&request), now));
         assert!(before.is_none(), "a tag in flight is not given again");
+        if self.timeout.is_some() {
+            self.by_start.insert((now, tag));
+        }
         PendingFetch { source: Arc::clone(&source.source), range, reply: Reply::new(request) }
     }
 
@@ -70,7 +70,13 @@ impl FetchTable {
 
     /// A request has ended; says whether it was in flight.
     pub(crate) fn end(&mut self, tag: u64) -> bool {
-        self.in_flight.remove(&tag).is_some()
+        self.remove(tag).is_some()
+    }
+
+    fn remove(&mut self, tag: u64) -> Option<Arc<FetchRequest>> {
+        let (request, started) = self.in_flight.remove(&tag)?;
+        self.by_start.remove(&(started, tag));
+        Some(request)
     }
 
     /// When the first of them has taken too long.
@@ -81,16 +87,14 @@ impl FetchTable {
     /// The request that will have taken too long first, and when.
     fn first_late(&self) -> Option<(u64, Nanos)> {
         let timeout = u64::try_from(self.timeout?.as_nanos()).unwrap_or(u64::MAX);
-        let started = self.in_flight.iter().map(|(&tag, (_, started))| (tag, *started));
-        let (tag, first) = started.min_by_key(|(_, started)| *started)?;
-        Some((tag, Nanos(first.0.saturating_add(timeout))))
+        let (started, tag) = *self.by_start.first()?;
+        Some((tag, Nanos(started.0.saturating_add(timeout))))
     }
 
     /// Takes one that has taken too long from its source: its frames are the core's again.
     pub(crate) fn take_late(&mut self, now: Nanos) -> Option<u64> {
         let (tag, _) = self.first_late().filter(|(_, deadline)| *deadline <= now)?;
-        let (request, _) = self.in_flight.remove(&tag)?;
-        request.revoke();
+        self.remove(tag)?.revoke();
         Some(tag)
     }
 }
@@ -146,6 +150,3 @@ thread_local! {
     /// The calls that this thread has to make, if it is making one.
     static CALLS: RefCell<Option<VecDeque<PendingFetch>>> = const { RefCell::new(None) };
 }
-
-/// How many requests sources may work on at once, over all of them.
-const FETCHES_MAX: usize = 1024;

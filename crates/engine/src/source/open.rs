@@ -45,7 +45,7 @@ impl Engine {
         }
         let opened = OpenSource::new(source, self.state.sources.shared(identity));
         let options = OpenOptions::default();
-        let backend = Backend::of_source(opened, len, &options);
+        let backend = Backend::of_source(opened, len);
         let key = FileKey::new(&backend, &options);
         let open = || FileState::open(&self.state, backend, &options);
         let file = self.files.find_or(&key, open).map_err(|error| error.of(&path))?;

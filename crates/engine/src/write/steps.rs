@@ -8,6 +8,7 @@
 //! ```text
 //!   begin --> wait --> Fill: copy, filled --.
 //!              ^  '--> Act:  call, acted   -|
+//!              |  '--> SetLen: call, acted -|
 //!              '----------------------------'     ... until Done
 //! ```
 
@@ -18,6 +19,7 @@ use foreread_core::path::{Fault, IoPath, WriteFill, WriteId, WriteStep};
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::usize_of;
+use crate::deferred_wake::KeepAlive;
 use crate::engine_state::{DriverGuard, EngineState};
 use crate::error::{ForkedError, WriteError};
 use crate::file_state::FileState;
@@ -25,7 +27,7 @@ use crate::handle::Handle;
 use crate::leader::NotReady;
 use crate::pool::{PAGE, Pool};
 use crate::reader::in_page;
-use crate::waiters::{KeepAlive, Notification, Ticket};
+use crate::wait_table::{Notification, Ticket};
 
 /// What the thread that asked does itself.
 pub(super) enum StepWork<'d> {
@@ -35,6 +37,11 @@ pub(super) enum StepWork<'d> {
     TryCopy(&'d [u8], ByteCount),
     /// Calls the system.
     Act(&'d dyn Fn() -> Result<(), i32>),
+    /// Calls the system with the bytes that the file still has of whole pages: where they begin,
+    /// and how many.
+    ActOn(&'d dyn Fn(u64, u64) -> Result<(), i32>),
+    /// Calls the system with the length that the file gets.
+    SetLen(&'d FileState, &'d dyn Fn(ByteCount) -> Result<(), i32>),
 }
 
 impl Handle {
@@ -47,25 +54,7 @@ impl Handle {
         doing: &StepWork<'_>,
     ) -> Result<ByteCount, WriteError> {
         let engine = &*self.file.engine;
-        let failed = |why| match why {
-            NotReady::TimedOut => {
-                let after = engine.timeout.unwrap_or_default();
-                WriteError::TimedOut { path: self.path.clone(), what, offset, after }
-            }
-            NotReady::Fault(Fault::Lost(errno)) => {
-                let source = io::Error::from_raw_os_error(errno);
-                WriteError::Lost { path: self.path.clone(), source }
-            }
-            NotReady::Fault(fault) => {
-                let source = match fault {
-                    Fault::Io(errno) | Fault::Lost(errno) => io::Error::from_raw_os_error(errno),
-                    Fault::Short => {
-                        io::Error::other("the device ended before the end that it states")
-                    }
-                };
-                WriteError::Io { path: self.path.clone(), what, offset, source }
-            }
-        };
+        let failed = |why| self.write_error(what, offset, why);
         let mut driver = engine.drive().map_err(|forked| self.forked(forked))?;
         if let Some(errno) = driver.broken() {
             return Err(failed(NotReady::Fault(Fault::Io(errno))));
@@ -76,6 +65,30 @@ impl Handle {
         let (driver, result) = engine.do_steps(driver, id, &keep_open(&self.file), doing);
         drop(driver);
         result.map_err(failed)
+    }
+
+    /// Why something that was begun at `offset` is not done.
+    pub(super) fn write_error(&self, what: &'static str, offset: u64, why: NotReady) -> WriteError {
+        let path = self.path.clone();
+        match why {
+            NotReady::TimedOut => {
+                let after = self.file.engine.timeout.unwrap_or_default();
+                WriteError::TimedOut { path, what, offset, after }
+            }
+            NotReady::Fault(Fault::Lost(errno)) => {
+                let source = io::Error::from_raw_os_error(errno);
+                WriteError::Lost { path, source }
+            }
+            NotReady::Fault(fault) => {
+                let source = match fault {
+                    Fault::Io(errno) | Fault::Lost(errno) => io::Error::from_raw_os_error(errno),
+                    Fault::Short => {
+                        io::Error::other("the device ended before the end that it states")
+                    }
+                };
+                WriteError::Io { path, what, offset, source }
+            }
+        }
     }
 }
 
@@ -119,7 +132,9 @@ impl EngineState {
             (driver, news) = self.wait_for_notification(driver, Ticket::Write(id));
             let step = match news {
                 Ok(Notification::Write(step)) => step,
-                Ok(Notification::Read(_)) => unreachable!("a write has a write's news"),
+                Ok(Notification::Read(_) | Notification::Batch) => {
+                    unreachable!("a write has a write's news")
+                }
                 Err(why) => {
                     if let NotReady::TimedOut = why {
                         driver.abandon_write(id, Arc::clone(file));
@@ -148,6 +163,18 @@ impl EngineState {
                     driver = self.drive_again();
                     driver.stepped(id, |path, now| path.acted(now, id, result));
                 }
+                (WriteStep::Act, StepWork::ActOn(act)) => {
+                    let bytes = driver.path.act_range(id);
+                    drop(driver);
+                    let (start, len) = (bytes.start.0, bytes.end.0 - bytes.start.0);
+                    // Another program may have cut the file before them.
+                    let result = if len == 0 { Ok(()) } else { act(start, len) };
+                    driver = self.drive_again();
+                    driver.stepped(id, |path, now| path.acted(now, id, result));
+                }
+                (WriteStep::SetLen { len }, StepWork::SetLen(file, act)) => {
+                    driver = self.act_on_len(driver, id, (file, len), *act);
+                }
                 (step, _) => unreachable!("{step:?} is no step of this"),
             }
         }
@@ -155,7 +182,7 @@ impl EngineState {
 }
 
 /// The file stays open until the device has answered all that was begun of it.
-fn keep_open(file: &Arc<FileState>) -> KeepAlive {
+pub(super) fn keep_open(file: &Arc<FileState>) -> KeepAlive {
     Arc::<FileState>::clone(file)
 }
 
@@ -167,19 +194,21 @@ fn keep_open(file: &Arc<FileState>) -> KeepAlive {
 ///   new      |oooooowwwwwww|wwwwwwwwwwwww|wwwwwwwoooooo|
 /// ```
 ///
-/// Where nothing old is, zeros are: past the end of a file.
-fn fill(pool: &Pool, fills: &[WriteFill], from: &[u8], pos: ByteCount) {
+/// Where nothing old is that is the file's, zeros are: past the end of a file, which may grow.
+pub(super) fn fill(pool: &Pool, fills: &[WriteFill], from: &[u8], pos: ByteCount) {
     let (mut start, mut rest) = (in_page(pos), from);
-    for &WriteFill { new, old, .. } in fills {
+    for &WriteFill { new, old, old_len, .. } in fills {
+        let kept = old_len as usize;
         let (now, later) = rest.split_at(rest.len().min(PAGE - start));
         let end = start + now.len();
         for around in [0..start, end..PAGE] {
-            match old {
-                Some(old) if !around.is_empty() => pool.copy_over(old, new, around),
-                None if !around.is_empty() => {
-                    pool.copy_in(new, around.start, &[0; PAGE][..around.len()]);
-                }
-                Some(_) | None => {}
+            let old_bytes = around.start..around.end.min(kept);
+            if let Some(old) = old.filter(|_| !old_bytes.is_empty()) {
+                pool.copy_over(old, new, old_bytes);
+            }
+            let zeros = around.start.max(kept)..around.end;
+            if !zeros.is_empty() {
+                pool.copy_in(new, zeros.start, &[0; PAGE][..zeros.len()]);
             }
         }
         pool.copy_in(new, start, now);
@@ -194,11 +223,41 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use foreread_core::path::IoPath;
-    use foreread_core::units::PageIndex;
+    use foreread_core::path::{IoPath, WriteFill};
+    use foreread_core::table::Frame;
+    use foreread_core::units::{ByteCount, PageIndex};
 
-    use super::StepWork;
+    use super::{PAGE, Pool, StepWork, fill};
     use crate::{Engine, IoBackend, OpenOptions};
+
+    /// They are the file's bytes if it grows, and its readers would find what was in the frame.
+    #[test]
+    fn behind_the_old_bytes_that_are_the_files_a_filled_page_has_zeros() {
+        let pool = Pool::new(4).expect("a pool");
+        let of = |frame, byte: u8| pool.copy_in(Frame(frame), 0, &[byte; PAGE]);
+        // Each old frame holds more than the file has, and each new one what was there before.
+        for (at, len, old_len) in [(100, 50, 1000_u16), (100, 50, 120), (0, 50, 80), (30, 5, 20)] {
+            for (frame, byte) in [(0, b'o'), (1, b'o'), (2, b'x'), (3, b'x')] {
+                of(frame, byte);
+            }
+            let page = |page, old, new, old_len| {
+                let (page, new, old) = (PageIndex(page), Frame(new), Some(Frame(old)));
+                WriteFill { page, new, old, old_len }
+            };
+            let fills = [page(7, 0, 2, 4096), page(8, 1, 3, u32::from(old_len))];
+            // From the last bytes of the first page, or inside the second one.
+            let is_second = at > 0;
+            let from = vec![b'w'; if is_second { len } else { 10 + len }];
+            let pos = if is_second { 8 * PAGE + at } else { 8 * PAGE - 10 };
+            fill(&pool, &fills[usize::from(is_second)..], &from, ByteCount(pos as u64));
+            let mut want = vec![0; PAGE];
+            want[..usize::from(old_len)].fill(b'o');
+            want[at..at + len].fill(b'w');
+            let mut got = vec![0xff; PAGE];
+            pool.copy_out(Frame(3), 0, &mut got);
+            assert!(got == want, "{len} bytes at {at} of {old_len}");
+        }
+    }
 
     /// What a thread had queued whose own write was over with it once stayed in the ring, while
     /// the leader slept there for nothing else: it was not handed to the kernel until a call for

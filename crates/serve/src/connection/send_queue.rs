@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use foreread::PageRef;
+use foreread::PageGuard;
 use rustix::event::PollFlags;
 
 use crate::budget::{ConnectionBudget, SharedBudget};
@@ -42,7 +42,7 @@ pub(crate) struct SendQueue<'s> {
 enum SendPart<'s> {
     Small(Range<usize>),
     /// From here on.
-    Pin(PageRef<'s>, usize),
+    Pin(PageGuard<'s>, usize),
     /// From here on; and how much it costs.
     Owned(Vec<u8>, usize, usize),
 }
@@ -138,7 +138,7 @@ impl<'s> SendQueue<'s> {
     }
 
     /// Each costs its length, as it may have to be copied.
-    pub(crate) fn push_pins(&mut self, pins: &mut Vec<PageRef<'s>>) {
+    pub(crate) fn push_pins(&mut self, pins: &mut Vec<PageGuard<'s>>) {
         for pin in pins.drain(..) {
             self.bytes += pin.len();
             self.pins += 1;

@@ -12,7 +12,9 @@ use rustix::event::PollFlags;
 
 use super::end::ConnectionEnd;
 use super::receive_buffer;
+use super::wait_mode::{GATHER, SPIN, WaitMode};
 use super::{Connection, WaitFor};
+use crate::clock::now;
 use crate::server_state::ServerState;
 use crate::socket::wait;
 
@@ -22,19 +24,16 @@ impl Connection<'_> {
         self.output.budget.rest();
         let wants_bytes = need == WaitFor::Bytes && !self.is_over;
         if wants_bytes && self.in_hand() == 0 && self.output.is_empty() {
-            if self.pipelines > 0 && self.receive_more()? {
+            if self.receive_awake()? {
+                self.wait_modes.turn(now());
                 return Ok(());
             }
             let bytes = match self.socket.recv(self.input.room()) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.idle(),
                 bytes => bytes?,
             };
-            if self.is_resting {
-                self.is_resting = false;
-                self.socket.set_idle(Some(busy_for(self.shared)))?;
-            }
-            self.received(bytes);
-            return Ok(());
+            self.wait_modes.turn(now());
+            return self.received(bytes);
         }
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, wants_bytes);
@@ -47,9 +46,7 @@ impl Connection<'_> {
         let fds = [(self.socket.as_fd(), wanted), (self.mailbox.as_fd(), PollFlags::IN)];
         let [socket, _] = wait(fds, None)?;
         if wants_bytes && socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            if let Some(bytes) = self.socket.try_recv(self.input.room())? {
-                self.received(bytes);
-            }
+            self.try_receive()?;
         } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
             // The client is gone: there is no receiver of replies.
             return Err(ConnectionEnd::Io(io::ErrorKind::ConnectionReset.into()));
@@ -71,23 +68,52 @@ impl Connection<'_> {
         Ok(self.socket.set_idle(limit.map(|limit| limit - busy))?)
     }
 
-    /// A client that pipelines is about to send its next request: it gets the processor for a
-    /// moment, and several of its requests are received in one call. A sleep at once would end with
-    /// the first of them, which costs both sides more than a reply.
-    fn receive_more(&mut self) -> Result<bool, ConnectionEnd> {
-        for _ in 0..YIELDS {
-            std::thread::yield_now();
-            if let Some(bytes) = self.socket.try_recv(self.input.room())? {
-                self.received(bytes);
-                return Ok(true);
+    /// Looks for bytes for a moment without a sleep, if that is the fastest way for this client.
+    fn receive_awake(&mut self) -> Result<bool, ConnectionEnd> {
+        match self.wait_modes.mode() {
+            WaitMode::Sleep => Ok(false),
+            WaitMode::Yield => {
+                for _ in 0..YIELDS {
+                    std::thread::yield_now();
+                    if self.try_receive()? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            mode @ (WaitMode::Spin | WaitMode::Gather) => {
+                let Some(_spinner) = self.shared.spinners.join() else { return Ok(false) };
+                let began = now();
+                while mode == WaitMode::Gather && now().duration_since(began) < GATHER {
+                    std::hint::spin_loop();
+                }
+                while now().duration_since(began) < SPIN {
+                    if self.try_receive()? {
+                        return Ok(true);
+                    }
+                    (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                }
+                Ok(false)
             }
         }
-        Ok(false)
     }
 
-    fn received(&mut self, bytes: usize) {
+    /// Receives what is there; false if there is nothing.
+    fn try_receive(&mut self) -> Result<bool, ConnectionEnd> {
+        let received = self.socket.try_recv(self.input.room())?;
+        if let Some(bytes) = received {
+            self.received(bytes)?;
+        }
+        Ok(received.is_some())
+    }
+
+    fn received(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         self.input.received(bytes);
         self.is_over |= bytes == 0;
+        if std::mem::take(&mut self.is_resting) {
+            self.socket.set_idle(Some(busy_for(self.shared)))?;
+        }
+        Ok(())
     }
 }
 
@@ -101,3 +127,5 @@ const BUSY: Duration = Duration::from_secs(1);
 pub(super) const GROWTH: usize = receive_buffer::LARGE_INPUT - receive_buffer::INPUT;
 /// A few microseconds of an idle processor, and no time of a busy one.
 const YIELDS: u32 = 8;
+/// Between two looks at the socket, whose lock its sender needs, too.
+const PAUSES: u32 = 16;

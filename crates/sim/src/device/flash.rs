@@ -16,6 +16,7 @@ use foreread_core::units::{ByteCount, Nanos};
 
 use super::model::{BlockDevice, CommandEnd, DeviceCommand, later, transfer_ns};
 use super::params::{DeviceParams, Flash};
+use crate::rng::Rng;
 use crate::validate::check;
 
 /// A flash device at work.
@@ -27,6 +28,8 @@ pub(super) struct Chips {
     bus: Nanos,
     /// What it will be, and from when on.
     coming: VecDeque<(Nanos, Flash)>,
+    /// For what varies from command to command.
+    rng: Rng,
 }
 
 impl Chips {
@@ -38,14 +41,18 @@ impl Chips {
     pub(super) fn new(model: Flash) -> Result<Self, String> {
         model.check()?;
         let channels = vec![Nanos(0); model.channels as usize];
-        Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new() })
+        Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new(), rng: Rng::new(1) })
     }
 
     /// What a command of this size costs before its transfer, in ns.
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]
-    fn before_transfer_ns(&self, size: ByteCount) -> f64 {
+    fn before_transfer_ns(&mut self, size: ByteCount) -> f64 {
         let (size, half) = (size.0 as f64, self.model.stall_size.0.0 as f64);
-        (self.model.overhead_us + self.model.stall_us * size / (size + half)) * 1e3
+        let mut overhead_us = self.model.overhead_us;
+        if self.model.jitter > 0.0 {
+            overhead_us *= 1.0 + self.model.jitter * (2.0 * self.rng.unit() - 1.0);
+        }
+        (overhead_us + self.model.stall_us * size / (size + half)) * 1e3
     }
 }
 

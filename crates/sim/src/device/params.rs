@@ -126,6 +126,10 @@ pub struct Flash {
     /// The size at which a command pays half of `stall_us`.
     #[serde(default)]
     pub stall_size: Size,
+    /// The share of `overhead_us` by which a command's own may be less or more, all values between
+    /// equally likely.
+    #[serde(default)]
+    pub jitter: f64,
 }
 
 /// The parameters of a mapped device.
@@ -196,6 +200,7 @@ impl Flash {
         check(is_rate(self.mb_per_s), "mb_per_s", "0.001 to 1000000")?;
         check(is_time(self.overhead_us), "overhead_us", "0 to 10^9")?;
         check(is_time(self.stall_us), "stall_us", "0 to 10^9")?;
+        check((0.0..=1.0).contains(&self.jitter), "jitter", "0 to 1")?;
         check((1..=1024).contains(&self.channels), "channels", "1 to 1024")
     }
 

@@ -1,6 +1,6 @@
-//! A disk with a volatile cache whose flushes can fail.
+//! A disk with a volatile cache whose flushes can fail, and files on it whose lengths change.
 //!
-//! In:    writes, flushes, failures, power cuts.
+//! In:    writes, lengths, flushes, failures, power cuts.
 //! Out:   what reads see; what the medium holds.
 //! Never: an order between sectors. Each is on its own.
 //!
@@ -10,8 +10,18 @@
 //!   failed flush   each cached sector: reaches the medium | stays cached | is dropped | is torn
 //!   power cut      each cached sector: reached the medium | is dropped | is torn
 //! ```
+//!
+//! Lengths are what a journal makes of them: those of a file reach the medium in their order, and
+//! what was written behind the shortest of those that have not stays in the cache.
+//!
+//! ```text
+//!   medium    |=====|=====|=====|                      length 3
+//!   cached    cut to 1, grown to 4, a write of 3       a power cut finds length 3, 1, or 4 and in
+//!                                                      sector 3 zeros or what was written
+//! ```
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::rng::Rng;
 
@@ -21,51 +31,197 @@ pub(super) type Stamp = u32;
 /// What a torn sector holds: neither what it was nor what it was to be.
 pub(super) const TORN: Stamp = Stamp::MAX;
 
+/// What a file has behind its end.
+pub(super) const ABSENT: Stamp = Stamp::MAX - 1;
+
+/// What a file gets at its end when it grows.
+pub(super) const ZEROS: Stamp = 0;
+
 #[derive(Debug)]
 pub(super) struct CachedDisk {
     medium: Vec<Stamp>,
     cache: BTreeMap<usize, Stamp>,
+    files: Vec<DiskFile>,
     /// Whether a FUA write is done as a write and a flush.
     pub(super) fua_flushes: bool,
     tears: bool,
+    /// Flushes leave lengths in the cache.
+    pub(super) forgets_lengths: bool,
+}
+
+/// A file of a disk. Lengths are in sectors.
+#[derive(Debug)]
+struct DiskFile {
+    /// The sectors that it may have.
+    space: Range<usize>,
+    /// The length on the medium.
+    len: usize,
+    /// Later ones, oldest first.
+    cached_lens: Vec<usize>,
+}
+
+/// What a failed flush has dropped.
+#[derive(Debug, Default)]
+pub(super) struct Dropped {
+    pub(super) sectors: Vec<usize>,
+    /// Where files begin whose lengths were dropped.
+    pub(super) lens: Vec<usize>,
+}
+
+impl DiskFile {
+    fn live_len(&self) -> usize {
+        self.cached_lens.last().copied().unwrap_or(self.len)
+    }
+
+    /// The first sector that may not reach the medium before a cached length.
+    fn first_bound(&self) -> usize {
+        let shortest = self.cached_lens.iter().copied().min().unwrap_or(usize::MAX);
+        let is_bound = !self.cached_lens.is_empty();
+        if is_bound { self.space.start + shortest.min(self.len) } else { usize::MAX }
+    }
+
+    /// So many of the cached lengths reach the medium.
+    fn apply(&mut self, count: usize, medium: &mut [Stamp]) {
+        for len in self.cached_lens.drain(..count) {
+            let start = self.space.start;
+            if len > self.len {
+                medium[start + self.len..start + len].fill(ZEROS);
+            }
+            self.len = len;
+        }
+    }
 }
 
 impl CachedDisk {
-    /// A disk whose sectors hold the numbers from 1 on.
+    /// A disk of so many sectors, which hold the numbers from 1 on.
     pub(super) fn new(sectors: usize, rng: &mut Rng) -> Self {
         let medium = (1..).take(sectors).collect();
         let (fua_flushes, tears) = (rng.below(2) == 0, rng.below(4) == 0);
-        Self { medium, cache: BTreeMap::new(), fua_flushes, tears }
+        let (cache, files, forgets_lengths) = (BTreeMap::new(), Vec::new(), false);
+        Self { medium, cache, files, fua_flushes, tears, forgets_lengths }
+    }
+
+    /// The file that may have these sectors, and has the first `len`.
+    pub(super) fn add_file(&mut self, space: Range<usize>, len: usize) {
+        assert!(space.start + len <= space.end && space.end <= self.medium.len());
+        self.files.push(DiskFile { space, len, cached_lens: Vec::new() });
+    }
+
+    fn file(&mut self, base: usize) -> &mut DiskFile {
+        self.files.iter_mut().find(|it| it.space.start == base).expect("the base of a file")
+    }
+
+    fn file_of(&self, at: usize) -> &DiskFile {
+        self.files.iter().find(|it| it.space.contains(&at)).expect("each sector is some file's")
+    }
+
+    /// The length of the file that begins there, as its readers see it.
+    pub(super) fn live_len(&self, base: usize) -> usize {
+        self.file_of(base).live_len()
+    }
+
+    /// The same on the medium.
+    pub(super) fn durable_len(&self, base: usize) -> usize {
+        self.file_of(base).len
     }
 
     pub(super) fn sector(&self, at: usize) -> Stamp {
-        self.cache.get(&at).copied().unwrap_or(self.medium[at])
+        let file = self.file_of(at);
+        if at >= file.space.start + file.live_len() {
+            return ABSENT;
+        }
+        // What was not written since the file was shorter is zeros.
+        let is_new = at >= file.first_bound();
+        self.cache.get(&at).copied().unwrap_or(if is_new { ZEROS } else { self.medium[at] })
     }
 
     pub(super) fn durable(&self, at: usize) -> Stamp {
-        self.medium[at]
+        let file = self.file_of(at);
+        if at < file.space.start + file.len { self.medium[at] } else { ABSENT }
     }
 
+    /// Writes a sector that the file has.
     pub(super) fn write(&mut self, at: usize, stamp: Stamp) {
+        assert!(self.sector(at) != ABSENT, "a write behind the end of a file");
         self.cache.insert(at, stamp);
     }
 
-    pub(super) fn write_durably(&mut self, at: usize, stamp: Stamp) {
-        self.cache.remove(&at);
-        self.medium[at] = stamp;
+    /// The file that begins there gets another length: what it gets at its end is zeros.
+    pub(super) fn set_len(&mut self, base: usize, len: usize) {
+        let file = self.file(base);
+        let (before, end) = (base + file.live_len(), file.space.end);
+        assert!(base + len <= end, "a file has a limit here");
+        if before == base + len {
+            return;
+        }
+        file.cached_lens.push(len);
+        let cut: Vec<_> = self.cache.range(base + len..end).map(|(&at, _)| at).collect();
+        cut.iter().for_each(|at| _ = self.cache.remove(at));
     }
 
-    /// Makes these sectors durable. A flush for one file need not reach what belongs to another.
-    pub(super) fn flush(&mut self, sectors: std::ops::Range<usize>) {
-        let cached: Vec<_> = self.cache.range(sectors).map(|(&at, &stamp)| (at, stamp)).collect();
-        for (at, stamp) in cached {
-            self.write_durably(at, stamp);
+    /// Writes a sector durably, with the length that the file has.
+    pub(super) fn write_durably(&mut self, base: usize, at: usize, stamp: Stamp) {
+        self.write(at, stamp);
+        self.flush_sectors(base, at..at + 1);
+    }
+
+    /// Makes what belongs to the file that begins there durable. What belongs to another need not
+    /// be.
+    pub(super) fn flush(&mut self, base: usize) {
+        let space = self.file(base).space.clone();
+        self.flush_sectors(base, space);
+    }
+
+    fn flush_sectors(&mut self, base: usize, sectors: Range<usize>) {
+        if !self.forgets_lengths {
+            let file = self.files.iter_mut().find(|it| it.space.start == base);
+            let file = file.expect("the base of a file");
+            file.apply(file.cached_lens.len(), &mut self.medium);
         }
+        let bound = self.file(base).first_bound();
+        let cached: Vec<_> = self.cache.range(sectors).map(|(&at, &stamp)| (at, stamp)).collect();
+        for (at, stamp) in cached.into_iter().filter(|(at, _)| *at < bound) {
+            self.cache.remove(&at);
+            self.medium[at] = stamp;
+        }
+    }
+
+    /// Some of the cached lengths reach the medium.
+    fn destage_lens(&mut self, rng: &mut Rng) {
+        let Self { files, medium, .. } = self;
+        for file in files.iter_mut().filter(|it| !it.cached_lens.is_empty()) {
+            let count = rng.below(file.cached_lens.len() as u64 + 1) as usize;
+            file.apply(count, medium);
+        }
+    }
+
+    /// Takes the cached sectors that may reach the medium on their own; others stay.
+    fn take_unbound(&mut self) -> BTreeMap<usize, Stamp> {
+        let cached = std::mem::take(&mut self.cache);
+        let is_bound = |at: &usize| *at >= self.file_of(*at).first_bound();
+        let (bound, free) = cached.into_iter().partition(|(at, _)| is_bound(at));
+        self.cache = bound;
+        free
+    }
+
+    /// Drops the cached lengths, and what depends on them.
+    fn drop_lens(&mut self) -> Dropped {
+        let mut dropped = Dropped::default();
+        for file in self.files.iter_mut().filter(|it| !it.cached_lens.is_empty()) {
+            let longest = file.cached_lens.iter().copied().max().unwrap_or(0).max(file.len);
+            let sectors = file.first_bound()..file.space.start + longest;
+            file.cached_lens.clear();
+            sectors.clone().for_each(|at| _ = self.cache.remove(&at));
+            dropped.sectors.extend(sectors);
+            dropped.lens.push(file.space.start);
+        }
+        dropped
     }
 
     /// Some of the cache reaches the medium.
     pub(super) fn destage(&mut self, rng: &mut Rng) {
-        for (at, stamp) in std::mem::take(&mut self.cache) {
+        self.destage_lens(rng);
+        for (at, stamp) in self.take_unbound() {
             if rng.below(2) == 0 {
                 self.medium[at] = stamp;
             } else {
@@ -74,12 +230,18 @@ impl CachedDisk {
         }
     }
 
-    /// A flush fails. Returns the sectors that were dropped, or torn.
-    pub(super) fn fail_flush(&mut self, rng: &mut Rng) -> Vec<usize> {
-        let mut dropped = Vec::new();
+    /// A flush fails.
+    pub(super) fn fail_flush(&mut self, rng: &mut Rng) -> Dropped {
         // A disk that drops all, as a page cache below a loop device does, is the common case.
         let keeps = rng.below(3) == 0;
-        for (at, stamp) in std::mem::take(&mut self.cache) {
+        let mut dropped = Dropped::default();
+        if keeps {
+            self.destage_lens(rng);
+        }
+        if !keeps || rng.below(2) == 0 {
+            dropped = self.drop_lens();
+        }
+        for (at, stamp) in self.take_unbound() {
             match rng.below(4) {
                 0 if keeps => self.medium[at] = stamp,
                 1 if keeps => _ = self.cache.insert(at, stamp),
@@ -87,7 +249,7 @@ impl CachedDisk {
                     if fate == 2 && self.tears {
                         self.medium[at] = TORN;
                     }
-                    dropped.push(at);
+                    dropped.sectors.push(at);
                 }
             }
         }
@@ -96,6 +258,8 @@ impl CachedDisk {
 
     /// The power fails.
     pub(super) fn cut(&mut self, rng: &mut Rng) {
+        self.destage_lens(rng);
+        self.drop_lens();
         for (at, stamp) in std::mem::take(&mut self.cache) {
             match rng.below(4) {
                 0 | 1 => self.medium[at] = stamp,

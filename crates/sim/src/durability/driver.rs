@@ -8,8 +8,10 @@ use foreread_core::path::{Fault, WriteId, WriteMode, WriteStep};
 use foreread_core::sched;
 use foreread_core::units::ByteCount;
 
+use super::cached_disk::ZEROS;
 use super::world::{
     Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
+    sectors_of,
 };
 
 impl DurabilityWorld {
@@ -20,7 +22,8 @@ impl DurabilityWorld {
             match ready.step {
                 WriteStep::Fill { len } => self.is_told_to_fill(ready.id, len),
                 WriteStep::Act => self.is_told_to_act(ready.id),
-                WriteStep::Done { fault, .. } => self.done(ready.id, fault)?,
+                WriteStep::SetLen { len } => self.is_told_to_set_len(ready.id, len)?,
+                WriteStep::Done { len, fault } => self.done(ready.id, len, fault)?,
             }
         }
         while let Some(ready) = self.path.poll_ready() {
@@ -78,20 +81,49 @@ impl DurabilityWorld {
     }
 
     fn is_told_to_act(&mut self, id: WriteId) {
-        let Call { file, kind } = &self.calls[&id];
+        let Call { file, kind } = self.calls.get_mut(&id).expect("a call ends after its act");
         let what = match kind {
-            CallKind::Write { .. } => panic!("a write does not act"),
+            CallKind::Write { .. } | CallKind::ChangeLen { .. } => panic!("it does not act"),
             CallKind::Flush { .. } => CommandKind::Flush { id },
             CallKind::Zero { sectors, is_discard, .. } => {
+                let bytes = self.path.act_range(id);
+                *sectors = sectors_of(bytes.start.0)..sectors_of(bytes.end.0);
                 CommandKind::Zero { id, sectors: sectors.clone(), is_discard: *is_discard }
             }
         };
         self.commands.push(IssuedCommand { what, file: *file, result: None });
     }
 
+    /// No write behind the new end may be on its way: it could make the file longer again.
+    fn is_told_to_set_len(&mut self, id: WriteId, len: ByteCount) -> Result<(), String> {
+        let file = self.calls[&id].file;
+        let len = sectors_of(len.0);
+        let before = self.files[file].history.len();
+        let kept = if len < before { len / PAGE * PAGE } else { usize::MAX };
+        let reaches = |it: &IssuedCommand| match &it.what {
+            CommandKind::Write { at, stamps, .. } => {
+                it.result.is_none() && at + stamps.len() > kept
+            }
+            CommandKind::Read { .. }
+            | CommandKind::Flush { .. }
+            | CommandKind::Zero { .. }
+            | CommandKind::SetLen { .. } => false,
+        };
+        if self.commands.iter().any(|it| it.file == file && reaches(it)) {
+            return Err(format!("a cut to {len} sectors beside a write behind"));
+        }
+        self.files[file].history.begin_set_len(len);
+        self.commands.push(IssuedCommand {
+            what: CommandKind::SetLen { id, len },
+            file,
+            result: None,
+        });
+        Ok(())
+    }
+
     /// The driver reports the end of a command.
     pub(super) fn report(&mut self, at: usize) {
-        let IssuedCommand { what, result, .. } = self.commands.swap_remove(at);
+        let IssuedCommand { what, file, result } = self.commands.swap_remove(at);
         let result = result.expect("only commands with a result are reported");
         let now = self.tick();
         match what {
@@ -101,14 +133,41 @@ impl DurabilityWorld {
             CommandKind::Flush { id } | CommandKind::Zero { id, .. } => {
                 self.path.acted(now, id, result.map(drop));
             }
+            CommandKind::SetLen { id, .. } => {
+                self.end_set_len(file, id, result.is_ok());
+                self.path.acted(now, id, result.map(drop));
+            }
+        }
+    }
+
+    fn end_set_len(&mut self, file: usize, id: WriteId, is_set: bool) {
+        let HistoryFile { disk, base, ref mut history, .. } = self.files[file];
+        let disk = &self.disks[disk];
+        let Some(Call { kind: CallKind::ChangeLen { before, .. }, .. }) = self.calls.get_mut(&id)
+        else {
+            panic!("the call of a change of length is one")
+        };
+        let len = history.len();
+        *before = Some(len);
+        self.tally.length_changes += u64::from(is_set);
+        history.end_set_len(is_set);
+        // The device may have dropped it already.
+        let now = history.len();
+        let is_dropped = |at: &usize| disk.sector(base + at) != history.newest(*at);
+        let dropped: Vec<_> = (len.min(now)..len.max(now)).filter(is_dropped).collect();
+        dropped.into_iter().for_each(|at| history.revert(at));
+        if disk.live_len(base) != now {
+            history.revert_len();
         }
     }
 
     /// The caller of a flush or a zero has left, and its driver does nothing.
     pub(super) fn skip(&mut self, which: u64) {
         let may_skip = |command: &IssuedCommand| {
-            let is_act =
-                matches!(command.what, CommandKind::Flush { .. } | CommandKind::Zero { .. });
+            let is_act = matches!(
+                command.what,
+                CommandKind::Flush { .. } | CommandKind::Zero { .. } | CommandKind::SetLen { .. }
+            );
             is_act && command.result.is_none()
         };
         let all: Vec<_> =
@@ -117,15 +176,20 @@ impl DurabilityWorld {
             return;
         }
         let command = self.commands.swap_remove(all[index(which, all.len())]);
-        let (CommandKind::Flush { id } | CommandKind::Zero { id, .. }) = command.what else {
-            return;
+        let id = match command.what {
+            CommandKind::Flush { id } | CommandKind::Zero { id, .. } => id,
+            CommandKind::SetLen { id, .. } => {
+                self.end_set_len(command.file, id, false);
+                id
+            }
+            CommandKind::Write { .. } | CommandKind::Read { .. } => return,
         };
         let now = self.tick();
         self.path.not_acted(now, id, ETIMEDOUT);
     }
 
     /// A call is over, and its caller is told how.
-    fn done(&mut self, id: WriteId, fault: Option<Fault>) -> Result<(), String> {
+    fn done(&mut self, id: WriteId, len: ByteCount, fault: Option<Fault>) -> Result<(), String> {
         let Call { file, kind } = self.calls.remove(&id).expect("a call ends once");
         let HistoryFile { disk, base, ref mut history, .. } = self.files[file];
         let disk = &self.disks[disk];
@@ -141,11 +205,19 @@ impl DurabilityWorld {
             CallKind::Flush { promise } => match fault {
                 None => {
                     self.tally.acknowledged += 1;
-                    history.promise(promise.into_iter().enumerate(), durable)?;
+                    history.promise_flush(promise, disk.durable_len(base), durable)?;
                 }
                 Some(Fault::Lost(_)) => self.tally.lost += 1,
                 Some(_) => {}
             },
+            CallKind::ChangeLen { append, before } => {
+                if fault.is_none() && sectors_of(len.0) != before.unwrap_or(history.len()) {
+                    return Err(format!("a length of {len} before it was changed, from nowhere"));
+                }
+                if let (None, Some((sectors @ 1.., mode))) = (fault, append) {
+                    self.write_at(file, sectors_of(len.0), sectors, mode);
+                }
+            }
             CallKind::Zero { sectors, is_discard, stamp } => {
                 if let (None, false, Some(stamp)) = (fault, is_discard, stamp) {
                     for at in sectors {
@@ -170,6 +242,7 @@ impl DurabilityWorld {
         let (file, sectors, stamp) = (*file, sectors.clone(), *stamp);
         for fill in self.path.fills(id).to_vec() {
             let mut page = fill.old.map_or([0; PAGE], |old| self.memory[old.0 as usize]);
+            page[sectors_of(u64::from(fill.old_len))..].fill(ZEROS);
             for (at, word) in (fill.page.0 as usize * PAGE..).zip(&mut page) {
                 if sectors.contains(&at) {
                     *word = stamp;
@@ -179,7 +252,7 @@ impl DurabilityWorld {
         }
         let history = &mut self.files[file].history;
         sectors.clone().for_each(|at| history.write(at, stamp));
-        let versions = history.snapshot();
+        let versions = history.versions();
         *filled = Some(sectors.map(|at| (at, versions[at])).collect());
         let now = self.tick();
         self.path.filled(now, id);

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use super::cached_disk::{CachedDisk, Stamp};
+use super::cached_disk::{CachedDisk, Dropped, Stamp, ZEROS};
 use super::history::History;
-use super::program::{EIO, Effect, Sabotage};
+use super::program::{EIO, ENOSPC, Effect, Sabotage};
 use super::world::{
     CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR,
 };
@@ -21,8 +21,8 @@ struct DiskRange<'w> {
     history: &'w mut History,
     rng: &'w mut Rng,
     sabotage: Sabotage,
-    /// The sectors of the disk that it has dropped.
-    dropped: Vec<usize>,
+    /// What the disk has dropped.
+    dropped: Dropped,
 }
 
 impl DurabilityWorld {
@@ -38,16 +38,17 @@ impl DurabilityWorld {
             history,
             rng,
             sabotage: *sabotage,
-            dropped: Vec::new(),
+            dropped: Dropped::default(),
         };
         *result = Some(match what {
             CommandKind::Write { at, stamps, len, fua, .. } => {
                 range.write(*at, stamps, *len, *fua, how)
             }
             CommandKind::Read { at, frames, len, .. } => {
-                range.read(*at, frames, *len, memory);
-                if matches!(how, Effect::Error(_)) { Err(EIO) } else { Ok(*len) }
+                let len = range.read(*at, frames, *len, memory);
+                if matches!(how, Effect::Error(_)) { Err(EIO) } else { Ok(len) }
             }
+            CommandKind::SetLen { len, .. } => range.set_len(*len, how),
             CommandKind::Flush { .. } => range.flush_command(how),
             CommandKind::Zero { id, sectors, is_discard } => {
                 if range.zero(sectors, *is_discard, *next_stamp, how) {
@@ -66,11 +67,14 @@ impl DurabilityWorld {
     }
 
     /// Notes that readers may find the sectors that a disk has dropped as they were before.
-    fn note_dropped(&mut self, disk: usize, dropped: &[usize]) {
+    fn note_dropped(&mut self, disk: usize, dropped: &Dropped) {
         for file in self.files.iter_mut().filter(|file| file.disk == disk) {
-            let here = file.base..file.base + file.history.len();
-            for at in dropped.iter().filter(|at| here.contains(at)) {
+            let here = file.base..file.base + file.history.space();
+            for at in dropped.sectors.iter().filter(|at| here.contains(at)) {
                 file.history.revert(at - file.base);
+            }
+            if dropped.lens.contains(&file.base) {
+                file.history.revert_len();
             }
         }
     }
@@ -85,8 +89,12 @@ impl DiskRange<'_> {
         fua: bool,
         how: Effect,
     ) -> Result<u64, i32> {
-        let part = |part: u64| len * part / 64 / SECTOR * SECTOR;
+        // A file that lost a length ends before.
+        let left = self.disk.live_len(self.base).saturating_sub(at) as u64 * SECTOR;
+        let is_cut = left < len.next_multiple_of(SECTOR);
+        let part = |part: u64| (len * part / 64 / SECTOR * SECTOR).min(left);
         let (done, result) = match how {
+            _ if is_cut => (left, Ok(left)),
             Effect::Short(of) => (part(of), Ok(part(of))),
             Effect::Error(of) => (part(of), Err(EIO)),
             Effect::FlushError if fua => (len, Err(EIO)),
@@ -96,7 +104,7 @@ impl DiskRange<'_> {
         let is_durable = fua && is_good && self.sabotage != Sabotage::NoFua;
         for (at, &stamp) in (at..).zip(stamps).take(done.div_ceil(SECTOR) as usize) {
             if is_durable {
-                self.disk.write_durably(self.base + at, stamp);
+                self.disk.write_durably(self.base, self.base + at, stamp);
             } else {
                 self.disk.write(self.base + at, stamp);
             }
@@ -105,7 +113,8 @@ impl DiskRange<'_> {
         if fua && self.disk.fua_flushes && is_good {
             self.flush();
         }
-        if fua && how == Effect::FlushError {
+        // What is refused is not flushed.
+        if fua && how == Effect::FlushError && !is_cut {
             self.dropped = self.disk.fail_flush(self.rng);
             if self.sabotage == Sabotage::RepairedFua {
                 for (at, &stamp) in (at..).zip(stamps) {
@@ -118,12 +127,25 @@ impl DiskRange<'_> {
         result
     }
 
-    fn read(&self, at: usize, frames: &[usize], len: u64, memory: &mut [[Stamp; PAGE]]) {
-        let last = (at + len.div_ceil(SECTOR) as usize).min(self.history.len());
-        for sector in at..last {
+    /// Returns how much was read: a file may end before. The rest of a page is filled with zeros.
+    fn read(&self, at: usize, frames: &[usize], len: u64, memory: &mut [[Stamp; PAGE]]) -> u64 {
+        let last = (at + len.div_ceil(SECTOR) as usize).min(self.disk.live_len(self.base)).max(at);
+        for sector in at..last.next_multiple_of(PAGE).min(at + frames.len() * PAGE) {
             let frame = frames[(sector - at) / PAGE];
-            memory[frame][sector % PAGE] = self.disk.sector(self.base + sector);
+            let found = if sector < last { self.disk.sector(self.base + sector) } else { ZEROS };
+            memory[frame][sector % PAGE] = found;
         }
+        len.min((last - at) as u64 * SECTOR)
+    }
+
+    /// Gives the file a length, or refuses that.
+    fn set_len(&mut self, len: usize, how: Effect) -> Result<u64, i32> {
+        let is_refused = matches!(how, Effect::Error(_) | Effect::FlushError);
+        if is_refused || len > self.history.space() {
+            return Err(ENOSPC);
+        }
+        self.disk.set_len(self.base, len);
+        Ok(0)
     }
 
     fn flush_command(&mut self, how: Effect) -> Result<u64, i32> {
@@ -156,11 +178,13 @@ impl DiskRange<'_> {
         if fails_first || (is_discard && self.rng.below(2) == 0) {
             return false;
         }
-        sectors.clone().for_each(|at| self.disk.write(self.base + at, stamp));
+        // A file that lost a length ends before.
+        let end = sectors.end.min(self.disk.live_len(self.base));
+        (sectors.start..end).for_each(|at| self.disk.write(self.base + at, stamp));
         true
     }
 
     fn flush(&mut self) {
-        self.disk.flush(self.base..self.base + self.history.len());
+        self.disk.flush(self.base);
     }
 }

@@ -18,33 +18,48 @@ impl DurabilityWorld {
                 self.leave_commands();
                 let Self { disks, rng, .. } = &mut self;
                 disks.iter_mut().for_each(|disk| disk.cut(rng));
-                self.check_survivors(CachedDisk::durable)
+                self.check_survivors(CachedDisk::durable, CachedDisk::durable_len)
             }
             RunEnd::Kill => {
                 self.leave_commands();
-                self.check_survivors(CachedDisk::sector)
+                self.check_survivors(CachedDisk::sector, CachedDisk::live_len)
             }
             RunEnd::Settle => self.settle_all(),
         }
     }
 
-    /// Of writes in flight, each sector may get to the device or not.
+    /// Of writes in flight, each sector may get to the device or not, and so may a length.
     fn leave_commands(&mut self) {
         for IssuedCommand { what, file, result } in std::mem::take(&mut self.commands) {
-            if let (CommandKind::Write { at, stamps, .. }, None) = (what, result) {
-                let HistoryFile { disk, base, .. } = self.files[file];
-                for (at, stamp) in (base + at..).zip(stamps) {
-                    if self.rng.below(2) == 0 {
-                        self.disks[disk].write(at, stamp);
+            let HistoryFile { disk, base, .. } = self.files[file];
+            let disk = &mut self.disks[disk];
+            match (what, result) {
+                (CommandKind::Write { at, stamps, .. }, None) => {
+                    for (at, stamp) in (at..disk.live_len(base)).zip(stamps) {
+                        if self.rng.below(2) == 0 {
+                            disk.write(base + at, stamp);
+                        }
                     }
                 }
+                (CommandKind::SetLen { len, .. }, None)
+                    if len <= self.files[file].history.space() && self.rng.below(2) == 0 =>
+                {
+                    disk.set_len(base, len);
+                }
+                _ => {}
             }
         }
     }
 
-    fn check_survivors(&self, found: impl Fn(&CachedDisk, usize) -> u32) -> Result<(), String> {
+    fn check_survivors(
+        &self,
+        found: impl Fn(&CachedDisk, usize) -> u32,
+        found_len: impl Fn(&CachedDisk, usize) -> usize,
+    ) -> Result<(), String> {
         for (number, file) in self.files.iter().enumerate() {
-            for at in 0..file.history.len() {
+            let len = found_len(&self.disks[file.disk], file.base);
+            file.history.check_len(len).map_err(|why| format!("file {number}: {why}"))?;
+            for at in 0..file.history.space() {
                 let found = found(&self.disks[file.disk], file.base + at);
                 let check = file.history.check_survivor(at, found);
                 check.map_err(|why| format!("file {number}: {why}"))?;
@@ -70,8 +85,7 @@ impl DurabilityWorld {
                             "file {file} has lost writes on a device that is fine"
                         ));
                     }
-                    self.files[file].history.accept_lost();
-                    self.path.accept_lost(id);
+                    self.accept_lost(file);
                 }
             }
         }
@@ -84,11 +98,21 @@ impl DurabilityWorld {
         }
         for (number, file) in self.files.iter_mut().enumerate() {
             let (disk, base, newest) = (&self.disks[file.disk], file.base, file.history.snapshot());
-            let promised = newest.into_iter().enumerate();
-            let checked = file.history.promise(promised, |at| disk.durable(base + at));
+            let durable = |at| disk.durable(base + at);
+            let checked = file.history.promise_flush(newest, disk.durable_len(base), durable);
             checked.map_err(|why| format!("file {number}, in the end: {why}"))?;
         }
         Ok(())
+    }
+
+    /// A file whose device has dropped its length: it refuses pages behind its end until the owner
+    /// has accepted that.
+    fn lost_length(&self) -> Option<usize> {
+        (0..self.files.len()).find(|&file| {
+            let HistoryFile { id, disk, base, ref history, .. } = self.files[file];
+            let is_other = self.disks[disk].live_len(base) != history.len();
+            is_other && self.path.lost(id).is_some() && self.may_accept_lost(file)
+        })
     }
 
     /// Each turn ends something, so this ends, or something hangs.
@@ -99,7 +123,11 @@ impl DurabilityWorld {
             } else if let Some(at) = self.commands.iter().position(|it| it.result.is_some()) {
                 self.report(at);
             } else if !self.commands.is_empty() {
-                self.take_effect(0, Effect::Good);
+                // The oldest: two that are sent again and again must not keep others waiting.
+                self.commands.rotate_left(1);
+                self.take_effect(self.commands.len() - 1, Effect::Good);
+            } else if let Some(file) = self.lost_length() {
+                self.accept_lost(file);
             } else if let Some(at) = self.path.poll_timeout() {
                 self.pass(at.0.saturating_sub(self.now));
             } else if self.calls.is_empty() && self.reads.is_empty() {

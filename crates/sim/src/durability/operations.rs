@@ -4,9 +4,9 @@
 //! Out:   calls of the path; steps of its driver and its devices.
 //! Never: two things in one step that a real driver does at two moments.
 
-use foreread_core::path::{IoPath, WriteMode};
+use foreread_core::path::{IoPath, LenChange, WriteMode};
 use foreread_core::sched::Submitter;
-use foreread_core::units::{ByteCount, PageIndex};
+use foreread_core::units::{ByteCount, Nanos, PageIndex};
 
 use super::program::{Effect, ProgramOp};
 use super::world::{
@@ -23,6 +23,9 @@ impl DurabilityWorld {
             ProgramOp::Flush { file } => self.flush(index(file, self.files.len())),
             ProgramOp::Zero { file, page, pages, is_discard } => {
                 self.zero(file, page, pages, is_discard);
+            }
+            ProgramOp::ChangeLen { file, how, sectors, mode } => {
+                self.change_len(index(file, self.files.len()), how, sectors, mode);
             }
             ProgramOp::Fill { which } => {
                 if !self.to_fill.is_empty() {
@@ -64,8 +67,12 @@ impl DurabilityWorld {
 
     fn write(&mut self, file: u64, sector: u64, sectors: u64, mode: WriteMode) {
         let file = index(file, self.files.len());
-        let HistoryFile { id, ref history, .. } = self.files[file];
-        let first = index(sector, history.len());
+        let len = self.files[file].history.len();
+        self.write_at(file, index(sector, len.max(1)), sectors, mode);
+    }
+
+    pub(super) fn write_at(&mut self, file: usize, first: usize, sectors: u64, mode: WriteMode) {
+        let id = self.files[file].id;
         let stamp = self.next_stamp;
         self.next_stamp += 1;
         let now = self.tick();
@@ -82,12 +89,32 @@ impl DurabilityWorld {
         self.calls.insert(id, Call { file, kind: CallKind::Flush { promise } });
     }
 
+    /// A file grows, shrinks, or is appended to.
+    fn change_len(&mut self, file: usize, how: u64, sectors: u64, mode: WriteMode) {
+        let HistoryFile { id, ref history, .. } = self.files[file];
+        let (len, space) = (history.len() as u64, history.space() as u64);
+        let bytes = |sectors: u64| ByteCount(sectors.min(space) * SECTOR);
+        // What others append meanwhile has room, too.
+        let more = sectors % 24;
+        let (change, append) = match how {
+            0 => (LenChange::Exact(bytes(sectors % (space + 1))), None),
+            1 => (LenChange::Exact(bytes(len.saturating_sub(sectors % 40))), None),
+            2 => (LenChange::AtLeast(bytes(len + more)), None),
+            _ if len + 200 > space => (LenChange::Exact(bytes(len.saturating_sub(200))), None),
+            _ => (LenChange::Append(bytes(more)), Some((more, mode))),
+        };
+        let now = self.tick();
+        let change = self.path.change_len(now, id, change);
+        let kind = CallKind::ChangeLen { append, before: None };
+        self.calls.insert(change, Call { file, kind });
+    }
+
     fn zero(&mut self, file: u64, page: u64, pages: u64, is_discard: bool) {
         let file = index(file, self.files.len());
         let end = self.files[file].history.len();
-        let first = index(page, end.div_ceil(PAGE));
+        let first = index(page, end.div_ceil(PAGE).max(1));
         let range = PageIndex(first as u64)..PageIndex(first as u64 + pages);
-        let after = (range.end.0 as usize * PAGE).min(end);
+        let after = (range.end.0 as usize * PAGE).min(end).max(first * PAGE);
         let (now, id) = (self.tick(), self.files[file].id);
         let id = if is_discard {
             self.path.discard(now, id, range)
@@ -102,8 +129,8 @@ impl DurabilityWorld {
     fn read(&mut self, file: u64, sector: u64, sectors: u64) -> Result<(), String> {
         let file = index(file, self.files.len());
         let HistoryFile { id, stream, ref history, .. } = self.files[file];
-        let first = index(sector, history.len());
-        let end = (first + index(sectors, history.len())).min(history.len());
+        let first = index(sector, history.len().max(1));
+        let end = (first + index(sectors, history.len().max(1))).min(history.len());
         let table = self.path.table();
         for at in first..end {
             let found = table.look_up(IoPath::slot(id), PageIndex((at / PAGE) as u64));
@@ -157,11 +184,28 @@ impl DurabilityWorld {
         Ok(())
     }
 
-    fn accept_lost(&mut self, file: usize) {
-        if self.path.lost(self.files[file].id).is_some() {
-            self.files[file].history.accept_lost();
+    pub(super) fn may_accept_lost(&self, file: usize) -> bool {
+        let changes = |it: &Call| it.file == file && !matches!(it.kind, CallKind::Flush { .. });
+        let is_busy = self.commands.iter().any(|it| it.file == file);
+        !is_busy && !self.calls.values().any(changes)
+    }
+
+    /// The owner looks at the file as it is, while nothing of it is on its way.
+    pub(super) fn accept_lost(&mut self, file: usize) {
+        if !self.may_accept_lost(file) {
+            return;
         }
-        self.path.accept_lost(self.files[file].id);
+        let HistoryFile { id, disk, base, ref mut history, .. } = self.files[file];
+        if self.path.lost(id).is_some() {
+            history.accept_lost();
+            let len = self.disks[disk].live_len(base);
+            if history.len() != len {
+                history.adopt_len(len);
+                let now = Nanos(self.now + 1);
+                self.path.set_len(now, id, ByteCount(len as u64 * SECTOR));
+            }
+        }
+        self.path.accept_lost(id);
     }
 
     fn pick(&self, which: u64, fits: impl Fn(&IssuedCommand) -> bool) -> Option<usize> {

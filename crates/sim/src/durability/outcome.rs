@@ -13,6 +13,8 @@ pub struct DurabilityOutcome {
     pub pages_rewritten: u64,
     /// Flushes that said that acknowledged writes are lost.
     pub lost: u64,
+    /// Changes of a file's length that were done.
+    pub length_changes: u64,
 }
 
 impl DurabilityOutcome {
@@ -23,5 +25,6 @@ impl DurabilityOutcome {
         self.flush_failures += other.flush_failures;
         self.pages_rewritten += other.pages_rewritten;
         self.lost += other.lost;
+        self.length_changes += other.length_changes;
     }
 }

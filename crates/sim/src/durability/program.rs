@@ -31,6 +31,13 @@ pub(super) enum ProgramOp {
         pages: u64,
         is_discard: bool,
     },
+    /// A file gets another length. What is appended is written when it has.
+    ChangeLen {
+        file: u64,
+        how: u64,
+        sectors: u64,
+        mode: WriteMode,
+    },
     /// The driver copies what a write is to be filled with.
     Fill {
         which: u64,
@@ -110,24 +117,24 @@ pub enum Sabotage {
     /// The driver does not say that a FUA write has failed: it sends its bytes again, without FUA,
     /// and flushes. That is the natural repair, and it loses what was cached before.
     RepairedFua,
+    /// A flush makes bytes durable, and leaves lengths in the device's cache.
+    NoLength,
 }
 
 pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     let (file, which) = (rng.below(4), rng.any());
     // Mostly the same places, so that pages are written again while they are on their way.
     let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
-    match rng.below(64) {
+    match rng.below(68) {
         0..14 => {
-            let mode = [
-                WriteMode::WriteBack,
-                WriteMode::WriteBack,
-                WriteMode::WriteThrough,
-                WriteMode::Fua,
-            ];
             let sectors = [1 + rng.below(8), 8, 1 + rng.below(120)];
             let sectors = sectors[pick(rng, 3)];
             let sector = if rng.below(2) == 0 { sector / 8 * 8 } else { sector };
-            ProgramOp::Write { file, sector, sectors, mode: mode[pick(rng, 4)] }
+            ProgramOp::Write { file, sector, sectors, mode: draw_mode(rng) }
+        }
+        64..68 => {
+            let sectors = [1 + rng.below(8), rng.below(200), rng.any()][pick(rng, 3)];
+            ProgramOp::ChangeLen { file, how: rng.below(5), sectors, mode: draw_mode(rng) }
         }
         14..17 => ProgramOp::Read { file, sector, sectors: 1 + rng.below(64) },
         17..21 => ProgramOp::Flush { file },
@@ -159,6 +166,12 @@ pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     }
 }
 
+fn draw_mode(rng: &mut Rng) -> WriteMode {
+    let modes =
+        [WriteMode::WriteBack, WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];
+    modes[pick(rng, 4)]
+}
+
 fn draw_effect(rng: &mut Rng) -> Effect {
     match rng.below(16) {
         0 => Effect::Short(rng.below(64)),
@@ -177,4 +190,4 @@ fn pick(rng: &mut Rng, of: u64) -> usize {
 }
 
 pub(super) const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
+pub(super) const ENOSPC: i32 = 28;

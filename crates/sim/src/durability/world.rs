@@ -16,7 +16,7 @@ use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::cached_disk::{CachedDisk, Stamp};
-use super::history::{History, SectorView};
+use super::history::{FlushPromise, History, SectorView};
 use super::outcome::DurabilityOutcome;
 use super::program::Sabotage;
 use crate::rng::Rng;
@@ -30,7 +30,7 @@ pub(super) struct HistoryFile {
     pub(super) id: FileId,
     pub(super) stream: StreamId,
     pub(super) disk: usize,
-    /// Where it begins on its disk, in sectors.
+    /// Where it begins on its disk, in sectors. It has room to grow there.
     pub(super) base: usize,
     pub(super) history: History,
     /// Writes that do not begin and end at multiples of this have to be durable.
@@ -50,6 +50,7 @@ pub(super) enum CommandKind {
     Read { tag: Tag, at: usize, frames: Vec<usize>, len: u64 },
     Flush { id: WriteId },
     Zero { id: WriteId, sectors: Range<usize>, is_discard: bool },
+    SetLen { id: WriteId, len: usize },
 }
 
 /// A write, a flush or a zero of a caller, until the path says that it is over.
@@ -66,7 +67,13 @@ pub(super) enum CallKind {
         filled: Option<Vec<(usize, usize)>>,
     },
     Flush {
-        promise: Vec<usize>,
+        promise: FlushPromise,
+    },
+    ChangeLen {
+        /// What is written where the file ended, if it is an append.
+        append: Option<(u64, WriteMode)>,
+        /// How long the file was before the driver changed that.
+        before: Option<usize>,
     },
     Zero {
         sectors: Range<usize>,
@@ -119,12 +126,15 @@ impl DurabilityWorld {
         // Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
         let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
         for (number, lens) in shape.iter().enumerate() {
-            let sectors: usize = lens.iter().map(|len| sectors_of(*len)).sum();
-            world.disks.push(CachedDisk::new(sectors, rng));
+            let sectors: usize = lens.iter().map(|len| space_of(*len)).sum();
+            let mut disk = CachedDisk::new(sectors, rng);
+            disk.forgets_lengths = sabotage == Sabotage::NoLength;
+            world.disks.push(disk);
             let mut base = 0;
             for &len in *lens {
+                world.disks[number].add_file(base..base + space_of(len), sectors_of(len));
                 world.open(number, base, len, rng);
-                base += sectors_of(len);
+                base += space_of(len);
             }
         }
         world
@@ -142,7 +152,7 @@ impl DurabilityWorld {
         let id = self.path.open(device, ByteCount(len)).expect("the path has room for three files");
         let stream = self.path.stream(id);
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
-        let history = History::new(stamps);
+        let history = History::new(stamps, space_of(len));
         self.devices.insert(device, self.files.len());
         let write_block = write_block.0;
         self.files.push(HistoryFile { id, stream, disk, base, history, write_block });
@@ -176,6 +186,11 @@ pub(super) fn index(random: u64, of: usize) -> usize {
     usize::try_from(random % of as u64).expect("a number below a length is an index")
 }
 
-fn sectors_of(len: u64) -> usize {
+pub(super) fn sectors_of(len: u64) -> usize {
     usize::try_from(len.div_ceil(SECTOR)).expect("the files of the model are small")
+}
+
+/// How many sectors a file may have: so many bytes, and some to grow.
+fn space_of(len: u64) -> usize {
+    sectors_of(len) + 300
 }

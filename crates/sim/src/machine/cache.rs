@@ -22,7 +22,7 @@ pub struct CacheSpec {
     pub max_window: MaxWindowSpec,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
-    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`.
+    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`, `runs`.
     pub without: Vec<PartName>,
 }
 
@@ -52,6 +52,8 @@ pub enum PartName {
     Clip,
     /// See [`Without::distance`].
     Lead,
+    /// See [`Without::runs`].
+    Runs,
 }
 
 impl CacheSpec {
@@ -72,6 +74,7 @@ impl CacheSpec {
                     shares: is_without(PartName::Law),
                     clip: is_without(PartName::Clip),
                     distance: is_without(PartName::Lead),
+                    runs: is_without(PartName::Runs),
                 },
             },
         }
@@ -92,7 +95,7 @@ impl Default for CacheSpec {
 
 impl PartName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Law, Self::Clip, Self::Lead];
+    pub const ALL: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
 
     /// As a scenario writes it.
     #[must_use]
@@ -101,6 +104,7 @@ impl PartName {
             Self::Law => "law",
             Self::Clip => "clip",
             Self::Lead => "lead",
+            Self::Runs => "runs",
         }
     }
 }

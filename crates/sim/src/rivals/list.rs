@@ -89,7 +89,7 @@ macro_rules! rival {
     };
 }
 
-const RIVALS: [Rival; 26] = [
+const RIVALS: [Rival; 31] = [
     rival!("streaming-many-slow", BOTH),
     rival!("streaming-fast", BOTH),
     rival!("streaming-lognormal", BOTH),
@@ -116,6 +116,11 @@ const RIVALS: [Rival; 26] = [
     rival!("one-handle", DEFAULT),
     rival!("backwards", DEFAULT),
     rival!("strided", DEFAULT),
+    rival!("scans-short", BOTH),
+    rival!("scans-mixed", BOTH),
+    rival!("scans-bimodal", BOTH),
+    rival!("scans-compaction", BOTH),
+    rival!("scans-then-full", BOTH),
 ];
 
 /// The kernel's default, where a larger window changes little.

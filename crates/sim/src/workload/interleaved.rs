@@ -31,7 +31,7 @@ pub struct Interleaved {
     #[serde(default = "two")]
     pub streams: u64,
     /// How much each reads at its turn.
-    #[serde(default = "page")]
+    #[serde(default = "Size::page")]
     pub read: Size,
     /// How often each has its turn; without it, to the end of its part.
     pub reads: Option<u64>,
@@ -161,10 +161,6 @@ const MOST: u64 = 1 << 40;
 
 fn two() -> u64 {
     2
-}
-
-fn page() -> Size {
-    Size(ByteCount(4096))
 }
 
 #[cfg(test)]

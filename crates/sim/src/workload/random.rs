@@ -4,6 +4,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, Sectors};
 use serde::Deserialize;
 
+use super::places::Places;
 use super::sequential::cpu_ns;
 use crate::machine::Machine;
 use crate::prepared_run::PreparedRun;
@@ -13,7 +14,6 @@ use crate::run::SimFile;
 use crate::size::Size;
 use crate::time::check_time;
 use crate::validate::check;
-use crate::zipf::Zipf;
 
 /// Reads at places of which each is as likely.
 #[derive(Clone, Debug, Deserialize)]
@@ -51,10 +51,7 @@ impl Random {
             machine.check_request(file.device.get_ref(), read, "read")?;
         }
         check(self.direct || !self.write, "write", "direct = true beside it")?;
-        let is_power = self.zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
-        check(is_power, "zipf", "0.01 to 0.99")?;
-        let is_few = self.zipf.is_none() || file.size.0.0 / read.0 <= Zipf::MOST_PLACES;
-        check(is_few, "zipf", "no more than 4194304 places")?;
+        Places::check(file.size.0.0 / read.0, self.zipf)?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || machine.stops;
@@ -115,22 +112,10 @@ impl Random {
     }
 
     fn places(&self, file: SimFile) -> Places {
-        let count = file.len.0 / self.read.0.0;
-        self.zipf.map_or(Places::Alike(count), |power| Places::Zipf(Zipf::new(count, power)))
+        Places::new(file.len.0 / self.read.0.0, self.zipf)
     }
 
     fn place(&self, places: &Places, rng: &mut Rng) -> ByteCount {
-        let place = match places {
-            Places::Alike(count) => rng.below(*count),
-            Places::Zipf(zipf) => zipf.draw(rng),
-        };
-        ByteCount(place * self.read.0.0)
+        ByteCount(places.draw(rng) * self.read.0.0)
     }
-}
-
-/// Where it may read.
-enum Places {
-    /// Of so many places, each is as likely.
-    Alike(u64),
-    Zipf(Zipf),
 }

@@ -22,7 +22,7 @@ pub struct Sequential {
     /// Which file. `{n}` in it is the number of the process, of several.
     pub file: String,
     /// How much at a time.
-    #[serde(default = "page")]
+    #[serde(default = "Size::page")]
     pub read: Size,
     /// How much in all; without it, to the end.
     pub amount: Option<Size>,
@@ -145,8 +145,4 @@ impl Sequential {
 #[expect(clippy::cast_precision_loss, reason = "a read is small")]
 pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: ByteCount) -> u64 {
     ns_of_ms((cpu_us * 1e3 + cpu_ns_per_byte * got.0 as f64) / 1e6)
-}
-
-fn page() -> Size {
-    Size(ByteCount(4096))
 }

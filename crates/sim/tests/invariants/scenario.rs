@@ -173,6 +173,7 @@ impl DeviceShape {
                 depth,
                 stall_us: 0.0,
                 stall_size: Size(ByteCount(0)),
+                jitter: 0.0,
             })
         };
         let name = pick(rng, ["noop", "deadline", "deadline", "deadline", "deadline", "other"]);

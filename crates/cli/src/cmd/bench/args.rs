@@ -27,6 +27,8 @@ use crate::measure::pattern::AccessPattern;
 ///   buffered   pread through the kernel's page cache and its read-ahead
 ///   direct     pread with O_DIRECT and nothing else; the hot patterns are not for it
 ///   foreread   O_DIRECT through foreread
+///   memory     a plain copy inside this process, what a cached read is near at best: of the
+///              hot patterns only; of hot-pin one look at a byte
 ///
 /// The patterns:
 ///   seq4k seq64k seq1m         one stream
@@ -34,10 +36,11 @@ use crate::measure::pattern::AccessPattern;
 ///                              4 KiB reads unless the name says more
 ///   coop8                      one stream that 8 threads share: each takes the next 64 KiB
 ///   rand4k rand16k rand64k     anywhere, nothing twice
+///   scans                      160 KiB in a row by 16 KiB, and then elsewhere; nothing twice
 ///   stride back                every 16th page; pages from the end to the start
 ///   hot4k hot64k hot1m         anywhere in 256 MiB that were read before
 ///   hot-small                  4 KiB anywhere in 1 MiB that was read before
-///   hot-pin                    as hot4k, but each page is pinned and let go: foreread only
+///   hot-pin                    as hot4k, but each page is pinned and let go: not buffered
 ///   flood                      a chain of 20 dependent 4 KiB reads while 64 threads write 64 KiB
 ///                              anywhere; it OVERWRITES the target, needs --overwrite, has a table
 ///                              of its own, and the methods direct, direct:SCHEDULER (one of the
@@ -55,7 +58,7 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = pattern)]
     pub(super) patterns: Vec<BenchPattern>,
 
-    /// The access methods, with commas between [default: buffered,direct,foreread; of flood
+    /// The access methods, with commas between [default: all that fit; of flood
     /// direct,foreread]
     #[arg(long = "method", alias = "arm", value_name = "METHOD,..", value_delimiter = ',')]
     #[arg(value_parser = method)]
@@ -80,6 +83,11 @@ pub(crate) struct BenchArgs {
     /// says which window was in force.
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     pub(super) max_window: Option<MaxWindow>,
+
+    /// Keep what foreread learns of the device in DIR, and begin with what is there [default: each
+    /// run of foreread begins with nothing]
+    #[arg(long, value_name = "DIR")]
+    pub(super) remember: Option<PathBuf>,
 
     /// The memory bound of foreread's cache
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
@@ -132,9 +140,10 @@ pub(crate) struct BenchArgs {
 
     /// Print every figure as JSON, one object of data a pattern and method
     ///
-    /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s and ns_per_read (median,
-    /// min, max), device_reads, device_bytes, bytes_wanted, evicted_before_use; null where a
-    /// method has none. Those of flood are others. docs/bench.md says what each counts.
+    /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s, ns_per_read and
+    /// cpu_s_per_gb (median, min, max), device_reads, device_bytes, bytes_wanted,
+    /// evicted_before_use; null where a method has none. Those of flood are others. docs/bench.md
+    /// says what each counts.
     #[arg(long)]
     pub(super) json: bool,
 
@@ -186,7 +195,7 @@ fn method(name: &str) -> Result<NamedMethod, String> {
 const EXAMPLES: &str = "\
 Examples:
   foreread bench /var/lib/db/table
-      all patterns, three methods, windows as the kernel has them for this disk
+      all patterns and methods, windows as the kernel has them for this disk
   foreread bench /dev/sdb --pattern seq4k,inter2,rand4k --max-window 1M --json
       as root: the kernel's window is set to 1 MiB, too, and set back afterwards
   foreread bench big.file --pattern inter2 --start-page 1 --amount 64M

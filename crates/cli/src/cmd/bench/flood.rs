@@ -93,6 +93,9 @@ fn methods(args: &BenchArgs) -> Result<Vec<FloodMethod>, Failure> {
                         .to_owned(),
                 );
             }
+            NamedMethod::AccessMethod(AccessMethod::Memory) => {
+                return refused("--method memory: it takes no writes; give direct".to_owned());
+            }
         };
         if !methods.contains(&method) {
             methods.push(method);

@@ -90,7 +90,9 @@ fn check_what_holds_for_all(
     if !selection.methods.iter().any(|method| testbed.has(*method)) {
         let why = match selection.methods[0] {
             AccessMethod::Direct => target.buffered.unwrap_or_default().to_owned(),
-            AccessMethod::Buffered | AccessMethod::Foreread => testbed.notes().concat(),
+            AccessMethod::Buffered | AccessMethod::Foreread | AccessMethod::Memory => {
+                testbed.notes().concat()
+            }
         };
         return Err(Failure::WrongUse(format!(
             "{}: {why}; give another --method",
@@ -207,7 +209,7 @@ fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
         AccessPattern::Inter200 => 512 << 20,
         AccessPattern::Rand4k | AccessPattern::Stride | AccessPattern::Back => 16 << 20,
         AccessPattern::Rand16k => 32 << 20,
-        AccessPattern::Rand64k => 128 << 20,
+        AccessPattern::Rand64k | AccessPattern::Scans => 128 << 20,
         AccessPattern::Hot4k | AccessPattern::HotSmall | AccessPattern::HotPin => 1 << 30,
         AccessPattern::Hot64k | AccessPattern::Hot1m => 4 << 30,
     };

@@ -33,8 +33,9 @@ pub(super) fn print(
     out.entry("", &how)?;
     let legend = format!(
         "MB/s, or time per read where a unit is named; median [least-most] of {}; ratios of runs \
-         made side by side; read ampl(ification): device bytes for each byte wanted, kernel and \
-         foreread",
+         made side by side; bare: O_DIRECT and no cache, or for cached reads a copy inside \
+         memory; read ampl(ification): device bytes for each byte wanted, kernel and foreread; CPU s/GB: processor seconds of this process for 10^9 bytes, kernel, bare \
+         and foreread",
         counted(args.runs, "run"),
     );
     out.paragraph("", &legend)?;
@@ -44,7 +45,7 @@ pub(super) fn print(
     table::print(out, HEADING, patterns.iter().map(|pattern| line(rows, *pattern)))
 }
 
-fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
+fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
     let row = |method| rows.iter().find(|row| row.pattern == pattern && row.method == method);
     let (kernel, direct, ours) =
         (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread));
@@ -56,6 +57,9 @@ fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
     let asked = |row: Option<&BenchRow>| {
         let asked = row.and_then(|row| Some(row.device_bytes? as f64 / row.bytes_wanted as f64));
         table::or_dash(asked.map(|asked| format!("{asked:.2}")))
+    };
+    let cpu = |row: Option<&BenchRow>| {
+        table::or_dash(row.map(|row| format!("{:.2}", row.cpu_s_per_gb.median)))
     };
     let name = match unit(pattern) {
         "MB/s" => pattern.name().to_owned(),
@@ -69,6 +73,7 @@ fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 7] {
         times(kernel),
         times(direct),
         format!("{} {}", asked(kernel), asked(ours)),
+        format!("{} {} {}", cpu(kernel), cpu(direct), cpu(ours)),
     ]
 }
 
@@ -96,7 +101,7 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
-const HEADING: [&str; 7] = [
+const HEADING: [&str; 8] = [
     "pattern",
     "kernel buffered",
     "O_DIRECT bare",
@@ -104,4 +109,5 @@ const HEADING: [&str; 7] = [
     "to kernel",
     "to bare",
     "read ampl.",
+    "CPU s/GB",
 ];

@@ -118,8 +118,8 @@ fn windows(rows: &[BenchRow]) -> String {
 
 fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
     let row = |method| rows.iter().find(|row| row.pattern == kind && row.method == method);
-    let (kernel, direct, ours) =
-        (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread)?);
+    let (kernel, ours) = (row(AccessMethod::Buffered), row(AccessMethod::Foreread)?);
+    let bare = row(AccessMethod::Direct).or_else(|| row(AccessMethod::Memory));
     let amplification = match kind.hot_set() {
         Some(_) => None,
         None => ours.device_bytes.map(|bytes| bytes as f64 / ours.bytes_wanted.max(1) as f64),
@@ -127,7 +127,7 @@ fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
     Some([
         format!("{}, {}", name(kind), unit(kind)),
         table::or_dash(kernel.map(BenchRow::cell)),
-        table::or_dash(direct.map(BenchRow::cell)),
+        table::or_dash(bare.map(BenchRow::cell)),
         ours.cell(),
         table::or_dash(kernel.map(|kernel| format!("{:.2} x", ours.times(kernel)))),
         table::or_dash(amplification.map(|asked| format!("{asked:.2}"))),
@@ -162,7 +162,7 @@ const KINDS: [(AccessPattern, &str); 4] = [
 ];
 
 const HEADING: [&str; 6] =
-    ["pattern", "kernel buffered", "O_DIRECT bare", "foreread", "to kernel", "read ampl."];
+    ["pattern", "kernel buffered", "bare", "foreread", "to kernel", "read ampl."];
 
 /// Longer bars say no more.
 const WIDEST_PLOT: usize = 80;

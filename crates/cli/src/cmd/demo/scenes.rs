@@ -135,6 +135,8 @@ impl Scene {
             let place = match row.method {
                 AccessMethod::Foreread => &mut foreread,
                 AccessMethod::Buffered | AccessMethod::Direct => &mut default,
+                // Of cached reads only.
+                AccessMethod::Memory => continue,
             };
             *place = Some(row);
         }

@@ -15,6 +15,7 @@ use crate::args::duration::duration;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
+use crate::device_memory::RememberArgs;
 
 /// Serve a file or block device to NBD clients, through foreread's cache
 ///
@@ -102,6 +103,9 @@ pub(crate) struct ServeArgs {
     /// Set a tunable from the start, as `foreread set` does later; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub(super) set: Vec<(String, String)>,
+
+    #[command(flatten)]
+    pub(super) remember: RememberArgs,
 
     /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]

@@ -28,7 +28,8 @@ impl MemoryShares {
         for share in self.shares.iter().filter(|share| share.is_there) {
             sums[usize::from(share.group)].add(&share.counted);
             let (ceiling, distance) = (share.ceiling, share.distance);
-            assert!(ceiling <= share.at_most, "a ceiling of {ceiling} is above {}", share.at_most);
+            let most = share.at_most.max(share.read);
+            assert!(ceiling <= most, "a ceiling of {ceiling} is above {most}");
             assert!(distance <= ceiling, "{distance} pages ahead of windows of {ceiling}");
         }
         for (group, sums) in sums.iter().enumerate() {

@@ -33,7 +33,7 @@ pub(super) struct StreamShare {
     pub(super) ahead: u32,
     /// The largest read of late.
     pub(super) read: u32,
-    /// The largest window that is of use to it, and to one that waits.
+    /// The largest window that is of use to it, and to any stream of its device that waits.
     pub(super) ceiling: u32,
     pub(super) at_most: u32,
     /// How many pages its reader takes while a request is on its way, and its next read.
@@ -62,6 +62,8 @@ pub(crate) struct ShareQuestion {
     /// The largest window that makes sense, and the largest for one whose reader never waits: such
     /// windows need not be more than one request.
     pub(crate) ceiling: Pages,
+    /// The ceiling of streams whose reads are no larger than that.
+    pub(crate) common_ceiling: Pages,
     pub(crate) max_window_unstalled: Pages,
     /// How long a request takes, from being asked for to its end.
     pub(crate) latency_ns: u64,
@@ -85,7 +87,8 @@ impl StreamShare {
         };
         let is_unstalled = self.stall_backoff == 0;
         let most = if is_unstalled { question.max_window_unstalled } else { question.ceiling };
-        (self.ceiling, self.at_most) = (small(most.min(question.ceiling)), small(question.ceiling));
+        self.ceiling = small(most.min(question.ceiling));
+        self.at_most = small(question.common_ceiling);
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
         debug_assert!(self.stall_backoff <= MOST_STALL_BACKOFF, "a distance doubles so often");
         let eighths = u64::from(self.stall_backoff % DOUBLING);

@@ -46,6 +46,7 @@ impl SharesWorld {
             has_waited: false,
             blocked_ns: 0,
             ceiling: self.ceiling,
+            common_ceiling: self.ceiling,
             max_window_unstalled: self.ceiling,
             latency_ns: 1_000_000,
         }

@@ -2,8 +2,8 @@
 //!
 //! In:    a miss or a marker, and what the file remembers of its streams ([`Streams`]).
 //! Out:   the window of the stream that comes to this page, whatever handle it came through.
-//! Never: a page more than was asked, on the first read of a place; more than `max` pages beyond
-//!        the read that asks.
+//! Never: a page more than was asked on the first read of a place, unless streams of its file are
+//!        known to go on; more than `max` pages beyond the read that asks.
 //!
 //! ```text
 //!   one file          a's window               b's window
@@ -17,15 +17,14 @@
 mod backwards;
 mod prefetch_distance;
 mod strided;
+mod window_size;
 
 use self::prefetch_distance::{PrefetchDistance, tail};
-
+use self::window_size::{initial_size, is_all_wanted, next_size};
 use super::linux_6::follows_previous_read;
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
-use crate::prefetch::memory_shares::ShareId;
+use crate::prefetch::decision::{Allotment, Ask, Decision, Pattern, Residency, Trigger, Window};
 use crate::prefetch::policy::sizes;
-use crate::prefetch::streams::Streams;
-use crate::prefetch::streams::{StreamDirection, StreamEntry, StreamSlot};
+use crate::prefetch::streams::{StreamDirection, StreamEntry, StreamSlot, Streams};
 use crate::units::{PageIndex, Pages};
 
 /// A miss and a marker are two questions. The first rule that matches decides.
@@ -43,7 +42,9 @@ use crate::units::{PageIndex, Pages};
 ///              that is just before the last
 ///           6  in or next to the last read of the same handle      initial
 ///           7  the third read of one size at one distance          strided
-///           8  anything else                                       random, and remembered
+///           8  anything else, where few streams of the file end    initial, or backwards
+///              with their first read                               if those are
+///           9  anything else                                       random, and remembered
 ///   marker  1  of a remembered stream                              subsequent
 ///           2  any other                                           interleaved
 ///
@@ -54,32 +55,37 @@ use crate::units::{PageIndex, Pages};
 pub(super) fn decide(
     streams: &mut Streams,
     ask: Ask,
-    limits: WindowLimits,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Option<Decision> {
     // What comes of it is this question's, or nothing.
     streams.forget_latest();
-    let decision = match (ask.trigger, limits.max) {
+    let decision = match (ask.trigger, allotment.max) {
         (Trigger::Miss, Pages::ZERO) => return Some(Decision::random(ask, ask.count)),
         (Trigger::Marker, Pages::ZERO) => return None,
-        (Trigger::Miss, max) => on_miss(streams, ask, max, distance, cache),
-        (Trigger::Marker, max) => on_marker(streams, ask, max, distance, cache)?,
+        (Trigger::Miss, _) => on_miss(streams, ask, allotment, cache),
+        (Trigger::Marker, _) => on_marker(streams, ask, allotment, cache)?,
     };
     Some(decision)
 }
 
-/// Whose question this is, if it is a remembered stream's, and how many of its pages were before.
-pub(crate) fn who(
-    streams: &Streams,
+/// The remembered stream whose question this is.
+pub(crate) fn asking<'s>(
+    streams: &'s Streams,
     ask: Ask,
     cache: &impl Residency,
-) -> Option<(ShareId, PageIndex)> {
+) -> Option<&'s StreamEntry> {
     let place = match ask.trigger {
         Trigger::Miss => expected(streams, ask, cache)?,
         Trigger::Marker => streams.with_marker(ask.page)?,
     };
-    Some(streams.share_at(place, ask.page)).filter(|(share, _)| *share != ShareId::NONE)
+    Some(streams.get(place))
+}
+
+/// Whether a stream begins here that is not at the start of its file and that no earlier read of
+/// its handle shows: all that is known of it is how long others ran.
+pub(crate) fn begins_anywhere(ask: Ask) -> bool {
+    ask.page > PageIndex(0) && !follows_previous_read(ask)
 }
 
 /// The most pages that this question will ask for and no reader waits for, if windows may have
@@ -87,39 +93,50 @@ pub(crate) fn who(
 pub(crate) fn wants(
     streams: &Streams,
     ask: Ask,
-    max: Pages,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> (Pages, Pages) {
     match ask.trigger {
         // Of a read that misses the pages are set aside.
-        Trigger::Miss => (wants_on_miss(streams, ask, max, cache), Pages::ZERO),
+        Trigger::Miss => (wants_on_miss(streams, ask, allotment, cache), Pages::ZERO),
         Trigger::Marker => {
             let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
             let read_end = ask.page + ask.count;
+            let max = allotment.max;
             let Some(known) = known else { return (max, Pages::ZERO) };
             let lacks = Pages(read_end.0.saturating_sub(known.end.0));
-            (sizes::next(known.pace, max).max(strided::least(&known, max)), lacks)
+            (next_size(known.pace, allotment).max(strided::least(&known, max)), lacks)
         }
     }
 }
 
-fn wants_on_miss(streams: &Streams, ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
+fn wants_on_miss(
+    streams: &Streams,
+    ask: Ask,
+    allotment: Allotment,
+    cache: &impl Residency,
+) -> Pages {
+    let max = allotment.max;
+    if is_all_wanted(ask, allotment) {
+        return Pages::ZERO;
+    }
     let Some(place) = expected(streams, ask, cache).filter(|_| ask.page > PageIndex(0)) else {
         let begins = ask.page == PageIndex(0)
             || follows_previous_read(ask)
+            || allotment.run.is_some()
             || strided::stride(streams, ask).is_some();
-        return if begins { initial(ask, max, cache) } else { Pages::ZERO };
+        return if begins { initial(ask, allotment, cache) } else { Pages::ZERO };
     };
     let known = streams.get(place);
     if !known.is_random() {
-        let size = sizes::next(known.pace, max).max(sizes::initial(ask.count, max));
+        let size = next_size(known.pace, allotment).max(initial_size(ask.count, allotment));
         return size.max(strided::least(known, max));
     }
     if known.way == StreamDirection::BACKWARDS && ask.page < known.start {
-        return sizes::next(ask.count, max);
+        return next_size(ask.count, allotment);
     }
     let begins = streams.is_trusted(known) || follows_previous_read(ask);
-    if begins && ask.page >= known.start { initial(ask, max, cache) } else { Pages::ZERO }
+    if begins && ask.page >= known.start { initial(ask, allotment, cache) } else { Pages::ZERO }
 }
 
 /// The stream that comes to the page that is missing.
@@ -149,22 +166,31 @@ fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<Strea
 fn on_miss(
     streams: &mut Streams,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Decision {
-    if ask.page == PageIndex(0) {
-        let size = sizes::initial(ask.count, max);
-        return begin(streams, Pattern::Initial0, ask, size, cache);
+    let Allotment { max, distance, run, .. } = allotment;
+    let ends_here = is_all_wanted(ask, allotment);
+    if ask.page == PageIndex(0) && !ends_here {
+        let size = initial_size(ask.count, allotment);
+        return begin(streams, Pattern::Initial0, ask, size, distance, cache);
     }
     if let Some(place) = expected(streams, ask, cache) {
-        return go_on(streams, place, ask, max, distance, cache);
+        return go_on(streams, place, ask, allotment, cache);
     }
-    if follows_previous_read(ask) {
-        return begin(streams, Pattern::Initial, ask, initial(ask, max, cache), cache);
+    if follows_previous_read(ask) && !ends_here {
+        let size = initial(ask, allotment, cache);
+        return begin(streams, Pattern::Initial, ask, size, distance, cache);
     }
     if let Some(decision) = strided::begin(streams, ask, max, distance) {
         return decision;
+    }
+    if run.is_some() && !ends_here {
+        if allotment.begins_backwards {
+            return backwards::begin(streams, ask, allotment);
+        }
+        let size = initial(ask, allotment, cache);
+        return begin(streams, Pattern::Initial, ask, size, distance, cache);
     }
     streams.add_tentative(StreamEntry::random(ask.page, ask.page + ask.count, 1));
     Decision::random(ask, ask.count)
@@ -176,10 +202,12 @@ fn begin(
     pattern: Pattern,
     ask: Ask,
     size: Pages,
+    distance: PrefetchDistance,
     cache: &impl Residency,
 ) -> Decision {
-    let window = around_read(ask, size, None, cache);
-    streams.add_tentative(entry(ask, window, size));
+    let window = around_read(ask, size, distance, cache);
+    let reads = u32::from(begins_anywhere(ask));
+    streams.add_tentative(entry(ask, window, size).going(StreamDirection::FORWARDS, reads));
     Decision { pattern, window }
 }
 
@@ -191,8 +219,9 @@ fn begin(
 ///   -|=================|------------------|     pages that another stream brought, or an older
 ///                      ^page                    one: their reader is taken to go on
 /// ```
-fn initial(ask: Ask, max: Pages, cache: &impl Residency) -> Pages {
-    sizes::initial(ask.count, max).max(cache.history(ask.page, max))
+fn initial(ask: Ask, allotment: Allotment, cache: &impl Residency) -> Pages {
+    let size = initial_size(ask.count, allotment);
+    if allotment.run.is_some() { size } else { size.max(cache.history(ask.page, allotment.max)) }
 }
 
 /// A miss where a remembered stream is expected.
@@ -200,32 +229,38 @@ fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Decision {
+    let Allotment { max, distance, .. } = allotment;
     let known = *streams.get(place);
     if ask.page < known.start || known.is_backwards() {
-        return backwards::go_on(streams, place, ask, max, distance);
+        return backwards::go_on(streams, place, ask, allotment);
     }
     if known.way.stride().is_some() {
-        let decision = strided::go_on(streams, place, ask, max, distance);
+        let decision = strided::go_on(streams, place, ask, allotment);
         return decision.unwrap_or_else(|| Decision::random(ask, ask.count));
     }
     if known.is_random() {
-        if !streams.is_trusted(&known) && !follows_previous_read(ask) {
+        let is_one = streams.is_trusted(&known) || follows_previous_read(ask);
+        if !is_one || is_all_wanted(ask, allotment) {
             let reads = known.reads + 1;
             streams.update(place, StreamEntry::random(ask.page, ask.page + ask.count, reads));
             return Decision::random(ask, ask.count);
         }
-        let size = initial(ask, max, cache);
+        let size = initial(ask, allotment, cache);
         let window = around_read(ask, size, distance, cache);
         streams.update(place, entry(ask, window, size));
         return Decision { pattern: Pattern::Initial, window };
     }
     let is_evicted = ask.page < known.end;
-    let size = if is_evicted { known.pace.min(max) } else { sizes::next(known.pace, max) };
-    let size = size.max(sizes::initial(ask.count, max));
+    if is_all_wanted(ask, allotment) {
+        let window = Window { start: ask.page, size: ask.count, async_size: Pages::ZERO };
+        streams.prove(place, entry(ask, window, known.pace));
+        return Decision { pattern: Pattern::Subsequent, window };
+    }
+    let size = if is_evicted { known.pace.min(max) } else { next_size(known.pace, allotment) };
+    let size = size.max(initial_size(ask.count, allotment));
     let window = around_read(ask, size, distance, cache);
     streams.prove(place, entry(ask, window, size));
     Decision { pattern: Pattern::Subsequent, window }
@@ -272,23 +307,23 @@ fn around_read(
 fn on_marker(
     streams: &mut Streams,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Option<Decision> {
+    let Allotment { max, distance, .. } = allotment;
     let known = streams.with_marker(ask.page);
     if let Some(place) = known {
         match streams.get(place).way {
             StreamDirection::FORWARDS => {}
             StreamDirection::BACKWARDS => {
-                return backwards::on_marker(streams, place, ask, max, distance, cache);
+                return backwards::on_marker(streams, place, ask, allotment, cache);
             }
-            _ => return strided::on_marker(streams, place, ask, max, distance, cache),
+            _ => return strided::on_marker(streams, place, ask, allotment, cache),
         }
     }
     let (pattern, hole, size) = match known.map(|place| *streams.get(place)) {
         Some(StreamEntry { end, pace, .. }) => {
-            let size = sizes::next(pace, max);
+            let size = next_size(pace, allotment);
             let Some(hole) = cache.next_hole(end, max) else {
                 // A window's worth is there, and none of it can be marked. Another stream is ahead,
                 // or was; if it was, the miss behind it finds all this history.

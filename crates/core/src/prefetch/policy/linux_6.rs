@@ -33,19 +33,10 @@ pub(super) fn decide(
     if limits.max == Pages::ZERO {
         return (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, Pages(1)));
     }
-    let max = largest_window(ask, limits);
+    let max = sizes::largest(ask.count, limits);
     match ask.trigger {
         Trigger::Miss => Some(on_miss(ask, max, cache)),
         Trigger::Marker => on_marker(last, ask, max, cache),
-    }
-}
-
-/// A read that is larger than the window but not than a request is better one request than several.
-fn largest_window(ask: Ask, limits: WindowLimits) -> Pages {
-    if ask.count > limits.max && limits.io_pages > limits.max {
-        ask.count.min(limits.io_pages)
-    } else {
-        limits.max
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Without {
     pub clip: bool,
     /// The next window is asked for as early as can be.
     pub distance: bool,
+    /// Nothing is learnt of how long streams run.
+    pub runs: bool,
 }
 
 impl Rules {

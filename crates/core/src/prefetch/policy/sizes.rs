@@ -2,9 +2,24 @@
 //!
 //! In:    a count of pages and the largest window.
 //! Out:   a size between 1 and `max`; after a window of none (a fresh stream), none.
-//! Never: a window above `max`.
+//! Never: a window above `max`, which a large read raises ([`largest`]).
 
+use crate::prefetch::decision::WindowLimits;
 use crate::units::Pages;
+
+/// The largest window of a stream whose read has `count` pages: a read that is larger than the
+/// limit but not than a request of the device is better one request than several.
+///
+/// ```text
+///   count        8   32   64  256  512      max = 32, io_pages = 256
+///   largest     32   32   64  256  256
+/// ```
+pub(super) fn largest(count: Pages, limits: WindowLimits) -> Pages {
+    if limits.max == Pages::ZERO {
+        return Pages::ZERO;
+    }
+    limits.max.max(count.min(limits.io_pages))
+}
 
 /// The first window of a stream whose first read has `count` pages.
 ///

@@ -7,6 +7,7 @@
 use core::ops::Range;
 
 use crate::prefetch::memory_shares::ShareId;
+use crate::prefetch::run_lengths::CountedRun;
 use crate::units::{PageIndex, Pages};
 
 /// What lies ahead of one stream.
@@ -31,12 +32,17 @@ pub(in crate::prefetch) struct StreamEntry {
     pub(in crate::prefetch) pace: Pages,
     /// When it was last met: `arrivals` or `meetings`.
     pub(super) stamp: u32,
-    /// How many random reads in a row made it; of a confirmed stream, how many `arrivals` there
+    /// How many random reads in a row made it, also if the first brought a window; of a confirmed
+    /// stream, how many `arrivals` there
     /// were when it was last met; but of a strided one, the pages of a piece.
     pub(in crate::prefetch) reads: u32,
     pub(in crate::prefetch) way: StreamDirection,
     /// Its share of the memory, if the memory is shared out.
     pub(super) share: ShareId,
+    /// How many pages its reader had read when it was met.
+    pub(super) run: u32,
+    /// Where it was counted as ended.
+    pub(super) counted: CountedRun,
 }
 
 /// Where a stream goes: 0 forwards, or so many pages from the start of a piece to that of the next,
@@ -67,7 +73,8 @@ impl StreamEntry {
         };
         debug_assert!(start.0 <= end.0, "a stream ends before it starts");
         let (way, share) = (StreamDirection::FORWARDS, ShareId::NONE);
-        Self { start, end, marker, pace, stamp: 0, reads: 0, way, share }
+        let counted = CountedRun::NOWHERE;
+        Self { start, end, marker, pace, stamp: 0, reads: 0, way, share, run: 0, counted }
     }
 
     /// The page whose use asks for more.
@@ -83,6 +90,16 @@ impl StreamEntry {
     /// The same, going another way; `reads` are the pages of a piece if it leaves gaps.
     pub(in crate::prefetch) fn going(self, way: StreamDirection, reads: u32) -> Self {
         Self { way, reads, ..self }
+    }
+
+    /// The same, after one more read, of what is just before it.
+    pub(in crate::prefetch) fn after_read_before(self, start: PageIndex) -> Self {
+        Self { start, reads: self.reads + 1, ..self }
+    }
+
+    /// The same, of a reader that has read `pages` already.
+    pub(in crate::prefetch) fn after(self, pages: Pages) -> Self {
+        Self { run: u32::try_from(pages.0).unwrap_or(u32::MAX), ..self }
     }
 
     /// What `reads` is of a confirmed stream that is met after so many arrivals.
@@ -109,12 +126,13 @@ impl StreamEntry {
         }
     }
 
-    /// Whether a read of `pages` ends where this began: or it may have the first page of it too,
-    /// where reads do not end with a page.
+    /// Whether a read of `pages` ends where this backward or tentative stream began: or it may have
+    /// the first page of it too, where reads do not end with a page.
     pub(super) fn is_before(&self, pages: &Range<PageIndex>) -> bool {
         let overlap = pages.end.0.saturating_sub(self.start.0);
         let is_next = pages.start < self.start && self.start <= pages.end;
-        is_next && (self.way == StreamDirection::BACKWARDS || (self.is_random() && overlap <= 1))
+        let may_turn = self.way == StreamDirection::FORWARDS && self.reads > 0 && overlap <= 1;
+        is_next && (self.way == StreamDirection::BACKWARDS || may_turn)
     }
 
     /// How many pages are ahead of a reader that is at `page`.
@@ -136,6 +154,56 @@ impl StreamEntry {
     pub(super) fn position(&self, page: PageIndex) -> PageIndex {
         let piece = u64::from(self.reads);
         self.way.stride().map_or(page, |stride| PageIndex(page.0 / stride.0 * piece))
+    }
+
+    /// Its share of the memory, if it has one, and how many of its pages are before `page`.
+    pub(in crate::prefetch) fn share_at(&self, page: PageIndex) -> Option<(ShareId, PageIndex)> {
+        (self.share != ShareId::NONE).then(|| (self.share, self.position(page)))
+    }
+
+    /// How many pages its reader had read before a read of `count` pages from `page` on.
+    pub(in crate::prefetch) fn run_before(&self, page: PageIndex, count: Pages) -> u64 {
+        let run = u64::from(self.run);
+        if self.way == StreamDirection::BACKWARDS {
+            return (run + self.end.0.saturating_sub(page.0)).saturating_sub(count.0);
+        }
+        run + self.position(page).0.saturating_sub(self.position(self.start).0)
+    }
+
+    /// How many it had read when it was met.
+    pub(in crate::prefetch) fn run(&self) -> u64 {
+        u64::from(self.run)
+    }
+
+    /// How many it will have read when it has come to the end of what is ahead of it.
+    pub(in crate::prefetch) fn run_at_end(&self, file_end: PageIndex) -> u64 {
+        let from = if self.way == StreamDirection::BACKWARDS { self.end } else { self.start };
+        u64::from(self.run) + self.ahead_of(from, file_end).0
+    }
+
+    /// The page that its reader reads after so many, counted from where it was met.
+    pub(in crate::prefetch) fn nth_ahead(&self, number: u64) -> PageIndex {
+        let piece = u64::from(self.reads).max(1);
+        match self.way.stride() {
+            None if self.way == StreamDirection::BACKWARDS => PageIndex(self.end.0 - 1 - number),
+            None => self.start + Pages(number),
+            Some(stride) => self.start + Pages(number / piece * stride.0 + number % piece),
+        }
+    }
+
+    /// The same stream, which was `before` and is here now.
+    pub(super) fn gone_on_from(self, before: &Self) -> Self {
+        let is_backwards = self.way == StreamDirection::BACKWARDS;
+        let was_backwards = before.way == StreamDirection::BACKWARDS || before.is_random();
+        let pages = match (was_backwards, is_backwards) {
+            (true, true) => before.end.0.abs_diff(self.end.0),
+            // The end of a window forwards is no page that was read.
+            (false, true) => 0,
+            (_, false) => self.position(self.start).0.saturating_sub(self.position(before.start).0),
+        };
+        let run = u64::from(before.run).saturating_add(pages).max(u64::from(self.run));
+        let run = u32::try_from(run).unwrap_or(u32::MAX);
+        Self { run, share: before.share, counted: CountedRun::NOWHERE, ..self }
     }
 
     pub(super) fn is_there(&self) -> bool {

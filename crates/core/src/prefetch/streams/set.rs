@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::entry::StreamEntry;
+use crate::prefetch::run_lengths::CountedRun;
 use crate::units::PageIndex;
 
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -126,6 +127,13 @@ impl StreamSet {
         lane.starts[index % LANE] = low_half(entry.start.0);
         // A window of more pages is looked at in any case.
         lane.lens[index % LANE] = u32::try_from(entry.end.0 - entry.start.0).unwrap_or(u32::MAX);
+    }
+}
+
+impl StreamSet {
+    /// It was counted as ended.
+    pub(super) fn set_counted(&mut self, index: usize, counted: CountedRun) {
+        self.entries[index].counted = counted;
     }
 }
 

@@ -64,6 +64,21 @@ fn a_random_read_is_trusted_until_eight_others_came_or_when_it_was_the_second_in
 
 #[test]
 fn a_file_costs_a_few_kilobytes_at_most() {
-    const { assert!(Streams::BYTES_MAX <= 20 << 10) };
+    const { assert!(Streams::BYTES_MAX <= 22 << 10) };
     const { assert!(size_of::<Streams>() <= 128, "a file without readers") };
+}
+
+#[test]
+fn a_stream_that_goes_backwards_counts_each_page_once() {
+    let (read, way) = (Pages(4), StreamDirection::BACKWARDS);
+    let at = |number: u64| PageIndex(1000 - 4 * number);
+    let first = StreamEntry::random(at(0), at(0) + read, 1);
+    let both = StreamEntry::random(at(1), at(0) + read, 2).going(way, 2).gone_on_from(&first);
+    assert_eq!((both.run_before(at(2), read), both.run()), (8, 0));
+    let third = StreamEntry::new(at(8), at(2), None, Pages(32)).going(way, 0).gone_on_from(&both);
+    assert_eq!((third.run(), third.run_before(at(3), read)), (12, 12));
+    assert_eq!(third.run_at_end(PageIndex(5000)), 36);
+    // And one whose first read had a window already.
+    let begun = StreamEntry::new(at(8), at(0), None, Pages(32)).going(way, 0).after(read);
+    assert_eq!((begun.run(), begun.run_before(at(1), read)), (4, 4));
 }

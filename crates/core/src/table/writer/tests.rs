@@ -144,3 +144,50 @@ fn a_page_is_added_once() {
     add(&mut table, PageIndex(5));
     add(&mut table, PageIndex(5));
 }
+
+#[test]
+fn a_run_is_what_single_look_ups_find_up_to_the_first_gap() {
+    // Around the border of two leaves: each page resident, on its way, or missing.
+    for states in 0..3_u32.pow(8) {
+        let state = |n: u64| states / 3_u32.pow(u32::try_from(n).unwrap()) % 3;
+        let mut table = TableWriter::new(8);
+        for n in 0..8 {
+            // Frames in a row but for one step, so that a run has two pieces.
+            let frame = Frame(u32::try_from(n).unwrap() + u32::from(n >= 5));
+            let entry = PageEntry::new(frame, Generation(1), false, false);
+            let entry = if state(n) == 2 { entry.with(UP_TO_DATE) } else { entry };
+            if state(n) > 0 {
+                table.insert(FILE, PageIndex(60 + n), entry);
+            }
+        }
+        for (first, count) in (0..8).flat_map(|first| [0, 1, 3, 8].map(|count| (first, count))) {
+            let end = if first < 4 { 4 } else { 8 };
+            let found = (first..end).take(count).take_while(|&n| state(n) == 2).count();
+            let run = table.table.look_up_run(FILE, PageIndex(60 + first), count);
+            assert_eq!(run.len(), found, "{count} from {first} of {states}");
+            assert_eq!(run.still_held(), found);
+            for (index, n) in (0..found).zip(first..) {
+                let alone = table.table.look_up(FILE, PageIndex(60 + n)).unwrap();
+                assert_eq!(run.page(index).entry(), alone.entry());
+                let border = if n < 5 { 5 } else { 8 };
+                let in_a_row = (found - index).min(usize::try_from(border - n).unwrap());
+                assert_eq!(run.frames_from(index), (alone.entry().frame(), in_a_row));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_that_leaves_ends_what_a_run_still_holds() {
+    let mut table = TableWriter::new(4);
+    let entry = |n| PageEntry::written(Frame(n), Generation(1));
+    let places: Vec<_> =
+        (0..4).map(|n| table.insert(FILE, PageIndex(n.into()), entry(n))).collect();
+    let shared = Arc::clone(&table.table);
+    let run = shared.look_up_run(FILE, PageIndex(0), 4);
+    assert_eq!((run.len(), run.still_held()), (4, 4));
+    table.remove(places[2]);
+    assert_eq!(run.still_held(), 2);
+    table.insert(FILE, PageIndex(2), PageEntry::written(Frame(2), Generation(2)));
+    assert_eq!(run.still_held(), 2, "the frame has been filled again");
+}

@@ -2,7 +2,8 @@
 //!
 //! In:    a miss just before what was read last, or a marker.
 //! Out:   a window that ends where the last one began.
-//! Never: a window for the first two reads: two that were swapped look like that, too.
+//! Never: a window for the first two reads: two that were swapped look like that, too. Unless the
+//!        streams of the file are known to go backwards.
 //!
 //! ```text
 //!             |<----- size ------>|<- last ->|
@@ -14,9 +15,9 @@
 //! Windows grow as those that go forwards do.
 
 use super::prefetch_distance::{PrefetchDistance, tail};
+use super::window_size::{initial_size, next_size};
 use super::{StreamDirection, StreamEntry, StreamSlot};
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Window};
-use crate::prefetch::policy::sizes;
+use crate::prefetch::decision::{Allotment, Ask, Decision, Pattern, Residency, Window};
 use crate::prefetch::streams::Streams;
 use crate::units::{PageIndex, Pages};
 
@@ -27,6 +28,16 @@ pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> O
     // Some readers drop the pages behind them.
     let drops_behind = || known.is_backwards() && streams.was_just_met(place);
     (is_there(known.start, cache) || drops_behind()).then_some(place)
+}
+
+/// A first window, where streams of the file go backwards. Whether this one does shows later.
+pub(super) fn begin(streams: &mut Streams, ask: Ask, allotment: Allotment) -> Decision {
+    let size = initial_size(ask.count, allotment);
+    let ahead = size.saturating_sub(ask.count).min(Pages(ask.page.0));
+    let start = PageIndex(ask.page.0 - ahead.0);
+    let window = with_marker(start, ask.page + ask.count, ahead, allotment.distance);
+    streams.add_tentative(entry(ask, window, size).after(ask.count));
+    Decision { pattern: Pattern::Backwards, window }
 }
 
 /// Whether the page that the reader has just used is still there: as for streams that go forwards,
@@ -40,8 +51,7 @@ pub(super) fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
 ) -> Decision {
     let known = *streams.get(place);
     if known.is_random() && known.way != StreamDirection::BACKWARDS {
@@ -52,6 +62,11 @@ pub(super) fn go_on(
         streams.update(place, both);
         return Decision::random(ask, ask.count);
     }
+    if known.way == StreamDirection::FORWARDS && known.reads < TURNS_AFTER {
+        // The window stays: a reader that goes on in it read these two in the wrong order.
+        streams.update(place, known.after_read_before(ask.page));
+        return Decision::random(ask, ask.count);
+    }
     if ask.page >= known.start {
         // It was evicted. What lies before it stays as it is, and has its marker.
         streams.update(place, known);
@@ -60,13 +75,17 @@ pub(super) fn go_on(
     }
     let end = known.start;
     let wanted = end - ask.page;
-    let pace = if known.is_random() { wanted } else { known.pace };
-    let size = sizes::next(pace, max);
-    let ahead = if size > wanted { size - wanted } else { size };
+    let has_turned = known.way == StreamDirection::FORWARDS;
+    let pace = if known.is_random() || has_turned { wanted } else { known.pace };
+    let size = next_size(pace, allotment);
+    let ahead =
+        if size > wanted || allotment.run.is_some() { size.saturating_sub(wanted) } else { size };
     let ahead = ahead.min(Pages(ask.page.0));
     let start = PageIndex(ask.page.0 - ahead.0);
-    let window = with_marker(start, end, ahead, distance);
-    streams.prove(place, entry(ask, window, size));
+    let window = with_marker(start, end, ahead, allotment.distance);
+    // Of one that began with a window forwards the reads, which are about as large.
+    let read = if has_turned { Pages(wanted.0 * u64::from(TURNS_AFTER + 1)) } else { Pages::ZERO };
+    streams.prove(place, entry(ask, window, size).after(read));
     Decision { pattern: Pattern::Backwards, window }
 }
 
@@ -81,10 +100,10 @@ pub(super) fn on_marker(
     streams: &mut Streams,
     place: StreamSlot,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Option<Decision> {
+    let Allotment { max, distance, .. } = allotment;
     let known = *streams.get(place);
     let there = cache.history(known.start, max);
     let end = PageIndex(known.start.0 - there.0);
@@ -93,7 +112,7 @@ pub(super) fn on_marker(
         streams.remove(place);
         return None;
     }
-    let size = sizes::next(known.pace, max);
+    let size = next_size(known.pace, allotment);
     let ahead = size.min(Pages(end.0));
     let window = with_marker(PageIndex(end.0 - ahead.0), end, ahead, distance);
     streams.prove(place, entry(ask, window, size));
@@ -123,3 +142,6 @@ fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
     StreamEntry::new(window.start, ask.page, window.marker(), pace)
         .going(StreamDirection::BACKWARDS, 0)
 }
+
+/// The third read in a row that is just before the last goes backwards.
+const TURNS_AFTER: u32 = 2;

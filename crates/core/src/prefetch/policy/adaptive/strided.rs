@@ -12,8 +12,9 @@
 //! ```
 
 use super::prefetch_distance::{PrefetchDistance, tail};
+use super::window_size::next_size;
 use super::{StreamDirection, StreamEntry, StreamSlot};
-use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Stride, Window};
+use crate::prefetch::decision::{Allotment, Ask, Decision, Pattern, Residency, Stride, Window};
 use crate::prefetch::policy::sizes;
 use crate::prefetch::streams::Streams;
 use crate::units::{PageIndex, Pages};
@@ -84,15 +85,15 @@ pub(super) fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
 ) -> Option<Decision> {
+    let Allotment { max, distance, .. } = allotment;
     let known = *streams.get(place);
     let course = Course::of(&known, max)?;
     if ask.page < known.end || ask.count != course.piece {
         return None;
     }
-    let (window, entry) = course.around_read(ask, sizes::next(known.pace, max), distance);
+    let (window, entry) = course.around_read(ask, next_size(known.pace, allotment), distance);
     streams.prove(place, entry);
     Some(course.decision(window))
 }
@@ -102,12 +103,12 @@ pub(super) fn on_marker(
     streams: &mut Streams,
     place: StreamSlot,
     ask: Ask,
-    max: Pages,
-    distance: PrefetchDistance,
+    allotment: Allotment,
     cache: &impl Residency,
 ) -> Option<Decision> {
+    let Allotment { max, distance, .. } = allotment;
     let known = *streams.get(place);
-    let size = sizes::next(known.pace, max);
+    let size = next_size(known.pace, allotment);
     let course = Course::of(&known, max);
     let start = course.and_then(|course| {
         let pieces = (0..course.pieces(max)).map(|piece| known.end + course.all(piece));

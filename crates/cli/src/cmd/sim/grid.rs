@@ -1,0 +1,135 @@
+//! `foreread sim grid`: learnt windows on devices of every distance and width.
+//!
+//! In:    how many readers share a device, and what they do.
+//! Out:   a row for each cell, and the distribution; or JSON.
+//! Never: a cell that is left out because it is slow.
+
+use std::io::Write as _;
+use std::num::NonZero;
+
+use clap::{Args, ValueEnum};
+use foreread_core::sizes::Exact;
+use foreread_core::units::ByteCount;
+use foreread_sim::grid::{self, GridCell, GridLoad, GridRow, GridSpread};
+
+use crate::args::help::CODES_AND_UNITS;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
+use crate::table;
+
+/// Learnt windows on 96 devices, beside the best fixed window
+///
+/// Devices that are 0.15 to 45 ms away, serve 1 to 48 requests at once, transfer 180 or 1200 MB/s
+/// and take requests of 256K or 1M, each with one reader of 1 GiB and with several of 256 MiB, in
+/// virtual time. Each is run with windows of linux-6 from 128K to 16M, and with adaptive, which is
+/// told nothing. All of them take some minutes on one processor.
+///
+/// Columns: best window, the fixed one that is fastest; best, how fast the readers are with it, in
+/// MB/s; learnt, how fast with learnt windows; whole, the one divided by the other, learning
+/// counted; 2nd half, the same from when half of the bytes are read, beside the window that is
+/// best there.
+#[derive(Debug, Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(super) struct GridArgs {
+    /// How many readers share a device in the cells with several
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
+    readers: u32,
+
+    /// What readers and devices do
+    #[arg(long, value_name = "LOAD", default_value = "full")]
+    load: LoadName,
+
+    /// Only devices whose name contains TEXT: 45ms-48x-1200MB-1024K is 45 ms away, serves 48
+    /// requests of at most 1024 KiB at once, and transfers 1200 MB/s
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    device: String,
+
+    /// Print JSON, one object of data a cell
+    ///
+    /// Keys: latency_us, parallel, mb_per_s, max_command_kib, readers, load, best_window (bytes),
+    /// best_mb_per_s, learnt_mb_per_s, whole, second_half.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LoadName {
+    /// Readers are as fast as they can be
+    Full,
+    /// Readers process what they read, and together take 150 MB/s at most
+    Paced,
+    /// The latency of each command varies by a half
+    Jitter,
+    /// After half a second the device takes three times as long for a command
+    Slower,
+    /// After half a second the device takes a third of the time for a command
+    Faster,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread sim grid
+  foreread sim grid --readers 32
+  foreread sim grid --device 45ms-48x
+  foreread sim grid --load jitter --json
+
+";
+
+pub(super) fn run(args: &GridArgs, out: &mut Printer) -> Result<(), Failure> {
+    let load = match args.load {
+        LoadName::Full => GridLoad::Full,
+        LoadName::Paced => GridLoad::Paced,
+        LoadName::Jitter => GridLoad::Jitter,
+        LoadName::Slower => GridLoad::Slower,
+        LoadName::Faster => GridLoad::Faster,
+    };
+    let mut cells = GridCell::all(args.readers, load);
+    cells.retain(|cell| cell.device().contains(&args.device));
+    if cells.is_empty() {
+        let first = GridCell::all(args.readers, load)[0].device();
+        return Err(Failure::WrongUse(format!(
+            "--device {}: no device has this in its name; names are like {first}, and \
+             'foreread sim grid --help' says what they mean",
+            args.device
+        )));
+    }
+    let bar = spinner();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let rows = grid::run_all(&cells, threads, &|count, cell| {
+        bar.set_message(format!("{count} of {}: {}", cells.len(), cell.device()));
+    });
+    bar.finish_and_clear();
+    if args.json {
+        return out.json("sim grid", &rows);
+    }
+    let heading = ["device", "readers", "best window", "best", "learnt", "whole", "2nd half"];
+    table::print(out, heading, rows.iter().map(columns))?;
+    writeln!(out)?;
+    let spread = |of: fn(&GridRow) -> f64| GridSpread::of(rows.iter().map(of));
+    for (name, spread) in
+        [("whole", spread(|row| row.whole)), ("2nd half", spread(|row| row.second_half))]
+    {
+        let Some(GridSpread { min, median, below_90, below_95, below_97 }) = spread else {
+            continue;
+        };
+        let text = format!(
+            "least {min:.3}, median {median:.3}; of {} cells {below_90} below 0.90, {below_95} \
+             below 0.95, {below_97} below 0.97",
+            rows.len()
+        );
+        out.entry(&format!("{name}: "), &text)?;
+    }
+    Ok(())
+}
+
+fn columns(row: &GridRow) -> [String; 7] {
+    [
+        row.cell.device(),
+        row.cell.readers.to_string(),
+        Exact(ByteCount(row.best_window)).to_string(),
+        format!("{:.1}", row.best_mb_per_s),
+        format!("{:.1}", row.learnt_mb_per_s),
+        format!("{:.3}", row.whole),
+        format!("{:.3}", row.second_half),
+    ]
+}

@@ -1,0 +1,238 @@
+//! How many requests a device serves at once, told by how long reads take beside others.
+//!
+//! In:    how many requests were in flight when a read was sent, and when it came back.
+//! Out:   how many are served at once, at least; whether more than that bring nothing.
+//! Never: a need for an idle device. A number that only the lowest load would tell.
+//!
+//! ```text
+//!   in flight    1 |==========|                a device that serves 4 at once
+//!                2 |==========|                latency stays: twice as much in the same time
+//!                4 |==========|
+//!                8 |==========|==========|     latency doubles: no more than with 4
+//! ```
+//!
+//! By Little's law n requests in flight that take L each are n / L a second. So throughput at each
+//! depth follows from the latency of single requests, and what doubling the depth brings is known
+//! as soon as both were seen: congestion control by delay, for a disk. Design: docs/devices.md.
+
+use super::float;
+use crate::units::ByteCount;
+
+/// Throughput by the number of requests in flight, for reads of one size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScalingCurve {
+    levels: [ScalingLevel; LEVELS],
+    /// Which sizes count: a power of two of pages.
+    class: u32,
+    /// How many reads of smaller sizes came since one of this.
+    others: u32,
+    /// How many counted.
+    samples: u32,
+    known: Option<Scaling>,
+}
+
+/// How many requests a device serves at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scaling {
+    /// So many at least.
+    pub(super) served: f64,
+    /// Whether more in flight were seen to bring nothing.
+    pub(super) is_limit: bool,
+}
+
+/// Reads that were sent when about so many requests were in flight, themselves included.
+#[derive(Clone, Copy, Debug)]
+struct ScalingLevel {
+    count: f64,
+    /// Sums over them; the older ones count half, a quarter, and so on.
+    in_flight: f64,
+    ns: f64,
+    /// How many had counted when the last of them came.
+    last: u32,
+}
+
+impl ScalingCurve {
+    pub(super) const fn new() -> Self {
+        let levels = [ScalingLevel::NEW; LEVELS];
+        Self { levels, class: 0, others: 0, samples: 0, known: None }
+    }
+
+    /// How many are served at once; None before more in flight were seen to bring more.
+    pub(super) const fn known(&self) -> Option<Scaling> {
+        self.known
+    }
+
+    /// The device has changed. What it served is where the next estimate begins.
+    pub(super) fn forget(&mut self) {
+        let known = self.known.map(|known| Scaling { is_limit: false, ..known });
+        *self = Self { known, ..Self::new() };
+    }
+
+    /// A read is back that was one of `in_flight` when it was sent.
+    pub(super) fn add(&mut self, in_flight: u32, bytes: ByteCount, ns: u64) {
+        debug_assert!(in_flight > 0, "a read that was sent was in flight");
+        let class = bytes.pages_up().0.max(1).ilog2();
+        if class != self.class {
+            self.others += 1;
+            if class < self.class && self.others < OTHERS_MAX {
+                return;
+            }
+            // What was known of others is a bound for these, too.
+            *self = Self { class, known: self.known, ..Self::new() };
+        }
+        self.others = 0;
+        self.samples = self.samples.wrapping_add(1);
+        let level = &mut self.levels[(in_flight.max(1).ilog2() as usize).min(LEVELS - 1)];
+        if self.samples.wrapping_sub(level.last) > FRESH {
+            *level = ScalingLevel::NEW;
+        } else if level.count >= COUNT_MAX {
+            level.count /= 2.0;
+            level.in_flight /= 2.0;
+            level.ns /= 2.0;
+        }
+        level.count += 1.0;
+        level.in_flight += f64::from(in_flight);
+        level.ns += float(ns);
+        level.last = self.samples;
+        self.look();
+    }
+
+    /// Walks up the depths for as long as more in flight bring more.
+    fn look(&mut self) {
+        let is_told = |level: &&ScalingLevel| {
+            level.count >= COUNT_MIN && self.samples.wrapping_sub(level.last) <= FRESH
+        };
+        let mut told = self.levels.iter().filter(is_told);
+        let Some(base) = told.next() else { return };
+        let (mut last, mut most, mut is_limit, mut scales) = (base, base.rate(), false, false);
+        for level in told {
+            let gain = level.rate() / last.rate() - 1.0;
+            let full = level.depth() / last.depth() - 1.0;
+            most = most.max(level.rate());
+            if gain < full * SCALES {
+                is_limit = true;
+                break;
+            }
+            (last, scales) = (level, true);
+        }
+        // Below the least depth that was seen all may have been served at once, or one.
+        let served = base.depth() * most / base.rate();
+        let is_lone = base.depth() < LONE_DEPTH;
+        self.known = match self.known {
+            _ if scales && is_limit => Some(Scaling { served, is_limit }),
+            _ if is_lone && is_limit => Some(Scaling { served, is_limit }),
+            Some(known) if scales => {
+                Some(Scaling { served: known.served.max(served), is_limit: false })
+            }
+            None if scales => Some(Scaling { served, is_limit }),
+            // It serves no more than the least depth that was seen, at which nothing is gained.
+            Some(known) if is_limit => {
+                Some(Scaling { served: known.served.min(base.depth()), is_limit: true })
+            }
+            known => known,
+        };
+    }
+}
+
+impl ScalingLevel {
+    const NEW: Self = Self { count: 0.0, in_flight: 0.0, ns: 0.0, last: 0 };
+
+    /// The mean number of requests in flight.
+    fn depth(&self) -> f64 {
+        self.in_flight / self.count
+    }
+
+    /// Requests in a nanosecond, at this depth.
+    fn rate(&self) -> f64 {
+        self.in_flight / self.ns.max(1.0)
+    }
+}
+
+/// 1, 2 to 3, 4 to 7, .. 512 and above.
+const LEVELS: usize = 10;
+
+/// Fewer reads say nothing of a depth.
+const COUNT_MIN: f64 = 4.0;
+
+/// The last ones at a depth that count: half is forgotten with so many.
+const COUNT_MAX: f64 = 32.0;
+
+/// A depth at which none of so many reads was sent is from another time.
+const FRESH: u32 = 128;
+
+/// So many reads of smaller sizes in a row, and those are what the device is used for.
+const OTHERS_MAX: u32 = 64;
+
+/// The least part of what more requests would bring if all were served at once. Between one that
+/// waits (0) and one that does not (1).
+const SCALES: f64 = 0.5;
+
+/// Reads that found the device idle, and few others.
+const LONE_DEPTH: f64 = 1.5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: ByteCount = ByteCount(1 << 20);
+
+    /// A device that serves so many at once, in `ns` each; reads are sent in rounds of each depth.
+    fn serve(curve: &mut ScalingCurve, served: u32, ns: u64, depths: &[u32]) {
+        for depth in depths {
+            for _ in 0..8 {
+                let rounds = u64::from(depth.div_ceil(served));
+                curve.add(*depth, MIB, ns * rounds);
+            }
+        }
+    }
+
+    fn known(served: u32, depths: &[u32]) -> Option<Scaling> {
+        let mut curve = ScalingCurve::new();
+        serve(&mut curve, served, 45_000_000, depths);
+        curve.known()
+    }
+
+    #[test]
+    fn one_depth_tells_nothing() {
+        assert_eq!(known(8, &[4]), None);
+        assert_eq!(known(1, &[16]), None);
+    }
+
+    #[test]
+    fn as_long_as_latency_stays_at_least_so_many_are_served() {
+        assert_eq!(known(64, &[2, 8]), Some(Scaling { served: 8.0, is_limit: false }));
+        assert_eq!(known(64, &[2, 8, 32]), Some(Scaling { served: 32.0, is_limit: false }));
+    }
+
+    #[test]
+    fn where_latency_grows_as_the_depth_does_the_others_wait() {
+        assert_eq!(known(8, &[2, 4, 8, 16, 32]), Some(Scaling { served: 8.0, is_limit: true }));
+        assert_eq!(known(1, &[1, 2, 4]), Some(Scaling { served: 1.0, is_limit: true }));
+    }
+
+    #[test]
+    fn a_device_that_has_changed_is_known_anew() {
+        let mut curve = ScalingCurve::new();
+        serve(&mut curve, 8, 1_000_000, &[2, 8, 32]);
+        curve.forget();
+        assert_eq!(curve.known(), Some(Scaling { served: 8.0, is_limit: false }));
+        serve(&mut curve, 32, 1_000_000, &[2, 8, 32, 64]);
+        assert_eq!(curve.known(), Some(Scaling { served: 32.0, is_limit: true }));
+    }
+
+    #[test]
+    fn smaller_reads_do_not_count_unless_there_are_no_others() {
+        let mut curve = ScalingCurve::new();
+        serve(&mut curve, 8, 1_000_000, &[2, 4, 8, 16]);
+        let before = curve.known();
+        for _ in 0..OTHERS_MAX - 1 {
+            curve.add(2, ByteCount(4096), 1_000);
+        }
+        assert_eq!(curve.known(), before);
+        for depth in [1, 2, 4] {
+            (0..OTHERS_MAX)
+                .for_each(|_| curve.add(depth, ByteCount(4096), 1_000 * u64::from(depth)));
+        }
+        assert_eq!(curve.known(), Some(Scaling { served: 1.0, is_limit: true }));
+    }
+}

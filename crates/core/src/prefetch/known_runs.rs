@@ -1,0 +1,118 @@
+//! What is known of how long streams run, of each file and each device.
+//!
+//! In:    streams that have ended; what requests of a device cost.
+//! Out:   sketches of run lengths, and the cost of a request in pages of transfer.
+//! Never: a window. That follows in [`super::run_ends`].
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::run_lengths::{CountedRun, RunEnd, RunLengths, RunWay};
+use super::streams::{StreamDirection, StreamEntry};
+use crate::device_model::DeviceEstimator;
+use crate::table::FileSlot;
+use crate::units::PAGE_SIZE;
+
+/// What is known of how long streams run.
+#[derive(Debug, Default)]
+pub(super) struct KnownRuns {
+    /// By the file's slot: None until one of its streams has ended.
+    pub(super) files: Vec<Option<Box<RunLengths>>>,
+    /// By the device's number.
+    pub(super) devices: Vec<DeviceRuns>,
+}
+
+/// Of a device.
+#[derive(Debug, Default)]
+pub(super) struct DeviceRuns {
+    pub(super) lengths: RunLengths,
+    /// What a request costs, in pages of transfer; None: not known yet.
+    pub(super) request: Option<f32>,
+    /// How many reads have ended since it was computed.
+    ended: u8,
+}
+
+impl KnownRuns {
+    /// A device was added.
+    pub(super) fn add_device(&mut self, device: u32) {
+        let index = device as usize;
+        if index < self.devices.len() {
+            self.devices[index] = DeviceRuns::default();
+        } else {
+            self.devices.push(DeviceRuns::default());
+        }
+    }
+
+    /// A file was closed, or is new.
+    pub(super) fn forget_file(&mut self, file: FileSlot) {
+        if let Some(known) = self.files.get_mut(file.0 as usize) {
+            *known = None;
+        }
+    }
+
+    /// A read of a device has ended.
+    pub(super) fn read_ended(&mut self, device: u32, estimator: Option<&DeviceEstimator>) {
+        let known = &mut self.devices[device as usize];
+        known.ended += 1;
+        if known.ended >= LOOK_EVERY {
+            known.ended = 0;
+            known.request = estimator.and_then(request_pages).or(known.request);
+        }
+    }
+
+    fn of_file(&mut self, file: FileSlot) -> &mut Option<Box<RunLengths>> {
+        let index = file.0 as usize;
+        if index >= self.files.len() {
+            self.files.resize_with(index + 1, || None);
+        }
+        &mut self.files[index]
+    }
+
+    pub(super) fn take_back(&mut self, device: u32, file: FileSlot, counted: CountedRun) {
+        self.devices[device as usize].lengths.take_back(counted);
+        if let Some(known) = self.of_file(file) {
+            known.take_back(counted);
+        }
+    }
+
+    /// Counts a stream. Of a device only those that read ahead: reads at random are of another
+    /// kind, and where they are many no window would ever begin on it.
+    pub(super) fn add(
+        &mut self,
+        device: u32,
+        file: FileSlot,
+        entry: &StreamEntry,
+        end: RunEnd,
+    ) -> CountedRun {
+        if !entry.is_random() {
+            self.devices[device as usize].lengths.add(end);
+        }
+        let own = self.of_file(file).get_or_insert_default();
+        match entry.way {
+            _ if entry.is_random() => {}
+            StreamDirection::FORWARDS => own.add_way(RunWay::Forwards),
+            StreamDirection::BACKWARDS => own.add_way(RunWay::Backwards),
+            _ => own.add_way(RunWay::Mixed),
+        }
+        own.add(end)
+    }
+}
+
+/// What a request costs, in pages of transfer. Where several are served at once both are as much
+/// less.
+#[expect(clippy::cast_possible_truncation, reason = "a ratio")]
+fn request_pages(estimator: &DeviceEstimator) -> Option<f32> {
+    let known = estimator.model().or_else(|| estimator.busy_model())?;
+    let page_ns = known.per_kib_ns? * (PAGE_SIZE / 1024) as f64;
+    let request_ns = known.per_request_ns.max(ASKING_NS);
+    Some((request_ns / page_ns.max(1.0)).min(REQUEST_MAX) as f32)
+}
+
+/// What is known of a device changes slowly.
+const LOOK_EVERY: u8 = 8;
+
+/// A few system calls.
+const ASKING_NS: f64 = 5_000.0;
+
+/// A request costs no more than 1 GiB.
+const REQUEST_MAX: f64 = (1 << 18) as f64;

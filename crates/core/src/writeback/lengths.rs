@@ -1,0 +1,206 @@
+//! Lengths of files: what becomes of the pages at the end of a file that grows or shrinks.
+//!
+//! In:    a new length; that the driver has given it to the file.
+//! Out:   [`WriteStep::SetLen`] when no write is in the way; pages forgotten afterwards.
+//! Never: a byte behind the end of a file that is not zero when the file has grown again.
+//!
+//! ```text
+//!   shrinks     |=====|=====|=====|==        its new end is in page 1
+//!                        ^
+//!   page 1      dirty: it is written first, and with its old length; then it is forgotten
+//!   behind it   device writes end first, and those of FUA writes; the rest stays dirty until the
+//!               driver has acted:  done    dropped
+//!                                  failed  dirty as before
+//!
+//!   grows       |=====|=====|=====|== . . .
+//!   page 3      stays: its frame has zeros behind the old end
+//! ```
+//!
+//! Changes of one file and writes there go one after the other, in the line of its page locks. A
+//! change has all pages from the lower of both ends on. Before it has them it does not know how
+//! long the file will be then: so it begins no later than any change before it in the line.
+
+use super::Writeback;
+use super::command::{WriteCommand, WriteKind, WriteState};
+use super::refusals::EFBIG;
+use super::rewrite::EIO;
+use crate::driver_io::{Fault, LenChange, WriteStep};
+use crate::ids::{FileId, WriteId, slot_of};
+use crate::read_path::ReadPath;
+use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex};
+
+impl Writeback {
+    /// Begins a change of a file's length.
+    pub(crate) fn begin_change_len(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        change: LenChange,
+    ) -> WriteId {
+        let mut first = path.files.writable(file).len.page();
+        if let LenChange::Exact(len) = change {
+            first = first.min(len.page());
+        }
+        let dirty_file = self.files.get(file);
+        for &id in dirty_file.iter().flat_map(|dirty_file| &dirty_file.locks) {
+            let write = self.writes.get(id).expect("a write with a lock is not over");
+            if write.kind == WriteKind::SetLen {
+                first = first.min(write.pages.start);
+            }
+        }
+        let pages = first..END_OF_PAGES;
+        let change = Some(change);
+        let id = self.add_write(
+            path,
+            WriteCommand { pages, change, ..WriteCommand::new(file, WriteKind::SetLen) },
+        );
+        self.lock(path, id);
+        id
+    }
+
+    /// No write has its pages: what it changes the length to follows from the length that is now.
+    pub(super) fn start_change_len(&mut self, path: &mut ReadPath, id: WriteId) {
+        let write = self.writes.get_mut(id).expect("a change that has its pages is not over");
+        assert!(write.state == WriteState::Locked, "{id:?} starts once");
+        let (file, change) = (write.file, write.change.expect("a change says to what"));
+        let before = path.files.used(file).len;
+        let Some(target) = change.target(before) else {
+            self.unlock(id);
+            self.end_write(path, id, ByteCount::ZERO, Some(Fault::Io(EFBIG)));
+            return;
+        };
+        assert!(write.pages.start <= before.min(target).page(), "{id:?} has all that it changes");
+        (write.requested, write.len) = (target, before);
+        if target == before {
+            self.unlock(id);
+            self.end_write(path, id, before, None);
+            return;
+        }
+        let mut awaited = 0;
+        if target < before {
+            let held = write.held_pages();
+            for dirty in self.dirty_ids_in(path, file, &(target.page()..held.end)) {
+                let is_boundary = !held.contains(&self.page_of(dirty));
+                awaited += u32::from(self.hold_dirty(dirty, is_boundary));
+            }
+            self.list_file(file);
+        }
+        self.writes.get_mut(id).expect("a change that has its pages is not over").outstanding =
+            awaited;
+        if awaited == 0 {
+            self.start_len_act(path, id);
+        } else {
+            self.wait(path, id, WriteState::Device);
+        }
+    }
+
+    /// Nothing is in the way any more.
+    pub(super) fn start_len_act(&mut self, path: &mut ReadPath, id: WriteId) {
+        let write = self.writes.get(id).expect("a change that begins to act is not over");
+        let (file, len, before) = (write.file, write.requested, write.len);
+        if len < before {
+            // In memory, it could become dirty again after a failed flush, with its old length.
+            let boundary = len.page()..PageIndex(len.pages_up().0);
+            assert!(self.dirty_ids_in(path, file, &boundary).is_empty(), "{boundary:?} is dirty");
+            self.forget_clean(path, file, boundary, true);
+            path.begin_cut(file, len);
+        }
+        self.start_act_beside_cache(path, id);
+        self.post(path, id, WriteState::Acting, WriteStep::SetLen { len });
+    }
+
+    /// The driver has changed the length; or it has not, or the page at the new end could not be
+    /// written, and all is as it was.
+    pub(super) fn end_change_len(
+        &mut self,
+        path: &mut ReadPath,
+        now: Nanos,
+        id: WriteId,
+        fault: Option<Fault>,
+    ) {
+        let write = self.writes.get(id).expect("a change ends once");
+        assert!(write.outstanding == 0, "{id:?} has acted before device writes there ended");
+        let (file, len, before) = (write.file, write.requested, write.len);
+        let pages = write.pages.clone();
+        path.end_cut(file);
+        if fault.is_some() {
+            for dirty in self.dirty_ids_in(path, file, &pages) {
+                if core::mem::take(&mut self.dirty.get_mut(dirty).is_locked) {
+                    self.dirty.get_mut(dirty).is_urgent = true;
+                    self.unhold(now, dirty);
+                }
+            }
+        } else if !path.files.used(file).is_closing {
+            // No frame has what a failed flush may undo.
+            path.page_in.cache.note_unstable_beside_cache(slot_of(file));
+            if let Some(fault) = self.zeroed_fault(id) {
+                self.note_len_lost(file, fault);
+            }
+            self.set_len(path, file, len, true);
+        }
+        self.unlock(id);
+        let len = if fault.is_none() { before } else { ByteCount::ZERO };
+        self.end_write(path, id, len, fault);
+        self.check_flushes(path, file);
+    }
+
+    /// A flush failed while the length was changed: it may be that the file will not keep it.
+    fn note_len_lost(&mut self, file: FileId, fault: Fault) {
+        let errno = match fault {
+            Fault::Io(errno) | Fault::Lost(errno) => errno,
+            Fault::Short => EIO,
+        };
+        let dirty_file = self.files.get_mut(file).expect("a file with a lock is listed");
+        dirty_file.lost = Some(Fault::Lost(errno));
+    }
+
+    /// The file has this length now, by its driver or by another program. Dirty pages behind its
+    /// end are dropped: if another program did it, that is a fault for writes that wait for them.
+    ///
+    /// What a driver adds to a file is zeros, as the page at the old end has in memory. What
+    /// another program adds has to be read.
+    pub(crate) fn set_len(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        len: ByteCount,
+        is_by_driver: bool,
+    ) {
+        let before = core::mem::replace(&mut path.files.used_mut(file).len, len);
+        if before == len {
+            return;
+        }
+        if is_by_driver && before < len {
+            path.cover_queued(file, len);
+            return;
+        }
+        let first = before.min(len).page();
+        let end = PageIndex(before.pages_up().0);
+        let kept = PageIndex(len.min(before).pages_up().0);
+        if len < before {
+            path.was_cut(file, len);
+            let dropped = (!is_by_driver).then_some(Fault::Short);
+            self.drop_pages_from(path, file, kept, dropped);
+        }
+        // What lies behind the new end is not lost: it is not the file's any more.
+        self.forget_clean(path, file, first..kept.min(end), true);
+        self.forget_clean(path, file, kept..end, false);
+        path.cover_queued(file, len);
+        self.check_flushes(path, file);
+    }
+}
+
+impl LenChange {
+    /// The new length of a file of so many bytes. None if no file may be so long.
+    fn target(self, len: ByteCount) -> Option<ByteCount> {
+        let target = match self {
+            Self::Exact(target) => target,
+            Self::AtLeast(target) => target.max(len),
+            Self::Append(more) => ByteCount(len.0.checked_add(more.0)?),
+        };
+        (target <= MAX_FILE_BYTES).then_some(target)
+    }
+}
+
+/// Behind the last page that a file may have.
+const END_OF_PAGES: PageIndex = PageIndex(MAX_FILE_BYTES.pages_up().0 + 1);

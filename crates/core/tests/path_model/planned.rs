@@ -1,0 +1,51 @@
+//! Planned reads in the world: begun beside all others, and cancelled.
+//!
+//! In:    a file and pages of it; a read to cancel.
+//! Out:   a read that ends once, with its own pages; less of it where it was cancelled.
+//! Never: more pages in flight for all of them than the budget.
+
+use super::*;
+
+impl World {
+    /// Any number at a time: they have no stream.
+    pub(crate) fn read_planned(&mut self, file: usize, start: u64, pages: u64) {
+        let OpenFile { id, len, .. } = self.files[file];
+        let end = len.div_ceil(4096);
+        if end == 0 {
+            return;
+        }
+        let first = start % end;
+        let now = self.tick();
+        let read = self.path.read_planned(now, id, PageIndex(first)..PageIndex(first + pages));
+        self.started += 1;
+        let stream = usize::MAX;
+        let expected = Expected { file: id, is_cut: false, first, len: pages * 4096, stream };
+        assert!(self.pending.insert(read, expected).is_none(), "an id is used once");
+    }
+
+    /// Any read, also one that has started, or of a stream.
+    pub(crate) fn cancel(&mut self, which: usize) {
+        let count = self.pending.len().max(1);
+        if let Some((id, read)) = self.pending.iter_mut().nth(which % count) {
+            read.is_cut = true;
+            let id = *id;
+            self.cuts += 1;
+            let now = self.tick();
+            self.path.cancel_read(now, id);
+        }
+    }
+
+    /// The requests in flight: first page and count, in order.
+    pub(crate) fn requests(&self) -> Vec<(u64, u64)> {
+        let in_flight = self.in_flight.values().map(|(_, first, count)| (*first, *count));
+        let mut requests: Vec<_> = in_flight.collect();
+        requests.sort_unstable();
+        requests
+    }
+
+    /// No request but one that is alone is larger than the budget.
+    pub(super) fn check_budget(&self) {
+        let (in_flight, budget) = (self.path.planned_in_flight(), self.path.planned_budget());
+        assert!(in_flight <= budget.max(self.path.largest_planned()), "{in_flight} of {budget}");
+    }
+}

@@ -1,0 +1,210 @@
+//! A position in a file, with the traits of `futures-io` and of `tokio`.
+//!
+//! In:    polls with buffers, which may be others each time; seeks.
+//! Out:   bytes, short reads included, as those traits allow.
+//! Never: a thread that waits. More bytes of its own than one write of [`COPIED`].
+//!
+//! ```text
+//!   read     from memory into the caller's buffer; on a miss it waits with nothing of the caller's
+//!   write    into memory at once if that needs no wait; else a copy, which goes on by itself
+//!   flush    the copy is written. Durable it is by File::sync_data_async
+//! ```
+
+#[cfg(feature = "futures-io")]
+mod futures_traits;
+#[cfg(feature = "tokio")]
+mod tokio_traits;
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use foreread_core::path::WriteMode;
+
+use crate::file::File;
+use crate::file_cursor::seek_target;
+use crate::len_async::AppendFrom;
+use crate::read_async::ReadFuture;
+use crate::stream::ReadStream;
+use crate::write_async::WriteFrom;
+
+/// A file with a position, for code that speaks `AsyncRead`, `AsyncSeek` and `AsyncWrite`: of
+/// `futures-io` by the feature `futures-io`, of tokio by the feature `tokio`. Made by
+/// [`File::async_cursor`].
+///
+/// Its reads are a stream of their own, so that a scan through it is read ahead. A write may return
+/// before the bytes are in memory; then its error comes with the next call. Flush before the cursor
+/// is dropped: a write that goes on is dropped with it, as [`File::write_from`] says. A flush does
+/// not make durable; [`File::sync_data_async`] does. Of a file opened for appending each write goes
+/// to the end, and the position follows.
+///
+/// ```no_run
+/// # #[cfg(feature = "tokio")]
+/// async fn copy(file: &foreread::File, to: &mut tokio::net::TcpStream) -> std::io::Result<u64> {
+///     tokio::io::copy(&mut file.async_cursor(), to).await
+/// }
+/// ```
+pub struct AsyncCursor {
+    file: File,
+    stream: ReadStream,
+    pos: u64,
+    read: Option<PendingRead>,
+    write: Option<PendingWrite>,
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "tokio seeks in two calls"))]
+    seek: Option<SeekFrom>,
+}
+
+/// A read of which no byte has come yet: the next poll may bring another buffer.
+struct PendingRead {
+    at: u64,
+    room: usize,
+    future: ReadFuture,
+}
+
+/// A copy that is being written.
+enum PendingWrite {
+    At(u64, WriteFrom<Vec<u8>>),
+    End(AppendFrom<Vec<u8>>),
+}
+
+impl File {
+    /// Returns a cursor at the start of the file.
+    #[must_use]
+    pub fn async_cursor(&self) -> AsyncCursor {
+        let (file, stream) = (self.clone(), self.stream());
+        AsyncCursor { file, stream, pos: 0, read: None, write: None, seek: None }
+    }
+}
+
+impl AsyncCursor {
+    /// Returns the file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the position, in bytes.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.pos
+    }
+
+    /// Sets the position, in bytes. Behind the end a read gives none, and a write lets the file
+    /// grow if it can.
+    pub fn set_position(&mut self, pos: u64) {
+        self.pos = pos;
+    }
+
+    fn poll_read_to(&mut self, context: &Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        // It reads what it has written.
+        ready!(self.poll_written(context))?;
+        if to.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if let Some(read) = &mut self.read
+            && (read.at != self.pos || read.room > to.len())
+        {
+            read.future.abandon(&self.stream.handle.file);
+            self.read = None;
+        }
+        if self.read.is_none() && self.pos > self.file.len() && self.pos > self.file.refresh()? {
+            return Poll::Ready(Ok(0));
+        }
+        let read = self.read.get_or_insert_with(|| PendingRead {
+            at: self.pos,
+            room: to.len().min(READ_MAX),
+            future: ReadFuture::lone(self.pos),
+        });
+        let to = &mut to[..read.room];
+        let result = ready!(read.future.poll_some(&self.stream, to, context));
+        self.read = None;
+        let bytes = result?;
+        self.pos += bytes as u64;
+        Poll::Ready(Ok(bytes))
+    }
+
+    fn poll_write_from(&mut self, context: &Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_written(context))?;
+        let handle = self.file.handle();
+        if !handle.appends && handle.write_mode == WriteMode::WriteBack {
+            let written = self.file.try_write_at(from, self.pos)?;
+            if written > 0 || from.is_empty() {
+                self.pos += written as u64;
+                return Poll::Ready(Ok(written));
+            }
+        }
+        let bytes = from[..from.len().min(COPIED)].to_vec();
+        let count = bytes.len();
+        self.write = Some(if handle.appends {
+            PendingWrite::End(self.file.append_from(bytes))
+        } else {
+            let at = self.pos;
+            self.pos = at.saturating_add(count as u64);
+            PendingWrite::At(at, self.file.write_from(bytes, at))
+        });
+        match self.poll_written(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            // It goes on by itself: what it needs is here.
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(count)),
+        }
+    }
+
+    /// Ready when no write is on its way; with its error, if it failed.
+    fn poll_written(&mut self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let context = &mut Context::from_waker(context.waker());
+        while let Some(write) = &mut self.write {
+            match write {
+                PendingWrite::At(at, write) => {
+                    let at = *at;
+                    let (mut bytes, written) = ready!(Pin::new(write).poll(context));
+                    self.write = None;
+                    let written = written?;
+                    if written < bytes.len() {
+                        // The next one meets the error.
+                        bytes.drain(..written);
+                        let at = at + written as u64;
+                        let rest = self.file.write_from(bytes, at);
+                        self.write = Some(PendingWrite::At(at, rest));
+                    }
+                }
+                PendingWrite::End(append) => {
+                    let (bytes, offset) = ready!(Pin::new(append).poll(context));
+                    self.write = None;
+                    self.pos = offset? + bytes.len() as u64;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_seek_to(&mut self, context: &Context<'_>, to: SeekFrom) -> Poll<io::Result<u64>> {
+        ready!(self.poll_written(context))?;
+        self.pos = seek_target(self.pos, to, || self.file.refresh())?;
+        Poll::Ready(Ok(self.pos))
+    }
+}
+
+impl Drop for AsyncCursor {
+    fn drop(&mut self) {
+        if let Some(read) = &mut self.read {
+            read.future.abandon(&self.stream.handle.file);
+        }
+    }
+}
+
+impl fmt::Debug for AsyncCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncCursor")
+            .field("file", &self.file)
+            .field("pos", &self.pos)
+            .finish_non_exhaustive()
+    }
+}
+
+/// So much of a write is copied if it has to wait.
+const COPIED: usize = 64 << 10;
+
+/// So much is read at once: a reader of all that there is gets it in a few calls.
+const READ_MAX: usize = 1 << 20;

@@ -1,0 +1,109 @@
+//! Files that do not exist yet.
+//!
+//! In:    a path and options.
+//! Out:   a file of that name, and which one it is if it is new.
+//! Never: a file that is truncated here: what is in memory of it has to go first. A file removed
+//!        that another open has found meanwhile.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{FileIdentity, failed, failed_to_write, is_another};
+use crate::OpenOptions;
+use crate::error::OpenError;
+
+impl OpenOptions {
+    /// The same with all that follows from it: to append is to write.
+    ///
+    /// # Errors
+    ///
+    /// If the options contradict one another.
+    pub(crate) fn resolve(&self, path: &Path) -> Result<Self, OpenError> {
+        let mut options = self.clone();
+        options.write |= options.append;
+        let wrong = |why| Err(OpenError::Options { path: path.to_path_buf(), why });
+        if (options.create || options.create_new || options.truncate) && !options.write {
+            return wrong("a file that is created or truncated is written; add write(true)");
+        }
+        if options.truncate && options.append && !options.create_new {
+            return wrong("a file that is appended to is not truncated; leave one of the two out");
+        }
+        Ok(options)
+    }
+}
+
+/// A file that was just made, if one was.
+#[derive(Debug)]
+pub(crate) struct Created<'p> {
+    path: &'p Path,
+    identity: Option<FileIdentity>,
+}
+
+impl<'p> Created<'p> {
+    /// Makes the file if the options say so, and if there is none.
+    pub(crate) fn make(path: &'p Path, options: &OpenOptions) -> Result<Self, OpenError> {
+        let nothing = Self { path, identity: None };
+        let is_asked = options.create || options.create_new;
+        if !is_asked || options.volatile.is_some() {
+            return Ok(nothing);
+        }
+        match File::options().write(true).create_new(true).open(path) {
+            Ok(file) => {
+                let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
+                let identity = FileIdentity::Inode { on: now.dev(), number: now.ino() };
+                Ok(Self { path, identity: Some(identity) })
+            }
+            Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
+                if options.create_new {
+                    return Err(OpenError::Exists { path: path.to_path_buf() });
+                }
+                if std::fs::metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound) {
+                    // A link to a file that is not there: the file is made.
+                    let made = File::options().write(true).create(true).truncate(false).open(path);
+                    made.map_err(|source| failed_to_create(path, source))?;
+                }
+                Ok(nothing)
+            }
+            Err(source) => Err(failed_to_create(path, source)),
+        }
+    }
+
+    /// What was opened is the file that was made.
+    pub(crate) fn check(&self, opened: FileIdentity) -> Result<(), OpenError> {
+        if self.identity.is_none_or(|made| made == opened) {
+            Ok(())
+        } else {
+            Err(is_another(self.path))
+        }
+    }
+
+    /// It could not be opened, for this reason: it goes again, if it is still there by that name
+    /// and empty. Not where the options allow that others have it: they may have found it as soon
+    /// as it was made, and what they write, and were told is durable, would go with it.
+    pub(crate) fn undo(self, options: &OpenOptions, why: &OpenError) {
+        let is_shared = matches!(
+            why,
+            OpenError::Overlap { .. } | OpenError::InUse { .. } | OpenError::AnotherEngine { .. }
+        );
+        if !options.create_new || is_shared {
+            return;
+        }
+        let Some(FileIdentity::Inode { on, number }) = self.identity else { return };
+        let now = std::fs::symlink_metadata(self.path);
+        if now.is_ok_and(|now| (now.dev(), now.ino(), now.len()) == (on, number, 0)) {
+            // What is left is an empty file, which the error does not hide.
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
+}
+
+/// The directory may not be there, or may not be written.
+fn failed_to_create(path: &Path, source: io::Error) -> OpenError {
+    if source.kind() == io::ErrorKind::NotFound {
+        let source = io::Error::new(source.kind(), "no such directory; make it first");
+        return OpenError::Io { path: path.to_path_buf(), doing: "create", source };
+    }
+    failed_to_write(path, source)
+}

@@ -1,0 +1,146 @@
+//! Batches of planned reads: begun together, awaited together.
+//!
+//! In:    runs of pages, each one request of a plan; a waiter for all of a batch.
+//! Out:   which of them have ended, and how.
+//! Never: a frame held for a batch: its reads are released when they are ready, whether its waiter
+//!        comes or not, and their pages are found in the table.
+//!
+//! ```text
+//!   begin_batch --> read_planned ... --> ready: released, noted, waiter woken --> take_ended
+//!                                                                                    |
+//!   end_batch: what has not started is cancelled <-----------------------------------'
+//! ```
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
+
+use foreread_core::path::{Fault, FileId, ReadId, ReadReady};
+use foreread_core::units::PageIndex;
+
+use super::Driver;
+use crate::deferred_wake::{DeferredWake, KeepAlive};
+use crate::id_hasher::IdHasher;
+use crate::wait_table::{BatchId, Notification, Ticket, Waiter};
+use crate::waiters::Delivery;
+
+/// The batches of planned reads.
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    batches: HashMap<BatchId, Batch, BuildHasherDefault<IdHasher>>,
+    /// The reads that are on their way.
+    reads: HashMap<ReadId, ReadOwner, BuildHasherDefault<IdHasher>>,
+    begun: u64,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    /// In the order in which they began; some of them have ended.
+    reads: Vec<ReadId>,
+    ended: Vec<EndedRead>,
+}
+
+/// Whose read it is.
+#[derive(Debug)]
+enum ReadOwner {
+    /// A batch's, which knows it by this number.
+    Batch(BatchId, u32),
+    /// None any more. The file stays open until the device has answered.
+    Abandoned(KeepAlive),
+}
+
+/// A read of a batch that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedRead {
+    /// What its batch calls it.
+    pub(crate) number: u32,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Driver {
+    /// Begins a batch, with nothing in it.
+    pub(crate) fn begin_batch(&mut self, waiter: Waiter) -> BatchId {
+        let id = BatchId(self.batches.begun);
+        self.batches.begun += 1;
+        self.batches.batches.insert(id, Batch::default());
+        self.waiting.add(Ticket::Batch(id), waiter);
+        id
+    }
+
+    /// Begins one read of a batch.
+    pub(crate) fn read_planned(
+        &mut self,
+        (batch, number): (BatchId, u32),
+        file: FileId,
+        pages: Range<PageIndex>,
+    ) {
+        let id = self.path.read_planned(self.now(), file, pages);
+        let Batches { batches, reads, .. } = &mut self.batches;
+        batches.get_mut(&batch).expect("a batch is there until it ends").reads.push(id);
+        let before = reads.insert(id, ReadOwner::Batch(batch, number));
+        assert!(before.is_none(), "a read begins once");
+    }
+
+    /// Takes the reads of a batch that have ended since the last time. If there are none, its
+    /// waiter counts as waiting again.
+    pub(crate) fn take_ended(&mut self, batch: BatchId) -> Vec<EndedRead> {
+        let ticket = Ticket::Batch(batch);
+        let _ = self.waiting.take_notification(ticket);
+        let state = self.batches.batches.get_mut(&batch).expect("a batch is there until it ends");
+        let ended = std::mem::take(&mut state.ended);
+        if state.reads.len() > READS_KEPT {
+            state.reads.retain(|id| self.batches.reads.contains_key(id));
+        }
+        if ended.is_empty() {
+            self.waiting.set_away(ticket, false);
+        }
+        ended
+    }
+
+    /// Ends a batch: its reads that have not started never do, and those that have go on.
+    pub(crate) fn end_batch(&mut self, batch: BatchId, file: &KeepAlive) {
+        self.waiting.forget(Ticket::Batch(batch));
+        let Some(Batch { reads, .. }) = self.batches.batches.remove(&batch) else { return };
+        let mut is_any_left = false;
+        // The last first: an earlier one that is cancelled would let a later one start.
+        for id in reads.into_iter().rev() {
+            let Some(owner) = self.batches.reads.get_mut(&id) else { continue };
+            if !matches!(owner, ReadOwner::Batch(of, _) if *of == batch) {
+                continue;
+            }
+            *owner = ReadOwner::Abandoned(KeepAlive::clone(file));
+            is_any_left = true;
+            if self.broken.is_none() {
+                self.path.cancel_read(self.now(), id);
+            }
+        }
+        if is_any_left {
+            self.note_ready();
+            self.start_all();
+        }
+    }
+
+    /// Notes the end of a planned read; false if it is a read of another kind.
+    pub(super) fn note_planned(&mut self, ready: &ReadReady) -> bool {
+        let Some(owner) = self.batches.reads.remove(&ready.id) else { return false };
+        self.path.release(self.now(), ready.id);
+        match owner {
+            ReadOwner::Abandoned(file) => self.waiting.run_later(DeferredWake::Release(file)),
+            ReadOwner::Batch(batch, number) => {
+                let state = self.batches.batches.get_mut(&batch);
+                let state = state.expect("a batch that has ended has abandoned its reads");
+                state.ended.push(EndedRead { number, fault: ready.fault });
+                let ticket = Ticket::Batch(batch);
+                if !self.waiting.has_notification(ticket)
+                    && let Delivery::SleepingLeader = self.waiting.note(ticket, Notification::Batch)
+                {
+                    self.ring.wake();
+                }
+            }
+        }
+        true
+    }
+}
+
+/// With more than so many in its list, a batch forgets those that have ended.
+const READS_KEPT: usize = 2048;

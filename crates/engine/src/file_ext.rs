@@ -1,0 +1,37 @@
+//! The trait of `std::os::unix` for reads and writes at offsets.
+//!
+//! In:    its calls, of code that is generic over files.
+//! Out:   what `std::fs::File` would answer.
+//! Never: another error than [`std::io::Error`]; the calls of [`File`] itself say more.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::error::unless_past_end;
+use crate::file::File;
+
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::os::unix::fs::FileExt;
+///
+/// fn header(file: &impl FileExt) -> std::io::Result<[u8; 64]> {
+///     let mut header = [0; 64];
+///     file.read_exact_at(&mut header, 0)?;
+///     Ok(header)
+/// }
+///
+/// # let engine = foreread::Engine::builder().build()?;
+/// header(&engine.open("/var/lib/db/table")?)?;
+/// header(&std::fs::File::open("/var/lib/db/table")?)?;
+/// # Ok(()) }
+/// ```
+impl FileExt for File {
+    /// Past the end there are no bytes, and no error.
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+        unless_past_end(Self::read_at(self, to, offset), 0)
+    }
+
+    fn write_at(&self, from: &[u8], offset: u64) -> io::Result<usize> {
+        Ok(Self::write_at(self, from, offset)?)
+    }
+}

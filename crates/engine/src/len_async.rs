@@ -1,0 +1,127 @@
+//! Changes of length, and appends, that do not block: futures for any executor.
+//!
+//! In:    a length, or bytes for the end of a file; polls.
+//! Out:   the file is as long as asked; where an append begins; or why not.
+//! Never: a thread that waits for one of them: `ftruncate(2)` is called by the blocking pool.
+//!
+//! ```text
+//!   dropped                      what becomes of it
+//!   before the first poll        nothing
+//!   while the length changes     the file has its new length, or the old one
+//!   while an append is written   the file is longer; what is not written yet is zeros
+//! ```
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use crate::error::WriteError;
+use crate::file::File;
+use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress};
+use crate::write_futures::{BorrowedWrite, OwnedWrite};
+
+/// A change of length on its way. Made by [`File::set_len_async`].
+#[must_use = "a future does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct SetLen(WriteProgress);
+
+/// An append on its way. Made by [`File::append_async`].
+#[must_use = "a future does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct Append<'a>(BorrowedWrite<'a>);
+
+/// An append on its way of a buffer that comes back. Made by [`File::append_from`].
+#[must_use = "a future does nothing until it is awaited"]
+#[derive(Debug)]
+pub struct AppendFrom<B>(OwnedWrite<B>);
+
+impl File {
+    /// Sets the length as [`Self::set_len`] does, without blocking the thread.
+    ///
+    /// A future that is dropped after its first poll leaves the file with one of the two lengths.
+    ///
+    /// ```no_run
+    /// async fn reserve(file: &foreread::File) -> Result<(), foreread::WriteError> {
+    ///     file.set_len_async(1 << 30).await?;
+    ///     file.sync_data_async().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::set_len`], but for time-outs.
+    pub fn set_len_async(&self, len: u64) -> SetLen {
+        SetLen(WriteProgress::new(self.handle(), WritePlace::Length(len)))
+    }
+
+    /// Appends as [`Self::append`] does, without blocking the thread.
+    ///
+    /// Of a future that is dropped after its first poll the file may be longer by its bytes, of
+    /// which those that are not written yet are zeros.
+    ///
+    /// ```no_run
+    /// async fn log(file: &foreread::File, record: &[u8]) -> Result<u64, foreread::WriteError> {
+    ///     let offset = file.append_async(record).await?;
+    ///     file.sync_data_async().await?;
+    ///     Ok(offset)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::append`], but for time-outs.
+    pub fn append_async<'b>(&self, from: &'b [u8]) -> Append<'b> {
+        Append(BorrowedWrite::new(from, WriteProgress::new(self.handle(), WritePlace::End)))
+    }
+
+    /// Appends the bytes of `buffer`, and gives it back with the offset: for tasks that cannot
+    /// borrow. As with [`Self::write_from`], no other write waits for this future to be polled.
+    ///
+    /// ```no_run
+    /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {
+    ///     let (_record, offset) = file.append_from(record).await;
+    ///     offset
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future's are those of [`Self::append`], but for time-outs.
+    pub fn append_from<B>(&self, buffer: B) -> AppendFrom<B>
+    where
+        B: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        AppendFrom(OwnedWrite::new(buffer, WriteProgress::new(self.handle(), WritePlace::End)))
+    }
+}
+
+impl Future for SetLen {
+    type Output = Result<(), WriteError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self(progress) = self.get_mut();
+        progress.poll(WriteBytes::None, context).map(|end| end.result)
+    }
+}
+
+impl Future for Append<'_> {
+    type Output = Result<u64, WriteError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().0.poll(context).map(WriteEnd::or_offset)
+    }
+}
+
+impl<B: AsRef<[u8]> + Send + Sync + 'static> Future for AppendFrom<B> {
+    type Output = (B, Result<u64, WriteError>);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().0.poll(context).map(|(buffer, end)| (buffer, end.or_offset()))
+    }
+}
+
+impl Drop for SetLen {
+    fn drop(&mut self) {
+        self.0.abandon(WriteBytes::None);
+    }
+}

@@ -1,0 +1,74 @@
+//! Files that the program has opened itself.
+//!
+//! In:    a descriptor.
+//! Out:   the file that it leads to, opened by the engine.
+//! Never: more rights than the descriptor has. The descriptor itself: its flags and its offset are
+//!        the program's, and it may have been opened without `O_DIRECT`.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, fcntl_getfl};
+
+use crate::OpenOptions;
+use crate::engine::Engine;
+use crate::error::OpenError;
+use crate::file::File;
+
+impl Engine {
+    /// Opens the file that a descriptor leads to, also if it has no name any more: a
+    /// [`std::fs::File`], or one that another program has sent. The descriptor has to be open for
+    /// what the options ask, and is closed: the engine opens the file again, with flags of its own.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let temporary = std::fs::File::options().read(true).write(true).open("/tmp/sorted")?;
+    /// let options = foreread::OpenOptions::new().write(true);
+    /// let file = engine.open_file(temporary, &options)?;
+    /// file.append(b"a run")?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the descriptor was not opened for reading, or not for writing where the options ask for
+    /// that; as [`Self::open`]. It needs `/proc`.
+    pub fn open_file(
+        &self,
+        file: impl Into<OwnedFd>,
+        options: &OpenOptions,
+    ) -> Result<File, OpenError> {
+        let file = file.into();
+        let link = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let name = std::fs::read_link(&link).unwrap_or_else(|_| link.clone());
+        check_mode(&file, &name, options)?;
+        let opened = File::open(&self.state, &self.files, (&link, &name), options);
+        opened.map_err(|error| error.renamed(&name))
+    }
+}
+
+/// Whether the descriptor may do what the options ask.
+fn check_mode(file: &OwnedFd, name: &Path, options: &OpenOptions) -> Result<(), OpenError> {
+    let wrong = |why| Err(OpenError::Descriptor { path: name.to_path_buf(), why });
+    if options.create || options.create_new {
+        let why = "a file that is open exists; leave create and create_new out";
+        return Err(OpenError::Options { path: name.to_path_buf(), why });
+    }
+    let flags = fcntl_getfl(file).map_err(|errno| OpenError::Io {
+        path: name.to_path_buf(),
+        doing: "ask the descriptor's flags",
+        source: errno.into(),
+    })?;
+    if flags.contains(OFlags::PATH) {
+        return wrong("its descriptor only names it (O_PATH); open it for reading, too");
+    }
+    let mode = flags & OFlags::ACCMODE;
+    if mode == OFlags::WRONLY {
+        return wrong("its descriptor is open for writing only; open it for reading, too");
+    }
+    if (options.write || options.append) && mode != OFlags::RDWR {
+        return wrong("its descriptor is open for reading only; open it for writing, too");
+    }
+    Ok(())
+}

@@ -1,0 +1,397 @@
+//! A read of many ranges on its way: what is looked at, planned, in flight, and copied.
+//!
+//! In:    ranges; the thread or task that waits; planned reads that have ended.
+//! Out:   complete ranges.
+//! Never: more on its way for one call than the budget of all. A wait under the engine's mutex, nor
+//!        a plan or a copy.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use foreread_core::path::Fault;
+use foreread_core::ranges::{CostModel, RequestLimits, plan};
+
+use super::results::{RangeResult, RangeResults};
+use super::sweep::{MissingRun, PortionLimit, Sweep, page_and_offset};
+use crate::deferred_wake::KeepAlive;
+use crate::driver::EndedRead;
+use crate::engine_state::DriverGuard;
+use crate::error::{ForkedError, ReadError};
+use crate::file_state::{FileState, pages_of};
+use crate::handle::Handle;
+use crate::leader::NotReady;
+use crate::owned_read::OwnedRead;
+use crate::pool::PAGE;
+use crate::reader::{copy_page, error};
+use crate::stream::ReadStream;
+use crate::wait_table::{BatchId, Ticket, Waiter};
+
+/// A read of many ranges on its way.
+#[derive(Debug)]
+pub(super) struct RangeReads {
+    /// Reads what no plan brought: its pages have failed, or were evicted before they were copied.
+    stream: ReadStream,
+    results: RangeResults,
+    sweep: Sweep,
+    /// Whether ranges are taken one by one: then no more is copied ahead than has to be.
+    one_by_one: bool,
+    batch: Option<BatchId>,
+    /// The requests in flight, by the numbers that the batch has for them.
+    requests: HashMap<u32, RequestParts>,
+    begun: u32,
+    /// How many bytes these requests have.
+    in_flight: u64,
+    /// What is to be read without a plan.
+    unplanned: VecDeque<RangePart>,
+    /// The first of them, if it is on its way and its reader does not block.
+    reading: Option<(RangePart, OwnedRead)>,
+}
+
+/// A part of a range, by the number of the range.
+type RangePart = (u32, Range<u64>);
+
+/// One request of a plan.
+#[derive(Debug)]
+struct RequestParts {
+    bytes: u64,
+    /// Which ranges want what of it.
+    parts: Vec<RangePart>,
+}
+
+impl RangeReads {
+    pub(super) fn new(
+        handle: &Arc<Handle>,
+        ranges: &[Range<u64>],
+        one_by_one: bool,
+    ) -> Result<Self, ReadError> {
+        let forked = |ForkedError| ReadError::Forked { path: handle.path.clone() };
+        handle.file.engine.check_process().map_err(forked)?;
+        let results = RangeResults::new(handle, ranges);
+        Ok(Self {
+            stream: ReadStream::new(Arc::clone(handle)),
+            sweep: Sweep::new(&results),
+            results,
+            one_by_one,
+            batch: None,
+            requests: HashMap::new(),
+            begun: 0,
+            in_flight: 0,
+            unplanned: VecDeque::new(),
+            reading: None,
+        })
+    }
+
+    /// How many ranges there are.
+    pub(super) fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Whether all ranges were taken.
+    pub(super) fn is_done(&self) -> bool {
+        self.results.is_done()
+    }
+
+    /// Takes a range that is complete.
+    pub(super) fn pop(&mut self) -> Option<(usize, RangeResult)> {
+        let (number, result, is_hit) = self.results.pop(self.stream.handle.file.len().0)?;
+        if is_hit {
+            self.stream.reader.hits.add_one();
+        }
+        Some((number, result))
+    }
+
+    /// All ranges that are not complete have failed for one reason.
+    pub(super) fn fail_all(&mut self, why: &ReadError) {
+        let path = &self.stream.handle.path;
+        self.results.fail_all(|offset| again(why, path, offset));
+    }
+
+    /// Does the next step, and waits for it.
+    pub(super) fn wait(&mut self) -> Result<(), ReadError> {
+        if let Some(part) = self.unplanned.pop_front() {
+            self.read_unplanned(part);
+            return Ok(());
+        }
+        let file = Arc::clone(&self.stream.handle.file);
+        let begun = self.begin_more(&file, || Waiter::Thread(std::thread::current()))?;
+        let Some(batch) = self.batch.filter(|_| !self.requests.is_empty()) else { return Ok(()) };
+        let mut driver = match begun {
+            Some(driver) => driver,
+            None => self.drive(&file)?,
+        };
+        let ticket = Ticket::Batch(batch);
+        driver.waiting.set_away(ticket, false);
+        driver.waiting.set_waiter(ticket, Waiter::Thread(std::thread::current()));
+        let (mut driver, news) = file.engine.wait_for_notification(driver, ticket);
+        match news {
+            Ok(_) => {
+                let ended = driver.take_ended(batch);
+                drop(driver);
+                self.take(ended);
+                Ok(())
+            }
+            Err(why) => {
+                drop(driver);
+                Err(self.not_ready(why))
+            }
+        }
+    }
+
+    /// Goes on without waiting. Ready when a range is complete, or all are.
+    pub(super) fn poll(&mut self, context: &Context<'_>) -> Result<Poll<()>, ReadError> {
+        let file = Arc::clone(&self.stream.handle.file);
+        // The background thread drives while all tasks wait.
+        file.engine.background.start().map_err(|source| self.io_error(source))?;
+        while !self.results.has_complete() && !self.results.is_done() {
+            if self.poll_unplanned(context) {
+                continue;
+            }
+            let looked_at = self.sweep.is_done();
+            let begun = self.begin_more(&file, || Waiter::Task(context.waker().clone()))?;
+            let mut driver = match begun {
+                Some(driver) => driver,
+                None => self.drive(&file)?,
+            };
+            driver.start_all();
+            if let Some(batch) = self.batch {
+                let ended = driver.take_ended(batch);
+                if !ended.is_empty() {
+                    drop(driver);
+                    self.take(ended);
+                    continue;
+                }
+                let waiter = Waiter::Task(context.waker().clone());
+                driver.waiting.set_waiter(Ticket::Batch(batch), waiter);
+            }
+            drop(driver);
+            if !self.requests.is_empty() || self.reading.is_some() {
+                return Ok(Poll::Pending);
+            }
+            let is_over = self.results.has_complete() || self.results.is_done();
+            assert!(!looked_at || is_over, "what is not complete is on its way");
+        }
+        Ok(Poll::Ready(()))
+    }
+
+    /// Looks at the next pages, if not enough is on its way, and begins the requests that are
+    /// planned for those that are missing. None if there are none.
+    fn begin_more<'f>(
+        &mut self,
+        file: &'f FileState,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Result<Option<DriverGuard<'f>>, ReadError> {
+        let window = file.engine.planned_budget;
+        while self.in_flight <= window / 2
+            && self.requests.len() <= REQUESTS_MAX / 2
+            && !self.sweep.is_done()
+            && !(self.one_by_one && self.results.has_complete())
+        {
+            let (bytes, one_range) = (window - self.in_flight, self.one_by_one);
+            let limit = PortionLimit { bytes, runs: PORTION_RUNS, one_range };
+            let advised = self.stream.advised.get();
+            let Self { stream, results, sweep, .. } = self;
+            let runs = sweep.portion(&stream.handle, advised, results, limit);
+            if !runs.is_empty() {
+                let (model, limits) = self.planning(file)?;
+                let requests = requests_of(&runs, &model, &limits);
+                return self.begin(file, requests, waiter).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is known of the device, and the limits of a request.
+    fn planning(&self, file: &FileState) -> Result<(CostModel, RequestLimits), ReadError> {
+        let mut driver = self.drive(file)?;
+        driver.take_events();
+        driver.reap_unless_led();
+        Ok(driver.path.planning(file.id).expect("a file is open as long as it has a handle"))
+    }
+
+    fn begin<'f>(
+        &mut self,
+        file: &'f FileState,
+        requests: Vec<(Range<u64>, Vec<RangePart>)>,
+        waiter: impl FnOnce() -> Waiter,
+    ) -> Result<DriverGuard<'f>, ReadError> {
+        let mut driver = self.drive(file)?;
+        let batch = match self.batch {
+            Some(batch) => batch,
+            None => driver.begin_batch(waiter()),
+        };
+        self.batch = Some(batch);
+        for (range, parts) in requests {
+            let (number, bytes) = (self.begun, range.end - range.start);
+            self.begun = self.begun.wrapping_add(1);
+            self.in_flight += bytes;
+            let before = self.requests.insert(number, RequestParts { bytes, parts });
+            assert!(before.is_none(), "of 2^32 requests the first has ended");
+            driver.read_planned((batch, number), file.id, pages_of(&range));
+        }
+        driver.note_ready();
+        Ok(driver)
+    }
+
+    /// Becomes the driver of a ring that works.
+    fn drive<'f>(&self, file: &'f FileState) -> Result<DriverGuard<'f>, ReadError> {
+        let forked = |ForkedError| ReadError::Forked { path: self.stream.handle.path.clone() };
+        let driver = file.engine.drive().map_err(forked)?;
+        match driver.broken() {
+            Some(errno) => Err(error(&self.stream.handle, 0, Fault::Io(errno))),
+            None => Ok(driver),
+        }
+    }
+
+    /// Copies what has come to the ranges that want it. What failed, or is not there any more, is
+    /// read again without a plan: then a page that only a plan wanted costs no range an error.
+    fn take(&mut self, ended: Vec<EndedRead>) {
+        for EndedRead { number, fault } in ended {
+            let request = self.requests.remove(&number);
+            let RequestParts { bytes, parts } = request.expect("a request ends once");
+            self.in_flight -= bytes;
+            for (number, part) in parts {
+                let came = if fault.is_none() { self.copy(number, &part) } else { part.start };
+                if came < part.end && !self.results.is_over(number) {
+                    self.unplanned.push_back((number, came..part.end));
+                }
+            }
+        }
+    }
+
+    /// Copies a part of a range from the cache; returns up to where its pages are there.
+    fn copy(&mut self, number: u32, part: &Range<u64>) -> u64 {
+        let handle = &self.stream.handle;
+        let Some(to) = self.results.buffer(handle, number, part) else { return part.end };
+        let mut rest = to;
+        let mut at = part.start;
+        while at < part.end {
+            let (page, from) = page_and_offset(at);
+            let len = rest.len().min(PAGE - from);
+            // The read that brought it was its use.
+            if copy_page(&handle.file, page, from, &mut rest[..len]).is_none() {
+                break;
+            }
+            rest = &mut rest[len..];
+            at += len as u64;
+        }
+        self.results.came(number, at - part.start);
+        at
+    }
+
+    fn read_unplanned(&mut self, (number, part): RangePart) {
+        let handle = Arc::clone(&self.stream.handle);
+        let Some(to) = self.results.buffer(&handle, number, &part) else { return };
+        let read = self.stream.read_at(to, part.start);
+        self.took(number, &part, read);
+    }
+
+    /// Goes on with what is read without a plan; true if some of it has ended.
+    fn poll_unplanned(&mut self, context: &Context<'_>) -> bool {
+        if self.reading.is_none()
+            && let Some(part) = self.unplanned.pop_front()
+        {
+            let len = usize::try_from(part.1.end - part.1.start);
+            let len = len.expect("a part of a buffer is no longer than that");
+            self.reading = Some((part.clone(), self.stream.read_owned(vec![0; len], part.1.start)));
+        }
+        let Some((_, read)) = &mut self.reading else { return false };
+        let Poll::Ready(result) = read.poll(&self.stream, context) else { return false };
+        let ((number, part), read) = self.reading.take().expect("it was polled");
+        let bytes = read.into_buffer();
+        if let Some(to) = self.results.buffer(&self.stream.handle, number, &part) {
+            to.copy_from_slice(&bytes);
+            self.took(number, &part, result);
+        }
+        true
+    }
+
+    /// What was read of a part without a plan.
+    fn took(&mut self, number: u32, part: &Range<u64>, read: Result<usize, ReadError>) {
+        let (handle, len) = (&self.stream.handle, part.end - part.start);
+        match read {
+            Ok(bytes) if bytes as u64 == len => self.results.came(number, len),
+            Ok(bytes) => self.results.ended_at(handle, number, part.start + bytes as u64, len),
+            Err(ReadError::PastEnd { len: end, .. }) => {
+                self.results.ended_at(handle, number, end, len);
+            }
+            Err(error) => self.results.fail(number, error),
+        }
+    }
+
+    /// The error of a wait that ended without news.
+    fn not_ready(&self, why: NotReady) -> ReadError {
+        let handle = &self.stream.handle;
+        let parts = self.requests.values().flat_map(|request| &request.parts);
+        let offset = parts.map(|(_, part)| part.start).min().unwrap_or(0);
+        match why {
+            NotReady::Fault(fault) => error(handle, offset, fault),
+            NotReady::TimedOut => {
+                let after = handle.file.engine.timeout.unwrap_or_default();
+                ReadError::TimedOut { path: handle.path.clone(), offset, after }
+            }
+        }
+    }
+
+    fn io_error(&self, source: io::Error) -> ReadError {
+        ReadError::Io { path: self.stream.handle.path.clone(), offset: 0, source }
+    }
+}
+
+impl Drop for RangeReads {
+    /// Requests in flight go on, and later reads find their pages; those that wait are cancelled.
+    fn drop(&mut self) {
+        let Some(batch) = self.batch else { return };
+        let file = &self.stream.handle.file;
+        if let Some(mut driver) = file.engine.drive_in_drop() {
+            let keep_open: KeepAlive = Arc::<FileState>::clone(file);
+            driver.end_batch(batch, &keep_open);
+        }
+    }
+}
+
+/// Plans requests for runs of pages: each with the parts of ranges that it brings.
+fn requests_of(
+    runs: &[MissingRun],
+    model: &CostModel,
+    limits: &RequestLimits,
+) -> Vec<(Range<u64>, Vec<RangePart>)> {
+    let wanted: Vec<_> = runs.iter().map(|run| run.bytes.clone()).collect();
+    let plan = plan(&wanted, model, limits);
+    let with_parts = |request: &Range<u64>| (request.clone(), Vec::new());
+    let mut requests: Vec<_> = plan.requests().iter().map(with_parts).collect();
+    for (number, part) in runs.iter().flat_map(|run| &run.parts) {
+        for (request, part) in plan.parts(part.clone()) {
+            requests[request].1.push((*number, part));
+        }
+    }
+    requests
+}
+
+/// The same error for another range.
+fn again(why: &ReadError, path: &std::path::Path, offset: u64) -> ReadError {
+    let path = path.to_path_buf();
+    match why {
+        ReadError::Forked { .. } => ReadError::Forked { path },
+        ReadError::Io { source, .. } => {
+            let known = source.raw_os_error().map(io::Error::from_raw_os_error);
+            let source = known.unwrap_or_else(|| io::Error::new(source.kind(), source.to_string()));
+            ReadError::Io { path, offset, source }
+        }
+        ReadError::TimedOut { after, .. } => ReadError::TimedOut { path, offset, after: *after },
+        ReadError::Short { len, .. } => ReadError::Short { path, offset, len: *len },
+        ReadError::PastEnd { .. }
+        | ReadError::Range { .. }
+        | ReadError::UnexpectedEnd { .. }
+        | ReadError::PinLimit { .. } => unreachable!("a range has that error alone: {why}"),
+    }
+}
+
+/// How many runs of pages are planned at a time: the time that a plan takes grows faster than its
+/// ranges.
+const PORTION_RUNS: usize = 256;
+
+/// No more is begun while more than half as many requests are in flight for one call.
+const REQUESTS_MAX: usize = 512;

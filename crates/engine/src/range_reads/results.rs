@@ -1,0 +1,212 @@
+//! The results of a read of ranges, while they come.
+//!
+//! In:    ranges as the caller gave them; parts of them that have come, or failed.
+//! Out:   each range once: its bytes, in memory of exactly that size, or an error.
+//! Never: a range that begins behind the end of the file, or ends before it starts, as anything but
+//!        an error.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+
+use crate::error::ReadError;
+use crate::handle::Handle;
+
+/// What a range comes to.
+pub(super) type RangeResult = Result<Box<[u8]>, ReadError>;
+
+/// The results of all ranges of one call, by the number of the range.
+#[derive(Debug)]
+pub(super) struct RangeResults {
+    ranges: Vec<RangeBytes>,
+    /// Those that are complete and have not been taken.
+    complete: VecDeque<u32>,
+    /// How many have not been taken.
+    left: usize,
+}
+
+#[derive(Debug)]
+struct RangeBytes {
+    /// Cut at the end of the file.
+    range: Range<u64>,
+    /// Empty until the first byte comes, then as long as the range.
+    bytes: Vec<u8>,
+    /// How many bytes are still to come.
+    missing: u64,
+    /// Where the file was found to end, if that is before the range does.
+    end: u64,
+    /// A byte of it was not cached.
+    is_miss: bool,
+    error: Option<ReadError>,
+    /// It is complete, or was taken.
+    is_over: bool,
+}
+
+impl RangeResults {
+    /// Looks at the ranges: those that make no sense are errors.
+    pub(super) fn new(handle: &Handle, ranges: &[Range<u64>]) -> Self {
+        assert!(u32::try_from(ranges.len()).is_ok(), "a slice of 2^32 ranges is 64 GiB");
+        let mut results = Self {
+            ranges: Vec::with_capacity(ranges.len()),
+            complete: VecDeque::new(),
+            left: ranges.len(),
+        };
+        for (number, range) in (0..).zip(ranges) {
+            let cut = cut_at_end(handle, range);
+            let (range, error) = cut.map_or_else(|error| (0..0, Some(error)), |cut| (cut, None));
+            let (missing, end) = (range.end - range.start, range.end);
+            let (bytes, is_miss, is_over) = (Vec::new(), false, false);
+            results.ranges.push(RangeBytes { range, bytes, missing, end, is_miss, error, is_over });
+            if missing == 0 {
+                results.complete(number);
+            }
+        }
+        results
+    }
+
+    /// How many ranges there are.
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Which bytes of the file a range has.
+    pub(super) fn range(&self, number: u32) -> Range<u64> {
+        self.ranges[number as usize].range.clone()
+    }
+
+    /// Whether nothing more is read for a range.
+    pub(super) fn is_over(&self, number: u32) -> bool {
+        self.ranges[number as usize].is_over
+    }
+
+    /// Where a part of a range goes. None if the range has failed, or fails now because there is no
+    /// memory for it.
+    pub(super) fn buffer(
+        &mut self,
+        handle: &Handle,
+        number: u32,
+        part: &Range<u64>,
+    ) -> Option<&mut [u8]> {
+        let RangeBytes { range, bytes, is_over, .. } = &mut self.ranges[number as usize];
+        debug_assert!(range.start <= part.start && part.end <= range.end, "{part:?} of {range:?}");
+        if *is_over {
+            return None;
+        }
+        let len = range.end - range.start;
+        if bytes.is_empty() {
+            let fits = usize::try_from(len).is_ok_and(|len| bytes.try_reserve_exact(len).is_ok());
+            if !fits {
+                let why = format!("there is no memory for {len} bytes: read less at once");
+                let source = io::Error::new(io::ErrorKind::OutOfMemory, why);
+                let (path, offset) = (handle.path.clone(), range.start);
+                self.fail(number, ReadError::Io { path, offset, source });
+                return None;
+            }
+            bytes.resize(in_memory(len), 0);
+        }
+        let start = range.start;
+        self.ranges[number as usize]
+            .bytes
+            .get_mut(in_memory(part.start - start)..in_memory(part.end - start))
+    }
+
+    /// So many more bytes of a range are in its buffer.
+    pub(super) fn came(&mut self, number: u32, bytes: u64) {
+        let range = &mut self.ranges[number as usize];
+        range.missing = range.missing.checked_sub(bytes).expect("each byte comes once");
+        if range.missing == 0 {
+            self.complete(number);
+        }
+    }
+
+    /// Some of a range has to be read.
+    pub(super) fn is_miss(&mut self, number: u32) {
+        self.ranges[number as usize].is_miss = true;
+    }
+
+    /// The file ends at `end`, and these bytes of a range will not come.
+    pub(super) fn ended_at(&mut self, handle: &Handle, number: u32, end: u64, bytes: u64) {
+        let range = &mut self.ranges[number as usize];
+        if end < range.range.start {
+            let (path, offset) = (handle.path.clone(), range.range.start);
+            return self.fail(number, ReadError::PastEnd { path, offset, len: end });
+        }
+        range.end = range.end.min(end);
+        self.came(number, bytes);
+    }
+
+    /// A range has failed.
+    pub(super) fn fail(&mut self, number: u32, error: ReadError) {
+        let range = &mut self.ranges[number as usize];
+        range.error = range.error.take().or(Some(error));
+        self.complete(number);
+    }
+
+    /// All ranges that are not complete have failed, each with an error of its own.
+    pub(super) fn fail_all(&mut self, mut error: impl FnMut(u64) -> ReadError) {
+        for number in 0..self.ranges.len() {
+            let RangeBytes { range, is_over, .. } = &self.ranges[number];
+            if !is_over {
+                let error = error(range.start);
+                self.fail(u32::try_from(number).expect("there are fewer than 2^32"), error);
+            }
+        }
+    }
+
+    fn complete(&mut self, number: u32) {
+        let range = &mut self.ranges[number as usize];
+        if !std::mem::replace(&mut range.is_over, true) {
+            self.complete.push_back(number);
+        }
+    }
+
+    pub(super) fn has_complete(&self) -> bool {
+        !self.complete.is_empty()
+    }
+
+    /// Whether all were taken.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The next range that is complete, and whether all of it was cached. `len` is how long the
+    /// file is now.
+    pub(super) fn pop(&mut self, len: u64) -> Option<(usize, RangeResult, bool)> {
+        let number = self.complete.pop_front()? as usize;
+        self.left -= 1;
+        let RangeBytes { range, bytes, end, is_miss, error, .. } = &mut self.ranges[number];
+        let is_hit = !*is_miss && error.is_none();
+        let mut bytes = std::mem::take(bytes);
+        let result = match error.take() {
+            Some(error) => Err(error),
+            None => {
+                // It may have shrunk while its bytes were copied.
+                let end = (*end).min(len).max(range.start);
+                bytes.truncate(in_memory(end - range.start));
+                Ok(bytes.into_boxed_slice())
+            }
+        };
+        Some((number, result, is_hit))
+    }
+}
+
+/// What the file has of a range: the same as [`File::read_at`](crate::File::read_at) reads.
+fn cut_at_end(handle: &Handle, range: &Range<u64>) -> Result<Range<u64>, ReadError> {
+    let Range { start, end } = *range;
+    if start > end {
+        return Err(ReadError::Range { path: handle.path.clone(), start, end });
+    }
+    let mut len = handle.file.len().0;
+    if end > len {
+        len = handle.len_now(start)?;
+        if start > len {
+            return Err(ReadError::PastEnd { path: handle.path.clone(), offset: start, len });
+        }
+    }
+    Ok(start..end.min(len))
+}
+
+/// What is an index into a buffer.
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("a buffer that was allocated has so many bytes")
+}

@@ -1,0 +1,54 @@
+//! Range reads from inside: the requests that a device gets are those of the plan.
+//!
+//! In:    a device that is made slow, and has been read until its costs are known.
+//! Out:   counted requests and pages, beside the plan's.
+//! Never: a time that decides: the plan is made of what was learnt, whatever that is.
+
+use foreread_core::ranges::{RequestPlan, plan};
+
+use crate::{Delay, Engine, File, OpenOptions};
+
+const PAGE: u64 = 4096;
+
+/// An engine and a file of 64 MiB on a device of one head, whose costs the engine has learnt.
+fn slow_device(dir: &tempfile::TempDir, delay: &str) -> (Engine, File) {
+    let path = dir.path().join("file");
+    std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let engine = Engine::builder().memory(64 << 20).build().unwrap();
+    let delay: Delay = delay.parse().unwrap();
+    let file = engine.open_with(&path, &OpenOptions::new().delay(delay)).unwrap();
+    file.advise(crate::Advice::Random);
+    let mut buffer = vec![0; 128 << 10];
+    for n in 0..16_u64 {
+        let size = if n % 2 == 0 { 4 << 10 } else { 128 << 10 };
+        file.read_at(&mut buffer[..size], n << 20).unwrap();
+    }
+    file.dont_need(0..64 << 20).unwrap();
+    assert!(file.device_model().unwrap().is_some(), "sixteen reads found it idle");
+    (engine, file)
+}
+
+/// What the engine would plan now.
+fn planned(engine: &Engine, file: &File, wanted: &[std::ops::Range<u64>]) -> RequestPlan {
+    let driver = engine.state.drive().unwrap();
+    let (model, limits) = driver.path.planning(file.shared().id).unwrap();
+    plan(wanted, &model, &limits)
+}
+
+#[test]
+fn a_device_gets_the_requests_of_the_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let (engine, file) = slow_device(&dir, "latency=2ms,parallel=1,bandwidth=50M");
+    let mut wanted: Vec<_> = (0..20).map(|n| n * 9 * PAGE..(n * 9 + 2) * PAGE).collect();
+    wanted.extend([40 << 20..41 << 20, (41 << 20) + PAGE..(41 << 20) + 2 * PAGE]);
+    let plan = planned(&engine, &file, &wanted);
+    assert!(plan.requests().len() < wanted.len(), "gaps of 28 KiB cost less than 2 ms");
+    let before = engine.counters().unwrap().path;
+    let reads = file.read_ranges(&wanted).unwrap();
+    assert!(reads.iter().zip(&wanted).all(|(read, range)| {
+        read.len() as u64 == range.end - range.start && read.iter().all(|byte| *byte == 0)
+    }));
+    let after = engine.counters().unwrap().path;
+    assert_eq!(after.device_reads - before.device_reads, plan.requests().len() as u64);
+    assert_eq!((after.device_pages - before.device_pages) * PAGE, plan.bytes());
+}

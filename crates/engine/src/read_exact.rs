@@ -1,0 +1,60 @@
+//! Reads of all or nothing.
+//!
+//! In:    buffers and offsets.
+//! Out:   full buffers.
+//! Never: a short read that looks like a whole one.
+
+use crate::error::ReadError;
+use crate::file::File;
+use crate::handle::Handle;
+use crate::stream::ReadStream;
+
+impl File {
+    /// Fills the whole of `to` from `offset` on.
+    ///
+    /// ```no_run
+    /// fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
+    ///     let mut header = [0; 512];
+    ///     file.read_exact_at(&mut header, 0)?;
+    ///     Ok(header)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends before; what
+    /// `to` holds then is not stated.
+    pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let read = self.read_at(to, offset);
+        check(self.handle(), read, to.len(), offset)
+    }
+}
+
+impl ReadStream {
+    /// Fills the whole of `to` from `offset` on, as [`File::read_exact_at`] does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends before; what
+    /// `to` holds then is not stated.
+    pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
+        let read = self.read_at(to, offset);
+        check(&self.handle, read, to.len(), offset)
+    }
+}
+
+#[inline]
+fn check(
+    handle: &Handle,
+    read: Result<usize, ReadError>,
+    wanted: usize,
+    offset: u64,
+) -> Result<(), ReadError> {
+    let len = match read {
+        Ok(read) if read == wanted => return Ok(()),
+        Ok(read) => offset + read as u64,
+        Err(ReadError::PastEnd { len, .. }) => len,
+        Err(error) => return Err(error),
+    };
+    Err(ReadError::UnexpectedEnd { path: handle.path.clone(), offset, wanted, len })
+}

@@ -1,0 +1,249 @@
+//! What was learnt of devices outlives the engine: one small file for each device.
+//!
+//! In:    a directory, names of devices; what the core has learnt of them.
+//! Out:   where the estimate of a device begins; its record, whole, after it was closed.
+//! Never: a file of another program replaced; a file written while the driver's mutex is held; an
+//!        error because a record cannot be read: the device is learnt as if there were none.
+//!
+//! ```text
+//!   open   name of the device --> DIR/NAME.learnt --> core: restore_device
+//!   close  core: learnt_device --> noted here        |
+//!   save_learnt, end of the engine: what has changed --> DIR/NAME.learnt
+//! ```
+//!
+//! Two processes with the same device write the same file, each whole: the last one counts.
+
+mod record;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+use std::{fmt, io};
+
+use foreread_core::path::DeviceId;
+use foreread_core::prefetch::LearntDevice;
+use foreread_files::{FileError, system};
+use rustix::fs::{major, minor};
+
+use self::record::{HEAD, Record};
+use crate::OpenOptions;
+use crate::backend::Backend;
+use crate::driver::Driver;
+
+/// What came of the record of a file's device: [`File::device_record`](crate::File::device_record).
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum DeviceRecord {
+    /// None is kept: the engine is not to [remember](crate::EngineBuilder::remember) devices, or
+    /// this one has no [name](OpenOptions::device_name), or it is read through the kernel's cache.
+    Off,
+    /// There was none. The device is learnt, and a record is written.
+    New,
+    /// The estimate began with the record of an earlier engine. The first requests check it.
+    Restored {
+        /// When it was written.
+        saved: SystemTime,
+    },
+    /// There is a file of its name that cannot be used: the device is learnt as if there were none.
+    Ignored {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The records of an engine's devices.
+#[derive(Debug)]
+pub(crate) struct DeviceRecords {
+    directory: PathBuf,
+    devices: Mutex<HashMap<String, KnownDevice>>,
+}
+
+#[derive(Debug)]
+struct KnownDevice {
+    /// What its record says.
+    saved: Option<LearntDevice>,
+    /// What was learnt since.
+    learnt: Option<LearntDevice>,
+    /// The files on it that are open, by the device that each of them is to the core.
+    open: Vec<DeviceId>,
+    state: DeviceRecord,
+}
+
+impl DeviceRecords {
+    pub(crate) fn new(directory: PathBuf) -> Self {
+        Self { directory, devices: Mutex::default() }
+    }
+
+    /// The name under which the device of a file is remembered, if it is.
+    fn name(backend: &Backend, options: &OpenOptions) -> Option<String> {
+        if backend.buffered.is_some() || backend.faults.is_some() {
+            return None;
+        }
+        let given = options.device_name.as_deref().filter(|name| !name.is_empty());
+        let by_number = || {
+            let disk = backend.disk()?;
+            // Numbers below 0 are given to network and other file systems anew at each mount.
+            let (major, minor) = (major(disk), minor(disk));
+            (major != 0).then(|| format!("block-{major}-{minor}"))
+        };
+        let name = given.map(str::to_owned).or_else(by_number)?;
+        let slowed = options.delay.map_or_else(String::new, |delay| format!("-delay-{delay}"));
+        Some(plain(&(name + &slowed)))
+    }
+
+    /// Reads the record of the device that a file lies on, unless that was done. Returns the name
+    /// of the device; None if it is not remembered. Not under the driver's mutex.
+    pub(crate) fn look_up(&self, backend: &Backend, options: &OpenOptions) -> Option<String> {
+        let name = Self::name(backend, options)?;
+        if self.lock().contains_key(&name) {
+            return Some(name);
+        }
+        let path = self.path(&name);
+        let (saved, state) = match Record::read(&path, &name) {
+            Ok(None) => (None, DeviceRecord::New),
+            Ok(Some(Record { learnt, saved })) => {
+                let saved = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(saved));
+                let saved = saved.unwrap_or(SystemTime::UNIX_EPOCH);
+                (Some(learnt), DeviceRecord::Restored { saved })
+            }
+            Err(why) => (None, DeviceRecord::Ignored { path, why }),
+        };
+        let known = KnownDevice { saved, learnt: None, open: Vec::new(), state };
+        self.lock().entry(name.clone()).or_insert(known);
+        Some(name)
+    }
+
+    /// A file on a device was opened: returns what is known of it.
+    pub(crate) fn opened(&self, device: DeviceId, name: &str) -> Option<LearntDevice> {
+        let mut devices = self.lock();
+        let known = devices.get_mut(name)?;
+        known.open.push(device);
+        known.learnt.or(known.saved)
+    }
+
+    /// It is closed: what was learnt is noted.
+    pub(crate) fn closed(&self, driver: &Driver, device: DeviceId, name: &str) {
+        let mut devices = self.lock();
+        let Some(known) = devices.get_mut(name) else { return };
+        known.note(driver, device);
+        known.open.retain(|open| *open != device);
+    }
+
+    pub(crate) fn state(&self, name: &str) -> DeviceRecord {
+        self.lock().get(name).map_or(DeviceRecord::Off, |known| known.state.clone())
+    }
+
+    /// Notes what was learnt of all devices that are open.
+    pub(crate) fn note_all(&self, driver: &Driver) {
+        for known in self.lock().values_mut() {
+            for device in known.open.clone() {
+                known.note(driver, device);
+            }
+        }
+    }
+
+    /// Writes the records that have changed. All are tried; the first error is returned.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let changed: Vec<_> = {
+            let devices = self.lock();
+            let changed = devices.iter().filter_map(|(name, known)| {
+                let learnt = known.learnt?;
+                let is_new = known.saved.is_none_or(|saved| is_other(&saved, &learnt));
+                is_new.then(|| (name.clone(), learnt))
+            });
+            changed.collect()
+        };
+        let mut result = Ok(());
+        for (name, learnt) in changed {
+            let text = Record { learnt, saved: today() }.text(&name);
+            let path = self.path(&name);
+            let is_ours = |head: &[u8]| head.starts_with(HEAD.as_bytes());
+            match system::write_whole(&path, &text, is_ours) {
+                Ok(()) => {
+                    if let Some(known) = self.lock().get_mut(&name) {
+                        known.saved = Some(learnt);
+                    }
+                }
+                // Another process has just written what it learnt of the same device.
+                Err(FileError::InUse { .. }) => {}
+                Err(error) => {
+                    let line = error.to_string();
+                    let kind = io::Error::from(error).kind();
+                    result = result.and(Err(io::Error::new(kind, line)));
+                }
+            }
+        }
+        result
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}.learnt"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownDevice>> {
+        // Nothing panics while it holds this lock.
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl KnownDevice {
+    fn note(&mut self, driver: &Driver, device: DeviceId) {
+        self.learnt = driver.path.learnt_device(device).or(self.learnt);
+    }
+}
+
+impl fmt::Display for DeviceRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("the device is not remembered"),
+            Self::New => f.write_str("the device was not seen before"),
+            Self::Restored { .. } => f.write_str("the device is remembered"),
+            Self::Ignored { path, why } => write!(
+                f,
+                "{}: {why}; the device is learnt anew; move the file away, or remove it",
+                path.display()
+            ),
+        }
+    }
+}
+
+/// Whether two estimates differ by more than noise.
+fn is_other(one: &LearntDevice, other: &LearntDevice) -> bool {
+    let differs = |one: f64, other: f64| (one - other).abs() > NOISE * one.max(other);
+    one.window != other.window
+        || match (&one.cost, &other.cost) {
+            (Some(one), Some(other)) => {
+                differs(one.per_request_ns, other.per_request_ns)
+                    || differs(one.per_kib_ns, other.per_kib_ns)
+                    || one.parallel != other.parallel
+                    || one.min_parallel != other.min_parallel
+            }
+            (one, other) => one.is_some() != other.is_some(),
+        }
+}
+
+/// A name that is one component of a path, and has nothing to quote.
+fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain = name.chars().map(|c| if is_plain(c) { c } else { '-' });
+    let plain: String = plain.take(NAME_MAX).collect();
+    // Neither hidden nor a directory.
+    let rest = plain.trim_start_matches('.');
+    if rest.is_empty() { "device".to_owned() } else { rest.to_owned() }
+}
+
+/// Seconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "no decision depends on it: users read it")]
+fn today() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// The part by which two estimates of the same device may differ.
+const NOISE: f64 = 0.1;
+
+/// A name of a file may have 255 bytes; this leaves room for what is added.
+const NAME_MAX: usize = 128;

@@ -1,0 +1,186 @@
+//! Lengths: files that grow and shrink.
+//!
+//! In:    a length; bytes for the end of a file; a write that ends behind it.
+//! Out:   the file is as long as asked, and readers see that; or why not.
+//! Never: a length that the core does not know. Bytes of one append among those of another; nor
+//!        over those of another, in a file that was cut meanwhile.
+//!
+//! ```text
+//!   append     lock | change_len | unlock   reserve, ftruncate   lock | acted | unlock
+//!              lock | write      | unlock   copy into frames     lock | filled | unlock
+//!   set_len    the first line
+//! ```
+
+use std::cell::Cell;
+use std::io;
+
+use foreread_core::path::{IoPath, LenChange, WriteId};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
+
+use super::steps::StepWork;
+use crate::engine_state::{DriverGuard, EngineState};
+use crate::error::WriteError;
+use crate::file::File;
+use crate::file_state::FileState;
+use crate::handle::Handle;
+
+impl File {
+    /// Sets the length. If the file becomes longer, it is sparse there: zeros that take no space.
+    /// If it becomes shorter, what was behind its new end is gone, and is zeros if the file grows
+    /// again. Readers see the new length when this returns. It is durable when a later
+    /// [`Self::sync_data`] returns, or a later write with [`WriteMode::Fua`](crate::WriteMode).
+    ///
+    /// Writes of other threads that it overtakes are cut at the new end, as if they had come first.
+    /// Calls of [`Self::append`] on their way are waited for.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let file = engine.create("/var/lib/db/table")?;
+    /// file.set_len(1 << 30)?; // takes no space yet
+    /// file.write_all_at(b"header", 0)?;
+    /// file.set_len(4096)?;
+    /// file.sync_data()?; // bytes and length are durable
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file was opened for reading, or keeps its length because it is a block device; if the
+    /// system refuses the length. Then the file is as long as it was.
+    pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
+        let handle = self.handle();
+        handle.check_may_write()?;
+        let _alone = handle.file.end_appends().map_err(|forked| handle.forked(forked))?;
+        handle.change_len(LenChange::Exact(ByteCount(len)), len, 0).map(drop)
+    }
+
+    /// Appends `from`, and returns the offset at which it begins. Appends of several threads and
+    /// handles follow one another, each in one piece. When the bytes are where a write puts them,
+    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; until then a reader at the
+    /// new end may find zeros.
+    ///
+    /// Space is reserved before the file grows, where the file system can do that: a file system
+    /// that is full refuses the append, not a later flush.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().append(true).create(true);
+    /// let log = engine.open_with("/var/lib/db/log", &options)?;
+    /// let offset = log.append(b"a record")?;
+    /// log.sync_data()?; // the record and the length that the file has with it
+    /// println!("the record is at {offset}");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the file was opened for reading, or keeps its length because it is a block device; if
+    /// there is no space or the system refuses the length: then the file is as long as it was. If
+    /// the device fails afterwards, or does not answer in time, the file is longer by `from`, and
+    /// any part of it may have been written; the rest is zeros.
+    pub fn append(&self, from: &[u8]) -> Result<u64, WriteError> {
+        let handle = self.handle();
+        handle.check_may_write()?;
+        let _among = handle.file.begin_append().map_err(|forked| handle.forked(forked))?;
+        let (more, known_len) = (from.len() as u64, handle.file.len().0);
+        let change = LenChange::Append(ByteCount(more));
+        let offset = handle.change_len(change, known_len.saturating_add(more), more)?;
+        handle.write_pieces(from, offset, handle.write_mode, false).1?;
+        Ok(offset)
+    }
+
+    /// Waits until all that was written before is durable, as [`Self::sync_data`], and so are the
+    /// file's times and mode. The name of a new file is durable when its directory is synced:
+    /// `std::fs::File::open(directory)?.sync_all()`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::sync_data`].
+    pub fn sync_all(&self) -> Result<(), WriteError> {
+        self.handle().sync(true)
+    }
+}
+
+impl Handle {
+    /// Changes the length, and returns what it was. `target` is what it will probably be, for an
+    /// error; the last `written` bytes are going to be written.
+    fn change_len(&self, change: LenChange, target: u64, written: u64) -> Result<u64, WriteError> {
+        self.check_len_change(target)?;
+        let file = &*self.file;
+        let target = Cell::new(target);
+        let act = |len: ByteCount| {
+            target.set(len.0);
+            file.backend.set_len(len.0, written)
+        };
+        let begin = |path: &mut IoPath, now| path.change_len(now, file.id, change);
+        let changed = self.run_to_end("change of length", 0, begin, &StepWork::SetLen(file, &act));
+        changed.map(|before| before.0).map_err(|error| length_error(error, target.get()))
+    }
+
+    /// Whether the file may have another length, and a file can have this one.
+    pub(super) fn check_len_change(&self, target: u64) -> Result<(), WriteError> {
+        if !self.file.can_change_len() {
+            let (path, len) = (self.path.clone(), self.file.len().0);
+            return Err(WriteError::FixedLength { path, len });
+        }
+        if target > MAX_FILE_BYTES.0 {
+            let (path, source) = (self.path.clone(), io::Error::from_raw_os_error(libc::EFBIG));
+            return Err(WriteError::Length { path, len: target, source });
+        }
+        Ok(())
+    }
+
+    /// Makes the file long enough for a write of `len` bytes at `offset`, if it can grow.
+    pub(super) fn grow_for(&self, offset: u64, len: u64) -> Result<(), WriteError> {
+        match self.growth_for(offset, len)? {
+            None => Ok(()),
+            Some(end) => self.change_len(LenChange::AtLeast(ByteCount(end)), end, len).map(drop),
+        }
+    }
+
+    /// How long the file has to be at least for a write of `len` bytes at `offset`, if it is not.
+    pub(super) fn growth_for(&self, offset: u64, len: u64) -> Result<Option<u64>, WriteError> {
+        let file_len = self.file.len().0;
+        let end = offset.checked_add(len);
+        let is_inside = end.is_some_and(|end| end <= file_len);
+        if is_inside || (len == 0 && self.file.can_change_len()) {
+            return Ok(None);
+        }
+        let end = end.unwrap_or(u64::MAX);
+        if !self.file.can_change_len() {
+            return Err(WriteError::PastEnd { path: self.path.clone(), end, len: file_len });
+        }
+        // What no file can have is refused.
+        Ok(Some(end))
+    }
+}
+
+impl EngineState {
+    /// The thread has to give the file this length.
+    pub(super) fn act_on_len<'s>(
+        &'s self,
+        driver: DriverGuard<'s>,
+        id: WriteId,
+        (file, len): (&FileState, ByteCount),
+        act: &dyn Fn(ByteCount) -> Result<(), i32>,
+    ) -> DriverGuard<'s> {
+        let before = file.before_len_change(len);
+        drop(driver);
+        let result = act(len);
+        let mut driver = self.drive_again();
+        driver.stepped(id, |path, now| path.acted(now, id, result));
+        file.after_len_change(before, len, result);
+        driver
+    }
+}
+
+/// Why a file did not get this length.
+pub(super) fn length_error(error: WriteError, len: u64) -> WriteError {
+    if let WriteError::Io { path, source, .. } = error {
+        WriteError::Length { path, len, source }
+    } else {
+        error
+    }
+}

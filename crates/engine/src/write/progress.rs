@@ -1,0 +1,204 @@
+//! A write of a task from its first poll to its end: the file grows if it has to, then piece by
+//! piece.
+//!
+//! In:    polls, with the bytes.
+//! Out:   how many bytes were written, and why no more.
+//! Never: a thread that waits. A piece begun before the one in front of it has ended.
+//!
+//! ```text
+//!   New --> Growing --> Writing, a piece --> Writing, the next --> .. --> Over
+//!     |                    ^
+//!     '-- inside the file -'
+//! ```
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use foreread_core::path::{IoPath, LenChange, WriteMode};
+use foreread_core::sched::Submitter;
+use foreread_core::units::{ByteCount, Nanos};
+
+use super::length::length_error;
+use super::{PIECE, WriteBytes, WriteTask, usize_of};
+use crate::error::WriteError;
+use crate::handle::Handle;
+use crate::task_step::TaskStep;
+
+/// How far a write has come.
+#[derive(Debug)]
+pub(crate) struct WriteProgress {
+    handle: Arc<Handle>,
+    place: WritePlace,
+    pub(crate) mode: WriteMode,
+    /// Where it begins, once that is known.
+    offset: u64,
+    done: usize,
+    task: WriteTask,
+    stage: WriteStage,
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WritePlace {
+    At(u64),
+    /// Behind all that the file has.
+    End,
+    /// The file gets this length, and no bytes.
+    Length(u64),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum WriteStage {
+    New,
+    /// To this length; an append may find a longer file, and get more.
+    Growing(u64),
+    Writing,
+    Over,
+}
+
+/// How a write of a task ended.
+#[derive(Debug)]
+pub(crate) struct WriteEnd {
+    /// Where its bytes begin.
+    pub(crate) offset: u64,
+    pub(crate) done: usize,
+    pub(crate) result: Result<(), WriteError>,
+}
+
+impl WriteProgress {
+    pub(crate) fn new(handle: &Arc<Handle>, place: WritePlace) -> Self {
+        let (handle, task) = (Arc::clone(handle), WriteTask::default());
+        let (mode, stage) = (handle.write_mode, WriteStage::New);
+        Self { handle, place, mode, offset: 0, done: 0, task, stage }
+    }
+
+    pub(crate) fn poll(&mut self, bytes: WriteBytes<'_>, context: &Context<'_>) -> Poll<WriteEnd> {
+        let result = loop {
+            let step = match self.stage {
+                WriteStage::New => self.begin(bytes.len()),
+                WriteStage::Growing(target) => {
+                    let what = ("change of length", 0);
+                    let task = &mut self.task;
+                    match ready!(task.poll(&self.handle, what, WriteBytes::None, context)) {
+                        Ok(before) => self.has_grown(before.0),
+                        Err(error) => Err(length_error(error, target)),
+                    }
+                }
+                WriteStage::Writing if self.done == bytes.len() => break Ok(()),
+                WriteStage::Writing if !self.task.is_begun() => self.begin_piece(bytes),
+                WriteStage::Writing => {
+                    let (at, piece) = (self.pos(), self.rest(bytes));
+                    match ready!(self.task.poll(&self.handle, ("write", at), piece, context)) {
+                        Ok(len) => {
+                            self.has_written(len, bytes.len());
+                            Ok(())
+                        }
+                        Err(error) => Err(error),
+                    }
+                }
+                WriteStage::Over => panic!("a write is not polled after it has ended"),
+            };
+            if let Err(error) = step {
+                break Err(error);
+            }
+        };
+        self.stage = WriteStage::Over;
+        Poll::Ready(WriteEnd { offset: self.offset, done: self.done, result })
+    }
+
+    /// Leaves what is not done yet.
+    pub(crate) fn abandon(&mut self, bytes: WriteBytes<'_>) {
+        let (at, piece) = (self.pos(), self.rest(bytes));
+        self.task.abandon(&self.handle.file, at, piece);
+    }
+
+    /// Begins with the length, if the file has to get another one.
+    fn begin(&mut self, len: usize) -> Result<(), WriteError> {
+        let (handle, len) = (&self.handle, len as u64);
+        let (target, change) = match self.place {
+            WritePlace::At(offset) => {
+                handle.check_may_overwrite()?;
+                self.offset = offset;
+                let Some(end) = handle.growth_for(offset, len)? else {
+                    self.stage = WriteStage::Writing;
+                    return Ok(());
+                };
+                (end, LenChange::AtLeast(ByteCount(end)))
+            }
+            WritePlace::End => {
+                handle.check_may_write()?;
+                let target = handle.file.len().0.saturating_add(len);
+                (target, LenChange::Append(ByteCount(len)))
+            }
+            WritePlace::Length(len) => {
+                handle.check_may_write()?;
+                (len, LenChange::Exact(ByteCount(len)))
+            }
+        };
+        handle.check_len_change(target)?;
+        let (file, step) = (&handle.file, TaskStep::set_len(&handle.file, len));
+        let begin = |path: &mut IoPath, now: Nanos| path.change_len(now, file.id, change);
+        self.task.begin(handle, ("change of length", 0), Some(step), begin)?;
+        self.stage = WriteStage::Growing(target);
+        Ok(())
+    }
+
+    /// The file is as long as it has to be; it had this length before.
+    fn has_grown(&mut self, before: u64) -> Result<(), WriteError> {
+        if let WritePlace::End = self.place {
+            self.offset = before;
+        }
+        self.stage = WriteStage::Writing;
+        Ok(())
+    }
+
+    /// Begins the next piece.
+    fn begin_piece(&mut self, bytes: WriteBytes<'_>) -> Result<(), WriteError> {
+        let at = self.pos();
+        let len = (bytes.len() - self.done).min(PIECE);
+        let (file, mode) = (&self.handle.file, self.mode);
+        let step = match bytes {
+            WriteBytes::Owned(bytes) => {
+                Some(TaskStep::fill(file, bytes.part(self.done..self.done + len), at))
+            }
+            WriteBytes::Borrowed(_) | WriteBytes::None => None,
+        };
+        let (pos, len) = (ByteCount(at), ByteCount(len as u64));
+        let begin = |path: &mut IoPath, now: Nanos| {
+            path.write(now, file.id, pos, len, mode, Submitter::default())
+        };
+        self.task.begin(&self.handle, ("write", at), step, begin)
+    }
+
+    fn has_written(&mut self, len: ByteCount, of: usize) {
+        if len == ByteCount::ZERO {
+            // The file has become shorter meanwhile: as if the write had come first.
+            self.done = of;
+        }
+        self.done += usize_of(len);
+    }
+
+    fn pos(&self) -> u64 {
+        self.offset + self.done as u64
+    }
+
+    /// What is left to write.
+    fn rest<'b>(&self, bytes: WriteBytes<'b>) -> WriteBytes<'b> {
+        match bytes {
+            WriteBytes::Borrowed(from) => WriteBytes::Borrowed(&from[self.done..]),
+            WriteBytes::Owned(_) | WriteBytes::None => bytes,
+        }
+    }
+}
+
+impl WriteEnd {
+    /// What a write returns that may be short: an error only if nothing was written.
+    pub(crate) fn or_written(self) -> Result<usize, WriteError> {
+        if self.done > 0 { Ok(self.done) } else { self.result.map(|()| 0) }
+    }
+
+    /// What an append returns.
+    pub(crate) fn or_offset(self) -> Result<u64, WriteError> {
+        self.result.map(|()| self.offset)
+    }
+}

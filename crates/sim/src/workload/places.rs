@@ -1,0 +1,34 @@
+//! Where a workload reads next: each place as likely, or some likelier.
+
+use crate::rng::Rng;
+use crate::validate::check;
+use crate::zipf::Zipf;
+
+/// The places of a file.
+pub(super) enum Places {
+    /// Of so many places, each is as likely.
+    Alike(u64),
+    Zipf(Zipf),
+}
+
+impl Places {
+    /// Whether `count` places can be drawn with this power, where it is given.
+    pub(super) fn check(count: u64, zipf: Option<f64>) -> Result<(), String> {
+        let is_power = zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
+        check(is_power, "zipf", "0.01 to 0.99")?;
+        let is_few = zipf.is_none() || count <= Zipf::MOST_PLACES;
+        check(is_few, "zipf", "no more than 4194304 places")
+    }
+
+    pub(super) fn new(count: u64, zipf: Option<f64>) -> Self {
+        zipf.map_or(Self::Alike(count), |power| Self::Zipf(Zipf::new(count, power)))
+    }
+
+    /// The number of the next place.
+    pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Alike(count) => rng.below(*count),
+            Self::Zipf(zipf) => zipf.draw(rng),
+        }
+    }
+}
