@@ -7,13 +7,21 @@
 #   M1  one request at a time, 1 ms each, over a file that is given: an image, read at leisure
 #
 # No seek, no bandwidth: only the number of requests, and how many are under way, cost time.
+#
+#   B1  2 GB/s for all requests together, and no delay: zram that was never written, whose reads are
+#       a memset, behind the kernel's throttling of block devices (cgroup v1, blkio). A reader at
+#       full rate takes 4 to 20 % of a processor, where D2 needs two (threads of the kernel, which
+#       carry throttled requests, are not counted). Its rate is exact to 1 % over half a second and
+#       more, but requests pass in bursts: after a tenth of a second's budget they wait for up to 80
+#       ms.
 
 LAB=${FOREREAD_LAB:-/run/foreread-lab}
 
-# lab_up D1|D2, lab_up M1 FILE: sets DEVICE to the loop device.
+# lab_up D1|D2|B1, lab_up M1 FILE: sets DEVICE to the block device.
 lab_up() {
     local delay serialize backing=(memory 2G)
     case $1 in
+        B1) lab_up_throttled 2000000000; return ;;
         D1) delay=4ms serialize=all-requests ;;
         D2) delay=1ms serialize=requests ;;
         M1) delay=1ms serialize=all-requests backing=(file "$2") ;;
@@ -51,6 +59,29 @@ lab_up() {
     echo 128 >"$queue/read_ahead_kb"
 }
 
+# lab_up_throttled BYTES-PER-SECOND: this shell and its children are throttled from here on.
+lab_up_throttled() {
+    local control=/sys/class/zram-control group=/sys/fs/cgroup/blkio/foreread-lab number
+    if ! [ -e $control/hot_add ] || ! [ -e "${group%/*}/blkio.throttle.read_bps_device" ]; then
+        say "B1 needs zram and throttling by cgroup v1 (blkio); this kernel does not offer both"
+        return 1
+    fi
+    if ! mkdir "$LAB"; then
+        say "a lab is up already; if it is unused: ./dev bench lab down"
+        return 2
+    fi
+    lab_is_ours=yes
+    number=$(cat $control/hot_add) && echo "$number" >"$LAB/zram" || return 1
+    DEVICE=/dev/zram$number
+    echo 4G >"/sys/block/zram$number/disksize" || return 1
+    echo 128 >"/sys/block/zram$number/queue/read_ahead_kb"
+    # Back there at the end: a group with processes cannot be removed.
+    sed -n 's/^[0-9]*:blkio://p' /proc/self/cgroup >"$LAB/group"
+    mkdir -p $group
+    echo "$(cat "/sys/block/zram$number/dev") $1" >$group/blkio.throttle.read_bps_device &&
+        echo $$ >$group/cgroup.procs
+}
+
 # lab_wait FILE: until there is something in it.
 lab_wait() {
     local i
@@ -65,6 +96,13 @@ lab_wait() {
 # lab_down: from the top to the bottom; what did not come up is skipped.
 lab_down() {
     [ "${lab_is_ours:-}" = yes ] || return 0
+    local group=/sys/fs/cgroup/blkio/foreread-lab
+    if [ -s "$LAB/zram" ]; then
+        [ -s "$LAB/group" ] && echo $$ >"${group%/*}$(cat "$LAB/group")/cgroup.procs"
+        echo 1 >"/sys/block/zram$(cat "$LAB/zram")/reset"
+        cat "$LAB/zram" >/sys/class/zram-control/hot_remove
+        [ -d $group ] && rmdir $group
+    fi
     [ -s "$LAB/loop" ] && losetup -d "$(cat "$LAB/loop")"
     # The loop device lets go of the file a moment later.
     local i name
@@ -81,10 +119,17 @@ lab_down() {
 }
 
 # lab_check D1|D2: says how many random reads a second it does, one and eight at a time, and whether
-# that is what it should do.
+# that is what it should do. lab_check B1: its rate.
 lab_check() {
-    local depth rates=() least
+    local depth rates=() least rate
     case $1 in
+        B1)
+            rate=$(fio --name=check --filename="$DEVICE" --readonly --rw=read --bs=1m --direct=1 \
+                --ioengine=io_uring --iodepth=8 --time_based --runtime=2 --output-format=terse \
+                --terse-version=3 2>/dev/null | awk -F';' '{ printf "%.0f", $7 * 1024 / 1e6 }')
+            echo "B1: $rate MB/s, eight reads of 1 MiB at a time."
+            return
+            ;;
         D1) least=220 ;; # of 244
         D2) least=5000 ;; # of 6800
     esac
