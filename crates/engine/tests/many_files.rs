@@ -32,8 +32,9 @@ const MEMORY: u64 = 4 << 20;
 
 /// What an open file may cost beside its descriptor: the handles, slots in the core, the first
 /// level of its page table, a stream of each thread that reads it, what its policy remembers of a
-/// few reads, its device's model and the queue of its scheduler.
-const PER_FILE: u64 = 6500;
+/// few reads, and, where each file is a device of its own to the engine (tmpfs, overlay), that
+/// device's model and the queue of its scheduler.
+const PER_FILE: u64 = 7000;
 
 /// The allocator's rounding, for all files together.
 const BESIDE: u64 = 2 << 20;

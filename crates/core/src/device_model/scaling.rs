@@ -105,7 +105,9 @@ impl ScalingCurve {
         let mut told = self.levels.iter().filter(is_told);
         let Some(base) = told.next() else { return };
         let (mut last, mut most, mut is_limit, mut scales) = (base, base.rate(), false, false);
+        let mut deepest = base.depth();
         for level in told {
+            deepest = deepest.max(level.depth());
             let gain = level.rate() / last.rate() - 1.0;
             let full = level.depth() / last.depth() - 1.0;
             most = most.max(level.rate());
@@ -116,7 +118,8 @@ impl ScalingCurve {
             (last, scales) = (level, true);
         }
         // Below the least depth that was seen all may have been served at once, or one.
-        let served = base.depth() * most / base.rate();
+        // No more are served than are there, whatever single latencies say.
+        let served = (base.depth() * most / base.rate()).min(deepest);
         let is_lone = base.depth() < LONE_DEPTH;
         self.known = match self.known {
             _ if scales && is_limit => Some(Scaling { served, is_limit }),
@@ -208,6 +211,15 @@ mod tests {
     fn where_latency_grows_as_the_depth_does_the_others_wait() {
         assert_eq!(known(8, &[2, 4, 8, 16, 32]), Some(Scaling { served: 8.0, is_limit: true }));
         assert_eq!(known(1, &[1, 2, 4]), Some(Scaling { served: 1.0, is_limit: true }));
+    }
+
+    #[test]
+    fn no_more_are_served_than_were_in_flight() {
+        let mut curve = ScalingCurve::new();
+        // Reads of caches came faster when many were there.
+        serve(&mut curve, 64, 40_000_000, &[2]);
+        serve(&mut curve, 64, 1_000_000, &[8]);
+        assert_eq!(curve.known(), Some(Scaling { served: 8.0, is_limit: false }));
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub(super) struct KnownRuns {
 /// Of a device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceRuns {
-    pub(super) lengths: RunLengths,
+    /// None until a stream that was read ahead of has ended.
+    pub(super) lengths: Option<Box<RunLengths>>,
     /// What a request costs, in pages of transfer; None: not known yet.
     pub(super) request: Option<f32>,
     /// How many reads have ended since it was computed.
@@ -68,8 +69,13 @@ impl KnownRuns {
         &mut self.files[index]
     }
 
+    /// A stream that was counted goes on.
     pub(super) fn take_back(&mut self, device: u32, file: FileSlot, counted: CountedRun) {
-        self.devices[device as usize].lengths.take_back(counted);
+        if counted.is_of_device()
+            && let Some(known) = &mut self.devices[device as usize].lengths
+        {
+            known.take_back(counted);
+        }
         if let Some(known) = self.of_file(file) {
             known.take_back(counted);
         }
@@ -85,7 +91,7 @@ impl KnownRuns {
         end: RunEnd,
     ) -> CountedRun {
         if !entry.is_random() {
-            self.devices[device as usize].lengths.add(end);
+            self.add_to_device(device, end);
         }
         let own = self.of_file(file).get_or_insert_default();
         match entry.way {
@@ -94,7 +100,12 @@ impl KnownRuns {
             StreamDirection::BACKWARDS => own.add_way(RunWay::Backwards),
             _ => own.add_way(RunWay::Mixed),
         }
-        own.add(end)
+        let counted = own.add(end);
+        if entry.is_random() { counted.of_file_only() } else { counted }
+    }
+
+    pub(super) fn add_to_device(&mut self, device: u32, end: RunEnd) {
+        self.devices[device as usize].lengths.get_or_insert_default().add(end);
     }
 }
 

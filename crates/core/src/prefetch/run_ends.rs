@@ -64,7 +64,7 @@ impl Prefetcher {
         }
         for entry in self.files[slot.0 as usize].uncounted().filter(|entry| !entry.is_random()) {
             let end = run_end(entry, file_end, |page| cache.is_unread(slot, page));
-            self.runs.devices[device as usize].lengths.add(end);
+            self.runs.add_to_device(device, end);
         }
     }
 
@@ -90,7 +90,10 @@ impl Prefetcher {
         let lengths = match own.filter(|own| own.knows(1, TRUSTED)) {
             Some(own) => own,
             None if is_new => return nothing,
-            None => &mut device.lengths,
+            None => match device.lengths.as_deref_mut() {
+                Some(others) => others,
+                None => return nothing,
+            },
         };
         lengths.refresh(request, max.0);
         let way = lengths.way();
@@ -101,6 +104,9 @@ impl Prefetcher {
             (Trigger::Miss, None) if is_new && !lengths.knows(ask.count.0, 2 * TRUSTED) => {
                 return nothing;
             }
+            // It is in a row with the last read of its handle and is not remembered: one of many
+            // that began together, of which too few pages are known to tell.
+            (Trigger::Miss, None) if !is_new && ask.page > PageIndex(0) => return nothing,
             (Trigger::Miss, _) => {
                 (found.map_or(0, |known| known.run_before(ask.page, ask.count)), ask.count.0, 1.0)
             }

@@ -82,7 +82,12 @@ impl RunLengths {
         let index = bin_of(length);
         let bin = &mut self.bins[index];
         let shrinks = (bin.top.saturating_sub(length)).div_ceil(TOP_DENOM);
-        bin.top = if bin.all() == 0 { length } else { length.max(bin.top - shrinks) };
+        if bin.all() == 0 {
+            // A length that was not seen before has no hazard and no rest yet.
+            (bin.top, self.fresh) = (length, REFRESH);
+        } else {
+            bin.top = length.max(bin.top - shrinks);
+        }
         match end {
             RunEnd::Ended(_) => bin.ended += ONE,
             RunEnd::Censored(_) => bin.alive += ONE,
@@ -117,6 +122,7 @@ impl RunLengths {
         let bin = &mut self.bins[index];
         let count = if is_ended { &mut bin.ended } else { &mut bin.alive };
         *count = count.saturating_sub(ONE);
+        self.fresh = self.fresh.saturating_add(1);
     }
 
     /// Whether enough streams of at least so many pages were seen.
@@ -126,7 +132,8 @@ impl RunLengths {
     }
 
     /// The window that begins after `start` pages of a stream and has the next `wanted`, which its
-    /// reader waits for; None if too few streams were as long.
+    /// reader waits for; None if too few streams were as long, or if those pages fill the largest
+    /// window and most streams go on.
     ///
     /// ```text
     ///   0            start    wanted
@@ -140,6 +147,9 @@ impl RunLengths {
             // Just beyond the longest it may end as well. From there on windows double.
             let is_near = start > 0 && self.knows(start - start / NEAR_DENOM, TRUSTED);
             return is_near.then(|| (start / OVER_DENOM).max(2 * wanted).min(max));
+        }
+        if wanted >= max && self.part_beyond(start + wanted, start + wanted) >= LIKELY {
+            return None;
         }
         let pages = self.best_end(start, start + wanted).1 - start;
         // What is wasted of so small a window is little beside what was read.
@@ -241,13 +251,22 @@ impl CountedRun {
     /// It was not.
     pub(super) const NOWHERE: Self = Self(0);
 
+    /// It was not counted for the device of its file.
+    pub(super) fn of_file_only(self) -> Self {
+        Self(self.0 | FILE_ONLY)
+    }
+
+    pub(super) fn is_of_device(self) -> bool {
+        self.0 & FILE_ONLY == 0
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "there are 32 bins")]
     fn of(index: usize, is_ended: bool) -> Self {
         Self(1 + index as u8 + if is_ended { 0 } else { BINS as u8 })
     }
 
     fn bin(self) -> Option<(usize, bool)> {
-        let number = usize::from(self.0).checked_sub(1)?;
+        let number = usize::from(self.0 & !FILE_ONLY).checked_sub(1)?;
         Some((number % BINS, number < BINS))
     }
 }
@@ -280,6 +299,9 @@ fn float(number: u64) -> f32 {
 }
 
 const BINS: usize = 32;
+
+/// Of what is counted, beside its bin.
+const FILE_ONLY: u8 = 0x80;
 
 /// The weight of a stream: halves of it are still numbers for some time.
 const ONE: u16 = 64;

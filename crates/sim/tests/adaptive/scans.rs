@@ -5,7 +5,7 @@ use foreread_core::units::ByteCount;
 use foreread_sim::rivals::MeasuredRun;
 use foreread_sim::scenario::{PartName, Scenario};
 
-use super::{how, measure, ours, parsed};
+use super::{how, measure, ours, parsed, scenario};
 
 /// Readers on devices of other costs than the lab's.
 const DEVICES: [&str; 4] = [
@@ -163,4 +163,39 @@ fn one_handle_that_reads_scans_in_turns_has_the_length_of_each() {
     println!("{seconds:.2} s, {wasted:.3}; without {before:.2} s, {wasted_before:.3}");
     assert!(wasted <= wasted_before && wasted <= 1.3, "{wasted}, {wasted_before} without");
     assert!(seconds <= 1.05 * before, "{seconds} s, {before} without");
+}
+
+#[test]
+fn reads_as_large_as_the_largest_window_are_still_read_ahead_of() {
+    // All that is known of a stream of 16 MiB is that it goes on: while one read is used, the next
+    // window has to come, although a read fills one.
+    for device in DEVICES {
+        let run = "run.scans = { file = 'data', read = '1M', length = '16M', scans = 100, \
+                   cpu_ns_per_byte = 1 }";
+        let mut scenario = parsed(&text(device, run));
+        how(Policy::Adaptive, Some(512)).set(&mut scenario);
+        let (seconds, wasted) = figures(&measure(&scenario));
+        let (before, _) = figures(&measure(&without_runs(&scenario)));
+        println!("{device}: {seconds:.2} s, {before:.2} without, {wasted:.3}");
+        assert!(seconds <= 1.02 * before, "{device}: {seconds} s, {before} without");
+        // At the end of each, a window at most.
+        assert!(wasted <= 1.07, "{device}: {wasted} bytes a byte wanted");
+    }
+}
+
+#[test]
+fn many_streams_that_begin_together_are_not_taken_for_reads_at_random() {
+    let mut scenario = scenario("turns-200-in-128m");
+    (scenario.count_from_s, scenario.until_s) = (0.0, Some(6.0));
+    let (ours, wasted) = rate(&scenario);
+    let (before, _) = rate(&without_runs(&scenario));
+    println!("{ours:.0} MB/s, {before:.0} without, {wasted:.3}");
+    assert!(ours >= 0.98 * before, "{ours} MB/s, {before} without");
+    assert!(wasted <= 1.03, "{wasted} bytes a byte wanted");
+}
+
+/// MB/s and bytes a byte wanted.
+fn rate(scenario: &Scenario) -> (f64, f64) {
+    let measured = measure(scenario);
+    (measured.mb_per_s(), measured.amplification())
 }

@@ -141,6 +141,39 @@ fn a_stream_that_is_taken_back_was_never_counted() {
 }
 
 #[test]
+fn a_stream_that_was_counted_for_its_file_only_is_taken_back_from_it() {
+    let mut known = sketch([40; 20], 100.0, 1024);
+    let counted = known.add(RunEnd::Ended(700)).of_file_only();
+    assert!(!counted.is_of_device() && known.add(RunEnd::Ended(40)).is_of_device());
+    known.take_back(counted);
+    assert!(!known.knows(41, 1), "its bin is the same");
+}
+
+#[test]
+fn what_follows_is_computed_again_for_a_length_that_was_not_seen_before() {
+    let mut known = sketch([4; 20], 100.0, 1024);
+    for _ in 0..7 {
+        known.add(RunEnd::Ended(4));
+    }
+    known.refresh(100.0, 1024);
+    assert_eq!(known.fresh, 7, "seven more of a known length change little");
+    let counted = known.add(RunEnd::Ended(900));
+    known.refresh(100.0, 1024);
+    assert_eq!(known.fresh, 0);
+    (0..REFRESH).for_each(|_| known.take_back(counted));
+    known.refresh(100.0, 1024);
+    assert_eq!(known.fresh, 0, "those that go on change it as well");
+}
+
+#[test]
+fn reads_that_fill_the_largest_window_are_left_to_the_policy_unless_streams_end_there() {
+    let go_on = sketch([4096; 20], 100.0, 256);
+    assert_eq!((go_on.window(0, 256), go_on.window(512, 256)), (None, None));
+    let end = sketch([256; 20], 100.0, 256);
+    assert_eq!(end.window(0, 256), Some(256));
+}
+
+#[test]
 fn most_streams_say_which_way_one_begins() {
     let mut known = RunLengths::default();
     assert_eq!(known.way(), RunWay::Mixed, "nothing is known");
