@@ -17,7 +17,7 @@ use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 use crate::table;
 
-/// Learnt windows on 96 devices, beside the best fixed window
+/// Learnt windows on 48 devices, beside the best fixed window
 ///
 /// Devices that are 0.15 to 45 ms away, serve 1 to 48 requests at once, transfer 180 or 1200 MB/s
 /// and take requests of 256K or 1M, each with one reader of 1 GiB and with several of 256 MiB, in
