@@ -6,3 +6,4 @@ pub(crate) mod help;
 pub(crate) mod itable_readahead;
 pub(crate) mod max_window;
 pub(crate) mod policy;
+pub(crate) mod trace_format;

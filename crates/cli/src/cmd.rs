@@ -14,4 +14,5 @@ pub(crate) mod set;
 pub(crate) mod sim;
 pub(crate) mod stat;
 pub(crate) mod stats;
+pub(crate) mod trace;
 pub(crate) mod tune;

@@ -89,6 +89,8 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
     let (disk, scenario, socket) = (path("disk"), path("small.toml"), path("sock"));
     fs::write(&disk, vec![7; 16 << 20]).unwrap();
     fs::write(&scenario, said::one_reader(30)).unwrap();
+    let trace = path("trace.csv");
+    fs::write(&trace, "0,8,8,0,7\n1,16,8,0,7\n").unwrap();
     fs::create_dir_all(folder.path().join("root/sys/block")).unwrap();
     let root = path("root");
     let _server = Server::new(&disk, &socket);
@@ -111,6 +113,7 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         ("sim grid", "--device 0.15ms-1x-180MB-1024K --readers 2".to_owned()),
         ("sim rivals", "--scenario random-64k --policy linux-6".to_owned()),
         ("stats", socket.clone()),
+        ("trace", trace),
         ("tune", "--device usb-stick-2g --quick".to_owned()),
         ("tune --list", String::new()),
         ("tune verify", String::new()),

@@ -33,9 +33,14 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 9] = [
+const HOUSE: [Place; 10] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core"], others: None },
+    Place {
+        folder: "trace",
+        ours: &["foreread-core"],
+        others: Some(&["flate2", "lzma-rust2", "ruzstd"]),
+    },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
     Place { folder: "files", ours: &[], others: Some(&["rustix", "tempfile"]) },
     Place { folder: "tune", ours: &["foreread-core", "foreread-files"], others: None },
@@ -66,6 +71,7 @@ const HOUSE: [Place; 9] = [
             "foreread-mount",
             "foreread-serve",
             "foreread-sim",
+            "foreread-trace",
             "foreread-tune",
         ],
         others: None,

@@ -1,0 +1,241 @@
+//! `foreread trace`: what a trace holds, or the same trace in another format.
+//!
+//! In:    a trace.
+//! Out:   its sums; or a file.
+//! Never: a whole trace in memory.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use foreread_files::{CommandInput, ResultFile};
+use foreread_trace::{
+    OutputFormat, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary, TraceWriter,
+};
+use serde::Serialize;
+
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::trace_format::trace_formats;
+use crate::output::{Failure, Printer};
+use crate::table;
+
+/// Say what an I/O trace holds, or convert it
+///
+/// The formats: the text of blkparse, fio's iolog (versions 2 and 3), the CSV of the MSR Cambridge,
+/// SYSTOR '17, Tencent and Alibaba traces, VSCSI (both versions), oracleGeneral of libCacheSim,
+/// MQSim, CSV with a heading, and foreread's own. Each is told by its content, also if it is
+/// compressed with gzip, xz or zstd. docs/traces.md has what each holds.
+#[derive(Debug, Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct TraceArgs {
+    /// The trace; `-` is stdin
+    trace: PathBuf,
+
+    /// The format, where the content does not tell it
+    #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
+    format: Option<TraceFormat>,
+
+    /// Convert to this format, into the file of --output
+    ///
+    /// fio-3 has neither threads nor what was mapped, and times in microseconds; the others have
+    /// all.
+    #[arg(long, value_name = "FORMAT", value_parser = output_formats(), requires = "output")]
+    to: Option<OutputFormat>,
+
+    /// The file for --to; `-` is stdout
+    ///
+    /// FILE must not exist, be empty, or be a trace of one of these formats (docs/files.md).
+    #[arg(short, long, value_name = "FILE", requires = "to")]
+    output: Option<PathBuf>,
+
+    /// Write hashes in place of the names of files
+    ///
+    /// The same name has the same hash in every trace. A name that can be guessed can be confirmed.
+    #[arg(long, requires = "to")]
+    hash_names: bool,
+
+    /// Print JSON with one object of data
+    ///
+    /// Keys: format, level (block or file), reads, read_bytes, writes, write_bytes, mapped,
+    /// seconds, threads, files (name, bytes, records), skipped, out_of_order, cut_off.
+    #[arg(long, conflicts_with = "to")]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread trace hm_1.csv.gz
+  foreread trace program.frt --to csv --output - | head
+  foreread trace program.frt --to fio-3 --output iolog --hash-names
+
+";
+
+pub(crate) fn run(args: &TraceArgs, out: &mut Printer) -> Result<(), Failure> {
+    let reader = TraceReader::open(&args.trace, args.format).map_err(bad_input)?;
+    if let Some((format, output)) = args.to.zip(args.output.as_deref()) {
+        return convert(args, reader, format, output);
+    }
+    let summary = TraceSummary::of(reader).map_err(bad_input)?;
+    if args.json {
+        return out.json("trace", [TraceReport::of(&summary)]);
+    }
+    print(out, &summary)
+}
+
+fn convert(
+    args: &TraceArgs,
+    mut reader: TraceReader<'_>,
+    format: OutputFormat,
+    output: &Path,
+) -> Result<(), Failure> {
+    let inputs = [CommandInput { name: "the trace", path: &args.trace }];
+    let file_error = |error| Failure::WrongUse(format!("--output {error}"));
+    let file = ResultFile::create(output, &inputs, is_trace).map_err(file_error)?;
+    let mut bad = None;
+    let written = file.write_whole(|out| {
+        let mut writer = TraceWriter::new(out, format, args.hash_names);
+        loop {
+            match reader.next_record() {
+                Ok(Some(record)) => writer.write(&record, reader.files())?,
+                Ok(None) => return writer.finish().map(drop),
+                Err(error) => {
+                    let copy = std::io::Error::other(error.to_string());
+                    bad = Some(error);
+                    return Err(copy);
+                }
+            }
+        }
+    });
+    match bad {
+        Some(error) => Err(bad_input(error)),
+        None => written.map_err(file_error),
+    }
+}
+
+/// Whether a file begins as those that --to writes.
+fn is_trace(head: &[u8]) -> bool {
+    head.starts_with(b"foreread-trace\0")
+        || head.starts_with(b"time_ns,thread,op,file,offset,length,mapped\n")
+        || head.starts_with(b"fio version 3 iolog\n")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn bad_input(error: TraceError) -> Failure {
+    Failure::WrongUse(error.to_string())
+}
+
+fn output_formats() -> impl TypedValueParser<Value = OutputFormat> {
+    PossibleValuesParser::new(OutputFormat::ALL.map(OutputFormat::name)).map(|name| {
+        // Clap has let through only the names of `OutputFormat::ALL`.
+        OutputFormat::from_name(&name).expect("clap accepts only names of OutputFormat::ALL")
+    })
+}
+
+/// A trace, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct TraceReport<'s> {
+    format: &'static str,
+    level: &'static str,
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    write_bytes: u64,
+    mapped: u64,
+    seconds: f64,
+    threads: usize,
+    files: Vec<FileReport<'s>>,
+    skipped: u64,
+    out_of_order: u64,
+    cut_off: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct FileReport<'s> {
+    name: &'s str,
+    bytes: u64,
+    records: u64,
+}
+
+impl<'s> TraceReport<'s> {
+    fn of(summary: &'s TraceSummary) -> Self {
+        let file = |file: &'s foreread_trace::FileSummary| FileReport {
+            name: &file.name,
+            bytes: file.len,
+            records: file.records,
+        };
+        Self {
+            format: summary.format.name(),
+            level: level(summary),
+            reads: summary.reads,
+            read_bytes: summary.read_bytes,
+            writes: summary.writes,
+            write_bytes: summary.write_bytes,
+            mapped: summary.mapped,
+            seconds: seconds(summary),
+            threads: summary.threads.len(),
+            files: summary.files.iter().map(file).collect(),
+            skipped: summary.skipped,
+            out_of_order: summary.out_of_order,
+            cut_off: summary.is_cut_off,
+        }
+    }
+}
+
+fn level(summary: &TraceSummary) -> &'static str {
+    match summary.level() {
+        TraceLevel::Block => "block",
+        TraceLevel::File => "file",
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+fn seconds(summary: &TraceSummary) -> f64 {
+    summary.duration.0 as f64 / 1e9
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+fn mib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / (1 << 20) as f64)
+}
+
+fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
+    let TraceSummary { reads, writes, mapped, skipped, .. } = summary;
+    let (read, written) = (mib(summary.read_bytes), mib(summary.write_bytes));
+    let (format, level) = (summary.format.name(), level(summary));
+    writeln!(out, "format {format}, {level} level, {:.3} s", seconds(summary))?;
+    let threads = summary.threads.len();
+    let text = format!(
+        "{reads} reads of {read} MiB, {writes} writes of {written} MiB, {mapped} of them mapped; \
+         {threads} threads; {skipped} other events\n"
+    );
+    out.entry("", &text)?;
+    writeln!(out)?;
+    let mut files: Vec<_> = summary.files.iter().collect();
+    files.sort_by_key(|file| std::cmp::Reverse(file.records));
+    let rows = files
+        .iter()
+        .take(MOST_FILES)
+        .map(|file| [file.name.clone(), file.records.to_string(), mib(file.len), mib(file.first)]);
+    table::print(out, ["file", "records", "MiB", "from MiB"], rows)?;
+    if files.len() > MOST_FILES {
+        writeln!(out, "and {} more", files.len() - MOST_FILES)?;
+    }
+    out.notes(&notes(summary))
+}
+
+/// What a reader of a trace has to know of it.
+fn notes(summary: &TraceSummary) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.is_cut_off {
+        notes.push("it ends without its end mark: the program that wrote it was killed".to_owned());
+    }
+    if summary.out_of_order > 0 {
+        let count = summary.out_of_order;
+        notes.push(format!("{count} records are earlier than the one before, and got its time"));
+    }
+    notes
+}
+
+/// Files that are named; `--json` names all.
+const MOST_FILES: usize = 20;

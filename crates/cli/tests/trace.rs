@@ -1,0 +1,82 @@
+//! `foreread trace`, as a user runs it.
+
+mod said;
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use said::{foreread, json, refused, stdout};
+use tempfile::TempDir;
+
+const TRACE: &str = "fio version 3 iolog\n0 /data add\n10 /data read 0 4096\n20 /data write 4096 8192\n\
+                     30 /data close\n";
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("fio.log"), TRACE).unwrap();
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_trace_is_summed_up() {
+    let folder = Folder::new();
+    let report = json(&["trace", &folder.path("fio.log"), "--json"]).remove(0);
+    assert_eq!(report["format"], "fio-3");
+    assert_eq!(report["level"], "file");
+    assert_eq!((&report["reads"], &report["write_bytes"]), (&1.into(), &8192.into()));
+    assert_eq!(report["files"][0]["name"], "/data");
+    let text = stdout(&["trace", &folder.path("fio.log")]);
+    assert!(text.starts_with("format fio-3, file level, 0.000 s\n1 reads of 0.0 MiB, 1 writes"));
+}
+
+#[test]
+fn a_trace_is_converted_there_and_back() {
+    let folder = Folder::new();
+    let (log, own, back) = (folder.path("fio.log"), folder.path("own"), folder.path("back"));
+    assert_eq!(stdout(&["trace", &log, "--to", "foreread", "-o", &own]), "");
+    stdout(&["trace", &own, "--to", "fio-3", "-o", &back]);
+    let text = fs::read_to_string(&back).unwrap();
+    let expected = "fio version 3 iolog\n0 /data add\n0 /data open\n0 /data read 0 4096\n\
+                    10 /data write 4096 8192\n";
+    assert_eq!(text, expected, "times count from the first record");
+    // An earlier result is replaced, the input is not.
+    stdout(&["trace", &own, "--to", "fio-3", "-o", &back]);
+    let refused = foreread(&["trace", &own, "--to", "csv", "-o", &own]);
+    assert_eq!(refused.status.code(), Some(2));
+    let hidden = stdout(&["trace", &own, "--to", "csv", "-o", "-", "--hash-names"]);
+    assert!(hidden.contains(",read,h"), "{hidden}");
+    assert!(!hidden.contains("/data"), "{hidden}");
+}
+
+#[test]
+fn a_bad_trace_is_named_with_its_line_and_leaves_no_file() {
+    let folder = Folder::new();
+    let bad = folder.path("bad");
+    fs::write(&bad, "0,8,8,0,7\n0,8,x,0,7\n").unwrap();
+    let line = refused(&["trace", &bad]);
+    assert!(line.ends_with("bad: line 2: length: \"x\" is not a whole number"), "{line}");
+    let to = folder.path("to");
+    refused(&["trace", &bad, "--to", "csv", "-o", &to]);
+    assert!(fs::metadata(&to).is_err());
+    refused(&["trace", &folder.path("missing")]);
+    refused(&["trace", &bad, "--to", "csv"]);
+}
+
+#[test]
+fn stdin_is_a_trace_too() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.args(["trace", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(TRACE.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stdout.starts_with(b"format fio-3"), "{output:?}");
+}

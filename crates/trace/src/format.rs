@@ -1,0 +1,134 @@
+//! The formats by name, and the parsers behind them.
+//!
+//! In:    a name, or what detection has found.
+//! Out:   a parser of lines or of records of a fixed size.
+//! Never: a format whose detection needs more than the first bytes.
+
+pub(crate) mod blkparse;
+pub(crate) mod columns;
+pub(crate) mod fio;
+pub(crate) mod own;
+pub(crate) mod packed;
+mod split;
+
+use crate::file_table::FileTable;
+use crate::record::{RawRecord, TraceLevel};
+
+/// A trace format.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TraceFormat {
+    /// The text that blkparse prints.
+    Blkparse,
+    /// fio's `iolog`, version 2: without times, but with waits.
+    FioV2,
+    /// fio's `iolog`, version 3: a time on each line.
+    FioV3,
+    /// The CSV of the MSR Cambridge traces at SNIA.
+    Msr,
+    /// VMware's vscsiStats, version 1: the CloudPhysics traces.
+    VscsiV1,
+    /// VMware's vscsiStats, version 2.
+    VscsiV2,
+    /// libCacheSim's `oracleGeneral`.
+    OracleGeneral,
+    /// Tencent's block traces.
+    Tencent,
+    /// Alibaba's block traces.
+    Alibaba,
+    /// The traces of SYSTOR '17.
+    Systor,
+    /// MQSim's text.
+    Mqsim,
+    /// CSV with a heading that names its columns.
+    Csv,
+    /// foreread's own.
+    Foreread,
+}
+
+impl TraceFormat {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Blkparse,
+        Self::FioV2,
+        Self::FioV3,
+        Self::Msr,
+        Self::VscsiV1,
+        Self::VscsiV2,
+        Self::OracleGeneral,
+        Self::Tencent,
+        Self::Alibaba,
+        Self::Systor,
+        Self::Mqsim,
+        Self::Csv,
+        Self::Foreread,
+    ];
+
+    /// The name on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blkparse => "blkparse",
+            Self::FioV2 => "fio-2",
+            Self::FioV3 => "fio-3",
+            Self::Msr => "msr",
+            Self::VscsiV1 => "vscsi-1",
+            Self::VscsiV2 => "vscsi-2",
+            Self::OracleGeneral => "oracle-general",
+            Self::Tencent => "tencent",
+            Self::Alibaba => "alibaba",
+            Self::Systor => "systor",
+            Self::Mqsim => "mqsim",
+            Self::Csv => "csv",
+            Self::Foreread => "foreread",
+        }
+    }
+
+    /// The format of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Where traces of the format are taken, if nothing in the trace says more: fio's logs may be
+    /// of a device, which their files tell, and CSV too, which its heading tells.
+    #[must_use]
+    pub const fn level(self) -> TraceLevel {
+        match self {
+            Self::FioV2 | Self::FioV3 | Self::Csv | Self::Foreread => TraceLevel::File,
+            Self::Blkparse
+            | Self::Msr
+            | Self::VscsiV1
+            | Self::VscsiV2
+            | Self::OracleGeneral
+            | Self::Tencent
+            | Self::Alibaba
+            | Self::Systor
+            | Self::Mqsim => TraceLevel::Block,
+        }
+    }
+
+    /// Whether the format says which thread made a request.
+    #[must_use]
+    pub const fn has_threads(self) -> bool {
+        matches!(self, Self::Blkparse | Self::Csv | Self::Foreread)
+    }
+
+    /// Whether the format has times that are finer than a second.
+    #[must_use]
+    pub const fn has_fine_times(self) -> bool {
+        !matches!(self, Self::OracleGeneral | Self::Tencent)
+    }
+}
+
+/// A parser of one line. None: a line that is no request.
+pub(crate) trait LineParser {
+    fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String>;
+}
+
+/// A parser of records of a fixed size.
+pub(crate) trait PackedParser {
+    /// The size of a record in bytes, at most 64.
+    fn size(&self) -> usize;
+
+    fn parse(&self, record: &[u8], files: &mut FileTable) -> Result<Option<RawRecord>, String>;
+}

@@ -1,0 +1,89 @@
+//! The text that blkparse prints in its default format.
+//!
+//! In:    a line.
+//! Out:   a record for each event of the one action that the trace is read by.
+//! Never: a request twice, once queued and once issued.
+//!
+//! ```text
+//!   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
+//!   device cpu sequence   seconds       pid  |   |  sector  sectors  command
+//!                                       action   rwbs
+//! ```
+//!
+//! Format: blkparse(1). Queued requests (Q) are what the file system asked for; where a trace has
+//! none, those that were issued to the driver (D) or completed (C) stand for them.
+
+use super::LineParser;
+use crate::field::{short, time_ns, whole};
+use crate::file_table::FileTable;
+use crate::record::{RawRecord, TraceOp};
+
+/// A parser that takes the events of one action.
+pub(crate) struct BlkparseParser {
+    action: &'static str,
+    has_ended: bool,
+}
+
+impl BlkparseParser {
+    /// For a trace that begins so.
+    pub(crate) fn new(head: &str) -> Self {
+        let has = |action: &&str| head.lines().any(|line| action_of(line) == Some(*action));
+        let action = ["Q", "D", "C"].into_iter().find(has).unwrap_or("Q");
+        Self { action, has_ended: false }
+    }
+}
+
+/// Whether the line is an event, and its action.
+pub(crate) fn action_of(line: &str) -> Option<&str> {
+    let mut fields = line.split_ascii_whitespace();
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (major, minor) = fields.next()?.split_once(',')?;
+    let is_event = is_number(major) && is_number(minor) && is_number(fields.next()?);
+    let is_event = is_event && is_number(fields.next()?) && fields.next()?.contains('.');
+    let _pid = fields.next().filter(|_| is_event)?;
+    fields.next()
+}
+
+impl LineParser for BlkparseParser {
+    fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String> {
+        // The summary behind the events, for each processor and in all.
+        let is_summary = line.starts_with("CPU") || line.starts_with("Total (");
+        self.has_ended |= is_summary;
+        if self.has_ended {
+            return Ok(None);
+        }
+        let Some(action) = action_of(line) else {
+            return Err(format!("{:?} is no event of blkparse's default format", short(line)));
+        };
+        if action != self.action {
+            return Ok(None);
+        }
+        let mut fields = line.split_ascii_whitespace();
+        let device = fields.next().unwrap_or_default();
+        let at_ns = time_ns("time", fields.nth(2).unwrap_or_default(), 1_000_000_000)?;
+        let pid = whole("pid", fields.next().unwrap_or_default())?;
+        let thread = u32::try_from(pid).map_err(|_| format!("pid: {pid} is too large"))?;
+        let rwbs = fields.nth(1).ok_or("rwbs: missing")?;
+        // "FWS" is a flush and a write, "D" a discard, "N" no data.
+        let op = match rwbs {
+            _ if rwbs.contains('D') || rwbs.contains('N') => return Ok(None),
+            _ if rwbs.contains('R') => TraceOp::Read,
+            _ if rwbs.contains('W') => TraceOp::Write,
+            _ => return Ok(None),
+        };
+        let Some(sector) = fields.next().filter(|text| !text.starts_with('[')) else {
+            return Ok(None);
+        };
+        let sector = whole("sector", sector)?;
+        if fields.next() != Some("+") {
+            return Err("sectors: wants \"SECTOR + SECTORS\"".into());
+        }
+        let sectors = whole("sectors", fields.next().ok_or("sectors: missing")?)?;
+        let bytes = |name: &str, sectors: u64| {
+            sectors.checked_mul(512).ok_or_else(|| format!("{name}: {sectors} is too large"))
+        };
+        let (offset, length) = (bytes("sector", sector)?, bytes("sectors", sectors)?);
+        let file = files.number(device)?;
+        Ok(Some(RawRecord { at_ns, thread, file, op, offset, length, is_mapped: false }))
+    }
+}

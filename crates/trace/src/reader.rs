@@ -1,0 +1,316 @@
+//! A trace of any format, as a stream of records.
+//!
+//! In:    bytes.
+//! Out:   records in the order of the trace, their times counted from the first.
+//! Never: a time that goes back: a record that is earlier than the one before gets its time.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+use foreread_core::units::Nanos;
+
+use crate::compressed::decompressed;
+use crate::detect::{detect, first_line, is_comment};
+use crate::error::{Position, TraceError};
+use crate::file_table::FileTable;
+use crate::format::own::{MAGIC, OwnDecoder};
+use crate::format::packed::PackedFormat;
+use crate::format::{LineParser, PackedParser as _, TraceFormat, blkparse, columns, fio};
+use crate::record::{RawRecord, TraceLevel, TraceRecord};
+use crate::text_lines::{MAX_LINE, NoLine, TextLines};
+
+/// Reads a trace.
+pub struct TraceReader<'r> {
+    name: String,
+    format: TraceFormat,
+    level: TraceLevel,
+    files: FileTable,
+    body: TraceBody<'r>,
+    /// The time of the first record.
+    first_ns: Option<u64>,
+    last: Nanos,
+    count: u64,
+    skipped: u64,
+    out_of_order: u64,
+}
+
+enum TraceBody<'r> {
+    Text { lines: TextLines<Box<dyn BufRead + 'r>>, parser: Box<dyn LineParser>, has_heading: bool },
+    Packed { input: Box<dyn BufRead + 'r>, format: PackedFormat, number: u64 },
+    Own { input: Box<dyn BufRead + 'r>, decoder: OwnDecoder, number: u64 },
+}
+
+impl<'r> TraceReader<'r> {
+    /// Opens a trace by its path; `-` is stdin.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or has none of the formats.
+    pub fn open(path: &Path, format: Option<TraceFormat>) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        if path == Path::new("-") {
+            return Self::with_format(io::stdin(), "stdin", format);
+        }
+        let failed = |error| TraceError::new(&name, Position::Whole, format!("{error}"));
+        let file = File::open(path).map_err(failed)?;
+        Self::with_format(file, &name, format)
+    }
+
+    /// Reads a trace whose format its first bytes tell. `name` stands in errors.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or has none of the formats.
+    pub fn new(input: impl Read + 'r, name: &str) -> Result<Self, TraceError> {
+        Self::with_format(input, name, None)
+    }
+
+    /// Reads a trace of a known format.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read; without a format, if it has none of them.
+    pub fn with_format(
+        input: impl Read + 'r,
+        name: &str,
+        format: Option<TraceFormat>,
+    ) -> Result<Self, TraceError> {
+        let wrong = |what: String| TraceError::new(name, Position::Whole, what);
+        let failed = |error: io::Error| wrong(format!("cannot be read: {error}"));
+        let input = BufReader::with_capacity(BUFFER, input);
+        let mut input = decompressed(input).map_err(failed)?;
+        let mut head = Vec::new();
+        (&mut input).take(HEAD).read_to_end(&mut head).map_err(failed)?;
+        if head.is_empty() {
+            return Err(wrong("is empty".into()));
+        }
+        let format = match format.or_else(|| detect(&head)) {
+            Some(format) => format,
+            None => {
+                let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
+                return Err(wrong(format!("has none of the known formats: {names}")));
+            }
+        };
+        let is_of_device = first_line(&head).and_then(columns::of_heading);
+        let is_of_device = is_of_device.is_some_and(|layout| layout.is_of_device);
+        let level = if is_of_device { TraceLevel::Block } else { format.level() };
+        let body = TraceBody::new(format, head, input).map_err(wrong)?;
+        Ok(Self {
+            name: name.to_owned(),
+            format,
+            level,
+            files: FileTable::default(),
+            body,
+            first_ns: None,
+            last: Nanos(0),
+            count: 0,
+            skipped: 0,
+            out_of_order: 0,
+        })
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> TraceFormat {
+        self.format
+    }
+
+    /// Where the trace was taken, as far as its first bytes tell.
+    #[must_use]
+    pub fn level(&self) -> TraceLevel {
+        self.level
+    }
+
+    /// The files of the records so far.
+    #[must_use]
+    pub fn files(&self) -> &FileTable {
+        &self.files
+    }
+
+    /// The number of lines, or of records, that were no reads or writes.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// The number of records that came later in the trace than their time.
+    #[must_use]
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    /// Whether the trace ended before its end mark: the program that wrote it was killed. Formats
+    /// without such a mark are never cut off.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        matches!(&self.body, TraceBody::Own { decoder, .. } if !decoder.is_whole())
+    }
+
+    /// Returns the next record; None at the end.
+    ///
+    /// # Errors
+    ///
+    /// The line or record that is wrong, and why.
+    pub fn next_record(&mut self) -> Result<Option<TraceRecord>, TraceError> {
+        loop {
+            match self.body.next(&mut self.files) {
+                Ok(Parsed::End) => return Ok(None),
+                Ok(Parsed::Skipped) => self.skipped += 1,
+                Ok(Parsed::Nothing) => {}
+                Ok(Parsed::Record(raw)) => match raw.checked() {
+                    Ok(Some(raw)) => return Ok(Some(self.record(raw))),
+                    Ok(None) => self.skipped += 1,
+                    Err(what) => return Err(self.wrong(what)),
+                },
+                Err(what) => return Err(self.wrong(what)),
+            }
+        }
+    }
+
+    fn record(&mut self, raw: RawRecord) -> TraceRecord {
+        let first_ns = *self.first_ns.get_or_insert(raw.at_ns);
+        let at = Nanos(raw.at_ns.saturating_sub(first_ns));
+        if at < self.last {
+            self.out_of_order += 1;
+        }
+        self.last = self.last.max(at);
+        self.count += 1;
+        let RawRecord { thread, file, op, offset, length, is_mapped, .. } = raw;
+        TraceRecord { at: self.last, thread, file, op, offset, length, is_mapped }
+    }
+
+    fn wrong(&self, what: String) -> TraceError {
+        TraceError::new(&self.name, self.body.position(), what)
+    }
+}
+
+impl std::fmt::Debug for TraceReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, format, count, .. } = self;
+        write!(f, "TraceReader({name}, {}, {count} records)", format.name())
+    }
+}
+
+/// What the next line or record was.
+enum Parsed {
+    Record(RawRecord),
+    /// No read and no write.
+    Skipped,
+    /// A comment or a heading.
+    Nothing,
+    End,
+}
+
+impl<'r> TraceBody<'r> {
+    fn new(
+        format: TraceFormat,
+        head: Vec<u8>,
+        rest: Box<dyn BufRead + 'r>,
+    ) -> Result<Self, String> {
+        let line = first_line(&head).unwrap_or_default();
+        let of = |layout| -> Box<dyn LineParser> { Box::new(columns::ColumnParser::new(layout)) };
+        let parser: Box<dyn LineParser> = match format {
+            TraceFormat::VscsiV1 => return Ok(Self::packed(PackedFormat::VscsiV1, head, rest)),
+            TraceFormat::VscsiV2 => return Ok(Self::packed(PackedFormat::VscsiV2, head, rest)),
+            TraceFormat::OracleGeneral => {
+                return Ok(Self::packed(PackedFormat::OracleGeneral, head, rest));
+            }
+            TraceFormat::Foreread => {
+                let body = head.strip_prefix(MAGIC).ok_or("is no trace of foreread")?.to_vec();
+                let input = Box::new(Cursor::new(body).chain(rest));
+                return Ok(Self::Own { input, decoder: OwnDecoder::default(), number: 0 });
+            }
+            TraceFormat::Blkparse => {
+                Box::new(blkparse::BlkparseParser::new(&String::from_utf8_lossy(&head)))
+            }
+            TraceFormat::FioV2 => Box::new(fio::FioParser::new(false)),
+            TraceFormat::FioV3 => Box::new(fio::FioParser::new(true)),
+            TraceFormat::Msr => of(columns::MSR),
+            TraceFormat::Tencent => of(columns::TENCENT),
+            TraceFormat::Alibaba => of(columns::ALIBABA),
+            TraceFormat::Systor => of(columns::SYSTOR),
+            TraceFormat::Mqsim => of(columns::MQSIM),
+            TraceFormat::Csv => {
+                let no_heading = "line 1 names no columns for time, offset and length";
+                of(columns::of_heading(line).ok_or(no_heading)?)
+            }
+        };
+        let has_heading = format == TraceFormat::Csv;
+        let lines: Box<dyn BufRead + 'r> = Box::new(Cursor::new(head).chain(rest));
+        Ok(Self::Text { lines: TextLines::new(lines), parser, has_heading })
+    }
+
+    fn packed(format: PackedFormat, head: Vec<u8>, rest: Box<dyn BufRead + 'r>) -> Self {
+        Self::Packed { input: Box::new(Cursor::new(head).chain(rest)), format, number: 0 }
+    }
+
+    fn position(&self) -> Position {
+        match self {
+            Self::Text { lines, .. } => Position::Line(lines.number),
+            Self::Packed { number, .. } | Self::Own { number, .. } => Position::Record(*number),
+        }
+    }
+
+    fn next(&mut self, files: &mut FileTable) -> Result<Parsed, String> {
+        let found = |record: Option<RawRecord>| record.map_or(Parsed::Skipped, Parsed::Record);
+        match self {
+            Self::Text { lines, parser, has_heading } => {
+                if !lines.advance().map_err(no_line)? {
+                    return Ok(Parsed::End);
+                }
+                let line = lines.text().map_err(no_line)?;
+                if is_comment(line) || std::mem::take(has_heading) {
+                    return Ok(Parsed::Nothing);
+                }
+                parser.parse(line, files).map(found)
+            }
+            Self::Packed { input, format, number } => {
+                *number += 1;
+                let mut record = [0; 64];
+                let record = &mut record[..format.size()];
+                match filled(input, record) {
+                    Ok(0) => Ok(Parsed::End),
+                    Ok(count) if count < record.len() => {
+                        Err(format!("ends after {count} of {} bytes", record.len()))
+                    }
+                    Ok(_) => format.parse(record, files).map(found),
+                    Err(error) => Err(format!("cannot be read: {error}")),
+                }
+            }
+            Self::Own { input, decoder, number } => {
+                *number += 1;
+                let record = decoder.next(input, files)?;
+                Ok(record.map_or(Parsed::End, Parsed::Record))
+            }
+        }
+    }
+}
+
+/// Reads until the buffer is full or the input has ended.
+fn filled(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match input.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn no_line(why: NoLine) -> String {
+    match why {
+        NoLine::Failed(error) => format!("cannot be read: {error}"),
+        NoLine::TooLong => format!("is longer than {MAX_LINE} bytes"),
+        NoLine::NotText => "is not UTF-8".into(),
+    }
+}
+
+/// Bytes that are read from a file at a time.
+const BUFFER: usize = 256 << 10;
+
+/// The bytes by which a format is told.
+const HEAD: u64 = 64 << 10;

@@ -1,0 +1,135 @@
+//! What a trace holds, in one pass.
+//!
+//! In:    records.
+//! Out:   counts, the time it lasted, how far each file was accessed.
+//! Never: a figure for each record.
+
+use std::collections::HashMap;
+
+use foreread_core::units::Nanos;
+
+use crate::error::TraceError;
+use crate::format::TraceFormat;
+use crate::reader::TraceReader;
+use crate::record::{TraceLevel, TraceOp, TraceRecord};
+
+/// The contents of a trace, in sums.
+#[derive(Clone, Debug)]
+pub struct TraceSummary {
+    /// Its format.
+    pub format: TraceFormat,
+    /// Where it was taken, as far as its format tells.
+    format_level: TraceLevel,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes of all reads.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of all writes.
+    pub write_bytes: u64,
+    /// Accesses to mapped memory.
+    pub mapped: u64,
+    /// From the first record to the last.
+    pub duration: Nanos,
+    /// Its files, by number.
+    pub files: Vec<FileSummary>,
+    /// The threads by their ids, with the number of their records.
+    pub threads: HashMap<u32, u64>,
+    /// Lines or records that were no reads or writes.
+    pub skipped: u64,
+    /// Records that came later in the trace than their time.
+    pub out_of_order: u64,
+    /// Whether the program that wrote it was killed.
+    pub is_cut_off: bool,
+}
+
+/// One file of a trace.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FileSummary {
+    /// Its name.
+    pub name: String,
+    /// Its length: as the format says, at least to the end of its furthest access.
+    pub len: u64,
+    /// The first byte that was accessed.
+    pub first: u64,
+    /// Reads and writes.
+    pub records: u64,
+}
+
+impl TraceSummary {
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    ///
+    /// The line or record that is wrong.
+    pub fn of(mut reader: TraceReader<'_>) -> Result<Self, TraceError> {
+        let mut summary = Self {
+            format: reader.format(),
+            format_level: reader.level(),
+            reads: 0,
+            read_bytes: 0,
+            writes: 0,
+            write_bytes: 0,
+            mapped: 0,
+            duration: Nanos(0),
+            files: Vec::new(),
+            threads: HashMap::new(),
+            skipped: 0,
+            out_of_order: 0,
+            is_cut_off: false,
+        };
+        while let Some(record) = reader.next_record()? {
+            summary.add(&record);
+        }
+        summary.files.resize(reader.files().all().len(), FileSummary::default());
+        for (file, summary) in reader.files().all().iter().zip(&mut summary.files) {
+            summary.name.clone_from(&file.name);
+            summary.len = summary.len.max(file.size.unwrap_or(0));
+        }
+        summary.skipped = reader.skipped();
+        summary.out_of_order = reader.out_of_order();
+        summary.is_cut_off = reader.is_cut_off();
+        Ok(summary)
+    }
+
+    /// Reads and writes.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// Where the trace was taken. fio's logs of a device are below the page cache.
+    #[must_use]
+    pub fn level(&self) -> TraceLevel {
+        let is_device = |file: &FileSummary| file.name.starts_with("/dev/");
+        if !self.files.is_empty() && self.files.iter().all(is_device) {
+            return TraceLevel::Block;
+        }
+        self.format_level
+    }
+
+    fn add(&mut self, record: &TraceRecord) {
+        match record.op {
+            TraceOp::Read => {
+                self.reads += 1;
+                self.read_bytes = self.read_bytes.saturating_add(record.length);
+            }
+            TraceOp::Write => {
+                self.writes += 1;
+                self.write_bytes = self.write_bytes.saturating_add(record.length);
+            }
+        }
+        self.mapped += u64::from(record.is_mapped);
+        self.duration = record.at;
+        *self.threads.entry(record.thread).or_default() += 1;
+        let index = record.file.0 as usize;
+        if self.files.len() <= index {
+            self.files.resize(index + 1, FileSummary::default());
+        }
+        let file = &mut self.files[index];
+        file.first = if file.records == 0 { record.offset } else { file.first.min(record.offset) };
+        file.len = file.len.max(record.offset + record.length);
+        file.records += 1;
+    }
+}

@@ -1,0 +1,181 @@
+//! A trace in one of the formats that can be written.
+//!
+//! In:    records, and the files that they are of.
+//! Out:   bytes: CSV, fio's iolog version 3, foreread's own format.
+//! Never: a record that is left out in silence. What a format cannot hold is in its description.
+
+use std::io::{self, Write};
+
+use crate::field::escaped;
+use crate::file_table::{FileTable, hash_of_name};
+use crate::format::fio;
+use crate::format::own::{MAGIC, OwnEncoder};
+use crate::record::TraceRecord;
+
+/// A format that can be written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutputFormat {
+    /// CSV with a heading: all fields, times in nanoseconds.
+    Csv,
+    /// fio's iolog, version 3: without threads, and without what was mapped; times in microseconds.
+    FioV3,
+    /// foreread's own format: all fields.
+    Foreread,
+}
+
+/// Writes a trace.
+#[derive(Debug)]
+pub struct TraceWriter<W> {
+    out: W,
+    format: OutputFormat,
+    encoder: OwnEncoder,
+    buffer: Vec<u8>,
+    /// By number: the name as it is written.
+    names: Vec<Option<String>>,
+    hashes_names: bool,
+    has_begun: bool,
+    count: u64,
+}
+
+impl OutputFormat {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Foreread, Self::Csv, Self::FioV3];
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::FioV3 => "fio-3",
+            Self::Foreread => "foreread",
+        }
+    }
+
+    /// The format of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Returns a writer of a trace. With `hashes_names`, hashes stand for the names of files.
+    pub fn new(out: W, format: OutputFormat, hashes_names: bool) -> Self {
+        Self {
+            out,
+            format,
+            encoder: OwnEncoder::default(),
+            buffer: Vec::new(),
+            names: Vec::new(),
+            hashes_names,
+            has_begun: false,
+            count: 0,
+        }
+    }
+
+    /// The number of records so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Writes a record of a file in `files`.
+    ///
+    /// # Errors
+    ///
+    /// That of the output.
+    ///
+    /// # Panics
+    ///
+    /// If `files` does not have the file.
+    pub fn write(&mut self, record: &TraceRecord, files: &FileTable) -> io::Result<()> {
+        self.begin();
+        let file = files.get(record.file).expect("a record is of a file of its table");
+        let is_new = self.names.get(record.file.0 as usize).is_none_or(Option::is_none);
+        if is_new {
+            let index = record.file.0 as usize;
+            self.names.resize(self.names.len().max(index + 1), None);
+            let hash = || hash_of_name(&file.name);
+            self.names[index] = Some(if self.hashes_names { hash() } else { file.name.clone() });
+        }
+        let name = self.names[record.file.0 as usize].as_deref().unwrap_or_default();
+        match self.format {
+            OutputFormat::Foreread => {
+                let size = file.size;
+                if is_new {
+                    let file = crate::file_table::TraceFile { name: name.to_owned(), size };
+                    self.encoder.append(record, &file, &mut self.buffer);
+                } else {
+                    self.encoder.append(record, file, &mut self.buffer);
+                }
+            }
+            OutputFormat::Csv => csv_line(&mut self.buffer, record, name),
+            OutputFormat::FioV3 => {
+                let (at_us, name) = (record.at.0 / 1000, escaped(name));
+                if is_new {
+                    let _ = writeln!(self.buffer, "{at_us} {name} add\n{at_us} {name} open");
+                }
+                let (op, offset, length) = (record.op.name(), record.offset, record.length);
+                let _ = writeln!(self.buffer, "{at_us} {name} {op} {offset} {length}");
+            }
+        }
+        self.count += 1;
+        if self.buffer.len() >= FLUSHED { self.flush_buffer() } else { Ok(()) }
+    }
+
+    /// Writes what is left and the end, and returns the output.
+    ///
+    /// # Errors
+    ///
+    /// That of the output.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.begin();
+        if self.format == OutputFormat::Foreread {
+            self.encoder.end(&mut self.buffer);
+        }
+        self.flush_buffer()?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        match self.format {
+            OutputFormat::Foreread => self.buffer.extend_from_slice(MAGIC),
+            OutputFormat::Csv => self.buffer.extend_from_slice(HEADING.as_bytes()),
+            OutputFormat::FioV3 => {
+                self.buffer.extend_from_slice(fio::HEAD_V3.as_bytes());
+                self.buffer.push(b'\n');
+            }
+        }
+    }
+
+    fn flush_buffer(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+fn csv_line(buffer: &mut Vec<u8>, record: &TraceRecord, name: &str) {
+    let TraceRecord { at, thread, op, offset, length, is_mapped, .. } = record;
+    let name = csv_name(name);
+    let (op, mapped) = (op.name(), u8::from(*is_mapped));
+    // A vector takes every byte.
+    let _ = writeln!(buffer, "{},{thread},{op},{name},{offset},{length},{mapped}", at.0);
+}
+
+/// A name as a field: what a line cannot hold is escaped, what CSV cannot hold quoted.
+fn csv_name(name: &str) -> String {
+    let has_control = name.contains(|c: char| c.is_control() || c == '%');
+    let has_edge = name.trim() != name;
+    let name = if has_control || has_edge { escaped(name) } else { name.to_owned() };
+    if name.contains([',', '"']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name }
+}
+
+const HEADING: &str = "time_ns,thread,op,file,offset,length,mapped\n";
+
+/// Bytes that are gathered before they are written.
+const FLUSHED: usize = 64 << 10;
