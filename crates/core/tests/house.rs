@@ -33,7 +33,7 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 9] = [
+const HOUSE: [Place; 10] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core"], others: None },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
@@ -56,6 +56,7 @@ const HOUSE: [Place; 9] = [
     },
     Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
     Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
+    Place { folder: "object", ours: &["foreread"], others: None },
     Place {
         folder: "cli",
         ours: &[
@@ -64,6 +65,7 @@ const HOUSE: [Place; 9] = [
             "foreread-ext4",
             "foreread-files",
             "foreread-mount",
+            "foreread-object",
             "foreread-serve",
             "foreread-sim",
             "foreread-tune",
