@@ -22,6 +22,7 @@ use foreread_tune::setting::READ_AHEAD_KB;
 use foreread_tune::sysfs::{BlockDevice, MountEntry, SystemRoot};
 
 use crate::block_device::device_at;
+use crate::store::url_of;
 
 /// Whether and where what is learnt of a device is kept.
 #[derive(Clone, Debug, Args)]
@@ -61,7 +62,9 @@ impl RememberArgs {
 
     /// Options with the name of the device of `target`, if it is to be remembered.
     pub(crate) fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
-        if self.no_remember { options } else { with_device_name(target, options) }
+        // A store has its name from its URL.
+        let is_unnamed = self.no_remember || url_of(target).is_some();
+        if is_unnamed { options } else { with_device_name(target, options) }
     }
 
     /// Says in one line if a record cannot be used, and saves records until the end of the result.

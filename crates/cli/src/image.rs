@@ -10,10 +10,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use foreread::{Advice, Engine, ReadStream};
+use foreread::{Advice, Engine, OpenOptions, ReadStream};
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
 use crate::output::Failure;
+use crate::store::{self, StoreArgs};
 
 /// Enough for the metadata of millions of files, and for windows of any size.
 const MEMORY: u64 = 64 << 20;
@@ -21,7 +22,9 @@ const MEMORY: u64 = 64 << 20;
 /// What `ls`, `cat`, `stat` and `mount` have in common.
 #[derive(Debug, Args)]
 pub(crate) struct ImageTarget {
-    /// An image of an ext2, ext3 or ext4 file system, or a block device with one
+    /// An image of an ext2, ext3 or ext4 file system, or a block device with one; or the URL of
+    /// an object with one (s3://bucket/key, gs://, az://, https://)
+    #[arg(value_parser = store::target())]
     pub(crate) target: PathBuf,
 
     /// Read what is in place although the journal has changes that are not
@@ -30,19 +33,29 @@ pub(crate) struct ImageTarget {
     /// such an image is refused: it is mounted somewhere, or was not unmounted.
     #[arg(long)]
     pub(crate) ignore_journal: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
 impl ImageTarget {
     pub(crate) fn open(&self) -> Result<Ext4<Image>, Failure> {
-        let engine = Engine::builder().memory(MEMORY).build();
-        let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
-        let file = engine.open(&self.target);
-        let file = file.map_err(|error| Failure::WrongUse(error.to_string()))?;
+        let mut builder = Engine::builder().memory(MEMORY);
+        if self.url().is_some() {
+            builder = builder.learn_max_window();
+        }
+        let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+        let file = store::open(&engine, &self.target, &OpenOptions::new(), &self.store)?;
         let image = Image { size: file.len(), metadata: file.stream(), contents: file.stream() };
         // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
         image.metadata.advise(Advice::Random);
         let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
         Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
+    }
+
+    /// The URL, if it is one.
+    pub(crate) fn url(&self) -> Option<&str> {
+        store::url_of(&self.target)
     }
 
     /// One line about an error of the whole image, or of what has no name.

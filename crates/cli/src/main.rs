@@ -11,6 +11,7 @@
 //!   main, cli
 //!     cmd: one file a verb
 //!       measure    image    control
+//!         store
 //!         args    table    progress    settings_holder    signals
 //!           output    terminal    clock    block_device
 //! ```
@@ -28,6 +29,7 @@ mod output;
 mod progress;
 mod settings_holder;
 mod signals;
+mod store;
 mod table;
 mod terminal;
 
@@ -57,7 +59,7 @@ fn main() -> ExitCode {
             settings_holder::hold().map_err(by_hand)
         }
         Verb::Bench(args) => cmd::bench::run(&args, &mut out),
-        Verb::Serve(args) => cmd::serve::run(&args),
+        Verb::Serve(args) => cmd::serve::run(args),
         Verb::Stats(args) => cmd::stats::run(&args, &mut out),
         Verb::Set(args) => cmd::set::run(&args, &mut out),
         Verb::Mount(args) => cmd::mount::run(&args),

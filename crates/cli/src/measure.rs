@@ -5,6 +5,7 @@
 //! Never: a figure that was not measured in this process.
 
 mod bare_memory;
+pub(crate) mod bare_object;
 pub(crate) mod figures;
 pub(crate) mod flood;
 pub(crate) mod memory_limit;

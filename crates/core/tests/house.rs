@@ -61,6 +61,7 @@ const HOUSE: [Place; 10] = [
     },
     Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
     Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
+    Place { folder: "object", ours: &["foreread"], others: None },
     Place {
         folder: "cli",
         ours: &[
@@ -69,6 +70,7 @@ const HOUSE: [Place; 10] = [
             "foreread-ext4",
             "foreread-files",
             "foreread-mount",
+            "foreread-object",
             "foreread-serve",
             "foreread-sim",
             "foreread-trace",

@@ -12,6 +12,7 @@ use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 
 use crate::block_device::kernel_window;
+use crate::store::url_of;
 
 /// What `--max-window` is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,8 +25,11 @@ pub(crate) enum MaxWindow {
 
 impl MaxWindow {
     /// The kernel's window for the device of a path, and no less than the default: the kernel or an
-    /// administrator chose it for that device.
+    /// administrator chose it for that device. Of a store, which no kernel knows, it is learnt.
     pub(crate) fn of_kernel(target: &Path) -> Self {
+        if url_of(target).is_some() {
+            return Self::Auto;
+        }
         let known = kernel_window(target);
         Self::Size(known.map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW)))
     }

@@ -22,6 +22,7 @@ use self::args::BenchPattern;
 use self::saved::{created, save};
 use self::selection::ReadSelection;
 use crate::args::max_window::MaxWindow;
+use crate::measure::bare_object::BareObject;
 use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
 use crate::measure::rounds::{Rounds, measure};
@@ -29,6 +30,7 @@ use crate::measure::target::BenchTarget;
 use crate::measure::testbed::Testbed;
 use crate::output::{Failure, Printer};
 use crate::progress::progress;
+use crate::store::url_of;
 
 pub(crate) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     if args.patterns.contains(&BenchPattern::Flood) {
@@ -39,7 +41,10 @@ pub(crate) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
 
 fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure> {
     let args = selection.args;
-    let target = BenchTarget::existing(Path::new(&args.target))?;
+    let target = match url_of(Path::new(&args.target)) {
+        Some(url) => of_url(args, url)?,
+        None => BenchTarget::existing(Path::new(&args.target))?,
+    };
     // Before an hour has passed.
     let saved = created(args)?;
     let mut notes = Vec::new();
@@ -90,6 +95,7 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
             target.stayed()
         ));
     }
+    notes.extend(target.as_object().map(BareObject::asked));
     let written = save(saved, &rows);
     if args.json {
         out.json("bench", &rows)?;
@@ -100,9 +106,20 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     written
 }
 
+/// What files have and objects have not is refused.
+fn of_url(args: &BenchArgs, url: &str) -> Result<BenchTarget, Failure> {
+    if args.delay.is_some() {
+        let line = "--delay slows down files and devices; a store is slow by itself";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
+    BenchTarget::object(url, &args.store)
+}
+
 fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {
     // The mount is for the kernel's sake.
-    let testbed = Testbed::new(target, args.delay, args.policy, args.max_window, args.memory.0);
+    let is_object = target.as_object().is_some();
+    let window = args.max_window.or_else(|| is_object.then_some(MaxWindow::Auto));
+    let testbed = Testbed::new(target, args.delay, args.policy, window, args.memory.0);
     let mut testbed = testbed.map_err(|error| Failure::WrongUse(error.to_string()))?;
     testbed.remember.clone_from(&args.remember);
     Ok(testbed)

@@ -1,6 +1,6 @@
-//! `foreread cat`: the contents of files in an ext4 image.
+//! `foreread cat`: the contents of files in an ext4 image, or of an object.
 //!
-//! In:    an image, paths in it.
+//! In:    an image, paths in it; or a URL alone.
 //! Out:   their bytes on stdout, one file after another.
 //! Never: a byte of what is no regular file.
 
@@ -9,17 +9,21 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use clap::Args;
+use foreread::{Engine, OpenOptions};
 use foreread_ext4::{Error, FileKind};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::image::ImageTarget;
 use crate::output::{Failure, Printer};
+use crate::store;
 
-/// Print files of an ext4 image, without mounting it
+/// Print files of an ext4 image without mounting it, or an object of a store
 ///
 /// The contents of each PATH, one after another, read through foreread's cache and read-ahead,
 /// around the kernel's. Symbolic links are followed within the image. Holes, and space that was
 /// reserved and never written, are zeros.
+///
+/// If TARGET is a URL and no PATH follows, the object itself is printed.
 ///
 /// All paths are looked up before the first byte is printed. If a file turns out to be damaged
 /// later, what is in front of the damage has been printed, and the exit code is 1.
@@ -30,7 +34,6 @@ pub(crate) struct CatArgs {
     target: ImageTarget,
 
     /// Paths in the image, from its root
-    #[arg(required = true)]
     path: Vec<OsString>,
 }
 
@@ -39,6 +42,7 @@ Examples:
   foreread cat disk.img /etc/os-release
   foreread cat /dev/vdb1 /var/log/messages.1 /var/log/messages | less
   foreread cat disk.img /lib/modules.tar | tar -t
+  foreread cat s3://bucket/table.parquet > table.parquet
 
 ";
 
@@ -46,6 +50,15 @@ Examples:
 const PIECE: usize = 1 << 20;
 
 pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
+    if args.path.is_empty() {
+        return match args.target.url() {
+            Some(url) => cat_object(args, url, out),
+            None => Err(Failure::WrongUse(format!(
+                "{}: give a path in the image; see 'foreread cat --help'",
+                args.target.target.display()
+            ))),
+        };
+    }
     let fs = args.target.open()?;
     let says = |path: &OsString, error: &Error| args.target.says_at(path.as_bytes(), error);
     let mut files = Vec::new();
@@ -78,3 +91,31 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// Prints an object of a store.
+fn cat_object(args: &CatArgs, url: &str, out: &mut Printer) -> Result<(), Failure> {
+    let engine = Engine::builder().memory(OBJECT_MEMORY).learn_max_window().build();
+    let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let options = OpenOptions::new();
+    let file = store::open(&engine, &args.target.target, &options, &args.target.store)?;
+    let stream = file.stream();
+    let mut piece = vec![0; PIECE];
+    let mut offset = 0;
+    while offset < file.len() {
+        let read = stream.read_at(&mut piece, offset);
+        let len = read.map_err(|error| {
+            // What is in front of the error was promised.
+            let _ = out.flush();
+            Failure::Check(error.to_string())
+        })?;
+        if len == 0 {
+            return Err(Failure::Check(format!("{url}: ended early")));
+        }
+        out.write_all(&piece[..len])?;
+        offset += len as u64;
+    }
+    Ok(())
+}
+
+/// Windows are an eighth of it at most, and a far store wants large ones.
+const OBJECT_MEMORY: u64 = 256 << 20;

@@ -1,8 +1,11 @@
-//! `foreread ls`: the names in a directory of an ext4 image.
+//! `foreread ls`: the names in a directory of an ext4 image, or below a prefix of a bucket.
 //!
-//! In:    an image, a path in it.
+//! In:    an image, a path in it; or the URL of a bucket or prefix.
 //! Out:   a line for each name, or JSON; what is damaged among them, on its line.
 //! Never: a name that is left out because its inode cannot be read.
+
+#[cfg(feature = "objects")]
+mod prefix;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -16,13 +19,18 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::image::node::{self, ImageNode};
 use crate::image::{Image, ImageTarget};
 use crate::output::{Failure, Printer};
+#[cfg(feature = "objects")]
+use crate::store;
 
-/// List a directory of an ext4 image, without mounting it
+/// List a directory of an ext4 image without mounting it, or a prefix of a bucket
 ///
 /// A line for each name, sorted by its bytes, as `ls -lA` has them: mode, links, owner, group,
 /// size, when it was modified, name; owners are numbers and times are UTC, since the image's users
 /// and place are not this machine's. If PATH is no directory, and no link to one, its own line.
 /// Nothing needs root but reading TARGET itself.
+///
+/// If TARGET is the URL of a bucket, or ends with /, its objects are listed: size, when it was
+/// modified, name; names that have a / behind TARGET as one prefix, or each by itself with -R.
 ///
 /// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
 /// and the exit code is 1.
@@ -46,7 +54,7 @@ pub(crate) struct LsArgs {
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
     /// links, uid, gid, size, sectors (of 512 bytes), accessed, modified, changed, created, device
     /// (MAJOR:MINOR), target (of a symlink); what a file does not have is left out. What is damaged
-    /// has name and error alone. Keys that exist keep their meaning; others may be added.
+    /// has name and error alone. Of a bucket: name, kind (object, prefix), size, modified, etag. Keys that exist keep their meaning; others may be added.
     #[arg(long)]
     json: bool,
 }
@@ -57,6 +65,8 @@ Examples:
   foreread ls disk.img /var/log
   foreread ls -R disk.img --json | jq -r '.data[] | select(.size == 0) | .name'
   foreread ls --ignore-journal /dev/vdb1 /etc
+  foreread ls s3://bucket/images/
+  foreread ls s3://bucket/images/disk.img /etc
 
 ";
 
@@ -67,6 +77,11 @@ struct ListedEntry {
 }
 
 pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
+    #[cfg(feature = "objects")]
+    if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
+        let client = args.target.store.client()?;
+        return prefix::list(&client, url, args.recursive, args.json, out);
+    }
     let fs = args.target.open()?;
     let path = args.path.as_bytes();
     let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));

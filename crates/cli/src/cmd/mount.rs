@@ -32,6 +32,7 @@ use crate::device_memory::RememberArgs;
 use crate::image::ImageTarget;
 use crate::output::Failure;
 use crate::signals::on_signals;
+use crate::store;
 
 /// Mount an ext4 image read-only, through foreread's cache and read-ahead
 ///
@@ -99,6 +100,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread mount disk.img /mnt
   foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
+  foreread mount s3://bucket/disk.img /mnt
   foreread mount disk.img /mnt --control /tmp/mnt.sock &
   foreread set /tmp/mnt.sock inode_readahead_blks=64
   foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
@@ -124,6 +126,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     };
     let how = match image.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
+        None if args.target.url().is_some() => "by range requests".to_owned(),
         None => "direct".to_owned(),
     };
     let ready =
@@ -161,9 +164,12 @@ fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
         .give(window.give(builder))
         .build()
         .map_err(|error| Failure::WrongUse(error.to_string()))?;
+    if args.target.url().is_some() && args.delay.is_some() {
+        let line = "--delay slows down files and devices; a store is slow by itself";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
     let options = args.remember.name(target, OpenOptions::new().delay(args.delay));
-    let image = engine.open_with(target, &options);
-    let image = image.map_err(|error| Failure::WrongUse(error.to_string()))?;
+    let image = store::open(&engine, target, &options, &args.target.store)?;
     Ok((engine, image))
 }
 

@@ -33,8 +33,19 @@ use crate::clock::clock;
 use crate::control::served::Served;
 use crate::output::{Failure, cannot};
 use crate::signals::on_signal;
+use crate::store;
 
-pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
+pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
+    let is_object = store::url_of(&args.target).is_some();
+    args.read_only |= is_object;
+    if is_object && args.delay.is_some() {
+        let line = "--delay slows down files and devices; a store is slow by itself";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
+    serve(&args)
+}
+
+fn serve(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
@@ -147,6 +158,10 @@ fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
         Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
     let options = args.remember.name(&args.target, options);
+    if store::url_of(&args.target).is_some() {
+        let file = store::open(&engine, &args.target, &options, &args.store)?;
+        return Ok((engine, file));
+    }
     match engine.open_with(&args.target, &options) {
         Ok(file) => Ok((engine, file)),
         Err(error) => Err(not_opened(&engine, args, &error)),
@@ -217,6 +232,7 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
     }
     let how = match file.direct_io_unavailable() {
         Some(why) => format!("buffered ({why})"),
+        None if store::url_of(&args.target).is_some() => "by range requests".to_owned(),
         None => "direct".to_owned(),
     };
     let window = match window(args) {

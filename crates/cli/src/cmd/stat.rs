@@ -1,8 +1,11 @@
-//! `foreread stat`: all that an ext4 image says of a file.
+//! `foreread stat`: all that an ext4 image says of a file, or a store of an object.
 //!
-//! In:    an image, paths in it.
+//! In:    an image, paths in it; or a URL alone.
 //! Out:   the inode's fields, its extended attributes, and where its blocks are.
 //! Never: contents.
+
+#[cfg(feature = "objects")]
+mod object;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -23,6 +26,9 @@ use crate::output::{Failure, Printer};
 /// extended attributes with their values, and the runs of blocks on the device that hold the
 /// contents; "zeros" is a hole, or space that was reserved and never written. A symbolic link is
 /// shown itself, unless a / follows it. Times are UTC.
+///
+/// If TARGET is a URL and no PATH follows, the object itself is shown: size, ETag, when it was
+/// modified.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatArgs {
@@ -30,7 +36,6 @@ pub(crate) struct StatArgs {
     target: ImageTarget,
 
     /// Paths in the image, from its root
-    #[arg(required = true)]
     path: Vec<OsString>,
 
     /// Print JSON, one object of data a path
@@ -38,7 +43,7 @@ pub(crate) struct StatArgs {
     /// The keys of `foreread ls --json`, and: inode_at (the byte of the image), flags, generation,
     /// block_size, attributes (name, value: bytes that are no text as \xNN), inline (whether the
     /// contents are in the inode), runs (first: the block of the file, blocks, at: the block of the
-    /// device, left out for zeros).
+    /// device, left out for zeros). Of an object: url, size, modified, etag, version.
     #[arg(long)]
     json: bool,
 }
@@ -81,6 +86,16 @@ struct BlockRange {
 }
 
 pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
+    #[cfg(feature = "objects")]
+    if let Some(url) = args.target.url().filter(|_| args.path.is_empty()) {
+        return object::print(&args.target.store.client()?, url, args.json, out);
+    }
+    if args.path.is_empty() {
+        return Err(Failure::WrongUse(format!(
+            "{}: give a path in the image; see 'foreread stat --help'",
+            args.target.target.display()
+        )));
+    }
     let fs = args.target.open()?;
     let mut shown = Vec::new();
     for path in &args.path {

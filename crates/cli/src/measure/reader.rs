@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use foreread::ReadStream;
 
 use super::bare_memory::BareMemory;
+use super::bare_object::BareObject;
 use super::slow_device::SlowDevice;
 
 /// One thread's handle.
@@ -17,6 +18,8 @@ pub(crate) enum ColdReader {
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<IssuedReads> },
     Foreread(ReadStream),
     Memory(BareMemory),
+    /// One request for each read.
+    Object { object: BareObject, issued: Arc<IssuedReads> },
 }
 
 impl ColdReader {
@@ -38,6 +41,11 @@ impl ColdReader {
                 memory.copy(to, offset);
                 Ok(())
             }
+            Self::Object { object, issued } => {
+                issued.reads.fetch_add(1, Ordering::Relaxed);
+                issued.bytes.fetch_add(to.len() as u64, Ordering::Relaxed);
+                object.read(to, offset)
+            }
         }
     }
 
@@ -54,7 +62,7 @@ impl ColdReader {
                 memory.look(offset);
                 Ok(())
             }
-            Self::Buffered(_) | Self::Direct { .. } => Err(io::ErrorKind::Unsupported.into()),
+            Self::Buffered(_) | Self::Direct { .. } | Self::Object { .. } => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What is read: a scratch file, or a file or device of the user's.
+//! What is read: a scratch file, or a file, device or object of the user's.
 //!
-//! In:    a directory or a path.
+//! In:    a directory, a path or a URL.
 //! Out:   a path to open, the length, the device below it.
 //! Never: a scratch file that stays behind. It has no name, so it ends with the process, however
 //!        that ends.
@@ -17,10 +17,12 @@ use foreread_files::scratch::unnamed;
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::Errno;
 
+use super::bare_object::BareObject;
 use super::random::mix;
 use crate::block_device::device_of;
 use crate::clock::clock;
 use crate::output::Failure;
+use crate::store::StoreArgs;
 
 pub(crate) struct BenchTarget {
     /// What to open. For the scratch file, the way to it through /proc.
@@ -35,8 +37,10 @@ pub(crate) struct BenchTarget {
     is_block_device: bool,
     /// Pages that could not be dropped, at most.
     stayed: Cell<u64>,
-    /// Keeps a scratch file.
-    file: File,
+    /// Keeps a scratch file. None of an object.
+    file: Option<File>,
+    /// The object that it is.
+    object: Option<BareObject>,
 }
 
 impl BenchTarget {
@@ -96,6 +100,27 @@ impl BenchTarget {
             .map_err(failed)
     }
 
+    /// An object of a store.
+    pub(crate) fn object(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+        let object = BareObject::open(url, store)?;
+        let len = object.len();
+        if len == 0 {
+            let line = format!("{url}: is empty; give an object with something to read");
+            return Err(Failure::WrongUse(line));
+        }
+        Ok(Self {
+            path: PathBuf::from(url),
+            name: format!("{url} ({} MiB)", len >> 20),
+            len,
+            device: 0,
+            buffered: None,
+            is_block_device: false,
+            stayed: Cell::new(0),
+            file: None,
+            object: Some(object),
+        })
+    }
+
     fn new(
         path: PathBuf,
         name: String,
@@ -104,7 +129,8 @@ impl BenchTarget {
         file: File,
     ) -> io::Result<Self> {
         let (device, is_block_device) = device_of(&file)?;
-        Ok(Self { path, name, len, device, buffered, is_block_device, stayed: Cell::new(0), file })
+        let (stayed, file) = (Cell::new(0), Some(file));
+        Ok(Self { path, name, len, device, buffered, is_block_device, stayed, file, object: None })
     }
 
     /// Whether it is a device, and not a file on one.
@@ -115,11 +141,13 @@ impl BenchTarget {
     /// Reads the file once, as far as it comes in a few seconds, to fill the caches of a host, a
     /// controller or a drive, which would favour the arm that reads second.
     pub(crate) fn read_once(&self) -> io::Result<()> {
+        // A store has no caches of this machine.
+        let Some(file) = &self.file else { return Ok(()) };
         let mut piece = vec![0; 1 << 20];
         let started = clock();
         let mut offset = 0;
         while offset < self.len && clock().duration_since(started) < READ_ONCE {
-            let got = self.file.read_at(&mut piece, offset)?;
+            let got = file.read_at(&mut piece, offset)?;
             if got == 0 {
                 break;
             }
@@ -135,7 +163,8 @@ impl BenchTarget {
 
     /// Takes the file out of the kernel's page cache.
     pub(crate) fn drop_cache(&self) {
-        let stayed = drop_cache(&self.file, self.stayed.get()).unwrap_or(0);
+        let Some(file) = &self.file else { return };
+        let stayed = drop_cache(file, self.stayed.get()).unwrap_or(0);
         self.stayed.set(stayed.max(self.stayed.get()));
     }
 
@@ -145,9 +174,14 @@ impl BenchTarget {
         self.stayed.get()
     }
 
-    /// The file itself.
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+    /// The file itself; None of an object.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// The object that it is, if it is one.
+    pub(crate) fn as_object(&self) -> Option<&BareObject> {
+        self.object.as_ref()
     }
 }
 

@@ -90,7 +90,8 @@ impl<'t> Testbed<'t> {
         asked_window: Option<MaxWindow>,
         memory: u64,
     ) -> Result<Self, EngineError> {
-        let mount = delay.map(|delay| SlowMount::new(target.file(), target.len, delay));
+        let slowed = delay.zip(target.file());
+        let mount = slowed.map(|(delay, file)| SlowMount::new(file, target.len, delay));
         let mount = mount.map(|mount| mount.map(Mutex::new));
         let mut testbed = Self {
             target,
@@ -176,7 +177,8 @@ impl<'t> Testbed<'t> {
     /// Whether this access method can be had here at all.
     pub(crate) fn has(&self, method: AccessMethod) -> bool {
         match method {
-            AccessMethod::Buffered => self.has_kernel(),
+            // No kernel reads an object.
+            AccessMethod::Buffered => self.has_kernel() && self.target.as_object().is_none(),
             AccessMethod::Direct => self.target.buffered.is_none(),
             AccessMethod::Foreread | AccessMethod::Memory => true,
         }
@@ -225,6 +227,12 @@ impl<'t> Testbed<'t> {
     }
 
     fn open_direct(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
+        if let Some(object) = self.target.as_object() {
+            let issued = Arc::new(IssuedReads::default());
+            let bare = || ColdReader::Object { object: object.clone(), issued: Arc::clone(&issued) };
+            let readers = (0..threads).map(|_| bare()).collect();
+            return Ok((readers, RequestMeter::Readers(issued)));
+        }
         let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
         let device = self.delay.map(SlowDevice::shared);
         let issued = Arc::new(IssuedReads::default());
@@ -249,10 +257,15 @@ impl<'t> Testbed<'t> {
         let mut options = OpenOptions::new().delay(self.delay);
         if let Some(directory) = &self.remember {
             builder = builder.remember(directory);
-            options = with_device_name(&self.target.path, options);
+            if self.target.as_object().is_none() {
+                options = with_device_name(&self.target.path, options);
+            }
         }
         let engine = builder.build().map_err(io::Error::other)?;
-        let file = engine.open_with(&self.target.path, &options).map_err(io::Error::other)?;
+        let file = match self.target.as_object() {
+            Some(object) => object.open_file(&engine, &options)?,
+            None => engine.open_with(&self.target.path, &options).map_err(io::Error::other)?,
+        };
         // What is measured would be a device that was not seen before.
         let record = file.device_record();
         if matches!(record, DeviceRecord::Ignored { .. }) {

@@ -14,6 +14,7 @@ use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
 use crate::measure::method::AccessMethod;
 use crate::measure::pattern::AccessPattern;
+use crate::store::StoreArgs;
 
 /// Read a file or device of yours through the kernel, around it, and through foreread
 ///
@@ -48,9 +49,14 @@ use crate::measure::pattern::AccessPattern;
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct BenchArgs {
-    /// A file or block device; only flood writes to it
+    /// A file or block device; only flood writes to it. Or the URL of an object (s3://bucket/key,
+    /// gs://, az://, https://): the methods are then direct, one request for each read, and
+    /// foreread
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(super) target: String,
+
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 
     /// What to read, with commas between [default: all that the target and the memory have room
     /// for]
@@ -204,6 +210,8 @@ Examples:
       what a cached read costs each of four threads
   foreread bench big.file --pattern seq4k,coop8 --delay latency=4ms,parallel=1
       the same file behind a device of one head; needs FUSE for the method 'buffered'
+  foreread bench s3://bucket/big.bin --pattern seq64k,rand64k --runs 3
+      an object beside plain requests, one at a time
   foreread bench /dev/sdx --pattern flood --overwrite --method direct:bfq,direct:none,foreread
       how long a chain of reads takes while 64 threads write over all that is on the disk
 

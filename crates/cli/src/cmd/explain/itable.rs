@@ -12,6 +12,7 @@ use self::image::ItableWindows;
 use crate::args::help::CODES_AND_UNITS;
 use crate::image::ImageTarget;
 use crate::output::{Failure, Printer};
+use crate::store::StoreArgs;
 
 /// Which blocks of an ext4 inode table are read when one inode is
 ///
@@ -142,7 +143,11 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
         }
         TableBlocks::Adaptive => ItableWindows::Adaptive(cost(args)),
     };
-    let target = ImageTarget { target: PathBuf::from(target), ignore_journal: args.ignore_journal };
+    let target = ImageTarget {
+        target: PathBuf::from(target),
+        ignore_journal: args.ignore_journal,
+        store: StoreArgs::default(),
+    };
     image::run(&target, &inodes, &windows, args.json, out)
 }
 

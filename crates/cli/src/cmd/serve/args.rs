@@ -16,8 +16,9 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
+use crate::store::{self, StoreArgs};
 
-/// Serve a file or block device to NBD clients, through foreread's cache
+/// Serve a file, block device or object to NBD clients, through foreread's cache
 ///
 /// Any NBD client (the kernel's nbd-client, nbdcopy, qemu, libnbd) reads and writes TARGET through
 /// foreread's cache, its read-ahead and its scheduler, around the kernel's page cache. Writes are
@@ -35,8 +36,13 @@ use crate::device_memory::RememberArgs;
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ServeArgs {
-    /// A file or block device; it keeps its length
+    /// A file or block device; it keeps its length. Or the URL of an object (s3://bucket/key,
+    /// gs://, az://, https://), which is served read-only
+    #[arg(value_parser = store::target())]
     pub(super) target: PathBuf,
+
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 
     /// Listen on a Unix socket at PATH, for its owner only (mode 0600)
     ///
@@ -153,6 +159,7 @@ Examples:
   foreread serve disk.img --unix /tmp/disk.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
   foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
+  foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --memory 1G
   foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
   foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000
 

@@ -1,0 +1,64 @@
+//! `foreread ls` of a bucket or prefix.
+//!
+//! In:    a URL that names a bucket or ends with `/`.
+//! Out:   a line for each object and each prefix, or JSON.
+//! Never: the contents of an object.
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use crate::image::node;
+use crate::output::{Failure, Printer};
+use crate::store::{StoreClient, modified, modified_text};
+
+/// A name, as JSON has it.
+#[derive(Serialize)]
+struct ListedObject {
+    name: String,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+}
+
+/// Lists what is directly below a prefix, or everything.
+pub(super) fn list(
+    client: &StoreClient,
+    url: &str,
+    is_deep: bool,
+    is_json: bool,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let listing = client.list(url, is_deep)?;
+    if is_json {
+        let objects = listing.names.iter().map(|listed| ListedObject {
+            name: listed.name.clone(),
+            kind: if listed.meta.is_some() { "object" } else { "prefix" },
+            size: listed.meta.as_ref().map(|meta| meta.size),
+            modified: listed.meta.as_ref().map(modified_text),
+            etag: listed.meta.as_ref().and_then(|meta| meta.e_tag.clone()),
+        });
+        out.json("ls", objects)?;
+    } else {
+        let sizes = listing.names.iter().filter_map(|listed| Some(listed.meta.as_ref()?.size));
+        let width = sizes.max().unwrap_or(0).to_string().len();
+        for listed in &listing.names {
+            let name = node::text(listed.name.as_bytes());
+            match &listed.meta {
+                Some(meta) => {
+                    let time = node::short_time(modified(meta));
+                    writeln!(out, "{:>width$} {time} {name}", meta.size)?;
+                }
+                None => writeln!(out, "{:>width$} {:>19} {name}", "-", "-")?,
+            }
+        }
+    }
+    if listing.is_cut {
+        out.notes(&["there are more names; list a longer prefix".to_owned()])?;
+    }
+    Ok(())
+}

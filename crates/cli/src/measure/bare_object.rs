@@ -1,0 +1,85 @@
+//! An object of a store, read by one request for each read: what a program without a cache does.
+//!
+//! In:    a URL; ranges.
+//! Out:   bytes; a file of an engine for the comparison.
+//! Never: a request that is not one of the caller's reads.
+
+use std::io;
+
+use foreread::{Engine, OpenOptions};
+
+use crate::output::Failure;
+use crate::store::{StoreArgs, StoreClient};
+
+/// An object that was opened once; each copy reads by requests of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct BareObject {
+    client: StoreClient,
+    url: String,
+    #[cfg(feature = "objects")]
+    object: foreread_object::Object,
+}
+
+#[cfg(feature = "objects")]
+impl BareObject {
+    pub(crate) fn open(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
+        let client = store.client()?;
+        let object = client.object(url)?;
+        Ok(Self { client, url: url.to_owned(), object })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.object.meta().size
+    }
+
+    /// What the store was asked in all.
+    pub(crate) fn asked(&self) -> String {
+        let counts = self.client.counts();
+        format!(
+            "the store was sent {} requests by all runs and methods ({} of them throttled, {} \
+             failed), and {} MB came",
+            counts.requests,
+            counts.throttled,
+            counts.failed,
+            counts.bytes / 1_000_000
+        )
+    }
+
+    /// Reads exactly this range, by one request.
+    pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
+        Ok(self.object.read_exact_at(to, offset)?)
+    }
+
+    /// A file of an engine with an empty cache.
+    pub(crate) fn open_file(
+        &self,
+        engine: &Engine,
+        options: &OpenOptions,
+    ) -> io::Result<foreread::File> {
+        self.client.open_file(engine, &self.url, options).map_err(io::Error::other)
+    }
+}
+
+/// Without stores there are no objects.
+#[cfg(not(feature = "objects"))]
+impl BareObject {
+    pub(crate) fn open(_: &str, store: &StoreArgs) -> Result<Self, Failure> {
+        match store.client()? {}
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self.client {}
+    }
+
+    pub(crate) fn asked(&self) -> String {
+        match self.client {}
+    }
+
+    pub(crate) fn read(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        match self.client {}
+    }
+
+    pub(crate) fn open_file(&self, _: &Engine, _: &OpenOptions) -> io::Result<foreread::File> {
+        match self.client {}
+    }
+}

@@ -1,0 +1,124 @@
+//! Targets that are objects of a store, such as `s3://bucket/key`.
+//!
+//! In:    what was given as a target.
+//! Out:   whether it is a URL; a file of the engine; listings and attributes of objects.
+//! Never: a URL that is taken for a path: `./s3:/x` names a file, `s3://x` never does.
+//!
+//! Without the cargo feature `objects` a URL is refused with a line that says so.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use foreread::{Engine, OpenOptions};
+
+use crate::args::duration::duration;
+use crate::output::Failure;
+
+#[cfg(feature = "objects")]
+mod opened;
+
+#[cfg(feature = "objects")]
+pub(crate) use opened::{StoreClient, is_prefix, modified, modified_text};
+
+/// How stores are asked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// If TARGET is a URL: how long one read of the object may take, with all retries
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(crate) deadline: Duration,
+}
+
+/// What TARGET may be: a path, or a URL. `file:///path` is the path.
+pub(crate) fn target() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(path_of)
+}
+
+fn path_of(text: OsString) -> PathBuf {
+    let path = text.to_str().and_then(|text| text.strip_prefix("file://"));
+    path.filter(|path| path.starts_with('/')).map_or_else(|| PathBuf::from(&text), PathBuf::from)
+}
+
+/// The URL, if a target is one.
+pub(crate) fn url_of(target: &Path) -> Option<&str> {
+    let text = target.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_scheme.then_some(text)
+}
+
+/// Opens a target: an object if it is a URL.
+pub(crate) fn open(
+    engine: &Engine,
+    target: &Path,
+    options: &OpenOptions,
+    store: &StoreArgs,
+) -> Result<foreread::File, Failure> {
+    match url_of(target) {
+        Some(url) => store.client()?.open_file(engine, url, options).map_err(Failure::WrongUse),
+        None => {
+            let opened = engine.open_with(target, options);
+            opened.map_err(|error| Failure::WrongUse(error.to_string()))
+        }
+    }
+}
+
+impl Default for StoreArgs {
+    fn default() -> Self {
+        Self { deadline: DEADLINE }
+    }
+}
+
+impl StoreArgs {
+    /// A client of all stores.
+    #[cfg(feature = "objects")]
+    #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
+    pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
+        Ok(StoreClient::new(self.deadline))
+    }
+
+    #[cfg(not(feature = "objects"))]
+    pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
+        let line = "this foreread was built without stores; build it with the cargo feature \
+                    'objects'";
+        Err(Failure::WrongUse(line.to_owned()))
+    }
+}
+
+/// There is none.
+#[cfg(not(feature = "objects"))]
+#[derive(Clone, Debug)]
+pub(crate) enum StoreClient {}
+
+#[cfg(not(feature = "objects"))]
+impl StoreClient {
+    pub(crate) fn open_file(
+        &self,
+        _: &Engine,
+        _: &str,
+        _: &OpenOptions,
+    ) -> Result<foreread::File, String> {
+        match *self {}
+    }
+}
+
+/// As long as a client of a store waits by default.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_have_a_scheme_and_files_are_paths() {
+        let url = |text: &str| url_of(&path_of(text.into())).map(str::to_owned);
+        assert_eq!(url("s3://lab/big.bin").as_deref(), Some("s3://lab/big.bin"));
+        for path in ["disk.img", "./s3://lab", "/a://b", "://b", "s3:/lab"] {
+            assert_eq!(url(path), None, "{path}");
+        }
+        assert_eq!(path_of("file:///srv/disk.img".into()), Path::new("/srv/disk.img"));
+        assert_eq!(path_of("file://host/disk.img".into()), Path::new("file://host/disk.img"));
+    }
+}

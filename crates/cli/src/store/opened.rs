@@ -1,0 +1,68 @@
+//! Objects and prefixes of stores, for the commands.
+//!
+//! In:    URLs.
+//! Out:   files of an engine, attributes, listings; errors as one line.
+//! Never: a request that no command asked for.
+
+use std::time::Duration;
+
+use foreread::{Engine, OpenOptions};
+use foreread_ext4::Timestamp;
+use foreread_object::{Listing, Object, ObjectError, ObjectUrl, StoreCounts, StoreOptions, Stores};
+
+use crate::image::node;
+use crate::output::Failure;
+
+/// A client of all stores.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreClient(Stores);
+
+impl StoreClient {
+    pub(super) fn new(deadline: Duration) -> Self {
+        Self(Stores::new(StoreOptions { deadline, ..StoreOptions::default() }))
+    }
+
+    pub(crate) fn object(&self, url: &str) -> Result<Object, Failure> {
+        self.0.open(url).map_err(failed)
+    }
+
+    /// An object as a file of an engine, which remembers its store if it remembers devices.
+    pub(crate) fn open_file(
+        &self,
+        engine: &Engine,
+        url: &str,
+        options: &OpenOptions,
+    ) -> Result<foreread::File, String> {
+        let object = self.0.open(url).map_err(|error| error.to_string())?;
+        let options = options.clone().device_name(format!("store-{}", object.device_name()));
+        engine.open_source_with(object, &options).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
+        self.0.list(url, is_deep).map_err(failed)
+    }
+
+    pub(crate) fn counts(&self) -> StoreCounts {
+        self.0.counters()
+    }
+}
+
+/// Whether a URL stands for all keys that begin with it.
+pub(crate) fn is_prefix(url: &str) -> bool {
+    ObjectUrl::parse(url).is_ok_and(|url| url.is_prefix())
+}
+
+/// The time of modification that a store states.
+pub(crate) fn modified(meta: &foreread_object::object_store::ObjectMeta) -> Timestamp {
+    Timestamp { seconds: meta.last_modified.timestamp(), nanos: 0 }
+}
+
+/// The same as a text, to the second.
+pub(crate) fn modified_text(meta: &foreread_object::object_store::ObjectMeta) -> String {
+    node::short_time(modified(meta)).replace(' ', "T") + "Z"
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: ObjectError) -> Failure {
+    Failure::WrongUse(error.to_string())
+}

@@ -1,0 +1,20 @@
+//! Commands on objects of a real S3 server, and on a server that answers wrong.
+//!
+//! In:    the real binary; SeaweedFS, nbdcopy, qemu-img, mkfs.ext4, where the machine has them.
+//! Out:   what users of the commands see.
+//! Never: a claim about speed; a request that leaves this machine.
+
+#[path = "../../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "../../../object/tests/faulty_server/mod.rs"]
+mod faulty_server;
+#[path = "../../../ext4/tests/images/mod.rs"]
+mod images;
+#[path = "../said/mod.rs"]
+mod said;
+
+mod images_in_buckets;
+mod nbd;
+mod printed;
+mod weed;
+mod wrong_use;

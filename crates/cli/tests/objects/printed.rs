@@ -1,0 +1,82 @@
+//! `cat`, `ls`, `stat` and `bench` of objects.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::images::pattern;
+use crate::said;
+use crate::weed::weed;
+
+fn output(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    output
+}
+
+fn printed(command: &mut Command) -> String {
+    String::from_utf8(output(command).stdout).unwrap()
+}
+
+fn data(command: &mut Command) -> Vec<Value> {
+    said::data(&output(command).stdout)
+}
+
+#[test]
+fn cat_prints_an_object_as_it_was_put() {
+    let Some(weed) = weed("cat_prints_an_object_as_it_was_put") else { return };
+    for len in [0, 1, 5_000_001] {
+        let bytes = pattern(len);
+        let url = weed.put(&format!("cat/{len}.bin"), &bytes);
+        let signed = output(&mut weed.foreread(&["cat", &url]));
+        assert!(signed.stdout == bytes, "{len} bytes");
+        let public = output(weed.without_key(&["cat", &url]).env("AWS_SKIP_SIGNATURE", "true"));
+        assert!(public.stdout == bytes, "{len} bytes, without a signature");
+    }
+}
+
+#[test]
+fn stat_says_what_the_store_says_of_an_object() {
+    let Some(weed) = weed("stat_says_what_the_store_says_of_an_object") else { return };
+    let url = weed.put("stat/some name", &pattern(1234)).replace(' ', "%20");
+    let text = printed(&mut weed.foreread(&["stat", &url]));
+    for part in ["      size: 1234 bytes\n", "      etag: \"", "  modified: 20"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = data(&mut weed.foreread(&["stat", &url, "--json"]));
+    assert_eq!((json.len(), &json[0]["size"]), (1, &1234.into()), "{json:?}");
+}
+
+#[test]
+fn ls_lists_a_prefix_and_all_below_it() {
+    let Some(weed) = weed("ls_lists_a_prefix_and_all_below_it") else { return };
+    weed.put("listed/b.bin", &pattern(10));
+    weed.put("listed/a/one", &pattern(20));
+    weed.put("listed/a/two", &pattern(3000));
+    let text = printed(&mut weed.foreread(&["ls", "s3://tests/listed/"]));
+    let names: Vec<_> = text.lines().filter_map(|line| line.split(' ').next_back()).collect();
+    assert_eq!(names, ["a/", "b.bin"], "{text}");
+    let json = data(&mut weed.foreread(&["ls", "-R", "s3://tests/listed/", "--json"]));
+    let sizes: Vec<_> =
+        json.iter().map(|it| (it["name"].as_str().unwrap(), it["size"].as_u64())).collect();
+    assert_eq!(sizes, [("a/one", Some(20)), ("a/two", Some(3000)), ("b.bin", Some(10))]);
+}
+
+#[test]
+fn bench_reads_an_object_by_two_methods() {
+    let Some(weed) = weed("bench_reads_an_object_by_two_methods") else { return };
+    let url = weed.put("bench.bin", &pattern(4 << 20));
+    let args = ["bench", &url, "--pattern", "seq64k,rand64k", "--runs", "1", "--amount", "1M"];
+    let rows = data(weed.foreread(&args).arg("--json"));
+    let read = |row: &Value| {
+        let text = |key: &str| row[key].as_str().unwrap().to_owned();
+        (text("pattern"), text("method"), row["bytes_wanted"].as_u64().unwrap())
+    };
+    let rows: Vec<_> = rows.iter().map(read).collect();
+    for pattern in ["seq64k", "rand64k"] {
+        for method in ["direct", "foreread"] {
+            let row = (pattern.to_owned(), method.to_owned(), 1 << 20);
+            assert!(rows.contains(&row), "{row:?} in {rows:?}");
+        }
+    }
+}

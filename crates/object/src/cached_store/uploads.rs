@@ -1,0 +1,40 @@
+//! An upload in parts, after which what is cached of the object is old.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use object_store::path::Path;
+use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
+
+use super::open_objects::OpenObjects;
+
+/// An upload of the store below.
+pub(super) struct ForgettingUpload {
+    pub(super) upload: Box<dyn MultipartUpload>,
+    pub(super) objects: Arc<OpenObjects>,
+    pub(super) location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for ForgettingUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.upload.put_part(data)
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        let result = self.upload.complete().await;
+        self.objects.forget(&self.location);
+        result
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.upload.abort().await
+    }
+}
+
+impl fmt::Debug for ForgettingUpload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForgettingUpload").field("upload", &self.upload).finish_non_exhaustive()
+    }
+}

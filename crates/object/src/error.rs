@@ -1,0 +1,228 @@
+//! Why an object cannot be read.
+//!
+//! In:    errors of `object_store`, and what was asked.
+//! Out:   one line that names the object, the range, the cause, and what to do.
+//! Never: a credential, or the whole of a page that a server sent with its error.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Why an object cannot be read, or a prefix not be listed.
+///
+/// One variant for each thing that its reader can do.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// It is no URL of an object.
+    Url {
+        /// The text.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such object, or no such bucket.
+    NotFound {
+        /// The object.
+        url: String,
+    },
+    /// The store wants other credentials.
+    Denied {
+        /// The object.
+        url: String,
+        /// The store's words.
+        why: String,
+    },
+    /// The object is another one than when it was opened.
+    Changed {
+        /// The object.
+        url: String,
+        /// How that was seen.
+        why: String,
+    },
+    /// The store did not answer within [`StoreOptions::deadline`](crate::StoreOptions::deadline).
+    TimedOut {
+        /// The object.
+        url: String,
+        /// The bytes that were asked for; None for its attributes or a listing.
+        range: Option<Range<u64>>,
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// Anything else that the store, the network or this process refuses.
+    Failed {
+        /// The object.
+        url: String,
+        /// The bytes that were asked for; None for its attributes or a listing.
+        range: Option<Range<u64>>,
+        /// The cause.
+        why: String,
+    },
+}
+
+impl ObjectError {
+    /// The error of a request for these bytes of an object.
+    pub(crate) fn of(url: &str, range: Option<Range<u64>>, error: &object_store::Error) -> Self {
+        use object_store::Error as Store;
+        let (url, why) = (url.to_owned(), one_line(&with_sources(error)));
+        match error {
+            Store::NotFound { .. } => Self::NotFound { url },
+            Store::Precondition { .. } | Store::NotModified { .. } => {
+                Self::Changed { url, why: "the store refuses If-Match".to_owned() }
+            }
+            Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
+                Self::Denied { url, why }
+            }
+            _ if range.is_some() && ignores_ranges(error, &why) => {
+                let why = "the server ignores Range and sends the whole object; foreread cannot \
+                           read it in parts";
+                Self::Failed { url, range, why: why.to_owned() }
+            }
+            _ => Self::Failed { url, range, why },
+        }
+    }
+
+    /// An error of this process, such as one without threads.
+    pub(crate) fn of_process(url: &str, error: &io::Error) -> Self {
+        Self::Failed { url: url.to_owned(), range: None, why: error.to_string() }
+    }
+}
+
+/// Whether the server has answered a range with all there is. The clients of the stores say it
+/// with two errors, one of which has no variant of its own.
+fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
+    matches!(error, object_store::Error::NotSupported { .. }) || why.contains(NOT_PARTIAL)
+}
+
+/// The texts of an error and of its sources, without what one says again after another.
+fn with_sources(error: &object_store::Error) -> String {
+    let mut text = match error {
+        // Its own words say no more than those of its source.
+        object_store::Error::Generic { source, .. } => source.to_string(),
+        _ => error.to_string(),
+    };
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// A text as one line of bounded length: servers send whole pages with their errors.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if line.len() + word.len() > LINE_MAX {
+            line += " ..";
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    line
+}
+
+impl ObjectError {
+    fn url(&self) -> &str {
+        match self {
+            Self::Url { url, .. }
+            | Self::NotFound { url }
+            | Self::Denied { url, .. }
+            | Self::Changed { url, .. }
+            | Self::TimedOut { url, .. }
+            | Self::Failed { url, .. } => url,
+        }
+    }
+
+    /// What is wrong, without the name of the object.
+    fn cause(&self) -> String {
+        let part = |range: &Option<Range<u64>>| match range {
+            Some(Range { start, end }) => format!("bytes {start} to {end}: "),
+            None => String::new(),
+        };
+        match self {
+            Self::Url { why, .. } => why.clone(),
+            Self::NotFound { .. } => "no such object".to_owned(),
+            Self::Denied { why, .. } => format!(
+                "not allowed: {why}; check the credentials in the environment (docs/objects.md)"
+            ),
+            Self::Changed { why, .. } => {
+                format!("it has changed since it was opened ({why}); open it again")
+            }
+            Self::TimedOut { range, deadline, .. } => format!(
+                "{}no answer within {} ms; check the endpoint, or give a longer deadline",
+                part(range),
+                deadline.as_millis()
+            ),
+            Self::Failed { range, why, .. } => format!("{}{why}", part(range)),
+        }
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Url { .. } => io::ErrorKind::InvalidInput,
+            Self::NotFound { .. } => io::ErrorKind::NotFound,
+            Self::Denied { .. } => io::ErrorKind::PermissionDenied,
+            Self::Changed { .. } => io::ErrorKind::InvalidData,
+            Self::TimedOut { .. } => io::ErrorKind::TimedOut,
+            Self::Failed { .. } => io::ErrorKind::Other,
+        }
+    }
+
+    /// The error of a read of a file of the engine, which names the object itself.
+    pub(crate) fn of_read(&self) -> io::Error {
+        io::Error::new(self.kind(), self.cause())
+    }
+}
+
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.url(), self.cause())
+    }
+}
+
+impl Error for ObjectError {}
+
+impl From<ObjectError> for io::Error {
+    fn from(error: ObjectError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
+/// A few lines of a terminal.
+const LINE_MAX: usize = 400;
+
+/// Part of `object_store`'s text for a response of 200 to a request for a range.
+const NOT_PARTIAL: &str = "non-partial response";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generic(text: &str) -> object_store::Error {
+        object_store::Error::Generic { store: "S3", source: text.into() }
+    }
+
+    #[test]
+    fn a_page_of_a_server_is_cut_to_one_line() {
+        let page = generic(&"<p>\n  sorry\n</p>".repeat(1000));
+        let line = ObjectError::of("s3://b/k", Some(0..4096), &page).to_string();
+        assert!(line.starts_with("s3://b/k: bytes 0 to 4096: <p> sorry"), "{line}");
+        assert!(line.len() < 600 && !line.contains('\n'), "{line}");
+    }
+
+    #[test]
+    fn a_server_that_ignores_ranges_is_named() {
+        let error = generic("Received non-partial response when range requested");
+        let line = ObjectError::of("s3://b/k", Some(0..4096), &error).to_string();
+        assert!(line.contains("ignores Range"), "{line}");
+    }
+}

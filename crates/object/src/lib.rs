@@ -1,0 +1,49 @@
+//! Objects as sources of the engine: S3-compatible stores, Google Cloud Storage, Azure, HTTP.
+//!
+//! In:    URLs; credentials and endpoints in the environment variables of `object_store`.
+//! Out:   a [`Source`](foreread::Source) for each object, listings, counters of requests and bytes.
+//! Never: a policy: what is read when is decided by the engine. A write to a store, except by
+//!        [`CachedStore`] on behalf of its caller. Bytes of two versions of an object in one file.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = foreread::Engine::builder().build()?;
+//! let stores = foreread_object::Stores::new(foreread_object::StoreOptions::default());
+//! let table = engine.open_source(stores.open("s3://bucket/table.parquet")?)?;
+//! let mut footer = [0; 8];
+//! table.read_at(&mut footer, table.len() - 8)?;
+//! println!("{} requests", stores.counters().requests);
+//! # Ok(()) }
+//! ```
+//!
+//! ```text
+//!   reader --> engine --> fetch(range, reply) --> a task on the runtime: GET, If-Match
+//!     ^                                                |
+//!     '---- a page is complete <--- reply.write(chunk) <'
+//! ```
+//!
+//! Who it is for and what it costs: docs/objects.md.
+
+mod cached_store;
+mod connector;
+mod counters;
+mod error;
+mod listing;
+mod object;
+mod object_url;
+mod options;
+mod pinned_version;
+mod runtime;
+mod stores;
+mod transfer;
+
+pub use cached_store::CachedStore;
+pub use counters::StoreCounts;
+pub use error::ObjectError;
+pub use listing::{ListedName, Listing};
+pub use object::Object;
+pub use object_url::ObjectUrl;
+/// The crate whose stores are read.
+pub use object_store;
+pub use options::StoreOptions;
+pub use stores::Stores;

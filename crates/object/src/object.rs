@@ -1,0 +1,197 @@
+//! An object of a store as a source of the engine.
+//!
+//! In:    a store, a key; ranges that the engine wants.
+//! Out:   the bytes of one version.
+//! Never: two requests for one range, but for retries; what is asked is decided by the engine.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use foreread::{Reply, Source, SourceIdentity};
+use object_store::path::Path;
+use object_store::{GetOptions, ObjectMeta, ObjectStore};
+
+use crate::counters::StoreCounters;
+use crate::error::ObjectError;
+use crate::options::StoreOptions;
+use crate::pinned_version::PinnedVersion;
+use crate::runtime::{runtime, wait};
+use crate::transfer;
+
+/// An object of a store, in the version that was there when it was opened.
+///
+/// It is a [`Source`]: [`Engine::open_source`](foreread::Engine::open_source) makes it a file. If
+/// the object is replaced while it is open, reads of what is not yet in the cache fail with
+/// [`ObjectError::Changed`].
+#[derive(Clone)]
+pub struct Object(Arc<ObjectState>);
+
+/// What requests of one object have in common.
+pub(crate) struct ObjectState {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) url: String,
+    pub(crate) meta: ObjectMeta,
+    pub(crate) pinned: PinnedVersion,
+    pub(crate) options: StoreOptions,
+    pub(crate) counters: Arc<StoreCounters>,
+    device: String,
+}
+
+impl Object {
+    /// Asks a store for the attributes of an object, by one request, and blocks meanwhile. The
+    /// `url` is its name in errors; objects of one `device`, such as a bucket, share what the
+    /// engine learns of its speed.
+    ///
+    /// [`Stores::open`](crate::Stores::open) does it with a URL alone.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such object, or the store does not say what version it has.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use foreread_object::object_store::{ObjectStoreExt as _, memory::InMemory, path::Path};
+    /// use foreread_object::{Object, StoreOptions};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let store = Arc::new(InMemory::new());
+    /// let key = Path::from("greeting");
+    /// runtime.block_on(store.put(&key, "hello".into()))?;
+    /// let object = Object::open(store, &key, "memory:greeting", "memory", StoreOptions::default())?;
+    /// let file = foreread::Engine::builder().memory(4 << 20).build()?.open_source(object)?;
+    /// let mut bytes = [0; 5];
+    /// file.read_at(&mut bytes, 0)?;
+    /// assert_eq!(&bytes, b"hello");
+    /// # Ok(()) }
+    /// ```
+    pub fn open(
+        store: Arc<dyn ObjectStore>,
+        location: &Path,
+        url: &str,
+        device: &str,
+        options: StoreOptions,
+    ) -> Result<Self, ObjectError> {
+        Self::open_counted(store, location, (url, device), options, Arc::default())
+    }
+
+    /// The same, counted with others.
+    pub(crate) fn open_counted(
+        store: Arc<dyn ObjectStore>,
+        location: &Path,
+        (url, device): (&str, &str),
+        options: StoreOptions,
+        counters: Arc<StoreCounters>,
+    ) -> Result<Self, ObjectError> {
+        let head = GetOptions { head: true, ..GetOptions::default() };
+        let (asked, key) = (Arc::clone(&store), location.clone());
+        let deadline = options.deadline;
+        let asked = wait(async move {
+            tokio::time::timeout(deadline, asked.get_opts(&key, head)).await
+        });
+        let meta = match asked.map_err(|error| ObjectError::of_process(url, &error))? {
+            Ok(Ok(response)) => response.meta,
+            Ok(Err(error)) => return Err(ObjectError::of(url, None, &error)),
+            Err(_) => {
+                return Err(ObjectError::TimedOut { url: url.to_owned(), range: None, deadline });
+            }
+        };
+        let name = (url.to_owned(), device.to_owned());
+        Self::new(store, meta, name, options, counters).ok_or_else(|| {
+            let why = "the server says neither ETag nor Last-Modified, so a change of the object \
+                       would go unnoticed; copy it to a file";
+            ObjectError::Failed { url: url.to_owned(), range: None, why: why.into() }
+        })
+    }
+
+    /// An object whose attributes are known; None if they tell versions not apart.
+    pub(crate) fn of_meta(
+        store: Arc<dyn ObjectStore>,
+        meta: ObjectMeta,
+        name: (String, String),
+        options: StoreOptions,
+    ) -> Option<Self> {
+        Self::new(store, meta, name, options, Arc::default())
+    }
+
+    fn new(
+        store: Arc<dyn ObjectStore>,
+        meta: ObjectMeta,
+        (url, device): (String, String),
+        options: StoreOptions,
+        counters: Arc<StoreCounters>,
+    ) -> Option<Self> {
+        let pinned = PinnedVersion::of(&meta)?;
+        let state = ObjectState { store, url, meta, pinned, options, counters, device };
+        Some(Self(Arc::new(state)))
+    }
+
+    /// Returns its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Returns the attributes of the version that is read: length, `ETag`, date.
+    #[must_use]
+    pub fn meta(&self) -> &ObjectMeta {
+        &self.0.meta
+    }
+}
+
+impl Object {
+    /// Reads exactly `to.len()` bytes at `offset` by one request, without a cache, and blocks
+    /// meanwhile: what a program does that has none.
+    ///
+    /// # Errors
+    ///
+    /// If the range does not end within the object, and as reads through the engine do.
+    pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ObjectError> {
+        let range = offset..offset + to.len() as u64;
+        let (state, wanted) = (Arc::clone(&self.0), range.clone());
+        let read = wait(async move { transfer::read(&state, wanted).await });
+        let bytes = read.map_err(|error| ObjectError::of_process(&self.0.url, &error))??;
+        to.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Returns the name of what it shares its speed with: its bucket, at its endpoint.
+    #[must_use]
+    pub fn device_name(&self) -> &str {
+        &self.0.device
+    }
+}
+
+impl Source for Object {
+    fn identity(&self) -> SourceIdentity {
+        SourceIdentity::new(self.0.url.clone(), self.0.pinned.text())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.pinned.size)
+    }
+
+    fn fetch(&self, range: Range<u64>, reply: Reply) {
+        match runtime() {
+            Ok(runtime) => {
+                runtime.spawn(transfer::run(Arc::clone(&self.0), range, reply));
+            }
+            Err(error) => reply.fail(error),
+        }
+    }
+
+    fn device(&self) -> Option<String> {
+        Some(self.0.device.clone())
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ObjectState { url, pinned, .. } = &*self.0;
+        f.debug_struct("Object").field("url", url).field("pinned", pinned).finish_non_exhaustive()
+    }
+}

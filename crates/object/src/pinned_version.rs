@@ -1,0 +1,132 @@
+//! Which version of an object is read: the one that was there when it was opened.
+//!
+//! In:    the attributes of an object, at first and with each response.
+//! Out:   conditions for requests; whether a response is of the same version.
+//! Never: a version that is assumed: an object without `ETag` and date cannot be pinned.
+
+use object_store::{GetOptions, ObjectMeta};
+
+/// The version of an object that is open.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct PinnedVersion {
+    e_tag: Option<String>,
+    /// What the store calls the version, if it keeps several.
+    version: Option<String>,
+    /// Seconds since 1970; None if the server did not say.
+    modified: Option<i64>,
+    pub(crate) size: u64,
+}
+
+impl PinnedVersion {
+    /// The version that these attributes are of; None if they tell versions not apart.
+    pub(crate) fn of(meta: &ObjectMeta) -> Option<Self> {
+        let pinned = Self::new(meta);
+        (pinned.e_tag.is_some() || pinned.modified.is_some()).then_some(pinned)
+    }
+
+    fn new(meta: &ObjectMeta) -> Self {
+        let seconds = meta.last_modified.timestamp();
+        Self {
+            e_tag: meta.e_tag.clone(),
+            version: meta.version.clone(),
+            modified: (seconds != 0).then_some(seconds),
+            size: meta.size,
+        }
+    }
+
+    /// The conditions under which a request may be answered.
+    pub(crate) fn conditions(&self, meta: &ObjectMeta) -> GetOptions {
+        let mut options = GetOptions::default();
+        match &self.e_tag {
+            // By the standard no weak tag ever matches; the response is compared instead.
+            Some(tag) if !tag.starts_with("W/") => options.if_match = Some(tag.clone()),
+            _ if self.modified.is_some() => options.if_unmodified_since = Some(meta.last_modified),
+            _ => {}
+        }
+        options
+    }
+
+    /// Compares with the attributes of a response; an error says what differs. Servers exist that
+    /// ignore conditions.
+    pub(crate) fn check(&self, response: &ObjectMeta) -> Result<(), String> {
+        let is = Self::new(response);
+        let differs = |what: &str, was: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
+            Err(format!("its {what} was {was:?} and is {is:?}"))
+        };
+        if let (Some(was), Some(is)) = (&self.e_tag, &is.e_tag)
+            && was != is
+        {
+            return differs("ETag", was, is);
+        }
+        if let (Some(was), Some(is)) = (&self.version, &is.version)
+            && was != is
+        {
+            return differs("version", was, is);
+        }
+        if self.size != is.size {
+            return differs("length", &self.size, &is.size);
+        }
+        if self.e_tag.is_some() && is.e_tag.is_some() {
+            return Ok(());
+        }
+        if let (Some(was), Some(is)) = (self.modified, is.modified) {
+            let same = was == is;
+            return if same { Ok(()) } else { differs("time of modification", &was, &is) };
+        }
+        Err("the response has neither ETag nor Last-Modified".to_owned())
+    }
+
+    /// The version as a text, for the identity of a source.
+    pub(crate) fn text(&self) -> String {
+        let Self { e_tag, version, modified, size } = self;
+        let part = |part: &Option<String>| part.clone().unwrap_or_default();
+        format!("{} {} {} {size}", part(e_tag), part(version), modified.unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::path::Path;
+
+    use super::*;
+
+    fn meta(tag: Option<&str>, seconds: i64, size: u64) -> ObjectMeta {
+        // The date's own crate is not needed for anything else.
+        let start: std::time::SystemTime = std::time::UNIX_EPOCH;
+        ObjectMeta {
+            location: Path::from("key"),
+            last_modified: (start + std::time::Duration::from_secs(seconds.unsigned_abs())).into(),
+            size,
+            e_tag: tag.map(str::to_owned),
+            version: None,
+        }
+    }
+
+    #[test]
+    fn another_tag_length_or_date_is_another_version() {
+        let pinned = PinnedVersion::of(&meta(Some("a"), 5, 10)).unwrap();
+        assert_eq!(pinned.check(&meta(Some("a"), 6, 10)), Ok(()), "the tag alone decides");
+        assert!(pinned.check(&meta(Some("b"), 5, 10)).unwrap_err().contains("ETag"));
+        assert!(pinned.check(&meta(Some("a"), 5, 11)).unwrap_err().contains("length"));
+        assert_eq!(pinned.check(&meta(None, 5, 10)), Ok(()), "no tag, but the same date");
+        assert!(pinned.check(&meta(None, 6, 10)).unwrap_err().contains("modification"));
+        assert!(pinned.check(&meta(None, 0, 10)).unwrap_err().contains("neither"));
+    }
+
+    #[test]
+    fn what_tells_versions_not_apart_cannot_be_pinned() {
+        assert_eq!(PinnedVersion::of(&meta(None, 0, 10)), None);
+        assert!(PinnedVersion::of(&meta(None, 5, 10)).is_some());
+    }
+
+    #[test]
+    fn a_weak_tag_is_compared_and_not_sent() {
+        let weak = meta(Some("W/\"a\""), 5, 10);
+        let conditions = PinnedVersion::of(&weak).unwrap().conditions(&weak);
+        assert_eq!(conditions.if_match, None);
+        assert_eq!(conditions.if_unmodified_since, Some(weak.last_modified));
+        let strong = meta(Some("\"a\""), 5, 10);
+        let conditions = PinnedVersion::of(&strong).unwrap().conditions(&strong);
+        assert_eq!(conditions.if_match.as_deref(), Some("\"a\""));
+    }
+}

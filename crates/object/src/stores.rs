@@ -1,0 +1,188 @@
+//! The stores of a process: one client for each bucket, with credentials from the environment.
+//!
+//! In:    URLs; the environment variables that `object_store` reads.
+//! Out:   clients, objects, listings, counters.
+//! Never: two clients, and so two pools of connections, for one bucket.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
+
+use crate::connector::CountingConnector;
+use crate::counters::{StoreCounters, StoreCounts};
+use crate::error::ObjectError;
+use crate::listing::{self, Listing};
+use crate::object::Object;
+use crate::object_url::ObjectUrl;
+use crate::options::StoreOptions;
+
+/// The stores that a process reads from: a client, with its connections, for each bucket.
+///
+/// Clones share clients and counters.
+#[derive(Clone)]
+pub struct Stores {
+    options: StoreOptions,
+    counters: Arc<StoreCounters>,
+    clients: Arc<Mutex<HashMap<String, StoreClient>>>,
+}
+
+/// The client of one bucket.
+#[derive(Clone)]
+struct StoreClient {
+    store: Arc<dyn ObjectStore>,
+    /// The bucket and its endpoint: what objects have in common that share a speed.
+    device: String,
+}
+
+impl Stores {
+    /// Returns stores that no request was sent to yet.
+    #[must_use]
+    pub fn new(options: StoreOptions) -> Self {
+        Self { options, counters: Arc::default(), clients: Arc::default() }
+    }
+
+    /// Opens an object by its URL. It asks the store for its length and version by one request,
+    /// and blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// If it is no URL of an object, the environment has settings that make no sense, the store
+    /// cannot be reached or refuses, or there is no such object.
+    pub fn open(&self, url: &str) -> Result<Object, ObjectError> {
+        let url = ObjectUrl::parse(url)?;
+        if url.is_prefix() {
+            let why = "the URL of an object does not end with / and has a key";
+            return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
+        }
+        let StoreClient { store, device } = self.client_of(&url)?;
+        let text = url.to_string();
+        let name = (&*text, &*device);
+        let counters = Arc::clone(&self.counters);
+        let opened = Object::open_counted(store, &url.location, name, self.options, counters);
+        opened.map_err(|error| with_hint(error, &url))
+    }
+
+    /// Lists what is directly below a prefix, or all keys that begin with it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::open`].
+    pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
+        let url = ObjectUrl::parse(url)?;
+        let listed = listing::list(self.client(&url)?, &url, is_deep, self.options);
+        listed.map_err(|error| with_hint(error, &url))
+    }
+
+    /// Returns the client of the store that has this URL, for a caller's own requests.
+    ///
+    /// # Errors
+    ///
+    /// If the environment has settings that make no sense.
+    pub fn client(&self, url: &ObjectUrl) -> Result<Arc<dyn ObjectStore>, ObjectError> {
+        Ok(self.client_of(url)?.store)
+    }
+
+    fn client_of(&self, url: &ObjectUrl) -> Result<StoreClient, ObjectError> {
+        // Nothing panics while it holds this lock.
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(url.bucket()) {
+            return Ok(client.clone());
+        }
+        let built = self.build(url);
+        let client = built.map_err(|error| ObjectError::of(&url.to_string(), None, &error))?;
+        clients.insert(url.bucket().to_owned(), client.clone());
+        Ok(client)
+    }
+
+    /// Returns what all of them were asked so far.
+    #[must_use]
+    pub fn counters(&self) -> StoreCounts {
+        self.counters.counts()
+    }
+
+    fn build(&self, url: &ObjectUrl) -> object_store::Result<StoreClient> {
+        let (bucket, retry) = (url.bucket(), self.options.retry());
+        let mut device = bucket.to_owned();
+        let connector = CountingConnector(Arc::clone(&self.counters));
+        // One read has one deadline, and its error says so; that of the client, for each try, is
+        // longer and never seen.
+        let timeout = self.options.deadline.saturating_mul(2);
+        let timeout_text = format!("{} ms", timeout.as_millis());
+        let store: Arc<dyn ObjectStore> = match url.scheme {
+            ObjectStoreScheme::AmazonS3 => {
+                let mut builder = AmazonS3Builder::from_env().with_url(bucket);
+                let timeout_key = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
+                builder = builder.with_config(timeout_key, timeout_text);
+                let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+                if let Some(endpoint) = keys.iter().find_map(|key| builder.get_config_value(key)) {
+                    // An endpoint without TLS was named in so many words.
+                    let is_said = std::env::var_os("AWS_ALLOW_HTTP").is_some();
+                    if endpoint.starts_with("http://") && !is_said {
+                        builder = builder.with_allow_http(true);
+                    }
+                    device = format!("{bucket} {endpoint}");
+                }
+                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
+            ObjectStoreScheme::GoogleCloudStorage => {
+                let timeout_key = GoogleConfigKey::Client(ClientConfigKey::Timeout);
+                let builder = GoogleCloudStorageBuilder::from_env().with_url(bucket);
+                let builder = builder.with_config(timeout_key, timeout_text);
+                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
+            ObjectStoreScheme::MicrosoftAzure => {
+                let timeout_key = AzureConfigKey::Client(ClientConfigKey::Timeout);
+                let builder = MicrosoftAzureBuilder::from_env().with_url(bucket);
+                let builder = builder.with_config(timeout_key, timeout_text);
+                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+            }
+            _ => {
+                let client = ClientOptions::new().with_timeout(timeout);
+                let builder = HttpBuilder::new().with_url(bucket).with_retry(retry);
+                let builder = builder.with_client_options(client.with_allow_http(true));
+                Arc::new(builder.with_http_connector(connector).build()?)
+            }
+        };
+        Ok(StoreClient { store, device })
+    }
+}
+
+/// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
+/// an error of its own that explains nothing.
+fn with_hint(error: ObjectError, url: &ObjectUrl) -> ObjectError {
+    let has = |name: &str| std::env::var_os(name).is_some();
+    let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
+    let knows_who = ["AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
+    if !is_s3 || knows_who.into_iter().any(has) {
+        return error;
+    }
+    let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
+                AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket";
+    match error {
+        ObjectError::Failed { url, range, why } => {
+            ObjectError::Failed { url, range, why: why + hint }
+        }
+        ObjectError::TimedOut { url, range, deadline } => {
+            let why = format!("no answer within {} ms{hint}", deadline.as_millis());
+            ObjectError::Failed { url, range, why }
+        }
+        ObjectError::Url { .. }
+        | ObjectError::NotFound { .. }
+        | ObjectError::Denied { .. }
+        | ObjectError::Changed { .. } => error,
+    }
+}
+
+impl fmt::Debug for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, counters, clients: _ } = self;
+        let mut debug = f.debug_struct("Stores");
+        debug.field("options", options).field("counters", counters).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,109 @@
+//! One request for a range of an object: from the GET to the last byte.
+//!
+//! In:    a range, and the reply that takes its bytes.
+//! Out:   the bytes of the pinned version, as chunks arrive; or one error.
+//! Never: a byte passed on before the response is known to be the right range of the right version.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use foreread::Reply;
+use futures_util::StreamExt as _;
+use object_store::{GetOptions, GetRange};
+
+use crate::error::ObjectError;
+use crate::object::ObjectState;
+
+/// Sends the request and passes on what comes, within the deadline.
+pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
+    let deadline = object.options.deadline;
+    let transferred = tokio::time::timeout(deadline, copy(&object, &range, &mut reply)).await;
+    match transferred {
+        Ok(Ok(())) => reply.finish(),
+        Ok(Err(error)) => reply.fail(error.of_read()),
+        Err(_) => {
+            let (url, range) = (object.url.clone(), Some(range));
+            reply.fail(ObjectError::TimedOut { url, range, deadline }.of_read());
+        }
+    }
+}
+
+/// Reads a range into memory, within the deadline.
+pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
+    let deadline = object.options.deadline;
+    let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
+    let copied = tokio::time::timeout(deadline, copy(object, &range, &mut bytes)).await;
+    copied.unwrap_or_else(|_| {
+        let (url, range) = (object.url.clone(), Some(range));
+        Err(ObjectError::TimedOut { url, range, deadline })
+    })?;
+    Ok(bytes)
+}
+
+/// What takes the bytes of a range, in order.
+trait ByteSink {
+    /// Returns whether more is wanted.
+    fn take(&mut self, bytes: &[u8]) -> bool;
+}
+
+impl ByteSink for Reply {
+    /// A reply that has timed out, or whose engine is gone, wants no more.
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        self.write(bytes).is_ok()
+    }
+}
+
+impl ByteSink for Vec<u8> {
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        self.extend_from_slice(bytes);
+        true
+    }
+}
+
+/// Copies the range into the sink. If that wants no more it returns early.
+async fn copy(
+    object: &ObjectState,
+    range: &Range<u64>,
+    sink: &mut impl ByteSink,
+) -> Result<(), ObjectError> {
+    let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
+    let response = object.store.get_opts(&object.meta.location, request(object, range)).await;
+    let response = response.map_err(failed)?;
+    if let Err(why) = object.pinned.check(&response.meta) {
+        return Err(ObjectError::Changed { url: object.url.clone(), why });
+    }
+    if response.range != *range {
+        let Range { start, end } = response.range;
+        return Err(wrong(object, range, format!("the server sent bytes {start} to {end}")));
+    }
+    let mut left = range.end - range.start;
+    let mut chunks = response.into_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(failed)?;
+        object.counters.arrived(chunk.len());
+        if chunk.len() as u64 > left {
+            return Err(wrong(object, range, "the server sent more bytes than it said".to_owned()));
+        }
+        if !sink.take(&chunk) {
+            return Ok(());
+        }
+        left -= chunk.len() as u64;
+    }
+    if left > 0 {
+        let why = format!("the server ended its answer {left} bytes early");
+        return Err(wrong(object, range, why));
+    }
+    Ok(())
+}
+
+/// A range that is the whole object is asked for without a range: so small objects can be read
+/// from servers that know no ranges.
+fn request(object: &ObjectState, range: &Range<u64>) -> GetOptions {
+    let is_whole = *range == (0..object.pinned.size);
+    let part = (!is_whole).then(|| GetRange::Bounded(range.clone()));
+    GetOptions { range: part, ..object.pinned.conditions(&object.meta) }
+}
+
+fn wrong(object: &ObjectState, range: &Range<u64>, why: String) -> ObjectError {
+    ObjectError::Failed { url: object.url.clone(), range: Some(range.clone()), why }
+}

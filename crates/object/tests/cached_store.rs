@@ -1,0 +1,203 @@
+//! `CachedStore`: what every store has to do, and what it saves.
+//!
+//! In:    `object_store`'s own integration tests; a store below that counts.
+//! Out:   how many requests reach it.
+//! Never: a claim about time.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use foreread::Engine;
+use foreread_object::CachedStore;
+use foreread_object::object_store::integration;
+use foreread_object::object_store::memory::InMemory;
+use foreread_object::object_store::path::Path;
+use foreread_object::object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use futures_util::stream::BoxStream;
+
+fn engine() -> Engine {
+    Engine::builder().memory(32 << 20).learn_max_window().build().unwrap()
+}
+
+fn cached() -> CachedStore {
+    CachedStore::new(Arc::new(InMemory::new()), engine())
+}
+
+#[tokio::test]
+async fn it_does_what_every_store_does() {
+    let store = cached();
+    integration::put_get_delete_list(&store).await;
+    integration::get_opts(&store).await;
+    integration::put_opts(&store, true).await;
+    integration::put_get_attributes(&store).await;
+    integration::list_uses_directories_correctly(&store).await;
+    integration::list_with_delimiter(&store).await;
+    integration::list_with_offset_exclusivity(&store).await;
+    integration::rename_and_copy(&store).await;
+    integration::copy_if_not_exists(&store).await;
+    integration::copy_rename_nonexistent_object(&store).await;
+    integration::stream_get(&store).await;
+    let missing = integration::get_nonexistent_object(&store, None).await;
+    assert!(missing.is_err(), "{missing:?}");
+}
+
+/// A store in memory that counts.
+#[derive(Debug, Default)]
+struct CountingStore {
+    inner: InMemory,
+    gets: AtomicU64,
+    heads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl CountingStore {
+    fn counts(&self) -> (u64, u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        (count(&self.gets), count(&self.heads), count(&self.bytes))
+    }
+}
+
+impl fmt::Display for CountingStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CountingStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for CountingStore {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let is_head = options.head;
+        let result = self.inner.get_opts(location, options).await?;
+        if is_head {
+            self.heads.fetch_add(1, Ordering::SeqCst);
+        } else {
+            self.gets.fetch_add(1, Ordering::SeqCst);
+            self.bytes.fetch_add(result.range.end - result.range.start, Ordering::SeqCst);
+        }
+        Ok(result)
+    }
+
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        self.inner.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+/// A cached store around one that counts, with an object.
+async fn with_object(len: usize) -> (CachedStore, Arc<CountingStore>, Path, Bytes) {
+    let below = Arc::new(CountingStore::default());
+    let key = Path::from("table");
+    let bytes: Vec<u8> = (0..len).map(|at| (at / 3 + at / 4096) as u8).collect();
+    let bytes = Bytes::from(bytes);
+    below.put(&key, bytes.clone().into()).await.unwrap();
+    (CachedStore::new(Arc::clone(&below) as Arc<dyn ObjectStore>, engine()), below, key, bytes)
+}
+
+#[tokio::test]
+async fn what_was_read_once_costs_no_request() {
+    let (store, below, key, bytes) = with_object(3_000_000).await;
+    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
+    let first = below.counts();
+    assert_eq!((first.1, first.2), (1, 3_000_000), "one HEAD, each byte once");
+    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
+    assert_eq!(store.get_range(&key, 5..2_000_000).await.unwrap(), bytes.slice(5..2_000_000));
+    assert_eq!(store.head(&key).await.unwrap().size, 3_000_000);
+    assert_eq!(below.counts(), first);
+}
+
+#[tokio::test]
+async fn ranges_are_right_and_bring_no_more_than_their_pages() {
+    let (store, below, key, bytes) = with_object(8_000_000).await;
+    let ranges: Vec<Range<u64>> =
+        vec![7_999_990..8_000_000, 0..1, 4_000_000..4_100_000, 4_050_000..4_060_000, 9..4096];
+    let parts = store.get_ranges(&key, &ranges).await.unwrap();
+    for (range, part) in ranges.iter().zip(&parts) {
+        assert_eq!(*part, bytes.slice(range.start as usize..range.end as usize), "{range:?}");
+    }
+    let fetched = below.counts().2;
+    assert!(fetched <= 100_000 + 4 * 4096, "{fetched} bytes");
+    let outside = store.get_ranges(&key, &[8_000_000..8_000_001]).await;
+    assert!(outside.is_err(), "{outside:?}");
+}
+
+#[tokio::test]
+async fn a_write_through_it_is_seen_at_once() {
+    let (store, _, key, _) = with_object(100_000).await;
+    let read = || async { store.get(&key).await.unwrap().bytes().await.unwrap() };
+    assert_eq!(read().await.len(), 100_000);
+    store.put(&key, "new".into()).await.unwrap();
+    assert_eq!(&read().await[..], b"new");
+    let other = Path::from("other");
+    store.put(&other, "other".into()).await.unwrap();
+    store.rename(&other, &key).await.unwrap();
+    assert_eq!(&read().await[..], b"other");
+    let mut upload = store.put_multipart(&key).await.unwrap();
+    upload.put_part("in parts".into()).await.unwrap();
+    upload.complete().await.unwrap();
+    assert_eq!(&read().await[..], b"in parts");
+    store.delete(&key).await.unwrap();
+    assert!(store.get(&key).await.is_err(), "it is gone");
+}
+
+/// The attributes are old, and what is cached of the object before its replacement must not be
+/// mixed with what comes.
+#[tokio::test]
+async fn a_write_past_it_is_seen_when_the_attributes_are_old() {
+    let (store, below, key, bytes) = with_object(100_000).await;
+    let store = store.with_lifetime(Duration::ZERO);
+    assert_eq!(store.get_range(&key, 0..10).await.unwrap(), bytes.slice(0..10));
+    below.put(&key, vec![9; 200_000].into()).await.unwrap();
+    let got = store.get(&key).await.unwrap().bytes().await.unwrap();
+    assert!(got.len() == 200_000 && got.iter().all(|byte| *byte == 9));
+}
+
+#[tokio::test]
+async fn ranges_of_an_object_that_was_replaced_are_those_of_the_new_one() {
+    let (store, below, key, bytes) = with_object(1_000_000).await;
+    let first = store.get_ranges(&key, &[0..10]).await.unwrap();
+    assert_eq!(first[0], bytes.slice(0..10));
+    below.put(&key, vec![9; 1_000_000].into()).await.unwrap();
+    // The attributes are believed still, and the first request finds out.
+    let ranges = [0..10, 500_000..500_010];
+    let parts = store.get_ranges(&key, &ranges).await.unwrap();
+    assert!(parts.iter().all(|part| part[..] == [9; 10]), "{parts:?}");
+}

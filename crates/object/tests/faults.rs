@@ -1,0 +1,206 @@
+//! Servers that answer wrong: right bytes, or one clear error.
+//!
+//! In:    an object behind a server with one fault, or with many at random.
+//! Out:   what its reader gets.
+//! Never: a byte of another version; a read without an end.
+
+mod faulty_server;
+
+use std::time::Duration;
+
+use faulty_server::{Fault, FaultyServer, bytes};
+use foreread::{Advice, Engine, File};
+use foreread_object::{StoreOptions, Stores};
+
+const LEN: u64 = (1 << 20) + 12_345;
+const PAGE: u64 = 4096;
+
+/// Retries at once, so that a test does not wait for the pauses.
+fn stores(retries: usize) -> Stores {
+    let first_pause = Duration::from_millis(1);
+    Stores::new(StoreOptions { retries, first_pause, ..StoreOptions::default() })
+}
+
+fn engine() -> Engine {
+    Engine::builder().memory(8 << 20).build().unwrap()
+}
+
+fn open(engine: &Engine, stores: &Stores, server: &FaultyServer) -> File {
+    engine.open_source(stores.open(&server.url()).unwrap()).unwrap()
+}
+
+fn read(file: &File, range: std::ops::Range<u64>) -> Result<Vec<u8>, String> {
+    let mut to = vec![0; (range.end - range.start) as usize];
+    let got = file.read_at(&mut to, range.start).map_err(|error| error.to_string())?;
+    to.truncate(got);
+    Ok(to)
+}
+
+/// Reads a page behind one fault that every GET has; the error of the read.
+#[track_caller]
+fn error_of(fault: Fault) -> String {
+    let server = FaultyServer::start(LEN);
+    let (engine, stores) = (engine(), stores(2));
+    let file = open(&engine, &stores, &server);
+    file.stream().advise(Advice::Random);
+    server.always(fault);
+    let error = read(&file, 8 * PAGE..9 * PAGE).expect_err("no answer was right");
+    let names = error.contains(&server.url()) && !error.contains('\n');
+    assert!(names, "{fault:?}: names the object in one line: {error}");
+    server.always(Fault::None);
+    let again = read(&file, 8 * PAGE..9 * PAGE);
+    assert_eq!(again.as_deref(), Ok(&*bytes(1, 8 * PAGE..9 * PAGE)), "{fault:?}: then it reads");
+    error
+}
+
+#[test]
+fn an_object_is_read_as_it_is() {
+    let server = FaultyServer::start(LEN);
+    let (engine, stores) = (engine(), stores(2));
+    let file = open(&engine, &stores, &server);
+    assert_eq!(file.len(), LEN);
+    assert_eq!(read(&file, 0..LEN + 10).unwrap(), bytes(1, 0..LEN));
+    let first = stores.counters();
+    assert_eq!(read(&file, 0..LEN).unwrap(), bytes(1, 0..LEN));
+    assert_eq!(stores.counters(), first, "the second time it is in the cache");
+    assert_eq!(first.bytes, LEN);
+    assert_eq!(first.requests, server.gets() + 1, "and the HEAD");
+}
+
+#[test]
+fn each_wrong_answer_is_an_error_that_names_it() {
+    let cases = [
+        (Fault::IgnoreRange, "ignores Range"),
+        (Fault::ShortLength, "2048 bytes early"),
+        (Fault::LongLength, "more bytes than"),
+        (Fault::OtherRange, "32768..36864"),
+        (Fault::NonsenseRange, "some-thing"),
+        (Fault::OtherVersion, "it has changed since it was opened"),
+        (Fault::NoVersion, "neither ETag nor Last-Modified"),
+        (Fault::Status(403), "not allowed"),
+        (Fault::Status(404), "no such object"),
+        (Fault::Status(412), "it has changed since it was opened"),
+        (Fault::Status(500), "500"),
+        (Fault::Status(503), "503"),
+        (Fault::Close, "bytes 32768 to 36864"),
+        (Fault::Garbage, "bytes 32768 to 36864"),
+        (Fault::Cut, "bytes 32768 to 36864"),
+    ];
+    for (fault, part) in cases {
+        let error = error_of(fault);
+        assert!(error.contains(part), "{fault:?}: {part}: {error}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_answer_ends_at_the_deadline() {
+    let server = FaultyServer::start(LEN);
+    let engine = engine();
+    let options = StoreOptions { deadline: Duration::from_secs(2), ..StoreOptions::default() };
+    let file = open(&engine, &Stores::new(options), &server);
+    server.always(Fault::Hang);
+    let error = read(&file, 0..PAGE).unwrap_err();
+    assert!(error.contains("no answer within 2000 ms"), "{error}");
+}
+
+#[test]
+fn errors_that_pass_are_not_seen() {
+    let server = FaultyServer::start(LEN);
+    let (engine, stores) = (engine(), stores(10));
+    let file = open(&engine, &stores, &server);
+    let passing =
+        [Fault::Status(503), Fault::Status(500), Fault::Cut, Fault::Close, Fault::Status(429)];
+    server.next(passing);
+    assert_eq!(read(&file, 0..LEN).unwrap(), bytes(1, 0..LEN));
+    let counts = stores.counters();
+    assert_eq!(counts.throttled, 2, "{counts:?}");
+    assert!(counts.failed >= 1, "{counts:?}");
+}
+
+#[test]
+fn a_redirect_is_followed() {
+    let server = FaultyServer::start(LEN);
+    let (engine, stores) = (engine(), stores(2));
+    let file = open(&engine, &stores, &server);
+    server.always(Fault::Redirect);
+    assert_eq!(read(&file, 0..LEN).unwrap(), bytes(1, 0..LEN));
+}
+
+#[test]
+fn a_small_object_is_read_from_a_server_without_ranges() {
+    let server = FaultyServer::start(10_000);
+    let (engine, stores) = (engine(), stores(0));
+    let file = open(&engine, &stores, &server);
+    server.always(Fault::IgnoreRange);
+    assert_eq!(read(&file, 0..10_000).unwrap(), bytes(1, 0..10_000));
+}
+
+/// A page from before the change and one from after it would be a mixture.
+#[test]
+fn an_object_that_changes_while_open_is_an_error_and_is_read_anew_when_opened_again() {
+    for is_tagged in [true, false] {
+        let server = FaultyServer::start(LEN);
+        if !is_tagged {
+            server.without_tag();
+        }
+        let (engine, stores) = (engine(), stores(2));
+        let file = open(&engine, &stores, &server);
+        file.stream().advise(Advice::Random);
+        assert_eq!(read(&file, 0..PAGE).unwrap(), bytes(1, 0..PAGE));
+        server.replace();
+        let error = read(&file, 64 * PAGE..65 * PAGE).unwrap_err();
+        assert!(error.contains("it has changed since it was opened"), "{error}");
+        assert_eq!(read(&file, 0..PAGE).unwrap(), bytes(1, 0..PAGE), "what is cached stays");
+        let again = open(&engine, &stores, &server);
+        assert_eq!(read(&again, 0..LEN).unwrap(), bytes(2, 0..LEN));
+    }
+}
+
+#[test]
+fn many_faults_at_random_bring_right_bytes_or_an_error() {
+    let faults = [
+        Fault::IgnoreRange,
+        Fault::Cut,
+        Fault::ShortLength,
+        Fault::LongLength,
+        Fault::OtherRange,
+        Fault::NonsenseRange,
+        Fault::OtherVersion,
+        Fault::NoVersion,
+        Fault::Status(403),
+        Fault::Status(412),
+        Fault::Status(500),
+        Fault::Status(503),
+        Fault::Close,
+        Fault::Garbage,
+        Fault::Redirect,
+    ];
+    let mut seed: u64 = std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap());
+    let runs = std::env::var("OBJECT_FAULTS").map_or(60, |runs| runs.parse().unwrap());
+    let mut random = move |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let (engine, stores) = (engine(), stores(2));
+    let (mut right, mut failed) = (0, 0);
+    for run in 0..runs {
+        let server = FaultyServer::start(LEN);
+        let file = open(&engine, &stores, &server);
+        server.next((0..random(6)).map(|_| faults[random(faults.len())]));
+        for _ in 0..4 {
+            let start = random(LEN as usize - 70_000) as u64;
+            let end = start + 1 + random(70_000) as u64;
+            match read(&file, start..end) {
+                Ok(got) => {
+                    assert!(got == bytes(1, start..end), "run {run}: {start}..{end}");
+                    right += 1;
+                }
+                Err(error) => {
+                    assert!(error.contains(&server.url()), "run {run}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+    }
+    assert!(right > failed && failed > 0, "{right} right, {failed} failed");
+}

@@ -1,0 +1,325 @@
+//! A web server that answers wrong on purpose.
+//!
+//! In:    the faults of the GETs to come, in order; which version of the object is there.
+//! Out:   an object at `/object` and its requests, counted.
+//! Never: a port of its own choice; a thread that outlives the server, but for one that hangs on
+//!        purpose, whose connection is closed.
+
+#![allow(dead_code, reason = "each test file uses the part it needs")]
+#![allow(unreachable_pub, reason = "a module shared by several test files")]
+
+use std::collections::VecDeque;
+use std::io::{BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What is wrong with an answer to a GET.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    None,
+    /// 200 and the whole object.
+    IgnoreRange,
+    /// The right head, and half of the body.
+    Cut,
+    /// A `Content-Length` of half of the range, and that.
+    ShortLength,
+    /// A `Content-Length` of a page more than the range, and that.
+    LongLength,
+    /// A `Content-Range` of other bytes, and those.
+    OtherRange,
+    /// A `Content-Range` that is none.
+    NonsenseRange,
+    /// The bytes and the tag of another version, whatever `If-Match` says.
+    OtherVersion,
+    /// An answer without a tag and a date.
+    NoVersion,
+    /// This status and a page of text.
+    Status(u16),
+    /// The connection is closed before there is an answer.
+    Close,
+    /// What is not HTTP.
+    Garbage,
+    /// No answer as long as the server lives.
+    Hang,
+    /// The object is elsewhere, where it is served right.
+    Redirect,
+}
+
+/// The server.
+pub struct FaultyServer {
+    shared: Arc<Shared>,
+    port: u16,
+}
+
+struct Shared {
+    len: u64,
+    version: AtomicU64,
+    has_tag: AtomicBool,
+    faults: Mutex<VecDeque<Fault>>,
+    /// The fault of GETs for which none is listed.
+    default: Mutex<Fault>,
+    gets: AtomicU64,
+    is_over: AtomicBool,
+    open: Mutex<Vec<TcpStream>>,
+}
+
+/// The byte at an offset of a version.
+#[must_use]
+pub fn byte(version: u64, offset: u64) -> u8 {
+    let mixed = (offset / 7 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ version << 7);
+    (mixed >> 32) as u8 ^ offset as u8
+}
+
+/// The bytes of a range of a version.
+#[must_use]
+pub fn bytes(version: u64, range: Range<u64>) -> Vec<u8> {
+    range.map(|offset| byte(version, offset)).collect()
+}
+
+impl FaultyServer {
+    /// Serves an object of so many bytes without faults.
+    #[must_use]
+    pub fn start(len: u64) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let shared = Arc::new(Shared {
+            len,
+            version: AtomicU64::new(1),
+            has_tag: AtomicBool::new(true),
+            faults: Mutex::default(),
+            default: Mutex::new(Fault::None),
+            gets: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            open: Mutex::default(),
+        });
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if accepting.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let serving = Arc::clone(&accepting);
+                let kept = stream.try_clone().expect("another handle");
+                accepting.open.lock().unwrap().push(kept);
+                std::thread::spawn(move || {
+                    // A client that hangs up ends its connection.
+                    let _ = serving.serve(stream);
+                });
+            }
+        });
+        Self { shared, port }
+    }
+
+    /// The URL of the object.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/object", self.port)
+    }
+
+    /// The next GETs have these faults.
+    pub fn next(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.shared.faults.lock().unwrap().extend(faults);
+    }
+
+    /// All GETs have this fault, unless one is listed.
+    pub fn always(&self, fault: Fault) {
+        *self.shared.default.lock().unwrap() = fault;
+    }
+
+    /// Replaces the object.
+    pub fn replace(&self) {
+        self.shared.version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Answers have a date instead of a tag.
+    pub fn without_tag(&self) {
+        self.shared.has_tag.store(false, Ordering::SeqCst);
+    }
+
+    /// How many GETs there were.
+    #[must_use]
+    pub fn gets(&self) -> u64 {
+        self.shared.gets.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for FaultyServer {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        // The listener's thread sees that it is over.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+    }
+}
+
+/// A request, as far as the server looks at it.
+struct Request {
+    is_head: bool,
+    path: String,
+    range: Option<Range<u64>>,
+    if_match: Option<String>,
+    if_unmodified_since: Option<String>,
+}
+
+impl Shared {
+    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream.try_clone()?);
+        while let Some(request) = Request::read(&mut reader)? {
+            let fault = if request.is_head { Fault::None } else { self.next_fault(&request) };
+            if !self.answer(&mut stream, &request, fault)? {
+                stream.shutdown(std::net::Shutdown::Both)?;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_fault(&self, request: &Request) -> Fault {
+        self.gets.fetch_add(1, Ordering::SeqCst);
+        if request.path == ELSEWHERE {
+            return Fault::None;
+        }
+        let listed = self.faults.lock().unwrap().pop_front();
+        listed.unwrap_or_else(|| *self.default.lock().unwrap())
+    }
+
+    /// Returns whether the connection goes on.
+    fn answer(
+        &self,
+        to: &mut TcpStream,
+        request: &Request,
+        fault: Fault,
+    ) -> std::io::Result<bool> {
+        let version = self.version.load(Ordering::SeqCst) + u64::from(fault == Fault::OtherVersion);
+        let tag = format!("\"{version}\"");
+        let date = format!("Tue, 24 Nov 2026 10:00:{:02} GMT", version % 60);
+        let is_tagged = self.has_tag.load(Ordering::SeqCst);
+        let is_refused = if is_tagged {
+            request.if_match.as_ref().is_some_and(|wanted| *wanted != tag)
+        } else {
+            request.if_unmodified_since.as_ref().is_some_and(|wanted| *wanted != date)
+        };
+        if is_refused && fault != Fault::OtherVersion {
+            return page(to, 412, "the object has changed");
+        }
+        let head = match (fault, is_tagged) {
+            (Fault::NoVersion, _) => String::new(),
+            (_, true) => format!("ETag: {tag}\r\nLast-Modified: {date}\r\n"),
+            (_, false) => format!("Last-Modified: {date}\r\n"),
+        };
+        let all = 0..self.len;
+        let wanted = request.range.clone().unwrap_or(all.clone());
+        let wanted = wanted.start..wanted.end.min(self.len);
+        match fault {
+            Fault::Status(status) => return page(to, status, &"<p>sorry</p>\n".repeat(100)),
+            Fault::Close => return Ok(false),
+            Fault::Garbage => {
+                to.write_all(b"\x00\x01 this is no answer\r\n\r\n")?;
+                return Ok(false);
+            }
+            Fault::Hang => return self.hang(to),
+            Fault::Redirect => {
+                let head = format!("HTTP/1.1 302 Found\r\nLocation: {ELSEWHERE}\r\n");
+                to.write_all(format!("{head}Content-Length: 0\r\n\r\n").as_bytes())?;
+                return Ok(true);
+            }
+            Fault::None
+            | Fault::IgnoreRange
+            | Fault::Cut
+            | Fault::ShortLength
+            | Fault::LongLength
+            | Fault::OtherRange
+            | Fault::NonsenseRange
+            | Fault::OtherVersion
+            | Fault::NoVersion => {}
+        }
+        let (said, mut body) = match fault {
+            Fault::OtherRange => {
+                let other = if wanted.start == 0 { 1..wanted.end } else { 0..wanted.end - wanted.start };
+                (other.clone(), other)
+            }
+            Fault::IgnoreRange => (all.clone(), all),
+            _ => (wanted.clone(), wanted.clone()),
+        };
+        let mut len = body.end - body.start;
+        match fault {
+            Fault::ShortLength => len /= 2,
+            Fault::LongLength => len += 4096,
+            _ => {}
+        }
+        body.end = body.start + len;
+        let is_part = request.range.is_some() && fault != Fault::IgnoreRange;
+        let first = if is_part {
+            let said = match fault {
+                Fault::NonsenseRange => "bytes some-thing/else".to_owned(),
+                _ => format!("bytes {}-{}/{}", said.start, said.end - 1, self.len),
+            };
+            format!("HTTP/1.1 206 Partial Content\r\nContent-Range: {said}\r\n")
+        } else {
+            "HTTP/1.1 200 OK\r\n".to_owned()
+        };
+        to.write_all(format!("{first}{head}Content-Length: {len}\r\n\r\n").as_bytes())?;
+        if request.is_head {
+            return Ok(true);
+        }
+        if fault == Fault::Cut {
+            body.end = body.start + len / 2;
+        }
+        to.write_all(&bytes(version, body))?;
+        Ok(fault != Fault::Cut)
+    }
+
+    /// Keeps the client waiting until it hangs up, or the server is over.
+    fn hang(&self, from: &TcpStream) -> std::io::Result<bool> {
+        let mut byte = [0];
+        let _ = from.peek(&mut byte)?;
+        Ok(false)
+    }
+}
+
+impl Request {
+    fn read(from: &mut impl std::io::BufRead) -> std::io::Result<Option<Self>> {
+        let mut line = String::new();
+        if from.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let mut words = line.split_whitespace();
+        let is_head = words.next() == Some("HEAD");
+        let path = words.next().unwrap_or_default().to_owned();
+        let mut request =
+            Self { is_head, path, range: None, if_match: None, if_unmodified_since: None };
+        loop {
+            let mut line = String::new();
+            from.read_line(&mut line)?;
+            let Some((name, value)) = line.trim().split_once(": ") else {
+                return Ok(Some(request));
+            };
+            match &*name.to_ascii_lowercase() {
+                "range" => request.range = range(value),
+                "if-match" => request.if_match = Some(value.to_owned()),
+                "if-unmodified-since" => request.if_unmodified_since = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn range(value: &str) -> Option<Range<u64>> {
+    let (start, end) = value.strip_prefix("bytes=")?.split_once('-')?;
+    Some(start.parse().ok()?..end.parse::<u64>().ok()? + 1)
+}
+
+fn page(to: &mut TcpStream, status: u16, text: &str) -> std::io::Result<bool> {
+    let head = format!("HTTP/1.1 {status} No\r\nContent-Length: {}\r\n\r\n", text.len());
+    to.write_all(head.as_bytes())?;
+    to.write_all(text.as_bytes())?;
+    Ok(true)
+}
+
+/// Where redirects lead.
+const ELSEWHERE: &str = "/elsewhere/object";
