@@ -113,6 +113,7 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         ("sim grid", "--device 0.15ms-1x-180MB-1024K --readers 2".to_owned()),
         ("sim rivals", "--scenario random-64k --policy linux-6".to_owned()),
         ("stats", socket.clone()),
+        ("replay", format!("{trace} --memory 8M")),
         ("trace", trace),
         ("tune", "--device usb-stick-2g --quick".to_owned()),
         ("tune --list", String::new()),

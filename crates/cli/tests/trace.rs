@@ -63,7 +63,7 @@ fn a_bad_trace_is_named_with_its_line_and_leaves_no_file() {
     let bad = folder.path("bad");
     fs::write(&bad, "0,8,8,0,7\n0,8,x,0,7\n").unwrap();
     let line = refused(&["trace", &bad]);
-    assert!(line.ends_with("bad: line 2: length: \"x\" is not a whole number"), "{line}");
+    assert!(line.ends_with("bad: line 2: length: \"x\" is not a whole number\n"), "{line}");
     let to = folder.path("to");
     refused(&["trace", &bad, "--to", "csv", "-o", &to]);
     assert!(fs::metadata(&to).is_err());

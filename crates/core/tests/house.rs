@@ -35,7 +35,7 @@ struct Place {
 
 const HOUSE: [Place; 10] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
-    Place { folder: "sim", ours: &["foreread-core"], others: None },
+    Place { folder: "sim", ours: &["foreread-core", "foreread-trace"], others: None },
     Place {
         folder: "trace",
         ours: &["foreread-core"],

@@ -4,6 +4,7 @@
 //! Out:   what each process and each device did, and one number for all that happened.
 //! Never: a clock, a thread, a real byte. The same seed is the same run, on every machine.
 
+pub mod cache_policy;
 pub mod channel;
 pub mod device;
 pub mod durability;
@@ -16,6 +17,7 @@ pub mod prepared_run;
 pub mod process;
 pub mod reader;
 pub mod record;
+pub mod replay;
 pub mod rivals;
 pub mod rng;
 pub mod run;

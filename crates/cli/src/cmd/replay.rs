@@ -1,0 +1,106 @@
+//! `foreread replay`: what the reads of a trace would have waited for.
+//!
+//! In:    traces, a device model, policies and memory sizes.
+//! Out:   a row for each policy and size, and a sentence that says what to do; or JSON.
+//! Never: a trace in memory, or a real read of the files that it names.
+
+mod args;
+mod caches;
+mod jobs;
+mod report;
+
+pub(crate) use args::ReplayArgs;
+
+use std::path::Path;
+
+use foreread_sim::replay::{ReplayError, ReplayPace};
+use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
+
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
+
+pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
+    args.check()?;
+    if !args.cache.is_empty() {
+        return caches::run(args, out);
+    }
+    let bar = spinner();
+    let mut all = Vec::new();
+    let mut notes = Vec::new();
+    for trace in &args.trace {
+        bar.set_message(format!("{}: first pass", trace.display()));
+        let summary = summary_of(args, trace)?;
+        let pace = args.pace(&summary);
+        notes.extend(notes_of(trace, &summary, pace));
+        let jobs = jobs::of(args, pace)?;
+        let begun = |count: usize| {
+            bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
+        };
+        let figures = jobs::run_all(args, trace, &summary, &jobs, &begun).map_err(failure)?;
+        for (job, figures) in jobs.iter().zip(figures) {
+            notes.extend(report::notes(job, &figures));
+            all.push(report::ReplayRow::new(trace, &summary, pace, job, &figures));
+        }
+    }
+    bar.finish_and_clear();
+    notes.sort();
+    notes.dedup();
+    if args.json {
+        return out.json("replay", &all);
+    }
+    report::print(out, &all)?;
+    out.notes(&notes)
+}
+
+/// Reads a trace once, for its files and threads.
+fn summary_of(args: &ReplayArgs, trace: &Path) -> Result<TraceSummary, Failure> {
+    let is_file = std::fs::metadata(trace).is_ok_and(|found| found.is_file());
+    if !is_file {
+        let path = trace.display();
+        let why = format!("{path}: is no regular file; a replay reads it several times");
+        return Err(Failure::WrongUse(why));
+    }
+    let reader = TraceReader::open(trace, args.format);
+    let summary = reader.and_then(TraceSummary::of);
+    let summary = summary.map_err(|error| failure(error.into()))?;
+    if summary.reads == 0 {
+        return Err(Failure::WrongUse(format!("{}: has no reads", trace.display())));
+    }
+    Ok(summary)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failure(error: ReplayError) -> Failure {
+    Failure::WrongUse(error.to_string())
+}
+
+/// What a trace cannot tell.
+fn notes_of(trace: &Path, summary: &TraceSummary, pace: ReplayPace) -> Vec<String> {
+    let name = trace.display();
+    let mut notes = Vec::new();
+    if summary.level() == TraceLevel::Block {
+        notes.push(format!(
+            "{name} was taken at a block device, below the page cache: reads that hit are missing, \
+             and the read-ahead of its program is spent already. The figures are those of a cache \
+             at the device; they do not say what the program would gain"
+        ));
+    }
+    if !summary.format.has_threads() {
+        notes.push(format!("{name} does not name threads: all reads of a file are one reader's"));
+    }
+    let is_open = matches!(pace, ReplayPace::Open { .. });
+    if is_open && !summary.format.has_fine_times() {
+        notes.push(format!("{name} has times in seconds: the reads of a second begin at once"));
+    }
+    if summary.mapped > 0 {
+        let mapped = summary.mapped;
+        notes.push(format!("{name}: {mapped} accesses to mapped memory are replayed as reads"));
+    }
+    if summary.writes > 0 {
+        notes.push(format!("{name}: {} writes are left out", summary.writes));
+    }
+    if summary.is_cut_off {
+        notes.push(format!("{name} ends without its end mark: its writer was killed"));
+    }
+    notes
+}

@@ -1,0 +1,190 @@
+//! The arguments of `foreread replay`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use foreread_core::prefetch::Policy;
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
+use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::device::{ModelChoice, known};
+use foreread_sim::replay::{ReplayGroup, ReplayPace};
+use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
+
+use crate::args::help::CODES_AND_UNITS;
+use crate::args::max_window::{MaxWindow, max_window};
+use crate::args::policy::policies;
+use crate::args::trace_format::trace_formats;
+use crate::output::Failure;
+
+/// Replay the reads of a trace in virtual time: what would they have waited for?
+///
+/// The reads run through the same path as the library's, on a model of a device, once for each
+/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the formats,
+/// docs/replay.md how to read the figures.
+///
+/// Columns: waits, reads that waited, in percent; waited s, the sum of all waits; p50, p99 and
+/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at work;
+/// x bytes, bytes that the device was asked for over bytes read; unread, pages that were read ahead
+/// and evicted unused; elapsed, virtual seconds.
+#[derive(Debug, Args)]
+#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
+pub(crate) struct ReplayArgs {
+    /// The traces, each replayed by itself
+    #[arg(required = true, value_name = "TRACE")]
+    pub(super) trace: Vec<PathBuf>,
+
+    /// The format, where the content does not tell it
+    #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
+    pub(super) format: Option<TraceFormat>,
+
+    /// The device, one of the known models; it is made large enough for the files
+    #[arg(long, value_name = "NAME", default_value = "cloud-gp3", value_parser = devices())]
+    pub(super) device: ModelChoice,
+
+    /// The read-ahead policies [default: none linux-6 adaptive]
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = policies())]
+    pub(super) policy: Vec<Policy>,
+
+    /// The memory sizes
+    #[arg(
+        long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse,
+        default_values = ["64M", "256M", "1G"],
+    )]
+    pub(super) memory: Vec<ByteCount>,
+
+    /// The largest windows, each for every policy [default: auto for adaptive, 128K for the others]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = max_window)]
+    pub(super) max_window: Vec<MaxWindow>,
+
+    /// When reads begin [default: open for block traces, closed for others]
+    #[arg(long = "loop", value_name = "KIND")]
+    pub(super) pace: Option<LoopKind>,
+
+    /// Times of an open loop, or think times of a closed one, are multiplied by this
+    ///
+    /// 0 in a closed loop: each thread reads as fast as it can.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(super) scale: f64,
+
+    /// Play the trace once before it counts: the cache is warm
+    #[arg(long)]
+    pub(super) warm: bool,
+
+    /// Add figures of each file or each thread to the JSON
+    #[arg(long, value_name = "WHAT", requires = "json")]
+    pub(super) per: Option<GroupBy>,
+
+    /// Count misses of these eviction policies instead: no device, no read-ahead
+    ///
+    /// Reads and writes alike use pages; each size of --memory holds a page for every 4 KiB.
+    #[arg(
+        long, value_name = "POLICY", num_args = 1.., value_parser = cache_policies(),
+        conflicts_with_all = ["policy", "max_window", "pace", "scale", "warm", "per"],
+    )]
+    pub(super) cache: Vec<CachePolicyKind>,
+
+    /// With --cache: capacities in objects, and each request is one use of one object
+    #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
+    pub(super) objects: Vec<usize>,
+
+    /// Print JSON, one object of data a row
+    ///
+    /// Keys: trace, level, policy, max_window (bytes; null: learnt), memory, loop, scale, reads,
+    /// bytes, waits, waited_s, wait_ms (p50, p99, p999, max: of reads that waited), requests,
+    /// device_bytes, device_s, amplification, evicted_unread, elapsed_s, late, failed, writes,
+    /// groups (name, reads, bytes, waits, waited_s). With --cache: trace, policy, capacity, unit,
+    /// uses, misses, miss_ratio.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  foreread replay program.frt --device nvme-990pro-2t --memory 256M 1G
+  foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
+  foreread replay disk.vscsi --cache fifo lru s3-fifo --memory 16M 64M 256M --json
+
+";
+
+/// When reads begin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum LoopKind {
+    /// When the trace says, whatever the reads before take
+    Open,
+    /// When the thread's read before has ended and its think time has passed
+    Closed,
+}
+
+/// What figures are also kept for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Each file
+    File,
+    /// Each thread
+    Thread,
+}
+
+impl ReplayArgs {
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if (0.0..=1e6).contains(&self.scale) {
+            return Ok(());
+        }
+        Err(Failure::WrongUse("--scale: wants 0 to 1000000".to_owned()))
+    }
+
+    /// When the reads of this trace begin.
+    pub(super) fn pace(&self, summary: &TraceSummary) -> ReplayPace {
+        let of_level = match summary.level() {
+            TraceLevel::Block => LoopKind::Open,
+            TraceLevel::File => LoopKind::Closed,
+        };
+        match self.pace.unwrap_or(of_level) {
+            LoopKind::Open => ReplayPace::Open { scale: self.scale },
+            LoopKind::Closed => ReplayPace::Closed { think: self.scale },
+        }
+    }
+
+    pub(super) fn group(&self) -> ReplayGroup {
+        match self.per {
+            None => ReplayGroup::Whole,
+            Some(GroupBy::File) => ReplayGroup::File,
+            Some(GroupBy::Thread) => ReplayGroup::Thread,
+        }
+    }
+
+    /// Each policy with each of its largest windows; None: learnt.
+    pub(super) fn windows(&self) -> Vec<(Policy, Option<ByteCount>)> {
+        let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
+        let policies = if self.policy.is_empty() { &standard[..] } else { &self.policy };
+        let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
+            let default = match policy {
+                Policy::Adaptive => MaxWindow::Auto,
+                _ => MaxWindow::Size(foreread_core::geometry::DEFAULT_WINDOW),
+            };
+            let given = if self.max_window.is_empty() { &[default][..] } else { &self.max_window };
+            let given = if *policy == Policy::None { &given[..1] } else { given };
+            let size = |window: &MaxWindow| match window {
+                MaxWindow::Auto => None,
+                MaxWindow::Size(size) => Some(*size),
+            };
+            given.iter().map(|window| (*policy, size(window))).collect()
+        };
+        policies.iter().flat_map(of).collect()
+    }
+}
+
+fn devices() -> impl TypedValueParser<Value = ModelChoice> {
+    PossibleValuesParser::new(known::all().iter().map(|(name, _)| name.as_str())).map(|name| {
+        // Clap has let through only the names of `known::all`.
+        known::find(&name).expect("clap accepts only names of known::all")
+    })
+}
+
+fn cache_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
+    PossibleValuesParser::new(CachePolicyKind::ALL.map(CachePolicyKind::name)).map(|name| {
+        // Clap has let through only the names of `CachePolicyKind::ALL`.
+        CachePolicyKind::from_name(&name).expect("clap accepts only names of CachePolicyKind::ALL")
+    })
+}

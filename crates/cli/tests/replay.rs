@@ -1,0 +1,78 @@
+//! `foreread replay`, as a user runs it.
+
+mod said;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use said::{foreread, json, refused, stdout};
+use tempfile::TempDir;
+
+/// A file in order, 16 KiB each 2 ms, as a program's trace.
+fn scan() -> (TempDir, String) {
+    let folder = TempDir::new().unwrap();
+    let mut text = String::from("time_us,thread,op,file,offset,length\n");
+    for n in 0..256 {
+        let _ = writeln!(text, "{},1,r,/data,{},16384", n * 2000, n * 16384);
+    }
+    let path = folder.path().join("scan.csv");
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn each_policy_and_memory_is_a_row_and_the_table_says_what_is_saved() {
+    let (_folder, trace) = scan();
+    let rows = json(&["replay", &trace, "--memory", "8M", "16M", "--per", "file", "--json"]);
+    let named: Vec<_> = rows
+        .iter()
+        .map(|row| (row["policy"].as_str().unwrap(), row["memory"].as_u64().unwrap() >> 20))
+        .collect();
+    let policies = ["none", "linux-6", "adaptive"];
+    let expected: Vec<_> =
+        [8, 16].iter().flat_map(|mib| policies.map(|name| (name, *mib))).collect();
+    assert_eq!(named, expected);
+    let waited = |row: usize| rows[row]["waited_s"].as_f64().unwrap();
+    assert!(waited(1) < waited(0) / 2.0, "{} and {}", waited(1), waited(0));
+    assert_eq!(rows[0]["reads"], 256);
+    assert_eq!(rows[0]["loop"], "closed");
+    assert_eq!(rows[0]["groups"][0]["name"], "/data");
+
+    let text = stdout(&["replay", &trace, "--memory", "8M", "16M"]);
+    assert!(text.contains("scan.csv: 256 reads, file level, closed loop x 1\n"), "{text}");
+    assert!(text.contains("saves") && text.contains("16M would save"), "{text}");
+}
+
+#[test]
+fn what_a_block_trace_cannot_tell_is_said() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("disk");
+    fs::write(&trace, "0,8,8,0,7\n1,16,8,0,7\n2,16,8,1,7\n").unwrap();
+    let output = foreread(&["replay", trace.to_str().unwrap(), "--memory", "8M"]);
+    assert!(output.status.success(), "{output:?}");
+    let notes = String::from_utf8(output.stderr).unwrap();
+    for part in ["below the page cache", "does not name threads", "1 writes", "times in seconds"] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+}
+
+#[test]
+fn misses_are_counted_for_pages_and_objects() {
+    let (_folder, trace) = scan();
+    let rows = json(&["replay", &trace, "--cache", "lru", "sieve", "--memory", "1M", "--json"]);
+    assert_eq!((rows.len(), &rows[0]["uses"], &rows[0]["misses"]), (2, &1024.into(), &1024.into()));
+    let rows = json(&["replay", &trace, "--cache", "lru", "--objects", "10", "--json"]);
+    assert_eq!((&rows[0]["unit"], &rows[0]["uses"]), (&"object".into(), &256.into()));
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused() {
+    let (folder, trace) = scan();
+    assert!(refused(&["replay", "-"]).contains("is no regular file"));
+    assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: wants"));
+    assert!(refused(&["replay", &trace, "--scale", "-1"]).contains("--scale"));
+    let writes = folder.path().join("writes");
+    fs::write(&writes, "0,8,8,1,7\n").unwrap();
+    assert!(refused(&["replay", writes.to_str().unwrap()]).contains("has no reads"));
+}

@@ -1,0 +1,64 @@
+//! SIEVE: one queue in the order of insertion, and a hand that evicts what was not used since it
+//! last passed.
+//!
+//! ```text
+//!   head  [a] [b*] [c] [d*]  tail        * visited
+//!               ^ hand moves to the head; it clears marks and evicts the first without
+//! ```
+//!
+//! Source: Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024, algorithm 1.
+
+use super::key_map::KeyMap;
+use super::linked_nodes::{KeyNodes, KeyQueue};
+use super::{CacheKey, CachePolicy};
+
+#[derive(Debug)]
+pub(super) struct SieveCache {
+    capacity: usize,
+    map: KeyMap,
+    nodes: KeyNodes,
+    queue: KeyQueue,
+    /// None: it starts again from the tail.
+    hand: Option<u32>,
+}
+
+impl SieveCache {
+    pub(super) fn new(capacity: usize) -> Self {
+        let (map, nodes) = (KeyMap::default(), KeyNodes::default());
+        Self { capacity, map, nodes, queue: KeyQueue::new(), hand: None }
+    }
+
+    fn evict(&mut self) {
+        let tail = |queue: &KeyQueue| queue.tail().expect("a full cache has a tail");
+        let mut node = self.hand.unwrap_or_else(|| tail(&self.queue));
+        // Each visited node is cleared once, so two rounds are enough.
+        while self.nodes.get(node).mark != 0 {
+            self.nodes.get_mut(node).mark = 0;
+            node = self.nodes.newer(node).unwrap_or_else(|| tail(&self.queue));
+        }
+        self.hand = self.nodes.newer(node);
+        self.queue.unlink(&mut self.nodes, node);
+        self.map.remove(&self.nodes.get(node).key);
+        self.nodes.remove(node);
+    }
+}
+
+impl CachePolicy for SieveCache {
+    fn access(&mut self, key: CacheKey) -> bool {
+        if let Some(node) = self.map.get(&key) {
+            self.nodes.get_mut(*node).mark = 1;
+            return true;
+        }
+        if self.queue.len() == self.capacity {
+            self.evict();
+        }
+        let node = self.nodes.add(key);
+        self.queue.push_head(&mut self.nodes, node);
+        self.map.insert(key, node);
+        false
+    }
+
+    fn len(&self) -> usize {
+        self.queue.len()
+    }
+}

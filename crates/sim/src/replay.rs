@@ -1,0 +1,48 @@
+//! Replay: the reads of a trace, in virtual time on a device model, or its pages in caches alone.
+//!
+//! In:    a trace that can be read several times; a device, a cache, a pace.
+//! Out:   how long its reads waited, what the device did.
+//! Never: the whole trace in memory: at most [`MAX_QUEUED`] records wait for their threads.
+//!
+//! How to read the figures, and what a block trace cannot tell: docs/replay.md.
+
+mod caches;
+mod feed;
+mod figures;
+mod player;
+
+pub use caches::{CacheCount, CacheUnit, count_misses};
+pub use feed::MAX_QUEUED;
+pub use figures::{GroupFigures, ReplayFigures};
+pub use player::{Replay, ReplayGroup, ReplayPace, replay};
+
+use foreread_trace::{TraceError, TraceReader};
+
+/// Opens the same trace again, from its first record.
+pub type OpenTrace<'t> = dyn Fn() -> Result<TraceReader<'static>, TraceError> + 't;
+
+/// Why a trace was not replayed.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The trace is wrong.
+    Trace(TraceError),
+    /// The trace does not fit the machine.
+    Machine(String),
+}
+
+impl From<TraceError> for ReplayError {
+    fn from(error: TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+impl std::fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Trace(error) => error.fmt(f),
+            Self::Machine(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}

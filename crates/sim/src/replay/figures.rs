@@ -1,0 +1,99 @@
+//! What is measured in a replay.
+//!
+//! In:    each read, when it was due and when it was done.
+//! Out:   sums and distributions.
+//! Never: hits in the distribution of waits: they take no time and would drown it.
+
+use std::collections::BTreeMap;
+
+use foreread_core::units::Nanos;
+use hdrhistogram::Histogram;
+
+/// The figures of one replay.
+#[derive(Clone, Debug)]
+pub struct ReplayFigures {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that they returned.
+    pub bytes: u64,
+    /// Reads that waited.
+    pub waits: u64,
+    /// The sum of all waits, in ns.
+    pub waited_ns: u64,
+    /// How long reads that waited took, in ns.
+    pub wait_latency: Histogram<u64>,
+    /// Reads that found a fault or began behind the end of their file.
+    pub failed: u64,
+    /// In open loop: reads that began later than they were due, because as many as are allowed
+    /// were in flight.
+    pub late: u64,
+    /// From the first read that counts to the last.
+    pub elapsed_ns: u64,
+    /// Requests of the device.
+    pub requests: u64,
+    /// Bytes of these requests.
+    pub device_bytes: u64,
+    /// How long the device was at work, in seconds.
+    pub device_s: f64,
+    /// Pages that were read ahead and evicted unused.
+    pub evicted_unread: u64,
+    /// Writes of the trace, which were left out.
+    pub writes: u64,
+    /// The same of each file or thread, by number.
+    pub groups: BTreeMap<u32, GroupFigures>,
+}
+
+/// The figures of one file or one thread.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct GroupFigures {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that they returned.
+    pub bytes: u64,
+    /// Reads that waited.
+    pub waits: u64,
+    /// The sum of all waits, in ns.
+    pub waited_ns: u64,
+}
+
+impl ReplayFigures {
+    pub(super) fn new() -> Self {
+        Self {
+            reads: 0,
+            bytes: 0,
+            waits: 0,
+            waited_ns: 0,
+            wait_latency: Histogram::new(3).expect("1 to 5 significant digits are allowed"),
+            failed: 0,
+            late: 0,
+            elapsed_ns: 0,
+            requests: 0,
+            device_bytes: 0,
+            device_s: 0.0,
+            evicted_unread: 0,
+            writes: 0,
+            groups: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, group: Option<u32>, due: Nanos, done: Nanos, bytes: u64) {
+        assert!(due <= done, "a read ends after it was due");
+        let waited_ns = done.0 - due.0;
+        let is_wait = waited_ns > 0;
+        self.reads += 1;
+        self.bytes += bytes;
+        self.waits += u64::from(is_wait);
+        self.waited_ns = self.waited_ns.saturating_add(waited_ns);
+        if is_wait {
+            let recorded = self.wait_latency.record(waited_ns);
+            recorded.expect("a histogram without bounds resizes itself");
+        }
+        if let Some(group) = group {
+            let figures = self.groups.entry(group).or_default();
+            figures.reads += 1;
+            figures.bytes += bytes;
+            figures.waits += u64::from(is_wait);
+            figures.waited_ns = figures.waited_ns.saturating_add(waited_ns);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Plays a trace: processes of a run that read what the trace's threads read.
+//!
+//! In:    a trace and its summary, a machine, a pace.
+//! Out:   figures.
+//! Never: a process for each read.
+//!
+//! ```text
+//!   open loop     feed --next record--> the first free of 1024 workers: waits until it is due, reads
+//!   closed loop   feed --next of thread--> that thread's process: reads, waits the think time
+//! ```
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use foreread_core::sched::{Choice, Submitter};
+use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector};
+use foreread_trace::{TraceRecord, TraceSummary};
+
+use super::feed::{NextRecord, RecordFeed, scaled};
+use super::figures::ReplayFigures;
+use super::{OpenTrace, ReplayError};
+use crate::device::DeviceParams;
+use crate::machine::CacheSpec;
+use crate::meter::RunTotals;
+use crate::process::Process;
+use crate::reader::SimReader;
+use crate::record::RecordMode;
+use crate::run::{SimFile, SimRun};
+use crate::size::Size;
+
+/// What a trace is replayed on, and how.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The cache and its policy.
+    pub cache: CacheSpec,
+    /// The device that all files of the trace lie on. It is made large enough for them.
+    pub device: DeviceParams,
+    /// When reads begin.
+    pub pace: ReplayPace,
+    /// Whether the trace is played once before it counts.
+    pub is_warmed: bool,
+    /// What figures are also kept for.
+    pub group: ReplayGroup,
+}
+
+/// When the reads of a trace begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ReplayPace {
+    /// When the trace says, whatever the reads before take. Times are multiplied by this.
+    Open {
+        /// 1: as in the trace; 0.5: twice as fast.
+        scale: f64,
+    },
+    /// When the thread's read before has ended, and its think time has passed: the time between
+    /// the two in the trace, multiplied by this.
+    Closed {
+        /// 0: at once; 1: as in the trace.
+        think: f64,
+    },
+}
+
+/// What figures are kept for, beside the whole.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ReplayGroup {
+    /// Nothing else.
+    #[default]
+    Whole,
+    /// Each file.
+    File,
+    /// Each thread.
+    Thread,
+}
+
+/// Replays a trace.
+///
+/// # Errors
+///
+/// If the trace is wrong, or its files do not fit a device.
+pub fn replay(
+    how: &Replay,
+    summary: &TraceSummary,
+    open: &OpenTrace<'_>,
+) -> Result<ReplayFigures, ReplayError> {
+    let scale = match how.pace {
+        ReplayPace::Open { scale } => scale,
+        ReplayPace::Closed { think } => think,
+    };
+    if scaled(summary.duration, scale) > MAX_DURATION {
+        let why = "the trace lasts for more than thirty years: are its times in another unit?";
+        return Err(ReplayError::Machine(why.into()));
+    }
+    let mut run =
+        SimRun::new(how.cache.config(), 1, RecordMode::Hash).map_err(ReplayError::Machine)?;
+    let files = open_files(&mut run, how, summary).map_err(ReplayError::Machine)?;
+    let files: Rc<[SimFile]> = files.into();
+    if how.is_warmed {
+        play(&mut run, how, summary, &files, open)?;
+    }
+    let before = run.totals();
+    let mut figures = play(&mut run, how, summary, &files, open)?;
+    add_totals(&mut figures, &before, &run.totals());
+    Ok(figures)
+}
+
+/// Lays the files on the device, one behind the other at multiples of 1 MiB.
+fn open_files(
+    run: &mut SimRun,
+    how: &Replay,
+    summary: &TraceSummary,
+) -> Result<Vec<SimFile>, String> {
+    let rounded = |len: u64| len.max(1).next_multiple_of(FILE_ALIGN);
+    let total =
+        summary.files.iter().try_fold(0_u64, |sum, file| sum.checked_add(rounded(file.len)));
+    let total = total.filter(|total| *total <= MAX_DEVICE);
+    let total = total.ok_or("the files of the trace are larger than any device")?;
+    let model = with_capacity(&how.device, total);
+    let device = run.device("device", &model, &Choice::default())?;
+    let mut start = 0;
+    let mut files = Vec::new();
+    for file in &summary.files {
+        files.push(run.try_file(
+            device,
+            Sector(start / SECTOR_SIZE),
+            ByteCount(file.len.max(1)),
+        )?);
+        start += rounded(file.len);
+    }
+    Ok(files)
+}
+
+/// The same device, at least so large.
+fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
+    let mut device = device.clone();
+    let capacity = match &mut device {
+        DeviceParams::Hdd(disk) => &mut disk.capacity,
+        DeviceParams::Flash(chips) => &mut chips.capacity,
+        DeviceParams::Mapped(mapped) => {
+            mapped.on.model = with_capacity(&mapped.on.model, least + mapped.at.0.0);
+            &mut mapped.capacity
+        }
+    };
+    *capacity = Size(ByteCount(capacity.0.0.max(least)));
+    device
+}
+
+/// The state that the processes of a replay share.
+struct Stage {
+    feed: RefCell<RecordFeed>,
+    files: Rc<[SimFile]>,
+    /// Open handles by thread and file.
+    handles: RefCell<HashMap<(u32, u32), Rc<SimReader>>>,
+    figures: RefCell<ReplayFigures>,
+    group: ReplayGroup,
+    start: Nanos,
+}
+
+fn play(
+    run: &mut SimRun,
+    how: &Replay,
+    summary: &TraceSummary,
+    files: &Rc<[SimFile]>,
+    open: &OpenTrace<'_>,
+) -> Result<ReplayFigures, ReplayError> {
+    let stage = Rc::new(Stage {
+        feed: RefCell::new(RecordFeed::new(open()?)),
+        files: Rc::clone(files),
+        handles: RefCell::default(),
+        figures: RefCell::new(ReplayFigures::new()),
+        group: how.group,
+        start: run.now(),
+    });
+    match how.pace {
+        ReplayPace::Open { scale } => {
+            let workers = summary.reads.min(MAX_IN_FLIGHT);
+            for number in 0..workers {
+                let stage = Rc::clone(&stage);
+                run.spawn(&format!("worker-{number}"), async move |process: Process| {
+                    stage.open_loop(process, scale).await;
+                });
+            }
+        }
+        ReplayPace::Closed { think } => {
+            let mut threads: Vec<u32> = summary.threads.keys().copied().collect();
+            threads.sort_unstable();
+            for thread in threads {
+                let stage = Rc::clone(&stage);
+                run.spawn(&format!("thread-{thread}"), async move |process: Process| {
+                    stage.closed_loop(process, thread, think).await;
+                });
+            }
+        }
+    }
+    run.go(Nanos(u64::MAX / 2));
+    // The processes hold the others until they have ended.
+    let too_long = || ReplayError::Machine("the reads would take centuries on this device".into());
+    let stage = Rc::into_inner(stage).ok_or_else(too_long)?;
+    let mut feed = stage.feed.into_inner();
+    if let Some(error) = feed.error.take() {
+        return Err(error.into());
+    }
+    let mut figures = stage.figures.into_inner();
+    figures.writes = feed.writes;
+    figures.elapsed_ns = run.now().0 - stage.start.0;
+    Ok(figures)
+}
+
+impl Stage {
+    async fn open_loop(&self, process: Process, scale: f64) {
+        process.set_submitter(Some(Submitter::default()));
+        loop {
+            let record = self.feed.borrow_mut().next();
+            let Some(record) = record else { return };
+            let due = Nanos(self.start.0.saturating_add(scaled(record.at, scale).0));
+            if due < process.now() {
+                self.figures.borrow_mut().late += 1;
+            }
+            process.until(due).await;
+            self.read(&process, &record, due).await;
+        }
+    }
+
+    async fn closed_loop(&self, process: Process, thread: u32, think: f64) {
+        process.set_submitter(Some(Submitter::default()));
+        let mut last_at = Nanos(0);
+        loop {
+            let next = self.feed.borrow_mut().next_of(thread);
+            let record = match next {
+                NextRecord::Record(record) => record,
+                NextRecord::End => return,
+                NextRecord::Full => {
+                    process.pass_ns(FULL_WAIT_NS).await;
+                    continue;
+                }
+            };
+            process.pass_ns(scaled(Nanos(record.at.0 - last_at.0), think).0).await;
+            last_at = record.at;
+            self.read(&process, &record, process.now()).await;
+        }
+    }
+
+    async fn read(&self, process: &Process, record: &TraceRecord, due: Nanos) {
+        let reader = self.handle(process, record).shared_with(process);
+        let got = reader.read(ByteCount(record.offset), ByteCount(record.length)).await;
+        let group = match self.group {
+            ReplayGroup::Whole => None,
+            ReplayGroup::File => Some(record.file.0),
+            ReplayGroup::Thread => Some(record.thread),
+        };
+        let mut figures = self.figures.borrow_mut();
+        match got {
+            Ok(got) => figures.add(group, due, process.now(), got.0),
+            Err(_) => figures.failed += 1,
+        }
+    }
+
+    /// The handle of a thread for a file. Traces have no closes that could be trusted: where there
+    /// are too many handles all are closed and opened again.
+    fn handle(&self, process: &Process, record: &TraceRecord) -> Rc<SimReader> {
+        let key = (record.thread, record.file.0);
+        if let Some(handle) = self.handles.borrow().get(&key) {
+            return Rc::clone(handle);
+        }
+        let mut handles = self.handles.borrow_mut();
+        if handles.len() >= MAX_HANDLES {
+            handles.clear();
+        }
+        let handle = Rc::new(process.open(self.files[record.file.0 as usize]));
+        handles.insert(key, Rc::clone(&handle));
+        handle
+    }
+}
+
+fn add_totals(figures: &mut ReplayFigures, from: &RunTotals, to: &RunTotals) {
+    figures.requests = to.requests - from.requests;
+    figures.device_bytes = to.device_bytes - from.device_bytes;
+    figures.device_s = to.device_s - from.device_s;
+    figures.evicted_unread = to.evicted_unread - from.evicted_unread;
+}
+
+/// Reads in flight at a time in open loop: what a device's queue holds, and more.
+const MAX_IN_FLIGHT: u64 = 1024;
+
+/// Thirty years.
+const MAX_DURATION: Nanos = Nanos(946_080_000_000_000_000);
+
+/// Handles that are open at a time.
+const MAX_HANDLES: usize = 1 << 14;
+
+/// How long a thread waits where others are too far behind.
+const FULL_WAIT_NS: u64 = 1_000_000;
+
+/// Files begin at multiples of this.
+const FILE_ALIGN: u64 = 1 << 20;
+
+/// No device is larger.
+const MAX_DEVICE: u64 = 1 << 50;

@@ -1,0 +1,10 @@
+//! Replay in virtual time, and eviction policies against models of them.
+
+#[path = "replay/cache_policies.rs"]
+mod cache_policies;
+#[path = "replay/lib_cache_sim.rs"]
+mod lib_cache_sim;
+#[path = "replay/playing.rs"]
+mod playing;
+#[path = "replay/support.rs"]
+mod support;
