@@ -7,6 +7,7 @@
 //! ```text
 //!   reads             R  R  R            .. hold .. |                     R
 //!   writes allowed    parallel - 1, at least 1      | parallel + 2        | parallel - 1
+//!   a flush waits                        parallel + 1
 //! ```
 //!
 //! Design and figures: docs/deadline.md, "Learnt write-depth limit".
@@ -29,6 +30,17 @@ pub(super) struct WriteDepthLimiter {
     ended: u64,
     calibrations: [Calibration; 2],
     probe: DepthProbe,
+}
+
+/// What is asked of a device when a limit is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteDemand {
+    /// How many reads wait for it.
+    pub(super) queued_reads: usize,
+    /// How long after a read the next one is expected.
+    pub(super) hold_ns: u64,
+    /// Whether a caller waits for writes, as a flush does.
+    pub(super) is_awaited: bool,
 }
 
 /// Calibration: a time in which requests of one direction go alone, to measure their cost.
@@ -112,18 +124,21 @@ impl WriteDepthLimiter {
         self.held_until = None;
     }
 
-    /// How many writes the device may have now, where `queued_reads` wait for a device of this
-    /// `depth`; writes are held back for `hold_ns` after the last read.
+    /// How many writes the device may have now; `depth` is how many requests it takes.
     pub(super) fn limit(
         &mut self,
         now: Nanos,
-        queued_reads: usize,
-        hold_ns: u64,
+        demand: WriteDemand,
         depth: u32,
         estimator: &mut DeviceEstimator,
     ) -> u32 {
         assert!(depth > 0, "a device works on at least one request at a time");
-        let has_reads = self.has_reads(now, queued_reads, hold_ns);
+        let reads = self.reads_around(now, demand);
+        let has_reads = match reads {
+            ReadsAround::Present => true,
+            ReadsAround::Expected => !demand.is_awaited,
+            ReadsAround::None => false,
+        };
         let mode = if has_reads && self.is_calibrating(now, Op::Read, estimator) {
             WriteDepthMode::ReadsAlone
         } else if self.is_calibrating(now, Op::Write, estimator) {
@@ -132,22 +147,25 @@ impl WriteDepthLimiter {
             WriteDepthMode::Probing
         } else if has_reads {
             WriteDepthMode::Beside
+        } else if reads == ReadsAround::Expected {
+            WriteDepthMode::Awaited
         } else {
             WriteDepthMode::NoReads
         };
         limit(mode, estimator.min_parallel(), depth, self.in_flight)
     }
 
-    /// Reads wait, are at the device, or have just ended.
-    fn has_reads(&mut self, now: Nanos, queued: usize, hold_ns: u64) -> bool {
-        if queued > 0 || self.in_flight[Op::Read as usize] > 0 {
-            return true;
+    /// Whether reads wait, are at the device, or have just ended.
+    fn reads_around(&mut self, now: Nanos, demand: WriteDemand) -> ReadsAround {
+        if demand.queued_reads > 0 || self.in_flight[Op::Read as usize] > 0 {
+            return ReadsAround::Present;
         }
-        self.held_until = self.read_ended.map(|at| Nanos(at.0.saturating_add(hold_ns)));
+        let held_until = |at: Nanos| Nanos(at.0.saturating_add(demand.hold_ns));
+        self.held_until = self.read_ended.map(held_until);
         if self.held_until.is_some_and(|until| until <= now) {
             (self.read_ended, self.held_until) = (None, None);
         }
-        self.held_until.is_some()
+        if self.held_until.is_some() { ReadsAround::Expected } else { ReadsAround::None }
     }
 
     /// Whether requests of this direction go alone for a while.
@@ -219,6 +237,16 @@ impl WriteDepthLimiter {
     }
 }
 
+/// Whether a device is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ReadsAround {
+    /// Reads are queued, or at the device.
+    Present,
+    /// The last one ended less than a hold ago, and there is none now.
+    Expected,
+    None,
+}
+
 /// What goes for the moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WriteDepthMode {
@@ -230,6 +258,8 @@ enum WriteDepthMode {
     Beside,
     /// Reads are around, and it is tried whether more than usual are served.
     Probing,
+    /// A read may come, there is none, and a caller waits for writes.
+    Awaited,
     /// There are no reads.
     NoReads,
 }
@@ -238,6 +268,7 @@ enum WriteDepthMode {
 ///
 /// ```text
 ///   reads are around     at least - 1, not below 1      tried: at least + a quarter
+///   a caller waits       at least + 1
 ///   no reads             at least + 2
 ///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
 /// ```
@@ -246,6 +277,9 @@ enum WriteDepthMode {
 /// and the read waits for one write. Two more without reads: one so that a way never waits for
 /// its next request, and one so that a device that serves more than was thought can show it. A
 /// quarter more, with the read, are enough to see that some wait.
+///
+/// A write that a caller waits for is not held back for a read that may come: the thread that reads
+/// next is often the one that waits. One more than it serves, so that the number can grow.
 fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     assert!(min_parallel > 0, "a device serves at least one request at a time");
@@ -256,6 +290,7 @@ fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2
         WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
         WriteDepthMode::Beside => beside(min_parallel - 1),
         WriteDepthMode::Probing => beside(min_parallel + min_parallel / 4),
+        WriteDepthMode::Awaited => beside(min_parallel + 1),
         WriteDepthMode::NoReads => min_parallel + 2,
     }
 }
@@ -289,3 +324,23 @@ const CALIBRATION_DENOM: u64 = 100;
 
 /// A tenth, as long as nothing can be learnt without it.
 const CALIBRATION_DENOM_BLIND: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::{DeviceEstimator, Nanos, Op, WriteDemand, WriteDepthLimiter};
+
+    /// Nothing is known of the device, so that the cost of reads is wanted, and then of writes.
+    #[test]
+    fn an_awaited_write_gives_way_to_reads_that_are_there_and_not_to_those_that_may_come() {
+        let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
+        limiter.sent(Op::Read, false);
+        limiter.ended(Nanos(1000), Op::Read);
+        let mut limit = |queued_reads, is_awaited| {
+            let demand = WriteDemand { queued_reads, hold_ns: 50_000_000, is_awaited };
+            limiter.limit(Nanos(2000), demand, 256, &mut estimator)
+        };
+        assert_eq!(limit(0, false), 0, "reads go alone until their cost is known");
+        assert_eq!(limit(0, true), 1, "the cost of writes is learnt from one at a time");
+        assert_eq!(limit(1, true), 0, "a read is there");
+    }
+}

@@ -51,6 +51,8 @@ pub(super) struct WriteCommand {
     pub(super) change: Option<LenChange>,
     /// Whether it waits for a device, and `watch` counts it.
     pub(super) is_watched: bool,
+    /// Whether it waits for what its device writes, and the device counts it.
+    pub(super) is_awaiting: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -107,6 +109,7 @@ impl WriteCommand {
             is_discard: false,
             change: None,
             is_watched: false,
+            is_awaiting: false,
         }
     }
 
