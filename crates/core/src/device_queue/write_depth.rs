@@ -7,7 +7,7 @@
 //! ```text
 //!   reads             R  R  R            .. hold .. |                     R
 //!   writes allowed    parallel - 1, at least 1      | parallel + 2        | parallel - 1
-//!   a flush waits                        parallel + 1
+//!   a flush waits                        parallel + 1, and more with each write
 //! ```
 //!
 //! Design and figures: docs/deadline.md, "Learnt write-depth limit".
@@ -28,6 +28,8 @@ pub(super) struct WriteDepthLimiter {
     held_until: Option<Nanos>,
     /// How many requests have ended.
     ended: u64,
+    /// How many writes have ended since a read was last sent or ended.
+    unread: u32,
     calibrations: [Calibration; 2],
     probe: DepthProbe,
 }
@@ -92,6 +94,9 @@ impl WriteDepthLimiter {
     pub(super) fn sent(&mut self, op: Op, is_expired: bool) {
         self.expired[op as usize] += u64::from(is_expired);
         self.in_flight[op as usize] += 1;
+        if op == Op::Read {
+            self.unread = 0;
+        }
     }
 
     /// A request has ended.
@@ -99,8 +104,9 @@ impl WriteDepthLimiter {
         let in_flight = &mut self.in_flight[op as usize];
         *in_flight = in_flight.checked_sub(1).expect("a request that ends was sent");
         self.ended += 1;
-        if op == Op::Read {
-            self.read_ended = Some(now);
+        match op {
+            Op::Read => (self.read_ended, self.unread) = (Some(now), 0),
+            Op::Write => self.unread = self.unread.saturating_add(1),
         }
     }
 
@@ -133,8 +139,7 @@ impl WriteDepthLimiter {
         estimator: &mut DeviceEstimator,
     ) -> u32 {
         assert!(depth > 0, "a device works on at least one request at a time");
-        let reads = self.reads_around(now, demand);
-        let has_reads = match reads {
+        let has_reads = match self.reads_around(now, demand) {
             ReadsAround::Present => true,
             ReadsAround::Expected => !demand.is_awaited,
             ReadsAround::None => false,
@@ -147,8 +152,8 @@ impl WriteDepthLimiter {
             WriteDepthMode::Probing
         } else if has_reads {
             WriteDepthMode::Beside
-        } else if reads == ReadsAround::Expected {
-            WriteDepthMode::Awaited
+        } else if demand.is_awaited {
+            WriteDepthMode::Awaited { unread: self.unread }
         } else {
             WriteDepthMode::NoReads
         };
@@ -258,8 +263,9 @@ enum WriteDepthMode {
     Beside,
     /// Reads are around, and it is tried whether more than usual are served.
     Probing,
-    /// A read may come, there is none, and a caller waits for writes.
-    Awaited,
+    /// No read is there, whether or not one may come, and a caller waits for writes; so many have
+    /// ended since the last read.
+    Awaited { unread: u32 },
     /// There are no reads.
     NoReads,
 }
@@ -268,7 +274,7 @@ enum WriteDepthMode {
 ///
 /// ```text
 ///   reads are around     at least - 1, not below 1      tried: at least + a quarter
-///   a caller waits       at least + 1
+///   a caller waits       at least + 1, + 1 for each write since the last read: at most + 15
 ///   no reads             at least + 2
 ///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
 /// ```
@@ -279,7 +285,8 @@ enum WriteDepthMode {
 /// quarter more, with the read, are enough to see that some wait.
 ///
 /// A write that a caller waits for is not held back for a read that may come: the thread that reads
-/// next is often the one that waits. One more than it serves, so that the number can grow.
+/// next is often the one that waits. A chain of reads comes back before many writes have ended, and
+/// so waits for few; a flush that no read interrupts soon has all its writes at the device.
 fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     assert!(min_parallel > 0, "a device serves at least one request at a time");
@@ -290,7 +297,7 @@ fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2
         WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
         WriteDepthMode::Beside => beside(min_parallel - 1),
         WriteDepthMode::Probing => beside(min_parallel + min_parallel / 4),
-        WriteDepthMode::Awaited => beside(min_parallel + 1),
+        WriteDepthMode::Awaited { unread } => beside(min_parallel + 1 + unread.min(UNREAD_MOST)),
         WriteDepthMode::NoReads => min_parallel + 2,
     }
 }
@@ -316,6 +323,10 @@ const PROBE_ROUNDS: u64 = 12;
 /// Probing takes a twentieth of the time at most, and costs reads a quarter and one request then.
 const PROBE_DENOM: u64 = 20;
 
+/// What a read waits for that comes during a flush after a time without reads, beside what the
+/// device serves at once: on one head 15 service times, once.
+const UNREAD_MOST: u32 = 14;
+
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
@@ -331,7 +342,7 @@ mod tests {
 
     /// Nothing is known of the device, so that the cost of reads is wanted, and then of writes.
     #[test]
-    fn an_awaited_write_gives_way_to_reads_that_are_there_and_not_to_those_that_may_come() {
+    fn an_awaited_write_gives_way_to_reads_that_are_there_only() {
         let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
         limiter.sent(Op::Read, false);
         limiter.ended(Nanos(1000), Op::Read);
@@ -342,5 +353,27 @@ mod tests {
         assert_eq!(limit(0, false), 0, "reads go alone until their cost is known");
         assert_eq!(limit(0, true), 1, "the cost of writes is learnt from one at a time");
         assert_eq!(limit(1, true), 0, "a read is there");
+    }
+
+    #[test]
+    fn a_flush_gets_more_writes_the_longer_no_read_comes_and_few_after_each_read() {
+        let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
+        let mut limit = |limiter: &mut WriteDepthLimiter| {
+            let demand = WriteDemand { queued_reads: 0, hold_ns: 50_000_000, is_awaited: true };
+            limiter.limit(Nanos(2000), demand, 256, &mut estimator)
+        };
+        let mut writes = |limiter: &mut WriteDepthLimiter, count: usize| {
+            let one = |_| {
+                limiter.sent(Op::Write, false);
+                limiter.ended(Nanos(1000), Op::Write);
+                limit(limiter)
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let first = writes(&mut limiter, 40);
+        assert_eq!((first[0], first[39]), (1, 16), "alone, and then the most");
+        limiter.sent(Op::Read, false);
+        limiter.ended(Nanos(1500), Op::Read);
+        assert_eq!(writes(&mut limiter, 3), [3, 4, 5], "one more with each");
     }
 }
