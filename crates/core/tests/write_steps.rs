@@ -6,6 +6,8 @@
 
 #![cfg(not(loom))]
 
+#[path = "write_steps/appends.rs"]
+mod appends;
 #[path = "write_steps/cuts.rs"]
 mod cuts;
 #[path = "write_steps/held_back.rs"]

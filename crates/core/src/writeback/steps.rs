@@ -27,6 +27,7 @@ impl Writeback {
         (file, pos, len): (FileId, ByteCount, ByteCount),
         mode: WriteMode,
         submitter: Submitter,
+        append: Option<WriteId>,
     ) -> (WriteId, bool) {
         assert!(len > ByteCount::ZERO, "a write asks for at least one byte");
         let mut write = WriteCommand {
@@ -34,6 +35,7 @@ impl Writeback {
             requested: len,
             mode,
             submitter,
+            append,
             ..WriteCommand::new(file, WriteKind::Write)
         };
         write.cover(path.files.writable(file).len, self.largest_write(path));
