@@ -238,6 +238,16 @@ impl DeviceQueues {
         }
     }
 
+    /// A flush or a write begins to wait for what a device writes, or ends: writes that were held
+    /// back for a read that may come may go.
+    pub(crate) fn set_awaited(&mut self, id: DeviceId, begins: bool) {
+        let Some(device) = self.devices.get_mut(id) else { return };
+        device.set_awaited(begins);
+        if begins {
+            self.note_busy(id);
+        }
+    }
+
     /// Whether requests are queued, with or without room for them.
     pub(crate) fn is_pending(&self) -> bool {
         !self.busy.is_empty() || self.full > 0

@@ -81,10 +81,8 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::Advise { stream, advice } => path.advise(stream, advice),
         PathCall::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
         PathCall::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
-        PathCall::SetWeight { submitter, weight } => {
-            // Refused now is what was refused then.
-            _ = path.set_weight(submitter, weight);
-        }
+        // Refused now is what was refused then.
+        PathCall::SetWeight { submitter, weight } => _ = path.set_weight(submitter, weight),
         PathCall::Seeked { stream } => path.seeked(stream),
         PathCall::WillNeed { now, file, start, pages } => {
             _ = path.will_need(now, file, start, pages);
@@ -98,6 +96,11 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::Write { now, file, pos, len, mode, submitter } => {
             _ = path.write(now, file, pos, len, mode, submitter);
         }
+        PathCall::BeginAppend { now, file, len } => _ = path.begin_append(now, file, len),
+        PathCall::WriteAppended { now, append, what, mode, submitter } => {
+            _ = path.write_appended(now, append, what, mode, submitter);
+        }
+        PathCall::EndAppend { file, append } => path.end_append(file, append),
         PathCall::Filled { now, id } => path.filled(now, id),
         PathCall::WriteZeroes { now, file, pages } => _ = path.write_zeroes(now, file, pages),
         PathCall::Discard { now, file, pages } => _ = path.discard(now, file, pages),
@@ -128,7 +131,9 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         | PathCall::Stream { file }
         | PathCall::ReadPlanned { file, .. } => path.is_open(*file),
         PathCall::Write { file, .. }
+        | PathCall::WriteAppended { what: (file, ..), .. }
         | PathCall::ChangeLen { file, .. }
+        | PathCall::BeginAppend { file, .. }
         | PathCall::WriteZeroes { file, .. }
         | PathCall::Discard { file, .. }
         | PathCall::Flush { file, .. }
@@ -143,6 +148,7 @@ fn could(path: &IoPath, input: &PathCall) -> bool {
         PathCall::Release { id, .. } => path.is_ready(*id),
         PathCall::Unpinned { frame, .. } => path.is_pinned_orphan(*frame),
         PathCall::AddDevice { .. }
+        | PathCall::EndAppend { .. }
         | PathCall::AcceptLost { .. }
         | PathCall::CancelRead { .. }
         | PathCall::SetScheduler { .. }

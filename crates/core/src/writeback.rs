@@ -15,6 +15,7 @@
 //!
 //! Design, table of cases, promises: docs/writes.md.
 
+mod appends;
 mod cancel;
 mod command;
 pub(crate) mod dirty_budget;

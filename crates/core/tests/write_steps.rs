@@ -6,8 +6,12 @@
 
 #![cfg(not(loom))]
 
+#[path = "write_steps/appends.rs"]
+mod appends;
 #[path = "write_steps/cuts.rs"]
 mod cuts;
+#[path = "write_steps/held_back.rs"]
+mod held_back;
 #[path = "write_steps/lengths.rs"]
 mod lengths;
 #[path = "write_steps/zeroes.rs"]

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use foreread_core::path::{self, DeviceId, ExtentMap, FileId, IoPath};
 use foreread_core::prefetch::LearntDevice;
@@ -38,10 +38,6 @@ pub(crate) struct FileState {
     writer: OnceLock<Arc<WriterClaim>>,
     /// It is open for writing, or about to be. Changed while the table of open files is locked.
     is_to_be_written: AtomicBool,
-    /// Shared by appends on their way, and had alone by a change to a length that was named:
-    /// between the pieces of an append the file would become shorter, and then longer by other
-    /// bytes.
-    appending: RwLock<()>,
     /// Under which name its device is remembered, if it is.
     #[cfg(feature = "remember")]
     pub(crate) record_name: Option<String>,
@@ -179,7 +175,6 @@ impl FileState {
             asking: Mutex::default(),
             writer: OnceLock::new(),
             is_to_be_written: AtomicBool::new(false),
-            appending: RwLock::default(),
             #[cfg(feature = "remember")]
             record_name: None,
         }
@@ -240,19 +235,6 @@ impl FileState {
     /// Whether the engine can change its length.
     pub(crate) fn can_change_len(&self) -> bool {
         self.mapping.is_none() && self.backend.can_change_len()
-    }
-
-    /// Keeps changes to a length that was named out, for as long as an append takes.
-    pub(crate) fn begin_append(&self) -> Result<RwLockReadGuard<'_, ()>, ForkedError> {
-        // In a forked child it may be held by a thread that is not there.
-        self.engine.check_process()?;
-        Ok(self.appending.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Waits until the appends on their way have ended, and keeps others out.
-    pub(crate) fn end_appends(&self) -> Result<RwLockWriteGuard<'_, ()>, ForkedError> {
-        self.engine.check_process()?;
-        Ok(self.appending.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The file has this length now, by a change that the core has made. The caller drives.

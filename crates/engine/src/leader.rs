@@ -116,7 +116,10 @@ impl EngineState {
         // Start what was queued after the last sleep: no other thread may come.
         driver.start_all();
         driver.waiting.step_down(me);
-        let due = driver.timer().filter(|_| may_rest);
+        // Where another thread leads it is not woken for what is due later, either: with each write
+        // that a flush follows the background thread would come and find the flush leading.
+        let now = driver.now();
+        let due = driver.timer().filter(|due| may_rest || *due > now);
         driver.rests_until = due;
         due.map(|due| driver.until(due))
     }

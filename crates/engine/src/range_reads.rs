@@ -15,6 +15,8 @@
 
 mod blocking;
 mod future;
+#[cfg(feature = "futures-core")]
+mod futures_stream;
 mod progress;
 mod results;
 mod stream;

@@ -11,6 +11,7 @@
 //! ```
 
 mod length;
+mod pieces;
 mod progress;
 mod steps;
 mod task;
@@ -18,7 +19,6 @@ mod task;
 use std::ops::Range;
 
 use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
-use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex};
 
 use crate::error::{ForkedError, ReadError, WriteError};
@@ -26,6 +26,7 @@ use crate::file::File;
 use crate::handle::Handle;
 use crate::pool::PAGE;
 
+use pieces::Pieces;
 pub(crate) use progress::{WriteEnd, WritePlace, WriteProgress};
 use steps::StepWork;
 pub(crate) use task::{WriteBytes, WriteTask};
@@ -37,6 +38,14 @@ impl File {
     ///
     /// When it is done, [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// let written = file.write_at(b"some bytes", 4090)?; // across two pages
+    /// assert_eq!(written, 10);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Self::write_all_at`], if nothing was written.
@@ -44,7 +53,7 @@ impl File {
         let handle = self.handle();
         handle.check_may_overwrite()?;
         handle.grow_for(offset, from.len() as u64)?;
-        let (written, result) = handle.write_pieces(from, offset, handle.write_mode, false);
+        let (written, result) = handle.write_pieces(from, offset, handle.write_mode, Pieces::Any);
         if written > 0 { Ok(written) } else { result.map(|()| 0) }
     }
 
@@ -84,6 +93,14 @@ impl File {
 
     /// Writes as [`Self::write_all_at`] does, with a mode for this write alone.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// // This one is durable when it returns.
+    /// file.write_all_at_with(b"superblock", 0, foreread::WriteMode::Fua)?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Self::write_all_at`].
@@ -96,13 +113,24 @@ impl File {
         let handle = self.handle();
         handle.check_may_overwrite()?;
         handle.grow_for(offset, from.len() as u64)?;
-        handle.write_pieces(from, offset, mode, false).1
+        handle.write_pieces(from, offset, mode, Pieces::Any).1
     }
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
     /// engine's other threads: not for budget, nor for the rest of a page. Returns how many bytes
     /// that were; they are in memory, as with [`WriteMode::WriteBack`]. The file does not grow:
     /// that would wait for the file system.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// let page = [7; 4096];
+    /// let written = file.try_write_at(&page, 0)?;
+    /// if written < page.len() {
+    ///     println!("{} bytes are for a thread that may wait", page.len() - written);
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -117,7 +145,8 @@ impl File {
         } else {
             handle.check_range(offset, from.len() as u64)?;
         }
-        let (written, result) = handle.write_pieces(from, offset, WriteMode::WriteBack, true);
+        let (written, result) =
+            handle.write_pieces(from, offset, WriteMode::WriteBack, Pieces::Unwaited);
         result.map(|()| written)
     }
 
@@ -154,6 +183,18 @@ impl File {
     /// call the owner writes anew what has to be kept, or restores it. Of a file that has lost
     /// nothing: nothing.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// if file.sync_data().is_err() && file.has_lost()? {
+    ///     // What has to be kept is written again from the program's own copy.
+    ///     file.write_all_at(b"again", 0)?;
+    ///     file.accept_lost()?;
+    ///     file.sync_data()?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// In a child process after `fork`, to which the engine does not belong.
@@ -179,6 +220,14 @@ impl File {
     /// a later write may find no space. A [`Self::sync_data`] has to follow, as after a write with
     /// [`WriteMode::WriteBack`].
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// file.write_zeroes(0..1 << 20, true)?; // as a hole, where the file system has holes
+    /// file.sync_data()?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at
@@ -198,7 +247,7 @@ impl File {
         for part in [before, behind] {
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start)
                 .expect("what lies beside whole pages is shorter than a page")];
-            handle.write_pieces(zeros, part.start, WriteMode::WriteBack, false).1?;
+            handle.write_pieces(zeros, part.start, WriteMode::WriteBack, Pieces::Any).1?;
         }
         let backend = &handle.file.backend;
         handle.act_on("zeroing", &pages, IoPath::write_zeroes, &|from, len| {
@@ -208,6 +257,13 @@ impl File {
 
     /// Discards these bytes: their contents are undefined afterwards. Only whole pages are given
     /// back, and only where the file system or the device supports it.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// file.discard(1 << 20..2 << 20)?; // what is there afterwards is undefined
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -224,6 +280,15 @@ impl File {
     /// Where in this range the file has data (true) and where holes, in order and without gaps,
     /// from its start on; at most 4096 parts, so that the last one may end before the range does.
     /// What was written is data, if it is on the device yet or not. A block device is all data.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// for (range, is_data) in file.extents(0..1 << 30)? {
+    ///     println!("{range:?}: {}", if is_data { "data" } else { "hole" });
+    /// }
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -303,44 +368,6 @@ impl Handle {
         WriteError::Forked { path: self.path.clone() }
     }
 
-    /// Writes piece by piece; if it must not wait, as far as that goes. Returns how many bytes were
-    /// written, and why no more if that is an error.
-    fn write_pieces(
-        &self,
-        from: &[u8],
-        offset: u64,
-        mode: WriteMode,
-        is_try: bool,
-    ) -> (usize, Result<(), WriteError>) {
-        let file = &self.file;
-        let mut done = 0;
-        while done < from.len() {
-            let rest = &from[done..];
-            let piece = &rest[..rest.len().min(PIECE)];
-            let pos = ByteCount(offset + done as u64);
-            let len = ByteCount(piece.len() as u64);
-            let begin = |path: &mut IoPath, now: Nanos| {
-                path.write(now, file.id, pos, len, mode, Submitter::default())
-            };
-            let doing =
-                if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };
-            let written = match self.run_to_end("write", pos.0, begin, &doing) {
-                Ok(written) => written,
-                Err(error) => return (done, Err(error)),
-            };
-            assert!(written <= len, "no more is written than was asked for");
-            if written == ByteCount::ZERO {
-                if !is_try {
-                    // The file has become shorter meanwhile: as if the write had come first.
-                    done = from.len();
-                }
-                break;
-            }
-            done += usize_of(written);
-        }
-        (done, Ok(()))
-    }
-
     /// Has whole pages to itself while it does something to them.
     fn act_on(
         &self,
@@ -374,6 +401,3 @@ fn around_whole_pages(range: &Range<u64>) -> [Range<u64>; 3] {
 fn usize_of(len: ByteCount) -> usize {
     usize::try_from(len.0).expect("no more is written than the caller's slice has")
 }
-
-/// So much is handed to the core at once: enough that its price does not show.
-const PIECE: usize = 1 << 20;

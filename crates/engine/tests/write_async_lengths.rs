@@ -7,12 +7,14 @@ mod support;
 mod tasks;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};
 use recorded::{Recorded, recorded};
-use support::{Random, check, fill, wait_until_idle, with_each_io};
+use support::{Random, check, fill, wait_until, wait_until_idle, with_each_io};
 use tasks::{Executor, Work, block_on, poll_once};
 use tempfile::TempDir;
 
@@ -171,6 +173,75 @@ fn a_file_grows_by_writes_past_its_end_and_has_the_length_that_is_set() {
         let error = block_on(reader.append_async(&[1])).unwrap_err();
         assert!(matches!(error, WriteError::ReadOnly { .. }), "{error}");
         drop((reader, file));
+        wait_until_idle(&engine);
+    });
+}
+
+/// Its later pieces once went over the bytes of another append, in a file that was cut and had
+/// become longer again.
+#[test]
+fn an_append_in_pieces_beside_a_cut_comes_before_it_as_a_whole() {
+    /// Polls `first` until `second` has ended; what `first` came to, if it has ended, too.
+    fn beside<A, B>(first: &mut A, ended: &mut Option<A::Output>, mut second: B) -> B::Output
+    where
+        A: Future + Unpin,
+        B: Future + Unpin,
+    {
+        block_on(poll_fn(|context| {
+            if ended.is_none()
+                && let Poll::Ready(value) = Pin::new(&mut *first).poll(context)
+            {
+                *ended = Some(value);
+            }
+            Pin::new(&mut second).poll(context)
+        }))
+    }
+
+    let dir = TempDir::new().unwrap();
+    with_each_io("an_append_in_pieces_beside_a_cut", |io| {
+        let engine = engine(io);
+        let file = new_file(&engine, &dir, io);
+        // More than may be dirty: it waits for the device between two pieces.
+        let ones = vec![1; 600_000];
+        for round in 0..4 {
+            file.set_len(0).unwrap();
+            let at = if round % 2 == 0 {
+                let (mut append, mut ended) = (file.append_async(&ones), None);
+                wait_until(|| {
+                    ended.is_some() || {
+                        if let Poll::Ready(end) = poll_once(&mut append, &Arc::default()) {
+                            ended = Some(end);
+                        }
+                        !file.is_empty()
+                    }
+                });
+                beside(&mut append, &mut ended, file.set_len_async(100_000)).unwrap();
+                let (_, at) = beside(&mut append, &mut ended, file.append_from(vec![2; 700_000]));
+                let first = ended.unwrap_or_else(|| block_on(append));
+                assert_eq!(first.unwrap(), 0);
+                at.unwrap()
+            } else {
+                let (mut append, mut ended) = (file.append_from(ones.clone()), None);
+                beside(
+                    &mut append,
+                    &mut ended,
+                    poll_fn(|context| {
+                        context.waker().wake_by_ref();
+                        if file.is_empty() { Poll::Pending } else { Poll::Ready(()) }
+                    }),
+                );
+                beside(&mut append, &mut ended, file.set_len_async(100_000)).unwrap();
+                let at = file.append(&vec![2; 700_000]).unwrap();
+                let (_, first) = ended.unwrap_or_else(|| block_on(append));
+                assert_eq!(first.unwrap(), 0);
+                at
+            };
+            assert_eq!((at, file.len()), (100_000, 800_000));
+            let mut got = vec![0; 800_000];
+            file.read_exact_at(&mut got, 0).unwrap();
+            let wrong = (0..).zip(&got).find(|(at, byte)| **byte != 1 + u8::from(*at >= 100_000));
+            assert_eq!(wrong, None, "round {round}");
+        }
         wait_until_idle(&engine);
     });
 }

@@ -84,6 +84,22 @@ pub enum PathCall {
         file: FileId,
         change: LenChange,
     },
+    BeginAppend {
+        now: Nanos,
+        file: FileId,
+        len: ByteCount,
+    },
+    WriteAppended {
+        now: Nanos,
+        append: WriteId,
+        what: (FileId, ByteCount, ByteCount),
+        mode: WriteMode,
+        submitter: Submitter,
+    },
+    EndAppend {
+        file: FileId,
+        append: WriteId,
+    },
     Invalidate {
         now: Nanos,
         file: FileId,

@@ -10,7 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::payload::IoPayload;
-use super::write_depth::WriteDepthLimiter;
+use super::write_depth::{WriteDemand, WriteDepthLimiter};
 use crate::device_model::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::DomainId;
@@ -52,6 +52,8 @@ pub(crate) struct DeviceQueue {
     in_flight: u32,
     /// How many requests of the flusher are queued or in flight.
     pub(crate) flusher_requests: u32,
+    /// How many flushes and writes wait for what it writes.
+    awaited: u32,
     /// It is in the line for dispatch.
     pub(super) is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
@@ -73,6 +75,7 @@ impl DeviceQueue {
             queue: scheduler.queue(largest_request(&geometry)),
             in_flight: 0,
             flusher_requests: 0,
+            awaited: 0,
             is_busy: false,
             is_full: false,
             limiter: WriteDepthLimiter::default(),
@@ -106,6 +109,12 @@ impl DeviceQueue {
         request
     }
 
+    /// One more flush or write waits for what the device writes, or one less.
+    pub(super) fn set_awaited(&mut self, begins: bool) {
+        let awaited = &mut self.awaited;
+        *awaited = if begins { *awaited + 1 } else { awaited.checked_sub(1).expect(AWAITED) };
+    }
+
     /// Tells the scheduler how many writes may go, if it wants to know.
     fn limit_writes(&mut self, now: Nanos) {
         self.limiter.clear_hold();
@@ -114,8 +123,9 @@ impl DeviceQueue {
             return;
         }
         let estimator = self.estimator.get_or_insert_default();
-        let (reads, depth) = (self.queue.queued(Op::Read), self.geometry.depth);
-        let limit = self.limiter.limit(now, reads, hold_ns, depth, estimator);
+        let (queued_reads, is_awaited) = (self.queue.queued(Op::Read), self.awaited > 0);
+        let demand = WriteDemand { queued_reads, hold_ns, is_awaited };
+        let limit = self.limiter.limit(now, demand, self.geometry.depth, estimator);
         self.queue.limit_writes(Some(limit));
     }
 
@@ -202,6 +212,8 @@ impl DeviceQueue {
         settings
     }
 }
+
+const AWAITED: &str = "a wait that ends has begun";
 
 /// The largest request that a device takes, in sectors.
 pub(super) fn largest_request(geometry: &Geometry) -> Sectors {

@@ -7,6 +7,7 @@
 //! ```text
 //!   reads             R  R  R            .. hold .. |                     R
 //!   writes allowed    parallel - 1, at least 1      | parallel + 2        | parallel - 1
+//!   a flush waits                        parallel + 1, and more with each write
 //! ```
 //!
 //! Design and figures: docs/deadline.md, "Learnt write-depth limit".
@@ -27,8 +28,21 @@ pub(super) struct WriteDepthLimiter {
     held_until: Option<Nanos>,
     /// How many requests have ended.
     ended: u64,
+    /// How many writes have ended since a read was last sent or ended.
+    unread: u32,
     calibrations: [Calibration; 2],
     probe: DepthProbe,
+}
+
+/// What is asked of a device when a limit is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteDemand {
+    /// How many reads wait for it.
+    pub(super) queued_reads: usize,
+    /// How long after a read the next one is expected.
+    pub(super) hold_ns: u64,
+    /// Whether a caller waits for writes, as a flush does.
+    pub(super) is_awaited: bool,
 }
 
 /// Calibration: a time in which requests of one direction go alone, to measure their cost.
@@ -80,6 +94,9 @@ impl WriteDepthLimiter {
     pub(super) fn sent(&mut self, op: Op, is_expired: bool) {
         self.expired[op as usize] += u64::from(is_expired);
         self.in_flight[op as usize] += 1;
+        if op == Op::Read {
+            self.unread = 0;
+        }
     }
 
     /// A request has ended.
@@ -87,8 +104,9 @@ impl WriteDepthLimiter {
         let in_flight = &mut self.in_flight[op as usize];
         *in_flight = in_flight.checked_sub(1).expect("a request that ends was sent");
         self.ended += 1;
-        if op == Op::Read {
-            self.read_ended = Some(now);
+        match op {
+            Op::Read => (self.read_ended, self.unread) = (Some(now), 0),
+            Op::Write => self.unread = self.unread.saturating_add(1),
         }
     }
 
@@ -112,18 +130,20 @@ impl WriteDepthLimiter {
         self.held_until = None;
     }
 
-    /// How many writes the device may have now, where `queued_reads` wait for a device of this
-    /// `depth`; writes are held back for `hold_ns` after the last read.
+    /// How many writes the device may have now; `depth` is how many requests it takes.
     pub(super) fn limit(
         &mut self,
         now: Nanos,
-        queued_reads: usize,
-        hold_ns: u64,
+        demand: WriteDemand,
         depth: u32,
         estimator: &mut DeviceEstimator,
     ) -> u32 {
         assert!(depth > 0, "a device works on at least one request at a time");
-        let has_reads = self.has_reads(now, queued_reads, hold_ns);
+        let has_reads = match self.reads_around(now, demand) {
+            ReadsAround::Present => true,
+            ReadsAround::Expected => !demand.is_awaited,
+            ReadsAround::None => false,
+        };
         let mode = if has_reads && self.is_calibrating(now, Op::Read, estimator) {
             WriteDepthMode::ReadsAlone
         } else if self.is_calibrating(now, Op::Write, estimator) {
@@ -132,22 +152,25 @@ impl WriteDepthLimiter {
             WriteDepthMode::Probing
         } else if has_reads {
             WriteDepthMode::Beside
+        } else if demand.is_awaited {
+            WriteDepthMode::Awaited { unread: self.unread }
         } else {
             WriteDepthMode::NoReads
         };
         limit(mode, estimator.min_parallel(), depth, self.in_flight)
     }
 
-    /// Reads wait, are at the device, or have just ended.
-    fn has_reads(&mut self, now: Nanos, queued: usize, hold_ns: u64) -> bool {
-        if queued > 0 || self.in_flight[Op::Read as usize] > 0 {
-            return true;
+    /// Whether reads wait, are at the device, or have just ended.
+    fn reads_around(&mut self, now: Nanos, demand: WriteDemand) -> ReadsAround {
+        if demand.queued_reads > 0 || self.in_flight[Op::Read as usize] > 0 {
+            return ReadsAround::Present;
         }
-        self.held_until = self.read_ended.map(|at| Nanos(at.0.saturating_add(hold_ns)));
+        let held_until = |at: Nanos| Nanos(at.0.saturating_add(demand.hold_ns));
+        self.held_until = self.read_ended.map(held_until);
         if self.held_until.is_some_and(|until| until <= now) {
             (self.read_ended, self.held_until) = (None, None);
         }
-        self.held_until.is_some()
+        if self.held_until.is_some() { ReadsAround::Expected } else { ReadsAround::None }
     }
 
     /// Whether requests of this direction go alone for a while.
@@ -219,6 +242,16 @@ impl WriteDepthLimiter {
     }
 }
 
+/// Whether a device is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ReadsAround {
+    /// Reads are queued, or at the device.
+    Present,
+    /// The last one ended less than a hold ago, and there is none now.
+    Expected,
+    None,
+}
+
 /// What goes for the moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WriteDepthMode {
@@ -230,6 +263,9 @@ enum WriteDepthMode {
     Beside,
     /// Reads are around, and it is tried whether more than usual are served.
     Probing,
+    /// No read is there, whether or not one may come, and a caller waits for writes; so many have
+    /// ended since the last read.
+    Awaited { unread: u32 },
     /// There are no reads.
     NoReads,
 }
@@ -238,6 +274,7 @@ enum WriteDepthMode {
 ///
 /// ```text
 ///   reads are around     at least - 1, not below 1      tried: at least + a quarter
+///   a caller waits       at least + 1, + 1 for each write since the last read: at most + 15
 ///   no reads             at least + 2
 ///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
 /// ```
@@ -246,6 +283,10 @@ enum WriteDepthMode {
 /// and the read waits for one write. Two more without reads: one so that a way never waits for
 /// its next request, and one so that a device that serves more than was thought can show it. A
 /// quarter more, with the read, are enough to see that some wait.
+///
+/// A write that a caller waits for is not held back for a read that may come: the thread that reads
+/// next is often the one that waits. A chain of reads comes back before many writes have ended, and
+/// so waits for few; a flush that no read interrupts soon has all its writes at the device.
 fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     assert!(min_parallel > 0, "a device serves at least one request at a time");
@@ -256,6 +297,7 @@ fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2
         WriteDepthMode::WritesAlone => writes + u32::from(reads + writes == 0),
         WriteDepthMode::Beside => beside(min_parallel - 1),
         WriteDepthMode::Probing => beside(min_parallel + min_parallel / 4),
+        WriteDepthMode::Awaited { unread } => beside(min_parallel + 1 + unread.min(UNREAD_MOST)),
         WriteDepthMode::NoReads => min_parallel + 2,
     }
 }
@@ -281,6 +323,10 @@ const PROBE_ROUNDS: u64 = 12;
 /// Probing takes a twentieth of the time at most, and costs reads a quarter and one request then.
 const PROBE_DENOM: u64 = 20;
 
+/// What a read waits for that comes during a flush after a time without reads, beside what the
+/// device serves at once: on one head 15 service times, once.
+const UNREAD_MOST: u32 = 14;
+
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
@@ -289,3 +335,45 @@ const CALIBRATION_DENOM: u64 = 100;
 
 /// A tenth, as long as nothing can be learnt without it.
 const CALIBRATION_DENOM_BLIND: u64 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::{DeviceEstimator, Nanos, Op, WriteDemand, WriteDepthLimiter};
+
+    /// Nothing is known of the device, so that the cost of reads is wanted, and then of writes.
+    #[test]
+    fn an_awaited_write_gives_way_to_reads_that_are_there_only() {
+        let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
+        limiter.sent(Op::Read, false);
+        limiter.ended(Nanos(1000), Op::Read);
+        let mut limit = |queued_reads, is_awaited| {
+            let demand = WriteDemand { queued_reads, hold_ns: 50_000_000, is_awaited };
+            limiter.limit(Nanos(2000), demand, 256, &mut estimator)
+        };
+        assert_eq!(limit(0, false), 0, "reads go alone until their cost is known");
+        assert_eq!(limit(0, true), 1, "the cost of writes is learnt from one at a time");
+        assert_eq!(limit(1, true), 0, "a read is there");
+    }
+
+    #[test]
+    fn a_flush_gets_more_writes_the_longer_no_read_comes_and_few_after_each_read() {
+        let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
+        let mut limit = |limiter: &mut WriteDepthLimiter| {
+            let demand = WriteDemand { queued_reads: 0, hold_ns: 50_000_000, is_awaited: true };
+            limiter.limit(Nanos(2000), demand, 256, &mut estimator)
+        };
+        let mut writes = |limiter: &mut WriteDepthLimiter, count: usize| {
+            let one = |_| {
+                limiter.sent(Op::Write, false);
+                limiter.ended(Nanos(1000), Op::Write);
+                limit(limiter)
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let first = writes(&mut limiter, 40);
+        assert_eq!((first[0], first[39]), (1, 16), "alone, and then the most");
+        limiter.sent(Op::Read, false);
+        limiter.ended(Nanos(1500), Op::Read);
+        assert_eq!(writes(&mut limiter, 3), [3, 4, 5], "one more with each");
+    }
+}

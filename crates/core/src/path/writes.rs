@@ -41,9 +41,20 @@ impl IoPath {
         submitter: Submitter,
     ) -> WriteId {
         self.did(|| PathCall::Write { now, file, pos, len, mode, submitter });
+        self.begin_write(now, (file, pos, len), mode, submitter, None)
+    }
+
+    fn begin_write(
+        &mut self,
+        now: Nanos,
+        what: (FileId, ByteCount, ByteCount),
+        mode: WriteMode,
+        submitter: Submitter,
+        append: Option<WriteId>,
+    ) -> WriteId {
         self.read_path.clock = now;
-        let what = (file, pos, len);
-        let (id, is_over) = self.writeback.begin_write(&mut self.read_path, what, mode, submitter);
+        let (writeback, path) = (&mut self.writeback, &mut self.read_path);
+        let (id, is_over) = writeback.begin_write(path, what, mode, submitter, append);
         if !is_over {
             self.make_progress(now);
         }
@@ -162,6 +173,48 @@ impl IoPath {
         self.make_progress(now);
         self.gave(|| PathOutput::Write(id));
         id
+    }
+
+    /// Makes a file longer by `len` bytes, as [`Self::change_len`] does, for an append that is
+    /// written in pieces by [`Self::write_appended`]. If the file is cut before all of them are
+    /// written, what they write ends there, although the file may have become longer again: as if
+    /// the append had been written at once, and then the file been cut.
+    ///
+    /// Until [`Self::end_append`] it costs 16 bytes of the file.
+    ///
+    /// # Panics
+    ///
+    /// If the file is closed or extent-mapped.
+    pub fn begin_append(&mut self, now: Nanos, file: FileId, len: ByteCount) -> WriteId {
+        self.did(|| PathCall::BeginAppend { now, file, len });
+        self.read_path.clock = now;
+        let id = self.writeback.begin_append(&mut self.read_path, file, len);
+        self.make_progress(now);
+        self.gave(|| PathOutput::Write(id));
+        id
+    }
+
+    /// Writes a piece of an append that has made the file longer, as [`Self::write`] does.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::write`].
+    pub fn write_appended(
+        &mut self,
+        now: Nanos,
+        append: WriteId,
+        what: (FileId, ByteCount, ByteCount),
+        mode: WriteMode,
+        submitter: Submitter,
+    ) -> WriteId {
+        self.did(|| PathCall::WriteAppended { now, append, what, mode, submitter });
+        self.begin_write(now, what, mode, submitter, Some(append))
+    }
+
+    /// No more pieces of an append follow.
+    pub fn end_append(&mut self, file: FileId, append: WriteId) {
+        self.did(|| PathCall::EndAppend { file, append });
+        self.writeback.end_append(file, append);
     }
 
     fn begin_zeroes(

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use crate::cache::{FlushInterval, Fresh};
 use crate::driver_io::{Fault, LenChange, WriteFill, WriteMode};
-use crate::ids::{DomainCommand, FileId};
+use crate::ids::{DomainCommand, FileId, WriteId};
 use crate::sched::Submitter;
 use crate::units::{ByteCount, PageIndex, Pages};
 
@@ -49,8 +49,12 @@ pub(super) struct WriteCommand {
     pub(super) is_discard: bool,
     /// Of a change of length, what was asked for.
     pub(super) change: Option<LenChange>,
+    /// Of a piece of an append, which one.
+    pub(super) append: Option<WriteId>,
     /// Whether it waits for a device, and `watch` counts it.
     pub(super) is_watched: bool,
+    /// Whether it waits for what its device writes, and the device counts it.
+    pub(super) is_awaiting: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -106,7 +110,9 @@ impl WriteCommand {
             accepts: 0,
             is_discard: false,
             change: None,
+            append: None,
             is_watched: false,
+            is_awaiting: false,
         }
     }
 

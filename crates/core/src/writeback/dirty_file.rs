@@ -14,6 +14,7 @@ use super::refusals::Refusals;
 use crate::cache::FlushInterval;
 use crate::driver_io::Fault;
 use crate::ids::{FileId, WriteId};
+use crate::units::ByteCount;
 
 /// A list of a file's dirty pages, oldest first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +39,8 @@ pub(crate) struct FileDirtyPages {
     pub(crate) flushes: VecDeque<WriteId>,
     /// Writes that work on pages, and those that wait for them, in their order.
     pub(crate) locks: VecDeque<WriteId>,
+    /// Appends whose pieces are not all written.
+    pub(super) appends: Vec<OngoingAppend>,
     /// Whether the flusher has it in its line.
     pub(crate) is_listed: bool,
     /// What was written in these intervals is durable.
@@ -49,6 +52,15 @@ pub(crate) struct FileDirtyPages {
     /// The last loss that was accepted, and how many were.
     pub(crate) accepted: Option<Fault>,
     pub(crate) accepts: u32,
+}
+
+/// An append whose pieces are not all written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OngoingAppend {
+    /// The change of length that it began with.
+    pub(super) id: WriteId,
+    /// The lowest end that the file was cut to since.
+    pub(super) limit: ByteCount,
 }
 
 /// The dirty pages of one flush sequence: the time between two flushes.

@@ -137,6 +137,7 @@ impl Writeback {
                 self.note_len_lost(file, fault);
             }
             self.set_len(path, file, len, true);
+            self.has_appended(file, id);
         }
         self.unlock(id);
         let len = if fault.is_none() { before } else { ByteCount::ZERO };
@@ -178,6 +179,7 @@ impl Writeback {
         let end = PageIndex(before.pages_up().0);
         let kept = PageIndex(len.min(before).pages_up().0);
         if len < before {
+            self.cut_appends(file, len);
             path.was_cut(file, len);
             let dropped = (!is_by_driver).then_some(Fault::Short);
             self.drop_pages_from(path, file, kept, dropped);

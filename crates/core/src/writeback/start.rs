@@ -63,13 +63,16 @@ impl Writeback {
         }
     }
 
-    /// The file may have become shorter while the write waited: cuts it at the end of the file.
-    /// Says whether anything is left of it.
+    /// The file may have become shorter while the write waited: cuts it at the end of the file, and
+    /// a piece of an append also where the file was cut since. Says whether anything is left of it.
     fn cut_at_end(&mut self, path: &ReadPath, id: WriteId) -> bool {
+        let write = self.writes.get(id).expect("a write that has its pages is not over");
+        let limit = self.append_limit(write.file, write.append);
         let write = self.writes.get_mut(id).expect("a write that has its pages is not over");
         let file = path.files.used(write.file);
-        let pages = write.pages.start..write.pages.end.min(file.end());
-        write.len = file.len.saturating_sub(write.pos).min(write.len);
+        let end = file.end().min(PageIndex(limit.pages_up().0));
+        let pages = write.pages.start..write.pages.end.min(end);
+        write.len = file.len.min(limit).saturating_sub(write.pos).min(write.len);
         if pages.start >= pages.end || write.kind == WriteKind::Write && write.len.0 == 0 {
             return false;
         }

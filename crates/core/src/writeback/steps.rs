@@ -27,6 +27,7 @@ impl Writeback {
         (file, pos, len): (FileId, ByteCount, ByteCount),
         mode: WriteMode,
         submitter: Submitter,
+        append: Option<WriteId>,
     ) -> (WriteId, bool) {
         assert!(len > ByteCount::ZERO, "a write asks for at least one byte");
         let mut write = WriteCommand {
@@ -34,6 +35,7 @@ impl Writeback {
             requested: len,
             mode,
             submitter,
+            append,
             ..WriteCommand::new(file, WriteKind::Write)
         };
         write.cover(path.files.writable(file).len, self.largest_write(path));
@@ -222,6 +224,7 @@ impl Writeback {
         step: WriteStep,
     ) {
         self.set_watched(path, id, false);
+        self.set_awaiting(path, id, false);
         self.writes.get_mut(id).expect("a write that has a step is not over").set_state(state);
         self.steps.push_back(WriteReady { id, step });
     }
@@ -229,6 +232,7 @@ impl Writeback {
     /// The write goes on when a device has done something.
     pub(super) fn wait(&mut self, path: &mut ReadPath, id: WriteId, state: WriteState) {
         self.set_watched(path, id, true);
+        self.set_awaiting(path, id, state == WriteState::Device);
         self.writes.get_mut(id).expect("a write that waits is not over").set_state(state);
     }
 
@@ -245,6 +249,14 @@ impl Writeback {
         write.is_watched = is_watched;
     }
 
+    fn set_awaiting(&mut self, path: &mut ReadPath, id: WriteId, is_awaiting: bool) {
+        let write = self.writes.get_mut(id).expect("a write that waits is not over");
+        if write.is_awaiting != is_awaiting {
+            write.is_awaiting = is_awaiting;
+            path.devices.set_awaited(path.files.used(write.file).device, is_awaiting);
+        }
+    }
+
     /// It is over. What it had (budget, frames, pages) it has given back.
     pub(super) fn end_write(
         &mut self,
@@ -254,6 +266,7 @@ impl Writeback {
         fault: Option<Fault>,
     ) {
         self.set_watched(path, id, false);
+        self.set_awaiting(path, id, false);
         let write = self.writes.remove(id).expect("each write ends once");
         assert!(write.budget == 0, "{id:?} is over and holds budget");
         assert!(write.fresh.is_empty(), "{id:?} is over and holds fresh frames");

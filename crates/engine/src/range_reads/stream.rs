@@ -19,7 +19,8 @@ pub type RangeItem = (usize, Result<Box<[u8]>, ReadError>);
 /// Ranges in the order in which they are complete. Made by [`File::read_ranges_stream`].
 ///
 /// It needs no runtime and no trait: a task takes the next range by [`Self::next`], a hand-written
-/// future by [`Self::poll_next`], and a thread iterates.
+/// future by [`Self::poll_next`], and a thread iterates. With the feature `futures-core` it is a
+/// `Stream`, for the combinators of `futures` and `futures-lite`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,8 +15,9 @@ use std::cell::Cell;
 use std::io;
 
 use foreread_core::path::{IoPath, LenChange, WriteId};
-use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
+use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos};
 
+use super::pieces::Pieces;
 use super::steps::StepWork;
 use crate::engine_state::{DriverGuard, EngineState};
 use crate::error::WriteError;
@@ -30,8 +31,8 @@ impl File {
     /// again. Readers see the new length when this returns. It is durable when a later
     /// [`Self::sync_data`] returns, or a later write with [`WriteMode::Fua`](crate::WriteMode).
     ///
-    /// Writes of other threads that it overtakes are cut at the new end, as if they had come first.
-    /// Calls of [`Self::append`] on their way are waited for.
+    /// Writes and appends of other threads that it overtakes are cut at the new end, as if they had
+    /// come first.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,12 +52,12 @@ impl File {
     pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
-        let _alone = handle.file.end_appends().map_err(|forked| handle.forked(forked))?;
         handle.change_len(LenChange::Exact(ByteCount(len)), len, 0).map(drop)
     }
 
     /// Appends `from`, and returns the offset at which it begins. Appends of several threads and
-    /// handles follow one another, each in one piece. When the bytes are where a write puts them,
+    /// handles follow one another, each in one piece, whatever its size. A [`Self::set_len`] beside
+    /// it comes after the whole of it, or before. When the bytes are where a write puts them,
     /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; until then a reader at the
     /// new end may find zeros.
     ///
@@ -83,17 +84,24 @@ impl File {
     pub fn append(&self, from: &[u8]) -> Result<u64, WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
-        let _among = handle.file.begin_append().map_err(|forked| handle.forked(forked))?;
-        let (more, known_len) = (from.len() as u64, handle.file.len().0);
-        let change = LenChange::Append(ByteCount(more));
-        let offset = handle.change_len(change, known_len.saturating_add(more), more)?;
-        handle.write_pieces(from, offset, handle.write_mode, false).1?;
+        let append = AppendGuard { file: &handle.file, id: Cell::new(None) };
+        let offset = handle.grow_for_append(&append, from.len() as u64)?;
+        let pieces = append.id.get().map_or(Pieces::Any, Pieces::OfAppend);
+        handle.write_pieces(from, offset, handle.write_mode, pieces).1?;
         Ok(offset)
     }
 
     /// Waits until all that was written before is durable, as [`Self::sync_data`], and so are the
     /// file's times and mode. The name of a new file is durable when its directory is synced:
     /// `std::fs::File::open(directory)?.sync_all()`.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
+    /// file.write_all_at(b"bytes", 0)?;
+    /// file.sync_all()?; // with the time of this write
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -107,6 +115,26 @@ impl Handle {
     /// Changes the length, and returns what it was. `target` is what it will probably be, for an
     /// error; the last `written` bytes are going to be written.
     fn change_len(&self, change: LenChange, target: u64, written: u64) -> Result<u64, WriteError> {
+        let file = self.file.id;
+        self.change_len_by(target, written, |path, now| path.change_len(now, file, change))
+    }
+
+    /// Makes the file longer for an append of so many bytes, and returns what its length was.
+    fn grow_for_append(&self, append: &AppendGuard<'_>, more: u64) -> Result<u64, WriteError> {
+        let (file, len) = (self.file.id, ByteCount(more));
+        self.change_len_by(self.file.len().0.saturating_add(more), more, |path, now| {
+            let id = path.begin_append(now, file, len);
+            append.id.set(Some(id));
+            id
+        })
+    }
+
+    fn change_len_by(
+        &self,
+        target: u64,
+        written: u64,
+        begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
+    ) -> Result<u64, WriteError> {
         self.check_len_change(target)?;
         let file = &*self.file;
         let target = Cell::new(target);
@@ -114,7 +142,6 @@ impl Handle {
             target.set(len.0);
             file.backend.set_len(len.0, written)
         };
-        let begin = |path: &mut IoPath, now| path.change_len(now, file.id, change);
         let changed = self.run_to_end("change of length", 0, begin, &StepWork::SetLen(file, &act));
         changed.map(|before| before.0).map_err(|error| length_error(error, target.get()))
     }
@@ -154,6 +181,30 @@ impl Handle {
         }
         // What no file can have is refused.
         Ok(Some(end))
+    }
+}
+
+/// An append of the calling thread. The core hears of its end, however it ends.
+struct AppendGuard<'h> {
+    file: &'h FileState,
+    /// Once it has begun.
+    id: Cell<Option<WriteId>>,
+}
+
+impl Drop for AppendGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.get() {
+            self.file.end_append(id);
+        }
+    }
+}
+
+impl FileState {
+    /// All of an append is written, or will not be.
+    pub(super) fn end_append(&self, append: WriteId) {
+        if let Some(mut driver) = self.engine.drive_in_drop() {
+            driver.path.end_append(self.id, append);
+        }
     }
 }
 

@@ -14,12 +14,12 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use foreread_core::path::{IoPath, LenChange, WriteMode};
-use foreread_core::sched::Submitter;
+use foreread_core::path::{IoPath, LenChange, WriteId, WriteMode};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::length::length_error;
-use super::{PIECE, WriteBytes, WriteTask, usize_of};
+use super::pieces::{PIECE, begin_piece};
+use super::{WriteBytes, WriteTask, usize_of};
 use crate::error::WriteError;
 use crate::handle::Handle;
 use crate::task_step::TaskStep;
@@ -35,6 +35,8 @@ pub(crate) struct WriteProgress {
     done: usize,
     task: WriteTask,
     stage: WriteStage,
+    /// Of an append that has begun and is not over, its change of length.
+    append: Option<WriteId>,
 }
 
 /// Where a write goes.
@@ -69,7 +71,7 @@ impl WriteProgress {
     pub(crate) fn new(handle: &Arc<Handle>, place: WritePlace) -> Self {
         let (handle, task) = (Arc::clone(handle), WriteTask::default());
         let (mode, stage) = (handle.write_mode, WriteStage::New);
-        Self { handle, place, mode, offset: 0, done: 0, task, stage }
+        Self { handle, place, mode, offset: 0, done: 0, task, stage, append: None }
     }
 
     pub(crate) fn poll(&mut self, bytes: WriteBytes<'_>, context: &Context<'_>) -> Poll<WriteEnd> {
@@ -103,6 +105,7 @@ impl WriteProgress {
             }
         };
         self.stage = WriteStage::Over;
+        self.end_append();
         Poll::Ready(WriteEnd { offset: self.offset, done: self.done, result })
     }
 
@@ -110,6 +113,13 @@ impl WriteProgress {
     pub(crate) fn abandon(&mut self, bytes: WriteBytes<'_>) {
         let (at, piece) = (self.pos(), self.rest(bytes));
         self.task.abandon(&self.handle.file, at, piece);
+        self.end_append();
+    }
+
+    fn end_append(&mut self) {
+        if let Some(append) = self.append.take() {
+            self.handle.file.end_append(append);
+        }
     }
 
     /// Begins with the length, if the file has to get another one.
@@ -137,8 +147,12 @@ impl WriteProgress {
         };
         handle.check_len_change(target)?;
         let (file, step) = (&handle.file, TaskStep::set_len(&handle.file, len));
-        let begin = |path: &mut IoPath, now: Nanos| path.change_len(now, file.id, change);
+        let begin = |path: &mut IoPath, now: Nanos| match change {
+            LenChange::Append(len) => path.begin_append(now, file.id, len),
+            LenChange::Exact(_) | LenChange::AtLeast(_) => path.change_len(now, file.id, change),
+        };
         self.task.begin(handle, ("change of length", 0), Some(step), begin)?;
+        self.append = self.task.id().filter(|_| matches!(change, LenChange::Append(_)));
         self.stage = WriteStage::Growing(target);
         Ok(())
     }
@@ -164,9 +178,8 @@ impl WriteProgress {
             WriteBytes::Borrowed(_) | WriteBytes::None => None,
         };
         let (pos, len) = (ByteCount(at), ByteCount(len as u64));
-        let begin = |path: &mut IoPath, now: Nanos| {
-            path.write(now, file.id, pos, len, mode, Submitter::default())
-        };
+        let (what, append) = ((file.id, pos, len), self.append);
+        let begin = |path: &mut IoPath, now: Nanos| begin_piece(path, now, what, mode, append);
         self.task.begin(&self.handle, ("write", at), step, begin)
     }
 

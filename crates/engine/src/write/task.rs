@@ -50,6 +50,11 @@ impl WriteTask {
         self.begun.is_some()
     }
 
+    /// What has begun and is not over.
+    pub(crate) fn id(&self) -> Option<WriteId> {
+        self.begun
+    }
+
     /// Begins something, with what the driver does for it.
     pub(crate) fn begin(
         &mut self,

@@ -1,0 +1,84 @@
+//! The pieces of a write: no more at once than keeps other writes waiting for a moment.
+//!
+//! In:    bytes and where they go.
+//! Out:   how many were written, and why no more.
+//! Never: a piece begun before the one in front of it has ended.
+
+use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
+use foreread_core::sched::Submitter;
+use foreread_core::units::{ByteCount, Nanos};
+
+use super::steps::StepWork;
+use super::usize_of;
+use crate::error::WriteError;
+use crate::handle::Handle;
+
+/// Which pieces a write has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pieces {
+    Any,
+    /// Those that need no wait.
+    Unwaited,
+    /// Those of an append, which end where the file is cut meanwhile.
+    OfAppend(WriteId),
+}
+
+/// Begins a piece of a write, or of an append.
+pub(super) fn begin_piece(
+    path: &mut IoPath,
+    now: Nanos,
+    what: (FileId, ByteCount, ByteCount),
+    mode: WriteMode,
+    append: Option<WriteId>,
+) -> WriteId {
+    let (submitter, (file, pos, len)) = (Submitter::default(), what);
+    match append {
+        Some(append) => path.write_appended(now, append, what, mode, submitter),
+        None => path.write(now, file, pos, len, mode, submitter),
+    }
+}
+
+impl Handle {
+    /// Writes piece by piece. Returns how many bytes were written, and why no more if that is an
+    /// error.
+    pub(super) fn write_pieces(
+        &self,
+        from: &[u8],
+        offset: u64,
+        mode: WriteMode,
+        pieces: Pieces,
+    ) -> (usize, Result<(), WriteError>) {
+        let file = &self.file;
+        let mut done = 0;
+        while done < from.len() {
+            let rest = &from[done..];
+            let piece = &rest[..rest.len().min(PIECE)];
+            let pos = ByteCount(offset + done as u64);
+            let len = ByteCount(piece.len() as u64);
+            let append = if let Pieces::OfAppend(append) = pieces { Some(append) } else { None };
+            let begin = |path: &mut IoPath, now: Nanos| {
+                begin_piece(path, now, (file.id, pos, len), mode, append)
+            };
+            let is_try = matches!(pieces, Pieces::Unwaited);
+            let doing =
+                if is_try { StepWork::TryCopy(piece, pos) } else { StepWork::Copy(piece, pos) };
+            let written = match self.run_to_end("write", pos.0, begin, &doing) {
+                Ok(written) => written,
+                Err(error) => return (done, Err(error)),
+            };
+            assert!(written <= len, "no more is written than was asked for");
+            if written == ByteCount::ZERO {
+                if !is_try {
+                    // The file has become shorter meanwhile: as if the write had come first.
+                    done = from.len();
+                }
+                break;
+            }
+            done += usize_of(written);
+        }
+        (done, Ok(()))
+    }
+}
+
+/// So much is handed to the core at once: enough that its price does not show.
+pub(super) const PIECE: usize = 1 << 20;
