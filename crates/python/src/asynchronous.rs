@@ -24,6 +24,7 @@ use pyo3::types::PyBytes;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::errors::{self, FetchFailures};
+use crate::shutdown::detached;
 
 /// Tells one event loop which of its reads to poll.
 #[pyclass(frozen, module = "foreread._foreread")]
@@ -129,7 +130,7 @@ impl PendingRead {
 
     /// Returns the bytes, or None if they have not come: then the notifier tells when to ask again.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let polled = py.detach(|| {
+        let polled = detached(py, || {
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
             let future = read.as_mut()?;
             let polled = Pin::new(future).poll(&mut Context::from_waker(&self.waker));
@@ -150,7 +151,7 @@ impl PendingRead {
 
     /// Ends the read, whose bytes are not wanted any more.
     fn cancel(&self, py: Python<'_>) {
-        py.detach(|| {
+        detached(py, || {
             let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(read);
         });

@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use crate::errors::{self, FetchFailures};
 use crate::fetcher::PythonFetcher;
 use crate::file::RawFile;
+use crate::shutdown::detached;
 
 /// A cache of pages, and the ring that fills it.
 #[pyclass(frozen, module = "foreread._foreread")]
@@ -59,7 +60,7 @@ impl RawEngine {
         if let Some(timeout) = timeout {
             builder = builder.timeout(timeout);
         }
-        let engine = py.detach(|| builder.build());
+        let engine = detached(py, || builder.build());
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
         Ok(Self { engine, timeout, failures: Arc::default() })
     }
@@ -69,7 +70,7 @@ impl RawEngine {
     fn open(&self, py: Python<'_>, path: PathBuf, buffered: bool) -> PyResult<RawFile> {
         let name = path.into_os_string();
         let options = OpenOptions::new().buffered(buffered);
-        let opened = py.detach(|| self.engine.open_with(&name, &options));
+        let opened = detached(py, || self.engine.open_with(&name, &options));
         let file = opened.map_err(|error| errors::of_open(&name, error))?;
         Ok(RawFile::of_path(file, &name, Arc::clone(&self.failures)))
     }
@@ -89,14 +90,14 @@ impl RawEngine {
         let identity = SourceIdentity::new(name, version);
         let failures = Arc::clone(&self.failures);
         let source = PythonFetcher { fetch, len: size, identity, device, failures };
-        let opened = py.detach(|| self.engine.open_source(Blocking::new(source)));
+        let opened = detached(py, || self.engine.open_source(Blocking::new(source)));
         let file = opened.map_err(|error| errors::of_open(name.as_ref(), error))?;
         Ok(RawFile::of_fetcher(file, name, self.timeout, Arc::clone(&self.failures)))
     }
 
     /// Returns what was done so far, in numbers.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let counters = py.detach(|| self.engine.counters()).map_err(errors::of_fork)?;
+        let counters = detached(py, || self.engine.counters()).map_err(errors::of_fork)?;
         let (path, cache) = (&counters.path, &counters.cache);
         let all = PyDict::new(py);
         let rows = [
@@ -128,7 +129,7 @@ impl RawEngine {
 
     /// Returns the settings that `set` changes, as they are now.
     fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let settings = py.detach(|| self.engine.settings()).map_err(errors::of_fork)?;
+        let settings = detached(py, || self.engine.settings()).map_err(errors::of_fork)?;
         let all = PyDict::new(py);
         for (name, value) in settings {
             all.set_item(name, value)?;
@@ -138,7 +139,7 @@ impl RawEngine {
 
     /// Changes one setting while the engine runs.
     fn set(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<()> {
-        let set = py.detach(|| self.engine.set_by_name(name, value));
+        let set = detached(py, || self.engine.set_by_name(name, value));
         set.map_err(|error| errors::of_setting(&error))
     }
 }

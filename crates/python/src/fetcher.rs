@@ -17,6 +17,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 use crate::errors::{FetchFailures, errno_of_exception};
+use crate::shutdown::attached;
 
 /// A callable that returns the bytes of a range.
 pub(crate) struct PythonFetcher {
@@ -57,7 +58,7 @@ impl ReadRange for PythonFetcher {
     }
 
     fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()> {
-        let called = Python::try_attach(|py| {
+        let called = attached(|py| {
             self.call(py, &range).map_err(|error| {
                 let errno = errno_of_exception(py, &error);
                 self.failures.keep(self.identity.name(), error);

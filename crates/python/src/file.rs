@@ -23,6 +23,7 @@ use crate::buffer::WritableBuffer;
 use crate::errors::{self, FetchFailures};
 use crate::fork::ProcessStamp;
 use crate::pinned::PinnedRange;
+use crate::shutdown::detached;
 use crate::waiting::wait;
 
 /// A file of an engine, with a position.
@@ -145,7 +146,7 @@ impl RawFile {
             let read = pin!(self.file.read_ranges_async(&ranges));
             wait(py, &self.name, read, self.timeout)?
         } else {
-            py.detach(|| self.file.read_ranges(&ranges))
+            detached(py, || self.file.read_ranges(&ranges))
         };
         let all = read.map_err(|error| self.exception(py, error))?;
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)))
@@ -155,7 +156,7 @@ impl RawFile {
     fn will_need(&self, py: Python<'_>, ranges: Vec<(i64, i64)>) -> PyResult<u64> {
         self.check_process()?;
         let ranges = checked_ranges(ranges)?;
-        let asked = py.detach(|| self.file.will_need(ranges));
+        let asked = detached(py, || self.file.will_need(ranges));
         asked.map_err(|error| self.exception(py, error))
     }
 
@@ -201,13 +202,13 @@ impl RawFile {
     fn invalidate(&self, py: Python<'_>, start: i64, end: i64) -> PyResult<()> {
         self.check_process()?;
         let range = not_negative("start", start)?..not_negative("end", end)?;
-        py.detach(|| self.file.invalidate(range)).map_err(errors::of_fork)
+        detached(py, || self.file.invalidate(range)).map_err(errors::of_fork)
     }
 
     /// Asks the system how long the file is.
     fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_process()?;
-        let len = py.detach(|| self.file.refresh());
+        let len = detached(py, || self.file.refresh());
         len.map_err(|error| errors::of_io(&self.name, &error))
     }
 

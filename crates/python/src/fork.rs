@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
 
+use crate::shutdown::forget_threads;
+
 /// How often this process and its ancestors were forked, counted in the children.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
@@ -15,6 +17,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 #[pyfunction]
 pub(crate) fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    forget_threads();
 }
 
 /// The process in which something was made.

@@ -14,6 +14,7 @@ mod fetcher;
 mod file;
 mod fork;
 mod pinned;
+mod shutdown;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -33,6 +34,8 @@ mod _foreread {
     use super::fork::note_fork;
     #[pymodule_export]
     use super::pinned::{PinnedPart, PinnedRange};
+    #[pymodule_export]
+    use super::shutdown::note_exit;
 
     use pyo3::prelude::*;
 

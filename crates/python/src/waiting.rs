@@ -14,6 +14,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
+use crate::shutdown::detached;
+
 /// How long a thread sleeps before it asks whether a signal has come: what Ctrl-C may take.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
@@ -62,7 +64,7 @@ where
     let mut left = timeout;
     loop {
         let (future, signal, waker) = (future.as_mut(), &*signal, &waker);
-        let polled = py.detach(move || match future.poll(&mut Context::from_waker(waker)) {
+        let polled = detached(py, move || match future.poll(&mut Context::from_waker(waker)) {
             Poll::Ready(output) => Ok(output),
             Poll::Pending => Err(signal.sleep()),
         });

@@ -168,3 +168,38 @@ print("end")
         [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
     )
     assert done.stdout == "end\n" and done.stderr == ""
+
+
+def test_the_interpreter_ends_while_fetchers_have_answers_to_give():
+    """Threads of the engine that attached while it ended aborted the process."""
+    code = """
+import time, foreread
+file = foreread.Engine("8MiB").open_fetcher(
+    lambda start, end: (time.sleep(0.001), bytes(end - start))[1], 1 << 30, "zeros"
+)
+file.read(1 << 20)
+file.will_need([(at, at + 4096) for at in range(1 << 21, 1 << 24, 1 << 18)])
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_interpreter_ends_while_daemon_threads_read(path):
+    code = f"""
+import threading, foreread
+file = foreread.Engine("2MiB").open({str(path)!r})
+def read():
+    while True:
+        started.release()
+        file.pread(300_000, 1 << 20)
+        file.invalidate()
+started = threading.Semaphore(0)
+for _ in range(4):
+    threading.Thread(target=read, daemon=True).start()
+for _ in range(40):
+    started.acquire()
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")

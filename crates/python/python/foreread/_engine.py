@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
@@ -199,3 +200,4 @@ def _after_fork_in_child() -> None:
 _parents: list[Engine | None] = []
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_foreread.note_exit)

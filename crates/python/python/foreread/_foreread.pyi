@@ -13,6 +13,7 @@ class PinLimitError(OSError):
     """With these pages more than a quarter of the engine's memory would be pinned."""
 
 def note_fork() -> None: ...
+def note_exit() -> None: ...
 @final
 class RawEngine:
     def __new__(

@@ -14,6 +14,7 @@ use pyo3::types::PyBytes;
 
 use super::{PAGE, RawFile, too_large};
 use crate::errors::{self, EngineForkedError};
+use crate::shutdown::detached;
 use crate::waiting::wait;
 
 /// How many idle streams a file keeps: as many threads may read it without making one.
@@ -68,7 +69,7 @@ impl RawFile {
                 let read = pin!(stream.read_at_async(to, offset));
                 return wait(py, &self.name, read, self.timeout);
             }
-            Ok(py.detach(move || stream.read_at(to, offset)))
+            Ok(detached(py, move || stream.read_at(to, offset)))
         });
         match read? {
             Ok(count) => Ok(count),
@@ -104,7 +105,7 @@ impl RawFile {
         if offset < len || self.is_fetcher {
             return Ok(len.saturating_sub(offset));
         }
-        let len = py.detach(|| self.file.refresh());
+        let len = detached(py, || self.file.refresh());
         let len = len.map_err(|error| errors::of_io(&self.name, &error))?;
         Ok(len.saturating_sub(offset))
     }
@@ -117,7 +118,7 @@ impl RawFile {
             Err(TryLockError::WouldBlock) => {
                 // A guard may not leave the closure, so it is waited for there and taken here.
                 loop {
-                    py.detach(|| drop(self.position.lock()));
+                    detached(py, || drop(self.position.lock()));
                     match self.position.try_lock() {
                         Ok(position) => return position,
                         Err(TryLockError::Poisoned(position)) => return position.into_inner(),
@@ -154,7 +155,7 @@ impl RawFile {
         py: Python<'_>,
         range: Range<u64>,
     ) -> PyResult<foreread::PageRange> {
-        let pinned = py.detach(|| self.file.pin_range(range));
+        let pinned = detached(py, || self.file.pin_range(range));
         pinned.map_err(|error| self.exception(py, error))
     }
 }
