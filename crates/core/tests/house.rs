@@ -33,7 +33,7 @@ struct Place {
     others: Option<&'static [&'static str]>,
 }
 
-const HOUSE: [Place; 10] = [
+const HOUSE: [Place; 12] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core", "foreread-trace"], others: None },
     Place {
@@ -62,6 +62,7 @@ const HOUSE: [Place; 10] = [
     Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
     Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
     Place { folder: "object", ours: &["foreread"], others: None },
+    Place { folder: "python", ours: &["foreread"], others: None },
     Place {
         folder: "cli",
         ours: &[
@@ -81,7 +82,7 @@ const HOUSE: [Place; 10] = [
 ];
 
 /// The only files with `unsafe` in them.
-const UNSAFE: [&str; 12] = [
+const UNSAFE: [&str; 14] = [
     "crates/core/src/sync.rs",
     "crates/engine/src/cachestat.rs",
     "crates/engine/src/owned_bytes.rs",
@@ -93,6 +94,8 @@ const UNSAFE: [&str; 12] = [
     "crates/engine/tests/allocations/mod.rs",
     "crates/engine/tests/fork.rs",
     "crates/engine/tests/fork_source.rs",
+    "crates/python/src/buffer.rs",
+    "crates/python/src/pinned.rs",
     "crates/tune/src/pages.rs",
 ];
 

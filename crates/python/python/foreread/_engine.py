@@ -1,0 +1,203 @@
+"""Engines: one memory bound for all files that are opened through one."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import threading
+import uuid
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from foreread import _foreread
+from foreread._file import File
+from foreread._foreread import DEFAULT_MEMORY, RawEngine, RawFile
+
+_BINARY = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
+_UNITS = {
+    "": 1,
+    "B": 1,
+    **_BINARY,
+    **{f"{unit}iB": factor for unit, factor in _BINARY.items()},
+    **{f"{unit}B": 1000**power for power, unit in enumerate("KMGT", 1)},
+}
+
+
+def parse_size(size: int | str) -> int:
+    """Returns a number of bytes: `"2GiB"` and `"2G"` are 2 x 2**30, `"2GB"` is 2 x 10**9."""
+    if isinstance(size, int):
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
+    factor = _UNITS.get(match[2], _UNITS.get(match[2].upper())) if match else None
+    if match is None or factor is None:
+        raise ValueError(f"{size!r} is not a size: give bytes, or a text such as 512MiB or 2GiB")
+    return int(float(match[1]) * factor)
+
+
+class Engine:
+    """A cache of pages with one memory bound, and the ring that fills it.
+
+    It lives as long as a file of it is open. An engine that is pickled is made again, once in
+    each process, with the same settings.
+    """
+
+    def __init__(
+        self,
+        memory: int | str = DEFAULT_MEMORY,
+        *,
+        policy: str = "adaptive",
+        max_window: int | str | None = None,
+        timeout: float | None = None,
+        io_backend: str = "auto",
+    ) -> None:
+        window = None if max_window is None else parse_size(max_window)
+        self.memory = parse_size(memory)
+        self._settings = (self.memory, policy, window, timeout, io_backend)
+        if self.memory < 0 or (window or 0) < 0:
+            raise ValueError("a size is negative: give a number of bytes")
+        self._raw = RawEngine(*self._settings)
+        self._token = uuid.uuid4().hex
+        with _engines_lock:
+            _engines[self._token] = self
+
+    def open(self, path: str | os.PathLike[str], *, buffered: bool = False) -> File:
+        """Opens a regular file or a block device for reading.
+
+        Reads go around the kernel's page cache where the file system allows that, unless
+        `buffered` is true.
+        """
+        name = os.fsdecode(path)
+        return File(self, self._raw.open(name, buffered), name, buffered=buffered)
+
+    def open_fetcher(
+        self,
+        fetch: Callable[[int, int], Any],
+        size: int,
+        name: str,
+        version: str | None = None,
+        *,
+        device: str | None = None,
+    ) -> File:
+        """Opens what `fetch(start, end)` returns the bytes of; it is called from other threads.
+
+        Opens of the same name and version share one set of pages while one of them is open, so
+        their contents must be the same; without a version, this one has pages of its own. What
+        the engine learns of the cost of one is where the next of the same `device` (such as a
+        host) begins.
+        """
+        raw = self._fetcher(fetch, size, name, version or uuid.uuid4().hex, device)
+        return FetchedFile(self, raw, name)
+
+    def _fetcher(
+        self,
+        fetch: Callable[[int, int], Any],
+        size: int,
+        name: str,
+        version: str,
+        device: str | None,
+    ) -> RawFile:
+        if not callable(fetch):
+            raise TypeError(f"{fetch!r} is not callable: give fetch(start, end) -> bytes")
+        if size < 0:
+            raise ValueError(f"size {size} is negative: give the length in bytes")
+        return self._raw.open_fetcher(fetch, size, name, version, device)
+
+    def counters(self) -> dict[str, int]:
+        """Returns what was done so far, in numbers: hits, misses, requests, evictions."""
+        return self._raw.counters()
+
+    @property
+    def io_backend(self) -> str:
+        """How reads get to the kernel: io_uring, or threads and why."""
+        return self._raw.io_backend()
+
+    def settings(self) -> dict[str, str]:
+        """Returns the settings that `set` changes, as they are now."""
+        return self._raw.settings()
+
+    def set(self, name: str, value: object) -> None:
+        """Changes one setting while the engine runs."""
+        self._raw.set(name, str(value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_engine_of, (self._token, self._settings))
+
+    def __repr__(self) -> str:
+        return f"<foreread.Engine of {self.memory} bytes, {self.io_backend}>"
+
+
+class FetchedFile(File):
+    """A file whose bytes a callable returns. It cannot be pickled: pickle what it was made of."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"{self.name}: a file of a fetcher cannot be pickled; open it again there")
+
+
+_engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
+_engines_lock = threading.RLock()
+
+
+def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
+    """Returns the engine that was pickled, or the one that takes its place in this process."""
+    with _engines_lock:
+        engine = _engines.get(token)
+        if engine is None:
+            memory, policy, window, timeout, io_backend = settings
+            engine = Engine(
+                memory, policy=policy, max_window=window, timeout=timeout, io_backend=io_backend
+            )
+            del _engines[engine._token]
+            engine._token = token
+            _engines[token] = engine
+        return engine
+
+
+class _DefaultEngine:
+    """The engine of the process, once it was asked for."""
+
+    engine: Engine | None = None
+
+
+def default_engine(memory: int | str | None = None) -> Engine:
+    """Returns the engine of this process, which is made when it is first asked for.
+
+    Its memory bound is `memory`, else the environment's FOREREAD_MEMORY, else 256 MiB. A child
+    that was forked gets one of its own.
+    """
+    with _engines_lock:
+        engine = _DefaultEngine.engine
+        if engine is None:
+            asked = memory or os.environ.get("FOREREAD_MEMORY") or DEFAULT_MEMORY
+            engine = _DefaultEngine.engine = Engine(asked)
+            engine._token = "default"
+            _engines["default"] = engine
+        elif memory is not None and parse_size(memory) != engine.memory:
+            raise ValueError(
+                f"the engine of this process has {engine.memory} bytes already: set its memory "
+                "before its first use, or make an Engine"
+            )
+        return engine
+
+
+def open(path: str | os.PathLike[str], *, buffered: bool = False) -> File:
+    """Opens a regular file or a block device with the engine of this process."""
+    return default_engine().open(path, buffered=buffered)
+
+
+def _after_fork_in_child() -> None:
+    global _engines_lock
+    _foreread.note_fork()
+    # Another thread of the parent may have held it.
+    _engines_lock = threading.RLock()
+    _engines.clear()
+    # The parent's engine is kept: files of it may be open.
+    _parents.append(_DefaultEngine.engine)
+    _DefaultEngine.engine = None
+
+
+_parents: list[Engine | None] = []
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_foreread.note_exit)

@@ -1,0 +1,161 @@
+"""The file object: `io.RawIOBase` over a file of an engine."""
+
+from __future__ import annotations
+
+import io
+import operator
+import os
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
+
+from foreread._asyncio import start_read
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from foreread._engine import Engine
+    from foreread._foreread import PinnedRange, RawFile
+
+Advice = Literal["normal", "sequential", "random", "noreuse"]
+
+
+class _Closed:
+    """Takes the place of the file below when it is closed: every use is a ValueError."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ValueError("I/O operation on closed file")
+
+
+_CLOSED: Any = _Closed()
+
+
+class File(io.RawIOBase):
+    """A file that is open for reading.
+
+    It has a position, as every file of `io` has. `pread` and the calls below it use none, and are
+    meant for several threads. Every wait lets other threads run.
+    """
+
+    _raw: RawFile
+    _engine: Engine
+    name: str
+
+    def __init__(self, engine: Engine, raw: RawFile, name: str, *, buffered: bool = False) -> None:
+        self._raw = raw
+        self._engine = engine
+        self._buffered = buffered
+        self.name = name
+
+    mode = "rb"
+
+    # What io.RawIOBase asks for.
+
+    def readable(self) -> bool:
+        self._raw.len  # noqa: B018: a closed file raises
+        return True
+
+    def seekable(self) -> bool:
+        self._raw.len  # noqa: B018: a closed file raises
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Reads `size` bytes from the position on; all that is left if it is negative or None.
+
+        Fewer bytes come only at the end of the file.
+        """
+        return self._raw.read(size)
+
+    def readall(self) -> bytes:
+        """Reads all that is left."""
+        return self._raw.read(None)
+
+    def readinto(self, buffer: Buffer, /) -> int:
+        """Reads into a writable buffer, and returns how many bytes."""
+        return self._raw.readinto(buffer)
+
+    def seek(self, offset: SupportsIndex, whence: int = os.SEEK_SET, /) -> int:
+        """Moves the position, and returns it."""
+        return self._raw.seek(operator.index(offset), whence)
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._raw.tell()
+
+    def close(self) -> None:
+        """Closes the file. Reads of other threads that are on their way go on."""
+        if not self.closed:
+            super().close()
+            self._raw = _CLOSED
+
+    # What it has beyond that: no position, any thread.
+
+    @property
+    def size(self) -> int:
+        """The length in bytes, as it was known last."""
+        return self._raw.len
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Reads `size` bytes at an offset; fewer only at the end of the file."""
+        return self._raw.pread(size, offset)
+
+    def preadinto(self, buffer: Buffer, offset: int) -> int:
+        """Reads into a writable buffer at an offset, and returns how many bytes."""
+        return self._raw.preadinto(buffer, offset)
+
+    def pread_async(self, size: int, offset: int) -> Awaitable[bytes]:
+        """Reads as `pread` does, for `await`: the loop of asyncio, or any like it, goes on."""
+        return start_read(self._raw, size, offset)
+
+    def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
+        """Reads many ranges `(start, end)` at once, and returns their bytes in the same order.
+
+        What is cached is not read again. The rest becomes requests by what the engine has learnt
+        of the device: near ranges are merged, large ones split, and all go out together.
+        """
+        return self._raw.read_ranges(list(ranges))
+
+    def will_need(self, ranges: Iterable[tuple[int, int]]) -> int:
+        """Says that these ranges will be read soon; returns how many pages were asked for."""
+        return self._raw.will_need(list(ranges))
+
+    def advise(self, advice: Advice) -> None:
+        """Says how this file is going to be read; the policy finds out by itself otherwise."""
+        self._raw.advise(advice)
+
+    def pin(self, offset: int, size: int | None = None) -> PinnedRange:
+        """Pins the pages of a range; to the end of the page of `offset` if there is no size.
+
+        The result is a read-only buffer without a copy: `memoryview(pin)`, `numpy.frombuffer(pin)`.
+        Where the pages do not lie side by side in memory, its `parts()` are. Pages stay pinned,
+        and their bytes unchanged, until it and all views of it are gone.
+        """
+        return self._raw.pin(offset, size)
+
+    def invalidate(self, start: int = 0, end: int | None = None) -> None:
+        """Forgets a range that another program has written: the next read asks the device."""
+        self._raw.invalidate(start, self._raw.len if end is None else end)
+
+    def refresh(self) -> int:
+        """Asks the system how long the file is, and returns it."""
+        return self._raw.refresh()
+
+    @property
+    def direct_io_unavailable(self) -> str | None:
+        """Why reads go through the kernel's page cache; None if they go around it."""
+        return self._raw.direct_io_unavailable
+
+    # A handle that is pickled is opened again where it is unpickled.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        position = self._raw.tell()
+        return (_reopen, (self._engine, os.path.abspath(self.name), self._buffered, position))
+
+    def __repr__(self) -> str:
+        closed = " (closed)" if self.closed else ""
+        return f"<foreread.File {self.name!r}{closed}>"
+
+
+def _reopen(engine: Engine, name: str, buffered: bool, position: int) -> File:
+    file = engine.open(name, buffered=buffered)
+    file.seek(position)
+    return file

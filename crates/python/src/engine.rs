@@ -1,0 +1,149 @@
+//! An engine, as the Python class above it uses it.
+//!
+//! In:    settings; paths and fetchers to open.
+//! Out:   files, counters.
+//! Never: a wait while attached to the interpreter.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread::{Blocking, Engine, IoBackend, OpenOptions, Policy, SourceIdentity};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::{self, FetchFailures};
+use crate::fetcher::PythonFetcher;
+use crate::file::RawFile;
+use crate::shutdown::detached;
+
+/// A cache of pages, and the ring that fills it.
+#[pyclass(frozen, module = "foreread._foreread")]
+pub(crate) struct RawEngine {
+    engine: Engine,
+    timeout: Option<Duration>,
+    failures: Arc<FetchFailures>,
+}
+
+#[pymethods]
+impl RawEngine {
+    #[new]
+    #[pyo3(signature = (memory, policy, max_window, timeout_s, io_backend))]
+    fn new(
+        py: Python<'_>,
+        memory: u64,
+        policy: &str,
+        max_window: Option<u64>,
+        timeout_s: Option<f64>,
+        io_backend: &str,
+    ) -> PyResult<Self> {
+        let known = Policy::ALL.into_iter().find(|known| known.name() == policy);
+        let Some(policy) = known else {
+            let names = Policy::ALL.map(Policy::name).join(", ");
+            return Err(PyValueError::new_err(format!("no policy {policy:?}: {names}")));
+        };
+        let Some((_, io)) = IO_BACKENDS.iter().find(|(name, _)| *name == io_backend) else {
+            let names = IO_BACKENDS.map(|(name, _)| name).join(", ");
+            return Err(PyValueError::new_err(format!("no io backend {io_backend:?}: {names}")));
+        };
+        let mut builder = Engine::builder().memory(memory).policy(policy).io_backend(*io);
+        if let Some(bytes) = max_window {
+            builder = builder.max_window(bytes);
+        }
+        let timeout = match timeout_s.map(Duration::try_from_secs_f64).transpose() {
+            Ok(timeout) if timeout != Some(Duration::ZERO) => timeout,
+            Ok(_) | Err(_) => {
+                return Err(PyValueError::new_err("the timeout is not a time: give seconds"));
+            }
+        };
+        if let Some(timeout) = timeout {
+            builder = builder.timeout(timeout);
+        }
+        let engine = detached(py, || builder.build());
+        let engine = engine.map_err(|error| errors::of_engine(&error))?;
+        Ok(Self { engine, timeout, failures: Arc::default() })
+    }
+
+    /// Opens a regular file or a block device.
+    #[pyo3(signature = (path, buffered = false))]
+    fn open(&self, py: Python<'_>, path: PathBuf, buffered: bool) -> PyResult<RawFile> {
+        let name = path.into_os_string();
+        let options = OpenOptions::new().buffered(buffered);
+        let opened = detached(py, || self.engine.open_with(&name, &options));
+        let file = opened.map_err(|error| errors::of_open(&name, error))?;
+        Ok(RawFile::of_path(file, &name, Arc::clone(&self.failures)))
+    }
+
+    /// Opens what a callable returns the bytes of. Of the same name and version there is one set
+    /// of pages.
+    #[pyo3(signature = (fetch, size, name, version, device = None))]
+    fn open_fetcher(
+        &self,
+        py: Python<'_>,
+        fetch: Py<PyAny>,
+        size: u64,
+        name: &str,
+        version: &str,
+        device: Option<String>,
+    ) -> PyResult<RawFile> {
+        let identity = SourceIdentity::new(name, version);
+        let failures = Arc::clone(&self.failures);
+        let source = PythonFetcher { fetch, len: size, identity, device, failures };
+        let opened = detached(py, || self.engine.open_source(Blocking::new(source)));
+        let file = opened.map_err(|error| errors::of_open(name.as_ref(), error))?;
+        Ok(RawFile::of_fetcher(file, name, self.timeout, Arc::clone(&self.failures)))
+    }
+
+    /// Returns what was done so far, in numbers.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = detached(py, || self.engine.counters()).map_err(errors::of_fork)?;
+        let (path, cache) = (&counters.path, &counters.cache);
+        let all = PyDict::new(py);
+        let rows = [
+            ("hits", counters.hits),
+            ("inline_reads", counters.inline_reads),
+            ("misses", path.reads),
+            ("pages_wanted", path.pages_wanted),
+            ("pages_missed", path.pages_missed),
+            ("pages_ahead", path.pages_ahead),
+            ("pages_hinted", path.pages_hinted),
+            ("device_reads", path.device_reads),
+            ("device_pages", path.device_pages),
+            ("retries", path.retries),
+            ("pages_failed", path.pages_failed),
+            ("evictions", cache.evictions),
+            ("evicted_before_use", cache.evicted_before_use),
+            ("refaults", cache.refaults),
+        ];
+        for (name, number) in rows {
+            all.set_item(name, number)?;
+        }
+        Ok(all)
+    }
+
+    /// Returns how reads get to the kernel, in words.
+    fn io_backend(&self) -> String {
+        self.engine.io_backend()
+    }
+
+    /// Returns the settings that `set` changes, as they are now.
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let settings = detached(py, || self.engine.settings()).map_err(errors::of_fork)?;
+        let all = PyDict::new(py);
+        for (name, value) in settings {
+            all.set_item(name, value)?;
+        }
+        Ok(all)
+    }
+
+    /// Changes one setting while the engine runs.
+    fn set(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<()> {
+        let set = detached(py, || self.engine.set_by_name(name, value));
+        set.map_err(|error| errors::of_setting(&error))
+    }
+}
+
+/// How reads get to the kernel, by name.
+const IO_BACKENDS: [(&str, IoBackend); 3] =
+    [("auto", IoBackend::Probe), ("io_uring", IoBackend::IoUring), ("threads", IoBackend::Threads)];

@@ -1,0 +1,164 @@
+//! Errors of the library as exceptions that users of `io` expect.
+//!
+//! In:    errors of opening, reading and of the engine; exceptions that fetchers raised.
+//! Out:   `OSError`, and the subclass of it that belongs to the errno, with the name of the file.
+//! Never: an exception of a fetcher that is lost: it becomes the cause.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use foreread::{EngineError, ForkedError, OpenError, ReadError, SettingError};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(
+    foreread,
+    EngineForkedError,
+    PyOSError,
+    "The engine was made before this process was forked: make another one here."
+);
+create_exception!(
+    foreread,
+    PinLimitError,
+    PyOSError,
+    "With these pages more than a quarter of the engine's memory would be pinned."
+);
+
+/// Returns the exception for a file that could not be opened.
+pub(crate) fn of_open(name: &OsStr, error: OpenError) -> PyErr {
+    let text = without_name(name, &error.to_string());
+    if matches!(error, OpenError::Forked { .. }) {
+        return EngineForkedError::new_err((libc::EOPNOTSUPP, text, name.to_owned()));
+    }
+    let errno = inner_errno(&error).unwrap_or_else(|| errno_of_kind(io::Error::from(error).kind()));
+    PyOSError::new_err((errno, text, name.to_owned()))
+}
+
+/// Returns the exception for a read that failed.
+pub(crate) fn of_read(name: &OsStr, error: ReadError) -> PyErr {
+    let text = without_name(name, &error.to_string());
+    if matches!(error, ReadError::Forked { .. }) {
+        return EngineForkedError::new_err((libc::EOPNOTSUPP, text, name.to_owned()));
+    }
+    if matches!(error, ReadError::PinLimit { .. }) {
+        return PinLimitError::new_err((libc::ENOMEM, text, name.to_owned()));
+    }
+    let errno = inner_errno(&error).unwrap_or_else(|| errno_of_kind(io::Error::from(error).kind()));
+    PyOSError::new_err((errno, text, name.to_owned()))
+}
+
+/// Returns the exception for the system's answer to a question about a file.
+pub(crate) fn of_io(name: &OsStr, error: &io::Error) -> PyErr {
+    let errno = error.raw_os_error().unwrap_or_else(|| errno_of_kind(error.kind()));
+    PyOSError::new_err((errno, error.to_string(), name.to_owned()))
+}
+
+/// Returns the exception for a call of a forked child.
+pub(crate) fn of_fork(error: ForkedError) -> PyErr {
+    EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()))
+}
+
+/// Returns the exception for an engine that could not be made.
+pub(crate) fn of_engine(error: &EngineError) -> PyErr {
+    if matches!(error, EngineError::Memory { .. }) {
+        return PyValueError::new_err(error.to_string());
+    }
+    let errno = inner_errno(error).unwrap_or(libc::EIO);
+    PyOSError::new_err((errno, error.to_string()))
+}
+
+/// Returns the exception for a setting that was refused.
+pub(crate) fn of_setting(error: &SettingError) -> PyErr {
+    if matches!(error, SettingError::Forked(_)) {
+        return EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()));
+    }
+    PyValueError::new_err(error.to_string())
+}
+
+/// Returns the exception for a read of a fetcher that failed, with what it raised as the cause.
+pub(crate) fn of_fetch(py: Python<'_>, name: &OsStr, error: &ReadError, cause: PyErr) -> PyErr {
+    let text = without_name(name, &error.to_string());
+    let exception = PyOSError::new_err((errno_of_exception(py, &cause), text, name.to_owned()));
+    exception.set_cause(py, Some(cause));
+    exception
+}
+
+/// Returns the number of an exception: its `errno`, or that of its type.
+pub(crate) fn errno_of_exception(py: Python<'_>, error: &PyErr) -> i32 {
+    let errno = error.value(py).getattr("errno").and_then(|errno| errno.extract::<i32>());
+    match errno {
+        Ok(errno) if errno > 0 => errno,
+        _ => errno_of_kind(io::Error::from(error.clone_ref(py)).kind()),
+    }
+}
+
+/// The exceptions that the fetchers of an engine raised last, by the name of their file.
+#[derive(Debug, Default)]
+pub(crate) struct FetchFailures(Mutex<VecDeque<(String, PyErr)>>);
+
+impl FetchFailures {
+    /// Keeps an exception until its reader asks for it.
+    pub(crate) fn keep(&self, name: &str, error: PyErr) {
+        let mut kept = self.lock();
+        if kept.len() == FAILURES_MAX {
+            kept.pop_front();
+        }
+        kept.push_back((name.to_owned(), error));
+    }
+
+    /// Takes what was raised for the file of this name last.
+    pub(crate) fn take(&self, name: &OsStr) -> Option<PyErr> {
+        let mut kept = self.lock();
+        let last = kept.iter().rposition(|(of, _)| OsStr::new(of) == name)?;
+        let taken = kept.remove(last).map(|(_, error)| error);
+        kept.retain(|(of, _)| OsStr::new(of) != name);
+        taken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(String, PyErr)>> {
+        // Nothing panics while it holds this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Exceptions keep the frames that raised them, so few are kept.
+const FAILURES_MAX: usize = 16;
+
+/// The text of an error without the name at its front, which the exception has of its own.
+fn without_name(name: &OsStr, text: &str) -> String {
+    let front = format!("{}: ", name.display());
+    text.strip_prefix(&front).unwrap_or(text).to_owned()
+}
+
+/// The number of the system's error inside of this one.
+fn inner_errno(error: &dyn Error) -> Option<i32> {
+    let inner = error.source()?.downcast_ref::<io::Error>()?;
+    Some(inner.raw_os_error().unwrap_or_else(|| errno_of_kind(inner.kind())))
+}
+
+fn errno_of_kind(kind: io::ErrorKind) -> i32 {
+    let known = ERRNOS.iter().find(|(known, _)| *known == kind);
+    known.map_or(libc::EIO, |(_, errno)| *errno)
+}
+
+/// What Python makes its subclasses of `OSError` by.
+const ERRNOS: [(io::ErrorKind, i32); 14] = [
+    (io::ErrorKind::NotFound, libc::ENOENT),
+    (io::ErrorKind::AlreadyExists, libc::EEXIST),
+    (io::ErrorKind::PermissionDenied, libc::EACCES),
+    (io::ErrorKind::IsADirectory, libc::EISDIR),
+    (io::ErrorKind::NotADirectory, libc::ENOTDIR),
+    (io::ErrorKind::ReadOnlyFilesystem, libc::EROFS),
+    (io::ErrorKind::ResourceBusy, libc::EBUSY),
+    (io::ErrorKind::QuotaExceeded, libc::EMFILE),
+    (io::ErrorKind::InvalidInput, libc::EINVAL),
+    (io::ErrorKind::Unsupported, libc::EOPNOTSUPP),
+    (io::ErrorKind::TimedOut, libc::ETIMEDOUT),
+    (io::ErrorKind::OutOfMemory, libc::ENOMEM),
+    (io::ErrorKind::ConnectionRefused, libc::ECONNREFUSED),
+    (io::ErrorKind::ConnectionReset, libc::ECONNRESET),
+];

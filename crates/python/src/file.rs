@@ -1,0 +1,290 @@
+//! An open file, as the Python class above it uses it.
+//!
+//! In:    offsets, sizes, buffers; from any thread.
+//! Out:   bytes, pinned pages, hints.
+//! Never: two threads in one stream. A wait while attached to the interpreter.
+
+mod reads;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use foreread::{Advice, File, ReadStream};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use self::reads::COPY_ATTACHED_MAX;
+use crate::asynchronous::{LoopNotifier, PendingRead};
+use crate::buffer::WritableBuffer;
+use crate::errors::{self, FetchFailures};
+use crate::fork::ProcessStamp;
+use crate::pinned::PinnedRange;
+use crate::shutdown::detached;
+use crate::waiting::wait;
+
+/// A file of an engine, with a position.
+#[pyclass(frozen, module = "foreread._foreread")]
+pub(crate) struct RawFile {
+    file: File,
+    name: OsString,
+    /// It is a fetcher: waits for it end with Ctrl-C, and its length does not change.
+    is_fetcher: bool,
+    timeout: Option<Duration>,
+    failures: Arc<FetchFailures>,
+    position: Mutex<u64>,
+    /// Streams that no thread reads by: each read takes one, or makes one.
+    streams: Mutex<Vec<ReadStream>>,
+    process: ProcessStamp,
+}
+
+impl RawFile {
+    pub(crate) fn of_path(file: File, name: &OsStr, failures: Arc<FetchFailures>) -> Self {
+        Self::new(file, name.to_owned(), None, failures)
+    }
+
+    pub(crate) fn of_fetcher(
+        file: File,
+        name: &str,
+        timeout: Option<Duration>,
+        failures: Arc<FetchFailures>,
+    ) -> Self {
+        Self { is_fetcher: true, ..Self::new(file, name.into(), timeout, failures) }
+    }
+
+    fn new(
+        file: File,
+        name: OsString,
+        timeout: Option<Duration>,
+        failures: Arc<FetchFailures>,
+    ) -> Self {
+        let (position, streams) = (Mutex::default(), Mutex::default());
+        let process = ProcessStamp::now();
+        Self { file, name, is_fetcher: false, timeout, failures, position, streams, process }
+    }
+}
+
+#[pymethods]
+impl RawFile {
+    /// Reads from the position on: all that is left if `size` is negative or None.
+    #[pyo3(signature = (size = None))]
+    fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
+        self.check_process()?;
+        let mut position = self.position(py);
+        let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or(u64::MAX);
+        let bytes = self.bytes(py, size, *position)?;
+        *position += bytes.len()? as u64;
+        Ok(bytes)
+    }
+
+    /// Reads into a buffer from the position on.
+    fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.check_process()?;
+        let mut buffer = WritableBuffer::of(buffer)?;
+        let mut position = self.position(py);
+        let count = self.fill_rest(py, buffer.bytes(), *position)?;
+        *position += count as u64;
+        Ok(count)
+    }
+
+    /// Reads at an offset; the position stays.
+    fn pread<'py>(&self, py: Python<'py>, size: i64, at: i64) -> PyResult<Bound<'py, PyBytes>> {
+        self.check_process()?;
+        self.bytes(py, not_negative("size", size)?, not_negative("offset", at)?)
+    }
+
+    /// Reads into a buffer at an offset; the position stays.
+    fn preadinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, at: i64) -> PyResult<usize> {
+        self.check_process()?;
+        let at = not_negative("offset", at)?;
+        self.fill_rest(py, WritableBuffer::of(buffer)?.bytes(), at)
+    }
+
+    /// Begins to read at an offset: the bytes if they are in memory, else a read on its way, which
+    /// `notifier` tells of.
+    fn pread_start<'py>(
+        &self,
+        py: Python<'py>,
+        size: i64,
+        at: i64,
+        notifier: &LoopNotifier,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process()?;
+        let (size, at) = (not_negative("size", size)?, not_negative("offset", at)?);
+        let size = usize::try_from(size.min(self.rest(py, at)?)).map_err(|_| too_large())?;
+        if size <= COPY_ATTACHED_MAX {
+            let mut is_hit = size == 0;
+            let bytes = PyBytes::new_with(py, size, |to| {
+                is_hit = is_hit || self.with_stream(|stream| stream.try_read_at(to, at));
+                Ok(())
+            })?;
+            if is_hit {
+                return Ok(bytes.into_any());
+            }
+        }
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(size).map_err(|_| too_large())?;
+        buffer.resize(size, 0);
+        let read = self.file.read_into(buffer, at);
+        let (name, failures) = (self.name.clone(), Arc::clone(&self.failures));
+        let read = PendingRead::new(read, notifier, name, failures);
+        Ok(Bound::new(py, read)?.into_any())
+    }
+
+    /// Reads many ranges at once: merged, split and ordered by what the device costs.
+    fn read_ranges<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: Vec<(i64, i64)>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        self.check_process()?;
+        let ranges = checked_ranges(ranges)?;
+        let read = if self.is_fetcher {
+            let read = pin!(self.file.read_ranges_async(&ranges));
+            wait(py, &self.name, read, self.timeout)?
+        } else {
+            detached(py, || self.file.read_ranges(&ranges))
+        };
+        let all = read.map_err(|error| self.exception(py, error))?;
+        PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)))
+    }
+
+    /// Says that these ranges will be read soon, and returns how many pages were asked for.
+    fn will_need(&self, py: Python<'_>, ranges: Vec<(i64, i64)>) -> PyResult<u64> {
+        self.check_process()?;
+        let ranges = checked_ranges(ranges)?;
+        let asked = detached(py, || self.file.will_need(ranges));
+        asked.map_err(|error| self.exception(py, error))
+    }
+
+    /// Says how this file is going to be read.
+    fn advise(&self, advice: &str) -> PyResult<()> {
+        self.check_process()?;
+        let known = ADVICE.iter().find(|(name, _)| *name == advice);
+        let Some((_, advice)) = known else {
+            let names = ADVICE.map(|(name, _)| name).join(", ");
+            return Err(PyValueError::new_err(format!("no advice {advice:?}: {names}")));
+        };
+        self.file.advise(*advice);
+        // Streams take the advice over when they are made.
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = std::mem::take(&mut *streams);
+        drop(streams);
+        drop(idle);
+        Ok(())
+    }
+
+    /// Pins the pages of a range; to the end of the page of `at` if there is no size.
+    #[pyo3(signature = (at, size = None))]
+    fn pin(&self, py: Python<'_>, at: i64, size: Option<i64>) -> PyResult<PinnedRange> {
+        self.check_process()?;
+        let at = not_negative("offset", at)?;
+        let size = match size {
+            Some(size) => not_negative("size", size)?,
+            None => PAGE - at % PAGE,
+        };
+        let range = at..at + size.min(self.rest(py, at)?);
+        if range.is_empty() {
+            return Ok(PinnedRange::new(self.pinned(py, 0..0)?));
+        }
+        if self.is_fetcher && !self.is_cached(&range) {
+            // A wait for a pin cannot be interrupted, so what is missing is read first. Of more
+            // than may be pinned nothing is.
+            self.bytes(py, (range.end - range.start).min(PIN_READ_MAX), at)?;
+        }
+        Ok(PinnedRange::new(self.pinned(py, range)?))
+    }
+
+    /// Forgets a range, because another program has written it.
+    fn invalidate(&self, py: Python<'_>, start: i64, end: i64) -> PyResult<()> {
+        self.check_process()?;
+        let range = not_negative("start", start)?..not_negative("end", end)?;
+        detached(py, || self.file.invalidate(range)).map_err(errors::of_fork)
+    }
+
+    /// Asks the system how long the file is.
+    fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
+        self.check_process()?;
+        let len = detached(py, || self.file.refresh());
+        len.map_err(|error| errors::of_io(&self.name, &error))
+    }
+
+    /// The length in bytes.
+    #[getter]
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Why reads go through the kernel's page cache; None if they go around it.
+    #[getter]
+    fn direct_io_unavailable(&self) -> Option<&'static str> {
+        self.file.direct_io_unavailable()
+    }
+
+    fn tell(&self, py: Python<'_>) -> PyResult<u64> {
+        self.check_process()?;
+        Ok(*self.position(py))
+    }
+
+    /// Moves the position, as `io.RawIOBase.seek` does.
+    #[pyo3(signature = (offset, whence = 0))]
+    fn seek(&self, py: Python<'_>, offset: i64, whence: i64) -> PyResult<u64> {
+        self.check_process()?;
+        let mut position = self.position(py);
+        let from = match whence {
+            0 => 0,
+            1 => *position,
+            2 if self.is_fetcher => self.file.len(),
+            2 => self.refresh(py)?,
+            _ => {
+                let why = format!("invalid whence ({whence}, should be 0, 1 or 2)");
+                return Err(PyValueError::new_err(why));
+            }
+        };
+        let to = from.checked_add_signed(offset).filter(|to| i64::try_from(*to).is_ok());
+        let Some(to) = to else {
+            let why = format!("seek to {offset} from {from}: before the start, or too far");
+            return Err(PyValueError::new_err(why));
+        };
+        *position = to;
+        Ok(to)
+    }
+}
+
+/// The size of a page of the engine.
+const PAGE: u64 = 4096;
+
+/// What is read before it is pinned, at most: a quarter of the largest memory that is common.
+const PIN_READ_MAX: u64 = 256 << 20;
+
+/// Advice by name.
+const ADVICE: [(&str, Advice); 4] = [
+    ("normal", Advice::Normal),
+    ("sequential", Advice::Sequential),
+    ("random", Advice::Random),
+    ("noreuse", Advice::NoReuse),
+];
+
+fn not_negative(what: &str, value: i64) -> PyResult<u64> {
+    u64::try_from(value)
+        .map_err(|_| PyValueError::new_err(format!("{what} {value} is negative: give 0 or more")))
+}
+
+fn checked_ranges(ranges: Vec<(i64, i64)>) -> PyResult<Vec<Range<u64>>> {
+    let checked = ranges.into_iter().map(|(start, end)| {
+        let range = not_negative("start", start)?..not_negative("end", end)?;
+        if range.start > range.end {
+            let why = format!("the range ({start}, {end}) ends before it starts");
+            return Err(PyValueError::new_err(why));
+        }
+        Ok(range)
+    });
+    checked.collect()
+}
+
+fn too_large() -> PyErr {
+    PyOverflowError::new_err("there is no memory for so many bytes: read less at a time")
+}

@@ -1,0 +1,161 @@
+//! How the methods of a file read: which stream, attached or not, and what errors become.
+//!
+//! In:    a buffer or a range.
+//! Out:   bytes; exceptions.
+//! Never: a wait while attached to the interpreter.
+
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+
+use foreread::{ReadError, ReadStream};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::{PAGE, RawFile, too_large};
+use crate::errors::{self, EngineForkedError};
+use crate::shutdown::detached;
+use crate::waiting::wait;
+
+/// How many idle streams a file keeps: as many threads may read it without making one.
+const STREAMS_MAX: usize = 16;
+
+/// Up to so many bytes are copied without letting other threads of the interpreter run: letting
+/// them costs as much as copying 16 KiB.
+pub(super) const COPY_ATTACHED_MAX: usize = 64 << 10;
+
+impl RawFile {
+    /// Whether this is the process that opened the file.
+    pub(super) fn check_process(&self) -> PyResult<()> {
+        if self.process.is_here() {
+            return Ok(());
+        }
+        let why = "this process was forked after the file was opened: open it again here, with an \
+                   engine of this process";
+        Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, self.name.clone())))
+    }
+
+    pub(super) fn exception(&self, py: Python<'_>, error: ReadError) -> PyErr {
+        if self.is_fetcher
+            && matches!(error, ReadError::Io { .. })
+            && let Some(cause) = self.failures.take(&self.name)
+        {
+            return errors::of_fetch(py, &self.name, &error, cause);
+        }
+        errors::of_read(&self.name, error)
+    }
+
+    /// Does something with a stream that no other thread reads by.
+    pub(super) fn with_stream<R>(&self, act: impl FnOnce(&mut ReadStream) -> R) -> R {
+        // Nothing panics or waits while it holds this lock.
+        let lock = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = lock().pop();
+        let mut stream = idle.unwrap_or_else(|| self.file.stream());
+        let result = act(&mut stream);
+        let mut streams = lock();
+        if streams.len() < STREAMS_MAX {
+            streams.push(stream);
+        }
+        result
+    }
+
+    /// Reads into `to`, and returns how many bytes: fewer only at the end of the file.
+    pub(super) fn fill(&self, py: Python<'_>, to: &mut [u8], offset: u64) -> PyResult<usize> {
+        let read = self.with_stream(|stream| {
+            if to.len() <= COPY_ATTACHED_MAX && stream.try_read_at(to, offset) {
+                return Ok(Ok(to.len()));
+            }
+            if self.is_fetcher {
+                let read = pin!(stream.read_at_async(to, offset));
+                return wait(py, &self.name, read, self.timeout);
+            }
+            Ok(detached(py, move || stream.read_at(to, offset)))
+        });
+        match read? {
+            Ok(count) => Ok(count),
+            Err(ReadError::PastEnd { .. }) => Ok(0),
+            Err(error) => Err(self.exception(py, error)),
+        }
+    }
+
+    pub(super) fn bytes<'py>(
+        &self,
+        py: Python<'py>,
+        size: u64,
+        at: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let size = usize::try_from(size.min(self.rest(py, at)?)).map_err(|_| too_large())?;
+        let mut count = 0;
+        let bytes = PyBytes::new_with(py, size, |to| {
+            if !to.is_empty() {
+                count = self.fill(py, to, at)?;
+            }
+            Ok(())
+        })?;
+        if count == size {
+            return Ok(bytes);
+        }
+        // The file became shorter meanwhile.
+        Ok(PyBytes::new(py, &bytes.as_bytes()[..count]))
+    }
+
+    /// How many bytes there are from `offset` on. A file that may have grown is asked.
+    pub(super) fn rest(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
+        let len = self.file.len();
+        if offset < len || self.is_fetcher {
+            return Ok(len.saturating_sub(offset));
+        }
+        let len = detached(py, || self.file.refresh());
+        let len = len.map_err(|error| errors::of_io(&self.name, &error))?;
+        Ok(len.saturating_sub(offset))
+    }
+
+    /// Takes the position, detached if another thread has it.
+    pub(super) fn position<'s>(&'s self, py: Python<'_>) -> MutexGuard<'s, u64> {
+        match self.position.try_lock() {
+            Ok(position) => position,
+            Err(TryLockError::Poisoned(position)) => position.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                // A guard may not leave the closure, so it is waited for there and taken here.
+                loop {
+                    detached(py, || drop(self.position.lock()));
+                    match self.position.try_lock() {
+                        Ok(position) => return position,
+                        Err(TryLockError::Poisoned(position)) => return position.into_inner(),
+                        Err(TryLockError::WouldBlock) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the first byte of each page of a range is in memory.
+    pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
+        self.with_stream(|stream| {
+            let mut at = range.start;
+            while at < range.end && stream.try_read_at(&mut [0], at) {
+                at = (at / PAGE + 1) * PAGE;
+            }
+            at >= range.end
+        })
+    }
+
+    /// Reads into a buffer; nothing at the end of the file.
+    pub(super) fn fill_rest(&self, py: Python<'_>, to: &mut [u8], at: u64) -> PyResult<usize> {
+        let rest = usize::try_from(self.rest(py, at)?).unwrap_or(usize::MAX);
+        let count = rest.min(to.len());
+        if count == 0 {
+            return Ok(0);
+        }
+        self.fill(py, &mut to[..count], at)
+    }
+
+    pub(super) fn pinned(
+        &self,
+        py: Python<'_>,
+        range: Range<u64>,
+    ) -> PyResult<foreread::PageRange> {
+        let pinned = detached(py, || self.file.pin_range(range));
+        pinned.map_err(|error| self.exception(py, error))
+    }
+}

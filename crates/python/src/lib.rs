@@ -1,0 +1,48 @@
+//! The extension module of the Python package: `foreread._foreread`.
+//!
+//! In:    calls of Python, from any thread.
+//! Out:   bytes, views of pinned pages, exceptions.
+//! Never: a wait, for the device or for a lock, while the thread is attached to the interpreter.
+//!
+//! What a user imports is in `python/foreread`; design and limits are in docs/python.md.
+
+mod asynchronous;
+mod buffer;
+mod engine;
+mod errors;
+mod fetcher;
+mod file;
+mod fork;
+mod pinned;
+mod shutdown;
+mod waiting;
+
+use pyo3::prelude::*;
+
+/// What the package's Python modules use.
+#[pymodule(gil_used = false)]
+mod _foreread {
+    #[pymodule_export]
+    use super::asynchronous::{LoopNotifier, PendingRead};
+    #[pymodule_export]
+    use super::engine::RawEngine;
+    #[pymodule_export]
+    use super::errors::{EngineForkedError, PinLimitError};
+    #[pymodule_export]
+    use super::file::RawFile;
+    #[pymodule_export]
+    use super::fork::note_fork;
+    #[pymodule_export]
+    use super::pinned::{PinnedPart, PinnedRange};
+    #[pymodule_export]
+    use super::shutdown::note_exit;
+
+    use pyo3::prelude::*;
+
+    /// Adds the policies that an engine takes by name.
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("POLICIES", foreread::Policy::ALL.map(foreread::Policy::name))?;
+        module.add("DEFAULT_MEMORY", foreread::DEFAULT_MEMORY)
+    }
+}

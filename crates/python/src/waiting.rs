@@ -1,0 +1,84 @@
+//! Waits that Ctrl-C ends.
+//!
+//! In:    a future of the engine.
+//! Out:   its result; or the exception of a signal handler, and the future is dropped.
+//! Never: a wait while the thread is attached to the interpreter. A clock.
+
+use std::ffi::OsStr;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+use crate::shutdown::detached;
+
+/// How long a thread sleeps before it asks whether a signal has come: what Ctrl-C may take.
+const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+
+/// Wakes a thread that waits for a future.
+#[derive(Debug, Default)]
+struct ThreadSignal {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for ThreadSignal {
+    fn wake(self: Arc<Self>) {
+        // Nothing panics while it holds this lock.
+        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+}
+
+impl ThreadSignal {
+    /// Sleeps until it is woken, or for [`SIGNAL_CHECK`]; says whether it was woken.
+    fn sleep(&self) -> bool {
+        let woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let slept = self.changed.wait_timeout_while(woken, SIGNAL_CHECK, |is_woken| !*is_woken);
+        let (mut woken, _) = slept.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *woken)
+    }
+}
+
+/// Waits for a future, detached from the interpreter.
+///
+/// # Errors
+///
+/// What a signal handler raised; `TimeoutError` of the file of this name after `timeout`.
+pub(crate) fn wait<F>(
+    py: Python<'_>,
+    name: &OsStr,
+    mut future: Pin<&mut F>,
+    timeout: Option<Duration>,
+) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let signal = Arc::new(ThreadSignal::default());
+    let waker = Waker::from(Arc::clone(&signal));
+    let mut left = timeout;
+    loop {
+        let (future, signal, waker) = (future.as_mut(), &*signal, &waker);
+        let polled = detached(py, move || match future.poll(&mut Context::from_waker(waker)) {
+            Poll::Ready(output) => Ok(output),
+            Poll::Pending => Err(signal.sleep()),
+        });
+        match polled {
+            Ok(output) => return Ok(output),
+            Err(true) => {}
+            Err(false) => {
+                py.check_signals()?;
+                left = left.map(|left| left.saturating_sub(SIGNAL_CHECK));
+                if let (Some(Duration::ZERO), Some(after)) = (left, timeout) {
+                    let why = format!("no answer for {after:?}: check the store and the network");
+                    return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
+                }
+            }
+        }
+    }
+}

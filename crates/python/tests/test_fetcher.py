@@ -1,0 +1,196 @@
+"""A callable as a file: what it is asked for, and what becomes of its errors."""
+
+import errno
+import signal
+import threading
+
+import pytest
+
+import foreread
+from conftest import CountingFetcher, pattern
+
+
+def test_the_bytes_are_those_of_the_callable(engine, data):
+    fetch = CountingFetcher(data)
+    file = engine.open_fetcher(fetch, len(data), "memory:data")
+    assert file.read() == data and file.name == "memory:data"
+    requests = len(fetch.ranges)
+    assert fetch.bytes == len(data) and requests < 60
+    file.seek(0)
+    assert file.read() == data and len(fetch.ranges) == requests
+    assert file.read_ranges([(5, 9), (1, 3)]) == [data[5:9], data[1:3]]
+
+
+def test_small_reads_in_order_become_large_requests():
+    # Windows of this policy have a fixed largest size, whatever the machine's speed.
+    engine = foreread.Engine("32MiB", policy="linux-6")
+    data = pattern(8 << 20)
+    fetch = CountingFetcher(data)
+    file = engine.open_fetcher(fetch, len(data), "memory:scan")
+    for at in range(0, len(data), 4096):
+        assert file.read(4096) == data[at : at + 4096]
+    assert fetch.bytes == len(data)
+    assert len(fetch.ranges) < len(data) / 4096 / 8
+
+
+def test_two_positions_in_turns_fetch_each_byte_once(engine):
+    data = pattern(8 << 20)
+    fetch = CountingFetcher(data)
+    file = engine.open_fetcher(fetch, len(data), "memory:turns")
+    half = len(data) // 2
+    for at in range(0, half, 32 << 10):
+        for offset in (at, half + at):
+            file.seek(offset)
+            assert file.read(32 << 10) == data[offset : offset + (32 << 10)]
+    assert fetch.bytes == len(data)
+
+
+def test_one_version_has_one_set_of_pages(engine, data):
+    first, second, third = (CountingFetcher(data) for _ in range(3))
+    one = engine.open_fetcher(first, len(data), "memory:a", "v1")
+    assert one.read(100_000) == data[:100_000]
+    two = engine.open_fetcher(second, len(data), "memory:a", "v1")
+    assert two.read(100_000) == data[:100_000] and not second.ranges
+    new = engine.open_fetcher(third, len(data), "memory:a", "v2")
+    assert new.read(10) == data[:10] and third.ranges
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "number"),
+    [
+        (FileNotFoundError(errno.ENOENT, "gone", "x"), FileNotFoundError, errno.ENOENT),
+        (FileNotFoundError("gone"), FileNotFoundError, errno.ENOENT),
+        (PermissionError("no credentials"), PermissionError, errno.EACCES),
+        (TimeoutError(), TimeoutError, errno.ETIMEDOUT),
+        (OSError(errno.ESTALE, "changed"), OSError, errno.ESTALE),
+        (KeyError("what"), OSError, errno.EIO),
+        (SystemExit(3), OSError, errno.EIO),
+    ],
+)
+def test_what_a_fetcher_raises_is_an_os_error_with_its_cause(engine, raised, expected, number):
+    def fetch(start, end):
+        raise raised
+
+    file = engine.open_fetcher(fetch, 1 << 20, "memory:failing")
+    for read in [file.read, lambda: file.pread(10, 5), lambda: file.read_ranges([(0, 10)])]:
+        with pytest.raises(expected) as caught:
+            read()
+        assert caught.value.errno == number and caught.value.filename == "memory:failing"
+        assert caught.value.__cause__ is raised
+
+
+def test_answers_of_the_wrong_length_or_type_are_errors(engine):
+    answers = [
+        (lambda start, end: b"", "shorter"),
+        (lambda start, end: bytes(end - start + 1), "returned more than"),
+        (lambda start, end: None, "Input/output|returned NoneType"),
+    ]
+    for fetch, text in answers:
+        file = engine.open_fetcher(fetch, 1 << 20, f"memory:{text}")
+        with pytest.raises(OSError, match=text):
+            file.read(100)
+    ok = engine.open_fetcher(lambda start, end: bytearray(end - start), 100, "memory:bytearray")
+    assert ok.read() == bytes(100)
+    ok = engine.open_fetcher(lambda start, end: memoryview(bytes(end - start)), 99, "memory:view")
+    assert ok.read() == bytes(99)
+
+
+def test_a_failed_request_is_asked_for_again_by_the_next_read(engine, data):
+    is_down = True
+
+    def fetch(start, end):
+        if is_down:
+            raise ConnectionResetError(errno.ECONNRESET, "reset")
+        return data[start:end]
+
+    file = engine.open_fetcher(fetch, len(data), "memory:flaky")
+    with pytest.raises(ConnectionResetError):
+        file.read(10)
+    is_down = False
+    assert file.read(10) == data[:10]
+
+
+def test_bad_arguments(engine):
+    with pytest.raises(TypeError):
+        engine.open_fetcher(None, 10, "x")
+    with pytest.raises(ValueError):
+        engine.open_fetcher(bytes, -1, "x")
+    with pytest.raises(OverflowError):
+        engine.open_fetcher(bytes, 2**64, "x")
+    with pytest.raises(OSError):
+        engine.open_fetcher(bytes, 2**63, "x")
+
+
+def test_a_fetcher_may_read_other_files_of_the_engine(engine, path, data):
+    below = engine.open(path)
+    file = engine.open_fetcher(lambda a, b: below.pread(b - a, a), len(data), "over:data")
+    assert file.read() == data
+
+
+@pytest.mark.parametrize("act", ["read", "pread", "ranges", "pin", "readinto"])
+def test_ctrl_c_ends_a_wait(engine, act):
+    hung, started = threading.Event(), threading.Event()
+
+    def fetch(start, end):
+        started.set()
+        hung.wait()
+        return bytes(end - start)
+
+    file = engine.open_fetcher(fetch, 1 << 20, "memory:hung")
+    calls = {
+        "read": lambda: file.read(100),
+        "pread": lambda: file.pread(100, 5000),
+        "ranges": lambda: file.read_ranges([(0, 10)]),
+        "pin": lambda: file.pin(0),
+        "readinto": lambda: file.readinto(bytearray(10)),
+    }
+    main = threading.main_thread().ident
+
+    def interrupt():
+        started.wait()
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    # A shell ignores the signal in what it runs in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            calls[act]()
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+        hung.set()
+    assert file.pread(10, 0) == bytes(10)
+
+
+def test_a_read_that_has_no_answer_times_out():
+    hung = threading.Event()
+
+    def fetch(start, end):
+        hung.wait()
+        return bytes(end - start)
+
+    file = foreread.Engine("8MiB", timeout=0.2).open_fetcher(fetch, 1 << 20, "memory:slow")
+    with pytest.raises(TimeoutError) as raised:
+        file.read(10)
+    assert raised.value.errno == errno.ETIMEDOUT
+    hung.set()
+
+
+def test_other_threads_run_while_one_waits(engine):
+    hung, started = threading.Event(), threading.Event()
+
+    def fetch(start, end):
+        started.set()
+        hung.wait()
+        return bytes(end - start)
+
+    file = engine.open_fetcher(fetch, 1 << 20, "memory:waits")
+    reader = threading.Thread(target=file.read)
+    reader.start()
+    started.wait()
+    # The reader waits for its fetcher, and this thread has run on.
+    hung.set()
+    reader.join()
+    assert file.tell() == 1 << 20
