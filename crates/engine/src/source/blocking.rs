@@ -33,6 +33,11 @@ pub trait ReadRange: Send + Sync + 'static {
     ///
     /// What went wrong: the error of the readers, as [`Reply::fail`] says.
     fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()>;
+
+    /// Names what the source has in common with others, as [`Source::device`].
+    fn device(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A source that blocks, served by at most 16 threads, which end when there is nothing to do.
@@ -89,6 +94,10 @@ impl<S: ReadRange> Source for Blocking<S> {
 
     fn length(&self) -> io::Result<u64> {
         self.0.source.length()
+    }
+
+    fn device(&self) -> Option<String> {
+        self.0.source.device()
     }
 
     fn fetch(&self, range: Range<u64>, reply: Reply) {
