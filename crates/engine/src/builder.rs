@@ -76,6 +76,12 @@ enum WindowSetting {
 
 impl Engine {
     /// Returns a builder with the default settings.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder().memory(64 << 20).build()?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn builder() -> EngineBuilder {
         EngineBuilder::new()
@@ -138,6 +144,13 @@ impl EngineBuilder {
     /// it for its own stream, up to one request of the device (`Adaptive`, `Linux6`). Less than a
     /// page switches read-ahead off. By default, [`Policy::Adaptive`] learns it from each device,
     /// and the other policies have 128 KiB, as Linux has.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder().max_window(1 << 20).build()?;
+    /// assert_eq!(engine.max_window()?, 1 << 20);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn max_window(mut self, bytes: u64) -> Self {
         self.max_window = WindowSetting::Bytes(bytes);
@@ -154,6 +167,14 @@ impl EngineBuilder {
     }
 
     /// The policy that decides what is read ahead; default: [`Policy::Adaptive`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use foreread::{Engine, Policy};
+    ///
+    /// let engine = Engine::builder().policy(Policy::Linux6).build()?; // as the kernel reads ahead
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -175,6 +196,14 @@ impl EngineBuilder {
     /// in the calling thread cannot be cancelled. A read that timed out keeps its memory until the
     /// device answers, as the device may still write to it: up to an eighth of the bound each, so
     /// with a device that never answers the bound should have room for the reads that try.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let engine = foreread::Engine::builder().timeout(Duration::from_secs(30)).build()?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -189,6 +218,14 @@ impl EngineBuilder {
     }
 
     /// Records up to `steps` steps of all that is done to the core, for [`Engine::replay`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder().record(100_000).build()?;
+    /// engine.open("/var/lib/db/table")?.read_at(&mut [0; 4096], 0)?;
+    /// engine.replay()?; // each decision follows from the calls
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn record(mut self, steps: usize) -> Self {
         self.record = steps;
@@ -196,6 +233,14 @@ impl EngineBuilder {
     }
 
     /// How reads and writes get to the kernel.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use foreread::{Engine, IoBackend};
+    ///
+    /// let engine = Engine::builder().io_backend(IoBackend::Threads).build()?; // no io_uring
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn io_backend(mut self, io: IoBackend) -> Self {
         self.io = io;
@@ -204,6 +249,12 @@ impl EngineBuilder {
 
     /// The dirty limit: how many bytes may be written and not on the device yet, in all files
     /// together. Writes beyond it wait. At most a quarter of the memory, which is the default.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder().memory(256 << 20).dirty_limit(16 << 20).build()?;
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn dirty_limit(mut self, bytes: u64) -> Self {
         self.dirty_limit = Some(bytes);

@@ -19,6 +19,7 @@ mod inline_read;
 mod planned;
 mod requests;
 mod sleep;
+mod source_devices;
 mod traced;
 
 use std::cmp::Reverse;
@@ -32,6 +33,7 @@ use foreread_core::units::{ByteCount, Nanos};
 
 use self::planned::Batches;
 pub(crate) use self::planned::EndedRead;
+use self::source_devices::SourceDevices;
 use crate::backend::Backend;
 use crate::deferred_wake::DeferredWake;
 use crate::delay::DelayModel;
@@ -52,6 +54,7 @@ pub(crate) struct Driver {
     batches: Batches,
     first_touch: FirstTouch,
     devices: HashMap<DeviceId, OpenDevice>,
+    source_devices: SourceDevices,
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
     /// When a delayed request is done, by its tag.
@@ -100,6 +103,7 @@ impl Driver {
             batches: Batches::default(),
             first_touch,
             devices: HashMap::new(),
+            source_devices: SourceDevices::default(),
             early: BinaryHeap::new(),
             done_at: HashMap::new(),
             writing: HashSet::new(),
@@ -232,8 +236,8 @@ impl Driver {
             self.done_at.insert(bits, Nanos(delay.finish_ns(now.0, len.0)));
         }
         let backend = Arc::clone(&device.backend);
-        if let Some(source) = backend.source() {
-            self.start_fetch(now, &io, source, backend.len);
+        if backend.source().is_some() {
+            self.start_fetch(now, &io);
             return;
         }
         match op {

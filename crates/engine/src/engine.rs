@@ -39,6 +39,15 @@ pub struct Engine {
 impl Engine {
     /// Opens a regular file or a block device for reading.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let table = engine.open("/var/lib/db/table")?;
+    /// let disk = engine.open("/dev/sdb")?; // a block device, too
+    /// assert!(disk.len() > table.len());
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// If it cannot be opened, or is of another kind; the error says what to do.
@@ -47,6 +56,17 @@ impl Engine {
     }
 
     /// Opens a file with options, for example for writing.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// use foreread::{OpenOptions, WriteMode};
+    ///
+    /// let options = OpenOptions::new().write(true).write_mode(WriteMode::Fua);
+    /// let journal = engine.open_with("/var/lib/db/journal", &options)?;
+    /// journal.write_all_at(b"a record", 0)?; // durable when it returns
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -81,6 +101,14 @@ impl Engine {
 
     /// Returns the counters.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let counters = engine.counters()?;
+    /// println!("{} hits, {} bytes to be written", counters.hits, counters.dirty.0);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// In a forked child.
@@ -105,6 +133,13 @@ impl Engine {
     /// Returns the largest window of reads that are no larger, in bytes: what was asked for, in
     /// whole pages, or an eighth of the memory if that is less, or if windows are learnt.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// println!("at most {} KiB are read ahead at once", engine.max_window()? >> 10);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// In a forked child.
@@ -113,6 +148,13 @@ impl Engine {
     }
 
     /// Changes one setting of the engine while it runs, from the next decision on.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// engine.set(foreread::EngineSetting::MaxWindow(Some(1 << 20)))?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -123,6 +165,13 @@ impl Engine {
 
     /// Changes one setting by its name, with the value as text: for control sockets and
     /// configuration files. [`Self::settings`] has the names.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// engine.set_by_name("dirty_age", "500")?; // milliseconds
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -155,6 +204,15 @@ impl Engine {
 
     /// Returns all settings that [`Self::set_by_name`] changes, as they are now.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// for (name, value) in engine.settings()? {
+    ///     println!("{name}={value}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// In a forked child.
@@ -178,6 +236,13 @@ impl Engine {
     }
 
     /// Returns how reads get to the kernel, in words: `io_uring`, or threads and why.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// println!("requests go through {}", engine.io_backend());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn io_backend(&self) -> String {
         self.state.ring_kind.to_string()
@@ -185,6 +250,14 @@ impl Engine {
 
     /// Returns the number of idle frames (not being filled, held or pinned), and of all frames: for
     /// tests that look for what was left behind.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let (idle, all) = engine.frames()?;
+    /// println!("{} of {all} frames are in use", all - idle);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -14,15 +14,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use foreread_core::device_model::DeviceModel;
-use foreread_core::path::DeviceState;
-use foreread_core::sched::Choice;
-
 use crate::OpenOptions;
 use crate::advice::{Advice, Advised};
 use crate::backend::{Backend, Created};
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, ReadError, SettingError};
+use crate::error::{ForkedError, OpenError, ReadError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::id_hasher::IdHasher;
@@ -132,6 +128,15 @@ impl File {
     ///
     /// Each thread that calls this is a stream of its own.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// let mut bytes = [0; 100];
+    /// let read = file.read_at(&mut bytes, 12_345)?; // any offset and length
+    /// println!("{:?}", &bytes[..read]);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the offset lies past the end, or the device fails.
@@ -167,6 +172,14 @@ impl File {
     ///
     /// Returns how many pages were asked for: those that are there, or on their way, are not.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// let asked = file.will_need([0..4096, 1 << 20..2 << 20])?; // returns at once
+    /// println!("{asked} pages are on their way");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// In a forked child, or if the ring is broken.
@@ -179,6 +192,13 @@ impl File {
 
     /// Says how this handle, its clones, and the threads that read by it, are going to read.
     /// Streams made by [`Self::stream`] take the advice over when they are made.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// file.advise(foreread::Advice::Random); // nothing is read ahead
+    /// # Ok(()) }
+    /// ```
     pub fn advise(&self, advice: Advice) {
         self.handle.advice.add(advice);
     }
@@ -198,6 +218,13 @@ impl File {
     /// for writing has the length that this engine has given it, and one in
     /// [pieces](Self::open_extents) of a device keeps its own.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// println!("{} bytes by now", file.refresh()?);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the system does not say; in a forked child.
@@ -207,6 +234,14 @@ impl File {
 
     /// Forgets these bytes, because another program has written them: the next read asks the
     /// device. Pages that the range covers in part go, too.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// // Another program has written there.
+    /// file.invalidate(0..1 << 20)?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -227,84 +262,9 @@ impl File {
         self.len() == 0
     }
 
-    /// The model of the device below, estimated from this engine's reads: the cost of a request and
-    /// of its bytes, and how many requests it serves at once. None before there are enough reads.
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn device_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
-        let file = &self.handle.file;
-        Ok(file.engine.drive()?.path.device_model(file.device))
-    }
-
     #[cfg(feature = "remember")]
     pub(crate) fn file_state(&self) -> &FileState {
         &self.handle.file
-    }
-
-    /// The state of the device below, as far as this engine uses it: what is queued and in flight,
-    /// the limit for writes, what has expired.
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn device_state(&self) -> Result<Option<DeviceState>, ForkedError> {
-        let file = &self.handle.file;
-        Ok(file.engine.drive()?.path.device_state(file.device))
-    }
-
-    /// The settings of this file's scheduler as they are now, its own name first.
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn scheduler_settings(&self) -> Result<Vec<(&'static str, String)>, ForkedError> {
-        let file = &self.handle.file;
-        Ok(file.engine.drive()?.path.scheduler_settings(file.device))
-    }
-
-    /// Gives this file's device another scheduler, or the same with other settings. What is queued
-    /// stays queued.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// file.set_scheduler(&foreread::Choice::Noop)?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If it is one for the simulator only; in a forked child.
-    pub fn set_scheduler(&self, scheduler: &Choice) -> Result<(), SettingError> {
-        Choice::for_device(scheduler.name())?;
-        let settings = scheduler.settings();
-        let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
-        self.change_scheduler([("scheduler", scheduler.name())].into_iter().chain(settings))
-    }
-
-    /// Changes one setting of the scheduler of this file by its name, with the value as text: for
-    /// control sockets and configuration files. [`Self::scheduler_settings`] has the names.
-    ///
-    /// # Errors
-    ///
-    /// If the scheduler has no such setting, or the value makes no sense for it; in a forked child.
-    pub fn set_scheduler_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
-        self.change_scheduler([(name, value)])
-    }
-
-    fn change_scheduler<'t>(
-        &self,
-        settings: impl IntoIterator<Item = (&'t str, &'t str)>,
-    ) -> Result<(), SettingError> {
-        let file = &self.handle.file;
-        let mut driver = file.engine.drive()?;
-        for (name, value) in settings {
-            driver.path.set_scheduler(file.device, name, value)?;
-        }
-        driver.start_all();
-        Ok(())
     }
 
     /// Why reads and writes go through the kernel's page cache; None if they go around it.

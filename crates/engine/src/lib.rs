@@ -68,6 +68,7 @@ mod extents;
 mod faults;
 mod file;
 mod file_cursor;
+mod file_device;
 mod file_ext;
 mod file_state;
 mod first_touch;

@@ -82,12 +82,29 @@ impl OpenOptions {
 
     /// Opens the file for writing, too. A block device is then this engine's alone: it cannot be
     /// mounted.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().write(true);
+    /// let image = engine.open_with("/var/lib/images/disk.img", &options)?;
+    /// image.write_all_at(&[0; 512], 0)?;
+    /// # Ok(()) }
+    /// ```
     pub fn write(mut self, write: bool) -> Self {
         self.write = write;
         self
     }
 
     /// Makes the file if there is none. It needs [`Self::write`] or [`Self::append`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().write(true).create(true);
+    /// let table = engine.open_with("/var/lib/db/table", &options)?; // as it was, or empty
+    /// # Ok(()) }
+    /// ```
     pub fn create(mut self, create: bool) -> Self {
         self.create = create;
         self
@@ -118,6 +135,15 @@ impl OpenOptions {
 
     /// Opens the file for writing at its end only, wherever that is then:
     /// [`File::append`](crate::File::append).
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().append(true).create(true);
+    /// let log = engine.open_with("/var/lib/db/log", &options)?;
+    /// let offset = log.append(b"a record")?;
+    /// # Ok(()) }
+    /// ```
     pub fn append(mut self, append: bool) -> Self {
         self.append = append;
         self
@@ -126,12 +152,31 @@ impl OpenOptions {
     /// When a write by this handle is done: at once in memory ([`WriteMode::WriteBack`], the
     /// default), or when the device has it.
     /// [`File::write_all_at_with`](crate::File::write_all_at_with) overrides it for one write.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// use foreread::{OpenOptions, WriteMode};
+    ///
+    /// let options = OpenOptions::new().write(true).write_mode(WriteMode::WriteThrough);
+    /// let file = engine.open_with("/var/lib/db/table", &options)?;
+    /// # Ok(()) }
+    /// ```
     pub fn write_mode(mut self, mode: WriteMode) -> Self {
         self.write_mode = mode;
         self
     }
 
     /// Reads and writes through the kernel's page cache instead of around it.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// let options = foreread::OpenOptions::new().buffered(true);
+    /// let file = engine.open_with("/mnt/share/table", &options)?;
+    /// assert_eq!(file.direct_io_unavailable(), Some("as asked"));
+    /// # Ok(()) }
+    /// ```
     pub fn buffered(mut self, buffered: bool) -> Self {
         self.buffered = buffered;
         self
@@ -139,6 +184,16 @@ impl OpenOptions {
 
     /// Sets which request the device gets next, and how many writes it is given at once. The
     /// default is [`Choice::learning`].
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// use foreread::{Choice, OpenOptions};
+    ///
+    /// let options = OpenOptions::new().write(true).scheduler(Choice::Noop);
+    /// let disk = engine.open_with("/dev/nvme1n1", &options)?; // first come, first served
+    /// # Ok(()) }
+    /// ```
     pub fn scheduler(mut self, scheduler: Choice) -> Self {
         self.scheduler = scheduler;
         self

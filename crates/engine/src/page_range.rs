@@ -77,6 +77,15 @@ impl PageRange {
     }
 
     /// The bytes, page by page.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// let range = file.pin_range(1000..20_000)?;
+    /// let sum: u64 = range.parts().flatten().map(|byte| u64::from(*byte)).sum();
+    /// println!("{sum}");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn parts(&self) -> PageParts<'_> {
         PageParts { range: self, next: 0 }
@@ -84,6 +93,21 @@ impl PageRange {
 
     /// All bytes as one slice, if the pages lie side by side in memory in this order. Always so for
     /// a range within one page; often for pages that one request brought into an empty cache.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// let range = file.pin_range(0..8192)?;
+    /// let bytes = match range.contiguous() {
+    ///     Some(bytes) => bytes.to_vec(), // parsed in place in a real program
+    ///     None => {
+    ///         let mut bytes = vec![0; range.len()];
+    ///         range.copy_to(&mut bytes);
+    ///         bytes
+    ///     }
+    /// };
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn contiguous(&self) -> Option<&[u8]> {
         let Some(first) = self.pages.first() else { return Some(&[]) };

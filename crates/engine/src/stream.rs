@@ -60,6 +60,18 @@ impl ReadStream {
 
     /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
     /// returns false, and what is in `to` is not specified. Never waits.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
+    /// let stream = file.stream();
+    /// let mut page = [0; 4096];
+    /// if !stream.try_read_at(&mut page, 0) {
+    ///     // Not in memory: for a thread that may wait.
+    ///     stream.read_at(&mut page, 0)?;
+    /// }
+    /// # Ok(()) }
+    /// ```
     #[inline]
     pub fn try_read_at(&self, to: &mut [u8], offset: u64) -> bool {
         let file = &*self.handle.file;

@@ -15,16 +15,16 @@ mod pieces;
 mod progress;
 mod steps;
 mod task;
+mod zeroes;
 
 use std::ops::Range;
 
-use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
-use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex};
+use foreread_core::path::{IoPath, WriteMode};
+use foreread_core::units::ByteCount;
 
 use crate::error::{ForkedError, ReadError, WriteError};
 use crate::file::File;
 use crate::handle::Handle;
-use crate::pool::PAGE;
 
 use pieces::Pieces;
 pub(crate) use progress::{WriteEnd, WritePlace, WriteProgress};
@@ -216,67 +216,6 @@ impl File {
         Ok(file.engine.drive()?.path.lost(file.id).is_some())
     }
 
-    /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no space. A [`Self::sync_data`] has to follow, as after a write with
-    /// [`WriteMode::WriteBack`].
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
-    /// file.write_zeroes(0..1 << 20, true)?; // as a hole, where the file system has holes
-    /// file.sync_data()?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at
-    /// any time before.
-    #[expect(
-        clippy::missing_panics_doc,
-        reason = "what lies beside whole pages is shorter than a page"
-    )]
-    pub fn write_zeroes(&self, range: Range<u64>, may_unmap: bool) -> Result<(), WriteError> {
-        let handle = self.handle();
-        let len = range.end.saturating_sub(range.start);
-        handle.check_writable(range.start, len)?;
-        if len == 0 {
-            return Ok(());
-        }
-        let [before, pages, behind] = around_whole_pages(&range);
-        for part in [before, behind] {
-            let zeros = &[0; PAGE][..usize::try_from(part.end - part.start)
-                .expect("what lies beside whole pages is shorter than a page")];
-            handle.write_pieces(zeros, part.start, WriteMode::WriteBack, Pieces::Any).1?;
-        }
-        let backend = &handle.file.backend;
-        handle.act_on("zeroing", &pages, IoPath::write_zeroes, &|from, len| {
-            backend.zero(from, len, may_unmap)
-        })
-    }
-
-    /// Discards these bytes: their contents are undefined afterwards. Only whole pages are given
-    /// back, and only where the file system or the device supports it.
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let file = foreread::Engine::builder().build()?.create("/var/lib/db/table")?;
-    /// file.discard(1 << 20..2 << 20)?; // what is there afterwards is undefined
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the file was opened for reading, or ends before, or the device fails.
-    pub fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {
-        let handle = self.handle();
-        let len = range.end.saturating_sub(range.start);
-        handle.check_writable(range.start, len)?;
-        let [_, pages, _] = around_whole_pages(&range);
-        let backend = &handle.file.backend;
-        handle.act_on("discard", &pages, IoPath::discard, &|from, len| backend.discard(from, len))
-    }
-
     /// Where in this range the file has data (true) and where holes, in order and without gaps,
     /// from its start on; at most 4096 parts, so that the last one may end before the range does.
     /// What was written is data, if it is on the device yet or not. A block device is all data.
@@ -367,35 +306,6 @@ impl Handle {
     pub(crate) fn forked(&self, _: ForkedError) -> WriteError {
         WriteError::Forked { path: self.path.clone() }
     }
-
-    /// Has whole pages to itself while it does something to them.
-    fn act_on(
-        &self,
-        what: &'static str,
-        pages: &Range<u64>,
-        begin: fn(&mut IoPath, Nanos, FileId, Range<PageIndex>) -> WriteId,
-        act: &dyn Fn(u64, u64) -> Result<(), i32>,
-    ) -> Result<(), WriteError> {
-        if pages.is_empty() {
-            return Ok(());
-        }
-        let indices = PageIndex(pages.start / PAGE_SIZE)..PageIndex(pages.end / PAGE_SIZE);
-        let begin = |path: &mut IoPath, now| begin(path, now, self.file.id, indices);
-        self.run_to_end(what, pages.start, begin, &StepWork::ActOn(act)).map(drop)
-    }
-}
-
-/// The part of a range before its first whole page, its whole pages, and the part behind them.
-///
-/// ```text
-///   |      .===|=========|=========|====.    |
-///          before        pages      behind
-/// ```
-fn around_whole_pages(range: &Range<u64>) -> [Range<u64>; 3] {
-    let Range { start, end } = *range;
-    let first = start.next_multiple_of(PAGE_SIZE).min(end);
-    let last = (end - end % PAGE_SIZE).max(first);
-    [start..first, first..last, last..end]
 }
 
 fn usize_of(len: ByteCount) -> usize {

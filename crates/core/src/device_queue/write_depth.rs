@@ -146,14 +146,15 @@ impl WriteDepthLimiter {
         };
         let mode = if has_reads && self.is_calibrating(now, Op::Read, estimator) {
             WriteDepthMode::ReadsAlone
+        } else if demand.is_awaited && !has_reads {
+            // Not while costs are learnt, either: one at a time is what a flush would wait for.
+            WriteDepthMode::Awaited { unread: self.unread }
         } else if self.is_calibrating(now, Op::Write, estimator) {
             WriteDepthMode::WritesAlone
         } else if has_reads && self.is_probing(now, estimator) {
             WriteDepthMode::Probing
         } else if has_reads {
             WriteDepthMode::Beside
-        } else if demand.is_awaited {
-            WriteDepthMode::Awaited { unread: self.unread }
         } else {
             WriteDepthMode::NoReads
         };
@@ -351,7 +352,7 @@ mod tests {
             limiter.limit(Nanos(2000), demand, 256, &mut estimator)
         };
         assert_eq!(limit(0, false), 0, "reads go alone until their cost is known");
-        assert_eq!(limit(0, true), 1, "the cost of writes is learnt from one at a time");
+        assert_eq!(limit(0, true), 2, "a flush does not wait for that");
         assert_eq!(limit(1, true), 0, "a read is there");
     }
 
@@ -371,7 +372,7 @@ mod tests {
             (0..count).map(one).collect::<Vec<_>>()
         };
         let first = writes(&mut limiter, 40);
-        assert_eq!((first[0], first[39]), (1, 16), "alone, and then the most");
+        assert_eq!((first[0], first[39]), (3, 16), "one more with each, up to the most");
         limiter.sent(Op::Read, false);
         limiter.ended(Nanos(1500), Op::Read);
         assert_eq!(writes(&mut limiter, 3), [3, 4, 5], "one more with each");

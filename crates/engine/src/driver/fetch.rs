@@ -9,20 +9,22 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::Driver;
-use crate::source::OpenSource;
 
 impl Driver {
-    /// Has a source called for a request, as far as its `len` bytes go.
-    pub(super) fn start_fetch(
-        &mut self,
-        now: Nanos,
-        io: &DeviceIo,
-        source: &OpenSource,
-        len: ByteCount,
-    ) {
+    /// Has a source called for a request, as far as its bytes go.
+    pub(super) fn start_fetch(&mut self, now: Nanos, io: &DeviceIo) {
         assert!(io.op == Op::Read, "a source is never written");
-        assert!(io.offset < len, "a request begins within its source");
-        let range = io.offset.0..(io.offset.0 + io.len.0).min(len.0);
+        let found = self.source_at(io.device, io.offset.0);
+        let Some((backend, start)) = found else {
+            // What was read ahead of a source that is closed now: no reader waits for it.
+            self.path.complete(now, io.tag, Err(libc::ECANCELED));
+            self.note_ready();
+            return;
+        };
+        let source = backend.source().expect("a source's device has sources only");
+        let (offset, len) = (io.offset.0 - start, backend.len.0);
+        assert!(offset < len, "a request begins within its source");
+        let range = offset..(offset + io.len.0).min(len);
         let target = (self.ring.pool(), self.path.io_parts(io.tag).collect());
         let fetch = self.fetches.start(now, io.tag.to_bits(), source, range, target);
         self.waiting.call_source(fetch);

@@ -15,7 +15,8 @@ use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
 
 impl Driver {
-    /// Adds a file as a device of its own, as its location on the real one is not known.
+    /// Adds a file as a device of its own, as its location on the real one is not known; a source
+    /// that names its device lies there with others.
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,
@@ -23,6 +24,12 @@ impl Driver {
         delay: Option<Delay>,
         scheduler: &Choice,
     ) -> Option<(DeviceId, FileId)> {
+        let shared = backend.source().and_then(|source| source.disk);
+        if let Some(disk) = shared
+            && let Some(opened) = self.open_on_source_device(disk, backend, len, scheduler)
+        {
+            return opened;
+        }
         // One that is slowed down is not like its neighbours.
         let disk = backend.disk().filter(|_| delay.is_none());
         let device = self.path.add_device_on(disk, backend.geometry, scheduler);
@@ -56,6 +63,13 @@ impl Driver {
 
     /// Lets a file go. What is still read of it ends on its own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
+        if self.close_on_source_device(device, file) {
+            if self.broken.is_none() {
+                self.note_ready();
+                self.start_all();
+            }
+            return;
+        }
         if self.broken.is_some() {
             // Reads that will never end still hold frames of it: the core is left as it is.
             self.devices.remove(&device);

@@ -34,7 +34,7 @@ pub trait ReadRange: Send + Sync + 'static {
     /// What went wrong: the error of the readers, as [`Reply::fail`] says.
     fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()>;
 
-    /// Names what it has in common with others, as [`Source::device`].
+    /// Names what the source has in common with others, as [`Source::device`].
     fn device(&self) -> Option<String> {
         None
     }

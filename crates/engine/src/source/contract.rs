@@ -74,8 +74,9 @@ pub trait Source: Send + Sync + 'static {
     /// [`Reply::fail`] when the version has changed, before it delivers bytes.
     fn fetch(&self, range: Range<u64>, reply: Reply);
 
-    /// Names what the source has in common with others, for example its host: what the engine
-    /// learns of the cost of one is where the next begins.
+    /// Names what the source has in common with others, for example its host. The sources of an
+    /// engine that name the same are one device: what is learnt of the latency and the parallelism
+    /// of one holds for all, and the limit of requests in flight is of all together.
     fn device(&self) -> Option<String> {
         None
     }

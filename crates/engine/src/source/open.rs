@@ -26,6 +26,33 @@ impl Engine {
     /// Opens a source for reading. If one of the same identity is open, this is another handle to
     /// that one, and `source` is dropped.
     ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = foreread::Engine::builder().build()?;
+    /// use foreread::{Blocking, ReadRange, Reply, SourceIdentity};
+    /// use std::{io, ops::Range};
+    ///
+    /// struct Zeros;
+    ///
+    /// impl ReadRange for Zeros {
+    ///     fn identity(&self) -> SourceIdentity {
+    ///         SourceIdentity::new("zeros", "1")
+    ///     }
+    ///
+    ///     fn length(&self) -> io::Result<u64> {
+    ///         Ok(1 << 30)
+    ///     }
+    ///
+    ///     fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()> {
+    ///         reply.write(&vec![0; (range.end - range.start) as usize])
+    ///     }
+    /// }
+    ///
+    /// let file = engine.open_source(Blocking::new(Zeros))?;
+    /// assert_eq!(file.len(), 1 << 30);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the source does not know its length; in a forked child; if too many files are open.
