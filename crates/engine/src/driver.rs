@@ -24,6 +24,7 @@ mod traced;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
@@ -31,6 +32,7 @@ use foreread_core::path::{DeviceId, DeviceIo, IoPath, Tag, WriteReady};
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
+pub(crate) use self::inline_read::InlineRead;
 use self::planned::Batches;
 pub(crate) use self::planned::EndedRead;
 use self::source_devices::SourceDevices;
@@ -38,6 +40,7 @@ use crate::backend::Backend;
 use crate::deferred_wake::DeferredWake;
 use crate::delay::DelayModel;
 use crate::first_touch::FirstTouch;
+use crate::id_hasher::IdHasher;
 use crate::pool::PAGE;
 use crate::ring::{Completion, Ring};
 use crate::source::FetchTable;
@@ -53,14 +56,14 @@ pub(crate) struct Driver {
     fetches: FetchTable,
     batches: Batches,
     first_touch: FirstTouch,
-    devices: HashMap<DeviceId, OpenDevice>,
+    devices: HashMap<DeviceId, OpenDevice, BuildHasherDefault<IdHasher>>,
     source_devices: SourceDevices,
     /// Results that came before their slow device would have had them, the earliest first.
     early: BinaryHeap<Reverse<Early>>,
     /// When a delayed request is done, by its tag.
-    done_at: HashMap<u64, Nanos>,
+    done_at: HashMap<u64, Nanos, BuildHasherDefault<IdHasher>>,
     /// The tags of writes that are on their way.
-    writing: HashSet<u64>,
+    writing: HashSet<u64, BuildHasherDefault<IdHasher>>,
     /// When the leader wakes up by itself, if it sleeps and does.
     sleeps_until: Option<Nanos>,
     /// The leader goes to sleep in the ring once the mutex is free, and submits there.
@@ -102,11 +105,11 @@ impl Driver {
             fetches,
             batches: Batches::default(),
             first_touch,
-            devices: HashMap::new(),
+            devices: HashMap::default(),
             source_devices: SourceDevices::default(),
             early: BinaryHeap::new(),
-            done_at: HashMap::new(),
-            writing: HashSet::new(),
+            done_at: HashMap::default(),
+            writing: HashSet::default(),
             sleeps_until: None,
             is_falling_asleep: false,
             rests_until: None,
@@ -120,6 +123,9 @@ impl Driver {
 
     /// Passes completions to the core, unless a leader does that. Returns whether there were any.
     pub(crate) fn reap_unless_led(&mut self) -> bool {
+        if self.is_idle() {
+            return false;
+        }
         let in_flight = self.ring.in_flight();
         if self.waiting.leader().is_none() {
             self.reap();
@@ -166,7 +172,8 @@ impl Driver {
         if self.path.has_holes() {
             self.note_ready();
         }
-        if !self.has_room() {
+        // Mostly there is nothing, and then the clock is not read.
+        if !self.has_room() || !self.path.is_dispatch_pending() {
             return;
         }
         let now = self.now();

@@ -306,23 +306,24 @@ type Streams = HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>;
 /// A thread's stream of a file that others may close.
 struct ThreadStream {
     handle: Weak<Handle>,
-    /// Which may stay open by other handles.
-    file: Weak<FileState>,
+    /// Not the file: the end of a thread, which its joiner may not wait for, would keep the file
+    /// from being closed with its last handle.
+    engine: Weak<EngineState>,
     reader: StreamReader,
 }
 
 impl ThreadStream {
     fn new(handle: &Arc<Handle>) -> Self {
-        let (file, reader) = (Arc::downgrade(&handle.file), StreamReader::new(&handle.file));
-        Self { handle: Arc::downgrade(handle), file, reader }
+        let engine = Arc::downgrade(&handle.file.engine);
+        Self { handle: Arc::downgrade(handle), engine, reader: StreamReader::new(&handle.file) }
     }
 }
 
 impl Drop for ThreadStream {
     fn drop(&mut self) {
-        // The streams of a closed file ended with it.
-        if let Some(file) = self.file.upgrade() {
-            self.reader.close(&file);
+        // The streams of a closed file ended with it, and are not found.
+        if let Some(engine) = self.engine.upgrade() {
+            self.reader.close(&engine);
         }
     }
 }

@@ -20,8 +20,8 @@ use foreread_core::path::{Fault, ReadId, ReadReady};
 use foreread_core::units::Nanos;
 
 use crate::deferred_wake::KeepAlive;
+use crate::driver::InlineRead;
 use crate::engine_state::{DriverGuard, EngineState};
-use crate::ring;
 use crate::wait_table::{Notification, Ticket};
 use crate::waiters::Leader;
 
@@ -63,9 +63,7 @@ impl EngineState {
         ticket: Ticket,
     ) -> (DriverGuard<'s>, Result<Notification, NotReady>) {
         let deadline = self.timeout.map(|timeout| after(driver.now(), timeout));
-        if deadline.is_none() && !driver.waiting.has_notification(ticket) {
-            driver = self.read_inline(driver, ticket);
-        }
+        driver = self.read_inline(driver, ticket);
         let me = Leader::Waiter(ticket);
         let end = loop {
             if let Some(news) = driver.waiting.take_notification(ticket) {
@@ -172,14 +170,38 @@ impl EngineState {
 
     /// If one request is all that is to be started, reads it here.
     fn read_inline<'s>(&'s self, mut driver: DriverGuard<'s>, ticket: Ticket) -> DriverGuard<'s> {
-        let Some(alone) = driver.take_inline_read() else { return driver };
-        driver.waiting.set_away(ticket, true);
+        let Some(alone) = self.begin_inline(&mut driver, ticket) else { return driver };
         drop(driver);
-        let mut parts = alone.parts.iter().cloned();
-        let result = ring::pread(&self.pool, alone.backend, alone.offset, &mut parts);
+        let result = alone.run(&self.pool);
+        self.end_inline(&alone, ticket, result)
+    }
+
+    /// Takes the one request that is to be started, if it is the only one, for the thread that
+    /// waits for this. The thread does it without the mutex, and then ends it.
+    pub(crate) fn begin_inline(
+        &self,
+        driver: &mut DriverGuard<'_>,
+        ticket: Ticket,
+    ) -> Option<InlineRead> {
+        if self.timeout.is_some() || driver.waiting.has_notification(ticket) {
+            return None;
+        }
+        let alone = driver.take_inline_read()?;
+        driver.waiting.set_away(ticket, true);
+        Some(alone)
+    }
+
+    /// What became of it.
+    pub(crate) fn end_inline(
+        &self,
+        alone: &InlineRead,
+        ticket: Ticket,
+        result: Result<u32, i32>,
+    ) -> DriverGuard<'_> {
         let mut driver = self.drive_again();
+        // Before the thread counts as waiting again: it is here, and need not be woken.
+        driver.complete_inline_read(alone, result);
         driver.waiting.set_away(ticket, false);
-        driver.complete_inline_read(alone.tag, result);
         driver
     }
 }

@@ -227,7 +227,7 @@ impl ReadFuture {
             } else {
                 let frames = driver.path.frames(id).to_vec();
                 drop(driver);
-                reader.copy(&handle.file, &mut read, to, &frames, ready.len);
+                reader.copy(&handle.file, &mut read, to, frames.iter().copied(), ready.len);
                 handle.file.engine.drive_again().release(id);
             }
             if read.done < read.wanted {

@@ -25,6 +25,7 @@ use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
 use crate::driver_queue::DriverEvent;
+use crate::engine_state::EngineState;
 use crate::error::ReadError;
 use crate::file_state::FileState;
 use crate::handle::Handle;
@@ -72,9 +73,9 @@ impl StreamReader {
     }
 
     /// Ends the stream, without waiting for the driver.
-    pub(crate) fn close(&self, file: &FileState) {
+    pub(crate) fn close(&self, engine: &EngineState) {
         if let Some(id) = self.id.take() {
-            file.engine.post([DriverEvent::CloseStream(id)]);
+            engine.post([DriverEvent::CloseStream(id)]);
         }
     }
 

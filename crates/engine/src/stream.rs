@@ -97,7 +97,7 @@ impl ReadStream {
 
 impl Drop for ReadStream {
     fn drop(&mut self) {
-        self.reader.close(&self.handle.file);
+        self.reader.close(&self.handle.file.engine);
         self.pins.give_back(&self.handle.file.engine.table);
     }
 }

@@ -15,7 +15,7 @@ use std::thread::Thread;
 
 use foreread::core::sched::Submitter;
 use foreread::{File, OwnedRead, ReadStream};
-use support::{Random, check, wait_until_idle, with_each_io, write_file};
+use support::{Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 
 const LEN: u64 = (2 << 20) + 777;
 
@@ -90,6 +90,40 @@ fn reads_of_one_stream_come_in_any_order_and_each_has_its_bytes() {
 }
 
 /// If each ended where it stood when it was done, read-ahead would see a reader that jumps.
+/// A read whose pages are all missing is copied before the driver is told of its end; where it has
+/// some of its pages, meets another reader, or reaches the end of the file, after.
+#[test]
+fn a_miss_that_its_thread_reads_itself_has_its_bytes_and_leaves_no_frame() {
+    with_each_io("a_miss_that_its_thread_reads_itself", |io| {
+        let dir = tempfile::tempdir_in(common::scratch()).expect("a directory");
+        let path = write_file(dir.path(), 1, LEN);
+        let engine = foreread::Engine::builder().io_backend(io).memory(1 << 20).build();
+        let engine = engine.expect("an engine");
+        let file = engine.open(&path).expect("it is there");
+        std::thread::scope(|scope| {
+            for reader in 0..2 {
+                let file = &file;
+                scope.spawn(move || {
+                    // Half of the places are those of the other reader, too.
+                    let (mut own, mut both) = (Random(reader << 20), Random(7 << 20));
+                    let mut buffer = vec![0; 6 * 4096];
+                    for read in 0..400 {
+                        let random = if read % 2 == 0 { &mut own } else { &mut both };
+                        let offset = random.below(LEN);
+                        let len = usize::try_from(1 + random.below(6 * 4096)).expect("small");
+                        let wanted = len.min(usize::try_from(LEN - offset).expect("small"));
+                        let got = read_and_check(file, 1, &mut buffer[..len], offset);
+                        assert_eq!(got, wanted, "{len} bytes at {offset}");
+                    }
+                });
+            }
+        });
+        let inline = engine.counters().expect("this process").inline_reads;
+        assert!(inline > 0, "some misses were all there was to read");
+        wait_until_idle(&engine);
+    });
+}
+
 #[test]
 fn a_sequence_of_which_several_are_on_their_way_is_read_ahead() {
     with_each_io("a_sequence_of_which_several_are_on_their_way", |io| {

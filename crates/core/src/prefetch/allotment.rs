@@ -30,6 +30,9 @@ impl Prefetcher {
         }
         let without = self.rules.without;
         let question = self.share_question(asker, ask, (ceiling, common_ceiling));
+        if ask.trigger == Trigger::Miss {
+            self.files[asker.file.0 as usize].note_near(ask.page, ask.count);
+        }
         let residency = cache.residency(asker.file);
         let found = adaptive::asking(&self.files[asker.file.0 as usize], ask, &residency).copied();
         let runs = self.choose_by_runs(asker, ask, found.as_ref(), ceiling);

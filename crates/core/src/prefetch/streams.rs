@@ -21,6 +21,7 @@ mod tests;
 mod ended;
 mod entry;
 mod invariants;
+mod near;
 mod set;
 
 use core::ops::Range;
@@ -51,6 +52,19 @@ pub struct Streams {
     dropped: [ShareId; DROPPED_MAX],
     /// Where the one that was met last had been counted as ended.
     resumed: CountedRun,
+    /// What was found for the question at hand.
+    near: NearStreams,
+}
+
+/// What was found for a read that misses. Small, because each open file has one.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct NearStreams {
+    start: PageIndex,
+    /// How many pages the read asks for; 0: nothing was searched since the streams changed.
+    count: u32,
+    around: LatestStream,
+    /// Looked for only where no stream is around the first page.
+    before: LatestStream,
 }
 
 /// A [`StreamSlot`], small: the number of a confirmed stream, or 256 and that of a tentative one.
@@ -125,6 +139,7 @@ impl Streams {
             StreamSlot::Confirmed(index) => self.confirmed.set(index, entry),
             StreamSlot::Tentative(index) => self.tentative.set(index, entry),
         }
+        self.near = NearStreams::default();
         self.latest = LatestStream::of(place);
     }
 
@@ -141,21 +156,18 @@ impl Streams {
         self.find(page, |entry| entry.end == page && is_forwards(entry))
     }
 
-    /// The stream that had this page ahead of it, or comes to it next.
-    pub(super) fn around(&self, page: PageIndex) -> Option<StreamSlot> {
+    fn search_around(&self, page: PageIndex) -> Option<StreamSlot> {
         self.find(page, |entry| entry.is_next(page))
     }
 
-    /// A stream that goes backwards, a random read, or one that brought a window, that begins in
-    /// `pages` or at their end, but not with the first of them.
-    pub(super) fn beginning_in(&self, pages: Range<PageIndex>) -> Option<StreamSlot> {
-        let is_it = |entry: &StreamEntry| entry.is_before(&pages);
+    fn search_beginning_in(&self, pages: &Range<PageIndex>) -> Option<StreamSlot> {
+        let is_it = |entry: &StreamEntry| entry.is_before(pages);
         let is_one = |entry: &StreamEntry| entry.is_backwards() && is_it(entry);
         let confirmed =
-            self.has_backwards.then(|| self.confirmed.find_start(&pages, is_one)).flatten();
+            self.has_backwards.then(|| self.confirmed.find_start(pages, is_one)).flatten();
         confirmed
             .map(StreamSlot::Confirmed)
-            .or_else(|| self.tentative.find_start(&pages, is_it).map(StreamSlot::Tentative))
+            .or_else(|| self.tentative.find_start(pages, is_it).map(StreamSlot::Tentative))
     }
 
     /// The random read that came so many questions ago; 1 is the last one.
@@ -196,6 +208,7 @@ impl Streams {
         } else {
             self.tentative.push(entry);
         }
+        self.near = NearStreams::default();
         self.latest = LatestStream::of(StreamSlot::Tentative(slot));
     }
 
@@ -222,6 +235,7 @@ impl Streams {
             self.confirmed.set(oldest, entry);
             oldest
         };
+        self.near = NearStreams::default();
         self.latest = LatestStream::of(StreamSlot::Confirmed(place));
     }
 

@@ -13,13 +13,41 @@ use foreread_core::table::Frame;
 
 use super::Driver;
 use crate::backend::Backend;
+use crate::pool::{PAGE, Pool};
+use crate::ring;
 
 /// A request that the thread which wants it reads itself.
 pub(crate) struct InlineRead {
-    pub(crate) tag: Tag,
-    pub(crate) backend: Arc<Backend>,
-    pub(crate) offset: u64,
-    pub(crate) parts: Vec<(Frame, Range<usize>)>,
+    tag: Tag,
+    backend: Arc<Backend>,
+    offset: u64,
+    parts: Vec<(Frame, Range<usize>)>,
+}
+
+impl InlineRead {
+    /// Does it, in this thread.
+    pub(crate) fn run(&self, pool: &Pool) -> Result<u32, i32> {
+        ring::pread(pool, Arc::clone(&self.backend), self.offset, &mut self.parts.iter().cloned())
+    }
+
+    /// The frames that it fills, in the order of their pages, if it fills this many whole ones and
+    /// its result says that it has.
+    pub(crate) fn filled(
+        &self,
+        pages: usize,
+        result: Result<u32, i32>,
+    ) -> Option<impl Iterator<Item = Frame>> {
+        let is_whole = |(_, bytes): &(Frame, Range<usize>)| *bytes == (0..PAGE);
+        let is_filled = self.parts.len() == pages
+            && result.is_ok_and(|bytes| bytes as usize == pages * PAGE)
+            && self.parts.iter().all(is_whole);
+        is_filled.then(|| self.parts.iter().map(|(frame, _)| *frame))
+    }
+
+    /// Whether these are the frames that it has filled, all of them.
+    pub(crate) fn has_filled(&self, frames: &[Frame]) -> bool {
+        self.parts.iter().map(|(frame, _)| frame).eq(frames)
+    }
 }
 
 impl Driver {
@@ -67,8 +95,8 @@ impl Driver {
     }
 
     /// What became of it.
-    pub(crate) fn complete_inline_read(&mut self, tag: Tag, result: Result<u32, i32>) {
-        self.complete(tag.to_bits(), result);
+    pub(crate) fn complete_inline_read(&mut self, alone: &InlineRead, result: Result<u32, i32>) {
+        self.complete(alone.tag.to_bits(), result);
         self.note_ready();
     }
 }

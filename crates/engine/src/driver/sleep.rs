@@ -48,6 +48,13 @@ impl Driver {
         }
     }
 
+    /// Whether nothing comes back, is queued or is due: a miss on an idle engine has nothing to
+    /// reap.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_left = self.is_anything_on_its_way() || self.path.is_dispatch_pending();
+        !is_left && self.timer().is_none()
+    }
+
     /// Whether a completion will come.
     fn is_anything_on_its_way(&self) -> bool {
         self.ring.in_flight() > 0 || !self.early.is_empty()

@@ -255,7 +255,8 @@ impl Vectors {
     ///   vectors   |---|   |   |---|
     /// ```
     fn new(pool: &Pool, parts: impl Iterator<Item = (Frame, Range<usize>)>) -> Self {
-        let mut vectors: Vec<libc::iovec> = Vec::new();
+        // Most have one, and then the box is the list as it is.
+        let mut vectors: Vec<libc::iovec> = Vec::with_capacity(1);
         for (frame, bytes) in parts {
             assert!(bytes.start < bytes.end && bytes.end <= PAGE, "a part lies in its page");
             let start = pool.address(frame).as_ptr().wrapping_add(bytes.start);

@@ -23,7 +23,7 @@ use crate::units::{PageIndex, Pages};
 
 /// The stream, or the last random read, that this read is just before.
 pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
-    let place = streams.beginning_in(ask.page..ask.page + ask.count)?;
+    let place = streams.beginning_in(&(ask.page..ask.page + ask.count))?;
     let known = streams.get(place);
     // Some readers drop the pages behind them.
     let drops_behind = || known.is_backwards() && streams.was_just_met(place);

@@ -1,0 +1,47 @@
+//! Which streams are where a miss is: searched once for a question, which asks several times.
+//!
+//! In:    the pages of a read that misses.
+//! Out:   what [`Streams::around`] and [`Streams::beginning_in`] say of them.
+//! Never: an answer from before a change of the streams.
+
+use core::ops::Range;
+
+use super::entry::StreamSlot;
+use super::{LatestStream, NearStreams, Streams};
+use crate::units::{PageIndex, Pages};
+
+impl Streams {
+    /// Searches for a read that misses, so that each look for its streams finds the result: its
+    /// share, its window and its decision all depend on them.
+    pub(in crate::prefetch) fn note_near(&mut self, start: PageIndex, count: Pages) {
+        let around = self.search_around(start);
+        let pages = start..start + count;
+        let before = if around.is_none() { self.search_beginning_in(&pages) } else { None };
+        let slot =
+            |found: Option<StreamSlot>| found.map_or_else(Default::default, LatestStream::of);
+        // Of a read of 16 TiB nothing is noted.
+        let count = u32::try_from(count.0).unwrap_or(0);
+        self.near = NearStreams { start, count, around: slot(around), before: slot(before) };
+    }
+
+    /// The stream that had this page ahead of it, or comes to it next.
+    pub(in crate::prefetch) fn around(&self, page: PageIndex) -> Option<StreamSlot> {
+        if self.near.count == 0 || self.near.start != page {
+            return self.search_around(page);
+        }
+        debug_assert_eq!(self.near.around.place(), self.search_around(page), "it is still so");
+        self.near.around.place()
+    }
+
+    /// A stream that goes backwards, a random read, or one that brought a window, that begins in
+    /// `pages` or at their end, but not with the first of them.
+    pub(in crate::prefetch) fn beginning_in(&self, pages: &Range<PageIndex>) -> Option<StreamSlot> {
+        let NearStreams { start, count, around, before } = self.near;
+        let is_noted = count > 0 && *pages == (start..start + Pages(count.into()));
+        if !is_noted || around.place().is_some() {
+            return self.search_beginning_in(pages);
+        }
+        debug_assert_eq!(before.place(), self.search_beginning_in(pages), "it is still so");
+        before.place()
+    }
+}
