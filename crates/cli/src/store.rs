@@ -6,7 +6,7 @@
 //!
 //! Without the cargo feature `objects` a URL is refused with a line that says so.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ pub(crate) struct StoreArgs {
 
 /// What TARGET may be: a path, or a URL. `file:///path` is the path.
 pub(crate) fn target() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().map(path_of)
+    OsStringValueParser::new().map(|text| path_of(&text))
 }
 
-fn path_of(text: OsString) -> PathBuf {
+fn path_of(text: &OsStr) -> PathBuf {
     let path = text.to_str().and_then(|text| text.strip_prefix("file://"));
-    path.filter(|path| path.starts_with('/')).map_or_else(|| PathBuf::from(&text), PathBuf::from)
+    path.filter(|path| path.starts_with('/')).map_or_else(|| PathBuf::from(text), PathBuf::from)
 }
 
 /// The URL, if a target is one.
@@ -113,12 +113,12 @@ mod tests {
 
     #[test]
     fn urls_have_a_scheme_and_files_are_paths() {
-        let url = |text: &str| url_of(&path_of(text.into())).map(str::to_owned);
+        let url = |text: &str| url_of(&path_of(text.as_ref())).map(str::to_owned);
         assert_eq!(url("s3://lab/big.bin").as_deref(), Some("s3://lab/big.bin"));
         for path in ["disk.img", "./s3://lab", "/a://b", "://b", "s3:/lab"] {
             assert_eq!(url(path), None, "{path}");
         }
-        assert_eq!(path_of("file:///srv/disk.img".into()), Path::new("/srv/disk.img"));
-        assert_eq!(path_of("file://host/disk.img".into()), Path::new("file://host/disk.img"));
+        assert_eq!(path_of("file:///srv/disk.img".as_ref()), Path::new("/srv/disk.img"));
+        assert_eq!(path_of("file://host/disk.img".as_ref()), Path::new("file://host/disk.img"));
     }
 }

@@ -11,6 +11,7 @@
 //!   put, copy, rename, delete  --> the store below, then forgotten here
 //! ```
 
+mod errors;
 mod open_objects;
 mod uploads;
 
@@ -32,6 +33,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
 };
 
+use self::errors::{failed, generic};
 use self::open_objects::{OpenObject, OpenObjects};
 use self::uploads::ForgettingUpload;
 use crate::options::StoreOptions;
@@ -148,7 +150,7 @@ impl ObjectStore for CachedStore {
         };
         let wanted = if options.head { 0..0 } else { range.clone() };
         let (meta, attributes) = (object.meta.clone(), object.attributes.clone());
-        let payload = GetResultPayload::Stream(chunks(object.file, wanted));
+        let payload = GetResultPayload::Stream(chunks(&object.file, wanted));
         let extensions = Extensions::default();
         Ok(GetResult { payload, meta, range, attributes, extensions })
     }
@@ -257,7 +259,7 @@ impl ObjectStore for CachedStore {
 }
 
 /// The bytes of a range, a part at a time: as far as its reader asks, and read ahead by the engine.
-fn chunks(file: File, range: Range<u64>) -> BoxStream<'static, object_store::Result<Bytes>> {
+fn chunks(file: &File, range: Range<u64>) -> BoxStream<'static, object_store::Result<Bytes>> {
     let stream = file.stream();
     let next = move |(stream, range): (foreread::ReadStream, Range<u64>)| async move {
         let len = (range.end - range.start).min(CHUNK);
@@ -283,15 +285,6 @@ fn chunks(file: File, range: Range<u64>) -> BoxStream<'static, object_store::Res
         Ok(Some((Bytes::from(buffer), (stream, start..range.end))))
     };
     futures_util::stream::try_unfold((stream, range), next).boxed()
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: foreread::ReadError) -> object_store::Error {
-    generic(error.to_string())
-}
-
-fn generic(why: String) -> object_store::Error {
-    object_store::Error::Generic { store: "CachedStore", source: why.into() }
 }
 
 impl fmt::Display for CachedStore {

@@ -67,21 +67,17 @@ impl ObjectError {
     pub(crate) fn of(url: &str, range: Option<Range<u64>>, error: &object_store::Error) -> Self {
         use object_store::Error as Store;
         let (url, why) = (url.to_owned(), one_line(&with_sources(error)));
-        match error {
-            Store::NotFound { .. } => Self::NotFound { url },
-            Store::Precondition { .. } | Store::NotModified { .. } => {
-                Self::Changed { url, why: "the store refuses If-Match".to_owned() }
-            }
-            Store::PermissionDenied { .. } | Store::Unauthenticated { .. } => {
-                Self::Denied { url, why }
-            }
-            _ if range.is_some() && ignores_ranges(error, &why) => {
-                let why = "the server ignores Range and sends the whole object; foreread cannot \
-                           read it in parts";
-                Self::Failed { url, range, why: why.to_owned() }
-            }
-            _ => Self::Failed { url, range, why },
+        if matches!(error, Store::NotFound { .. }) {
+            return Self::NotFound { url };
         }
+        if matches!(error, Store::Precondition { .. } | Store::NotModified { .. }) {
+            return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
+        }
+        if matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. }) {
+            return Self::Denied { url, why };
+        }
+        let is_whole = range.is_some() && ignores_ranges(error, &why);
+        Self::Failed { url, range, why: if is_whole { WHOLE.to_owned() } else { why } }
     }
 
     /// An error of this process, such as one without threads.
@@ -98,10 +94,11 @@ fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
 
 /// The texts of an error and of its sources, without what one says again after another.
 fn with_sources(error: &object_store::Error) -> String {
-    let mut text = match error {
-        // Its own words say no more than those of its source.
-        object_store::Error::Generic { source, .. } => source.to_string(),
-        _ => error.to_string(),
+    // Its own words say no more than those of its source.
+    let mut text = if let object_store::Error::Generic { source, .. } = error {
+        source.to_string()
+    } else {
+        error.to_string()
     };
     let mut source = error.source();
     while let Some(cause) = source {
@@ -196,6 +193,10 @@ impl From<ObjectError> for io::Error {
         Self::new(error.kind(), error)
     }
 }
+
+/// What is wrong with a server that answers a range with all there is.
+const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
+                     in parts";
 
 /// A few lines of a terminal.
 const LINE_MAX: usize = 400;

@@ -22,7 +22,7 @@
 //!     '---- a page is complete <--- reply.write(chunk) <'
 //! ```
 //!
-//! Who it is for and what it costs: docs/objects.md.
+//! Uses, guarantees and costs: docs/objects.md.
 
 mod cached_store;
 mod connector;
@@ -30,6 +30,7 @@ mod counters;
 mod error;
 mod listing;
 mod object;
+mod object_state;
 mod object_url;
 mod options;
 mod pinned_version;
@@ -42,8 +43,8 @@ pub use counters::StoreCounts;
 pub use error::ObjectError;
 pub use listing::{ListedName, Listing};
 pub use object::Object;
-pub use object_url::ObjectUrl;
 /// The crate whose stores are read.
 pub use object_store;
+pub use object_url::ObjectUrl;
 pub use options::StoreOptions;
 pub use stores::Stores;

@@ -65,10 +65,10 @@ async fn directly(
 ) -> object_store::Result<Listing> {
     let result = store.list_with_delimiter(prefix).await?;
     let start = prefix_len(prefix);
-    let prefixes = result.common_prefixes.into_iter().map(|path| ListedName {
-        name: format!("{}/", below(path.as_ref(), start)),
-        meta: None,
-    });
+    let prefixes = result
+        .common_prefixes
+        .into_iter()
+        .map(|path| ListedName { name: format!("{}/", below(path.as_ref(), start)), meta: None });
     let objects = result.objects.into_iter().map(|meta| named(meta, start));
     Ok(Listing { names: prefixes.chain(objects).collect(), is_cut: false })
 }

@@ -15,6 +15,7 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
 use crate::counters::StoreCounters;
 use crate::error::ObjectError;
+use crate::object_state::ObjectState;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
 use crate::runtime::{runtime, wait};
@@ -27,17 +28,6 @@ use crate::transfer;
 /// [`ObjectError::Changed`].
 #[derive(Clone)]
 pub struct Object(Arc<ObjectState>);
-
-/// What requests of one object have in common.
-pub(crate) struct ObjectState {
-    pub(crate) store: Arc<dyn ObjectStore>,
-    pub(crate) url: String,
-    pub(crate) meta: ObjectMeta,
-    pub(crate) pinned: PinnedVersion,
-    pub(crate) options: StoreOptions,
-    pub(crate) counters: Arc<StoreCounters>,
-    device: String,
-}
 
 impl Object {
     /// Asks a store for the attributes of an object, by one request, and blocks meanwhile. The
@@ -62,7 +52,8 @@ impl Object {
     /// let store = Arc::new(InMemory::new());
     /// let key = Path::from("greeting");
     /// runtime.block_on(store.put(&key, "hello".into()))?;
-    /// let object = Object::open(store, &key, "memory:greeting", "memory", StoreOptions::default())?;
+    /// let options = StoreOptions::default();
+    /// let object = Object::open(store, &key, "memory:greeting", "memory", options)?;
     /// let file = foreread::Engine::builder().memory(4 << 20).build()?.open_source(object)?;
     /// let mut bytes = [0; 5];
     /// file.read_at(&mut bytes, 0)?;
@@ -90,9 +81,8 @@ impl Object {
         let head = GetOptions { head: true, ..GetOptions::default() };
         let (asked, key) = (Arc::clone(&store), location.clone());
         let deadline = options.deadline;
-        let asked = wait(async move {
-            tokio::time::timeout(deadline, asked.get_opts(&key, head)).await
-        });
+        let asked =
+            wait(async move { tokio::time::timeout(deadline, asked.get_opts(&key, head)).await });
         let meta = match asked.map_err(|error| ObjectError::of_process(url, &error))? {
             Ok(Ok(response)) => response.meta,
             Ok(Err(error)) => return Err(ObjectError::of(url, None, &error)),

@@ -29,12 +29,12 @@ use crate::options::StoreOptions;
 pub struct Stores {
     options: StoreOptions,
     counters: Arc<StoreCounters>,
-    clients: Arc<Mutex<HashMap<String, StoreClient>>>,
+    clients: Arc<Mutex<HashMap<String, BucketClient>>>,
 }
 
 /// The client of one bucket.
 #[derive(Clone)]
-struct StoreClient {
+struct BucketClient {
     store: Arc<dyn ObjectStore>,
     /// The bucket and its endpoint: what objects have in common that share a speed.
     device: String,
@@ -60,7 +60,7 @@ impl Stores {
             let why = "the URL of an object does not end with / and has a key";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
-        let StoreClient { store, device } = self.client_of(&url)?;
+        let BucketClient { store, device } = self.client_of(&url)?;
         let text = url.to_string();
         let name = (&*text, &*device);
         let counters = Arc::clone(&self.counters);
@@ -88,7 +88,7 @@ impl Stores {
         Ok(self.client_of(url)?.store)
     }
 
-    fn client_of(&self, url: &ObjectUrl) -> Result<StoreClient, ObjectError> {
+    fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
         // Nothing panics while it holds this lock.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(url.bucket()) {
@@ -106,7 +106,7 @@ impl Stores {
         self.counters.counts()
     }
 
-    fn build(&self, url: &ObjectUrl) -> object_store::Result<StoreClient> {
+    fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
         let (bucket, retry) = (url.bucket(), self.options.retry());
         let mut device = bucket.to_owned();
         let connector = CountingConnector(Arc::clone(&self.counters));
@@ -142,14 +142,15 @@ impl Stores {
                 let builder = builder.with_config(timeout_key, timeout_text);
                 Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
             }
-            _ => {
+            // A URL of the two others was refused.
+            ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
                 let client = ClientOptions::new().with_timeout(timeout);
                 let builder = HttpBuilder::new().with_url(bucket).with_retry(retry);
                 let builder = builder.with_client_options(client.with_allow_http(true));
                 Arc::new(builder.with_http_connector(connector).build()?)
             }
         };
-        Ok(StoreClient { store, device })
+        Ok(BucketClient { store, device })
     }
 }
 

@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use object_store::{GetOptions, GetRange};
 
 use crate::error::ObjectError;
-use crate::object::ObjectState;
+use crate::object_state::ObjectState;
 
 /// Sends the request and passes on what comes, within the deadline.
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {

@@ -4,6 +4,8 @@
 //! Out:   what its reader gets.
 //! Never: a byte of another version; a read without an end.
 
+#![expect(clippy::cast_possible_truncation, reason = "objects of a megabyte")]
+
 mod faulty_server;
 
 use std::time::Duration;

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
         return match args.target.url() {
             Some(url) => cat_object(args, url, out),
             None => Err(Failure::WrongUse(format!(
-                "{}: give a path in the image; see 'foreread cat --help'",
+                "{}: give the <PATH> of a file in the image; see 'foreread cat --help'",
                 args.target.target.display()
             ))),
         };

@@ -54,7 +54,8 @@ pub(crate) struct LsArgs {
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
     /// links, uid, gid, size, sectors (of 512 bytes), accessed, modified, changed, created, device
     /// (MAJOR:MINOR), target (of a symlink); what a file does not have is left out. What is damaged
-    /// has name and error alone. Of a bucket: name, kind (object, prefix), size, modified, etag. Keys that exist keep their meaning; others may be added.
+    /// has name and error alone. Of a bucket: name, kind (object, prefix), size, modified, etag.
+    /// Keys that exist keep their meaning; others may be added.
     #[arg(long)]
     json: bool,
 }

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     if args.path.is_empty() {
         return Err(Failure::WrongUse(format!(
-            "{}: give a path in the image; see 'foreread stat --help'",
+            "{}: give a <PATH> in the image; see 'foreread stat --help'",
             args.target.target.display()
         )));
     }

@@ -15,7 +15,6 @@ use crate::store::{StoreArgs, StoreClient};
 #[derive(Clone, Debug)]
 pub(crate) struct BareObject {
     client: StoreClient,
-    url: String,
     #[cfg(feature = "objects")]
     object: foreread_object::Object,
 }
@@ -25,7 +24,7 @@ impl BareObject {
     pub(crate) fn open(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
         let client = store.client()?;
         let object = client.object(url)?;
-        Ok(Self { client, url: url.to_owned(), object })
+        Ok(Self { client, object })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -56,7 +55,7 @@ impl BareObject {
         engine: &Engine,
         options: &OpenOptions,
     ) -> io::Result<foreread::File> {
-        self.client.open_file(engine, &self.url, options).map_err(io::Error::other)
+        self.client.open_file(engine, self.object.url(), options).map_err(io::Error::other)
     }
 }
 

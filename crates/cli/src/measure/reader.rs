@@ -15,11 +15,18 @@ use super::slow_device::SlowDevice;
 /// One thread's handle.
 pub(crate) enum ColdReader {
     Buffered(File),
-    Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>>, issued: Arc<IssuedReads> },
+    Direct {
+        file: File,
+        device: Option<Arc<Mutex<SlowDevice>>>,
+        issued: Arc<IssuedReads>,
+    },
     Foreread(ReadStream),
     Memory(BareMemory),
     /// One request for each read.
-    Object { object: BareObject, issued: Arc<IssuedReads> },
+    Object {
+        object: BareObject,
+        issued: Arc<IssuedReads>,
+    },
 }
 
 impl ColdReader {
@@ -62,7 +69,9 @@ impl ColdReader {
                 memory.look(offset);
                 Ok(())
             }
-            Self::Buffered(_) | Self::Direct { .. } | Self::Object { .. } => Err(io::ErrorKind::Unsupported.into()),
+            Self::Buffered(_) | Self::Direct { .. } | Self::Object { .. } => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
         }
     }
 }

@@ -229,7 +229,8 @@ impl<'t> Testbed<'t> {
     fn open_direct(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
         if let Some(object) = self.target.as_object() {
             let issued = Arc::new(IssuedReads::default());
-            let bare = || ColdReader::Object { object: object.clone(), issued: Arc::clone(&issued) };
+            let bare =
+                || ColdReader::Object { object: object.clone(), issued: Arc::clone(&issued) };
             let readers = (0..threads).map(|_| bare()).collect();
             return Ok((readers, RequestMeter::Readers(issued)));
         }

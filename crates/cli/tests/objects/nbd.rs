@@ -23,8 +23,7 @@ impl ObjectServer {
         let folder = TempDir::new_in(scratch()).unwrap();
         let socket = folder.path().join("sock");
         let mut command = weed.foreread(&["serve", url, "--no-remember", "--unix"]);
-        let mut child =
-            command.arg(&socket).args(flags).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.arg(&socket).args(flags).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut ready).unwrap();
         assert!(ready.starts_with("foreread: serving "), "{ready}");

@@ -2,8 +2,8 @@
 //!
 //! In:    objects.
 //! Out:   a bucket at an endpoint of this machine, and commands that know it.
-//! Never: a server that outlives the tests: a shell kills it when its input ends, and that ends with
-//!        this process, however it ends. A port of its own choice.
+//! Never: a server that outlives the tests: a shell kills it when its input ends, and that ends
+//!        with this process, however it ends. A port of its own choice.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -134,8 +134,8 @@ impl Drop for RunningWeed {
 
 /// Ports that were free a moment ago.
 fn free_ports() -> Vec<u16> {
-    let bind = |_: &&str| TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let listeners: Vec<_> = PORTS.iter().map(|name| bind(&name)).collect();
+    let bind = |_| TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let listeners: Vec<_> = PORTS.iter().map(bind).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 

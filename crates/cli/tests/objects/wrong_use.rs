@@ -39,8 +39,8 @@ fn urls_that_make_no_sense_are_refused_before_a_request() {
         (&["cat", "https://host/x?signature=1"], "a query cannot be sent"),
         (&["bench", "s3://b/k", "--delay", "latency=1ms"], "a store is slow by itself"),
         (&["serve", "s3://b/k", "--unix", "/x/y", "--delay", "latency=1ms"], "slow by itself"),
-        (&["cat", "disk.img"], "give a path in the image"),
-        (&["stat", "disk.img"], "give a path in the image"),
+        (&["cat", "disk.img"], "give the <PATH> of a file"),
+        (&["stat", "disk.img"], "give a <PATH> in the image"),
     ] {
         let line = said::refused(args);
         assert!(line.contains(part), "{args:?}: {line}");

@@ -13,6 +13,7 @@ use object_store::path::Path;
 use object_store::{Attributes, GetOptions, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 
+use super::errors::generic;
 use crate::object::Object;
 use crate::options::StoreOptions;
 
@@ -86,7 +87,7 @@ impl OpenObjects {
             return Ok(None);
         };
         let opened = self.engine.open_source(object);
-        let file = opened.map_err(|error| super::generic(error.to_string()))?;
+        let file = opened.map_err(|error| generic(error.to_string()))?;
         let object = OpenObject { file, meta, attributes };
         let mut table = self.lock();
         let closed = if table.writes == writes {

@@ -7,6 +7,8 @@
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test files")]
+#![allow(clippy::cast_possible_truncation, reason = "bytes of mixed numbers")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "each part of an answer has few faults")]
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Write as _};
@@ -189,12 +191,7 @@ impl Shared {
     }
 
     /// Returns whether the connection goes on.
-    fn answer(
-        &self,
-        to: &mut TcpStream,
-        request: &Request,
-        fault: Fault,
-    ) -> std::io::Result<bool> {
+    fn answer(&self, to: &mut TcpStream, request: &Request, fault: Fault) -> std::io::Result<bool> {
         let version = self.version.load(Ordering::SeqCst) + u64::from(fault == Fault::OtherVersion);
         let tag = format!("\"{version}\"");
         let date = format!("Tue, 24 Nov 2026 10:00:{:02} GMT", version % 60);
@@ -207,14 +204,6 @@ impl Shared {
         if is_refused && fault != Fault::OtherVersion {
             return page(to, 412, "the object has changed");
         }
-        let head = match (fault, is_tagged) {
-            (Fault::NoVersion, _) => String::new(),
-            (_, true) => format!("ETag: {tag}\r\nLast-Modified: {date}\r\n"),
-            (_, false) => format!("Last-Modified: {date}\r\n"),
-        };
-        let all = 0..self.len;
-        let wanted = request.range.clone().unwrap_or(all.clone());
-        let wanted = wanted.start..wanted.end.min(self.len);
         match fault {
             Fault::Status(status) => return page(to, status, &"<p>sorry</p>\n".repeat(100)),
             Fault::Close => return Ok(false),
@@ -238,13 +227,33 @@ impl Shared {
             | Fault::OtherVersion
             | Fault::NoVersion => {}
         }
+        let attributes = match (fault, is_tagged) {
+            (Fault::NoVersion, _) => String::new(),
+            (_, true) => format!("ETag: {tag}\r\nLast-Modified: {date}\r\n"),
+            (_, false) => format!("Last-Modified: {date}\r\n"),
+        };
+        self.object(to, request, fault, (version, &attributes))
+    }
+
+    /// Sends the object, or the part that was asked for, with these faults of head and body.
+    fn object(
+        &self,
+        to: &mut TcpStream,
+        request: &Request,
+        fault: Fault,
+        (version, attributes): (u64, &str),
+    ) -> std::io::Result<bool> {
+        let all = 0..self.len;
+        let wanted = request.range.clone().unwrap_or(all.clone());
+        let wanted = wanted.start..wanted.end.min(self.len);
         let (said, mut body) = match fault {
+            Fault::OtherRange if wanted.start == 0 => (1..wanted.end, 1..wanted.end),
             Fault::OtherRange => {
-                let other = if wanted.start == 0 { 1..wanted.end } else { 0..wanted.end - wanted.start };
+                let other = 0..wanted.end - wanted.start;
                 (other.clone(), other)
             }
             Fault::IgnoreRange => (all.clone(), all),
-            _ => (wanted.clone(), wanted.clone()),
+            _ => (wanted.clone(), wanted),
         };
         let mut len = body.end - body.start;
         match fault {
@@ -252,25 +261,21 @@ impl Shared {
             Fault::LongLength => len += 4096,
             _ => {}
         }
-        body.end = body.start + len;
-        let is_part = request.range.is_some() && fault != Fault::IgnoreRange;
-        let first = if is_part {
+        body.end = body.start + if fault == Fault::Cut { len / 2 } else { len };
+        let first = if request.range.is_none() || fault == Fault::IgnoreRange {
+            "HTTP/1.1 200 OK\r\n".to_owned()
+        } else {
             let said = match fault {
                 Fault::NonsenseRange => "bytes some-thing/else".to_owned(),
                 _ => format!("bytes {}-{}/{}", said.start, said.end - 1, self.len),
             };
             format!("HTTP/1.1 206 Partial Content\r\nContent-Range: {said}\r\n")
-        } else {
-            "HTTP/1.1 200 OK\r\n".to_owned()
         };
-        to.write_all(format!("{first}{head}Content-Length: {len}\r\n\r\n").as_bytes())?;
-        if request.is_head {
-            return Ok(true);
+        let head = format!("{first}{attributes}Content-Length: {len}\r\n\r\n");
+        to.write_all(head.as_bytes())?;
+        if !request.is_head {
+            to.write_all(&bytes(version, body))?;
         }
-        if fault == Fault::Cut {
-            body.end = body.start + len / 2;
-        }
-        to.write_all(&bytes(version, body))?;
         Ok(fault != Fault::Cut)
     }
 

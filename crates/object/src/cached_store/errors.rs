@@ -1,0 +1,12 @@
+//! Errors of reads through the engine, as a store returns them.
+
+/// The error of a read.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub(super) fn failed(error: foreread::ReadError) -> object_store::Error {
+    generic(error.to_string())
+}
+
+/// An error that has no variant of its own.
+pub(super) fn generic(why: String) -> object_store::Error {
+    object_store::Error::Generic { store: "CachedStore", source: why.into() }
+}

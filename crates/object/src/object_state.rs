@@ -1,0 +1,22 @@
+//! What requests of one object have in common.
+
+use std::sync::Arc;
+
+use object_store::{ObjectMeta, ObjectStore};
+
+use crate::counters::StoreCounters;
+use crate::options::StoreOptions;
+use crate::pinned_version::PinnedVersion;
+
+/// An open object, as its requests share it.
+pub(crate) struct ObjectState {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// Its name in errors.
+    pub(crate) url: String,
+    pub(crate) meta: ObjectMeta,
+    pub(crate) pinned: PinnedVersion,
+    pub(crate) options: StoreOptions,
+    pub(crate) counters: Arc<StoreCounters>,
+    /// What it shares its speed with.
+    pub(crate) device: String,
+}
