@@ -21,13 +21,13 @@ use crate::output::Failure;
 /// Replay the reads of a trace in virtual time: what would they have waited for?
 ///
 /// The reads run through the same path as the library's, on a model of a device, once for each
-/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the formats,
-/// docs/replay.md how to read the figures.
+/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the
+/// formats, docs/replay.md how to read the figures.
 ///
 /// Columns: waits, reads that waited, in percent; waited s, the sum of all waits; p50, p99 and
-/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at work;
-/// x bytes, bytes that the device was asked for over bytes read; unread, pages that were read ahead
-/// and evicted unused; elapsed, virtual seconds.
+/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at
+/// work; x bytes, bytes that the device was asked for over bytes read; unread, pages that were read
+/// ahead and evicted unused; elapsed, virtual seconds.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReplayArgs {
