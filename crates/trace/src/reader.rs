@@ -85,12 +85,9 @@ impl<'r> TraceReader<'r> {
         if head.is_empty() {
             return Err(wrong("is empty".into()));
         }
-        let format = match format.or_else(|| detect(&head)) {
-            Some(format) => format,
-            None => {
-                let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
-                return Err(wrong(format!("has none of the known formats: {names}")));
-            }
+        let Some(format) = format.or_else(|| detect(&head)) else {
+            let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
+            return Err(wrong(format!("has none of the known formats: {names}")));
         };
         let is_of_device = first_line(&head).and_then(columns::of_heading);
         let is_of_device = is_of_device.is_some_and(|layout| layout.is_of_device);

@@ -96,14 +96,14 @@ impl KeyQueue {
     pub(super) fn detach(&mut self, nodes: &mut KeyNodes, index: u32) {
         let KeyNode { prev, next, .. } = *nodes.get(index);
         if prev == NONE {
-            self.head = next
+            self.head = next;
         } else {
-            nodes.get_mut(prev).next = next
+            nodes.get_mut(prev).next = next;
         }
         if next == NONE {
-            self.tail = prev
+            self.tail = prev;
         } else {
-            nodes.get_mut(next).prev = prev
+            nodes.get_mut(next).prev = prev;
         }
         assert!(self.len > 0, "a node is detached from its own queue");
         self.len -= 1;

@@ -5,7 +5,7 @@
 //!   new key --> window, LRU, 1 % --evicted--> more often than main's victim? --> probation
 //!                                                     | no: it leaves              | used
 //!                                                     v                                v
-//!                                                                           protected, 80 % of main
+//!                                                                       protected, 80 % of main
 //! ```
 //!
 //! Source: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM

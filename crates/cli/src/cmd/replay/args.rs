@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
@@ -14,7 +15,7 @@ use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
-use crate::args::policy::policies;
+use crate::args::policy::simulated_policies;
 use crate::args::trace_format::trace_formats;
 use crate::output::Failure;
 
@@ -44,7 +45,7 @@ pub(crate) struct ReplayArgs {
     pub(super) device: ModelChoice,
 
     /// The read-ahead policies [default: none linux-6 adaptive]
-    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = policies())]
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     pub(super) policy: Vec<Policy>,
 
     /// The memory sizes
@@ -159,9 +160,10 @@ impl ReplayArgs {
         let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
         let policies = if self.policy.is_empty() { &standard[..] } else { &self.policy };
         let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
-            let default = match policy {
-                Policy::Adaptive => MaxWindow::Auto,
-                _ => MaxWindow::Size(foreread_core::geometry::DEFAULT_WINDOW),
+            let default = if *policy == Policy::Adaptive {
+                MaxWindow::Auto
+            } else {
+                MaxWindow::Size(DEFAULT_WINDOW)
             };
             let given = if self.max_window.is_empty() { &[default][..] } else { &self.max_window };
             let given = if *policy == Policy::None { &given[..1] } else { given };
