@@ -71,7 +71,7 @@ fn what_cannot_be_replayed_is_refused() {
     let (folder, trace) = scan();
     assert!(refused(&["replay", "-"]).contains("is no regular file"));
     assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: wants"));
-    assert!(refused(&["replay", &trace, "--scale", "-1"]).contains("--scale"));
+    assert!(refused(&["replay", &trace, "--scale=-1"]).contains("--scale"));
     let writes = folder.path().join("writes");
     fs::write(&writes, "0,8,8,1,7\n").unwrap();
     assert!(refused(&["replay", writes.to_str().unwrap()]).contains("has no reads"));

@@ -38,6 +38,7 @@ pub use self::decision::{
 };
 pub use self::learnt_device::{LearntCost, LearntDevice};
 pub use self::policy::Policy;
+pub use self::policy::custom::CustomPolicy;
 pub use self::policy::rules::{Rules, Without};
 pub use self::prefetcher::TooManyWeights;
 pub use self::stream_state::{Advice, Distance, StreamState};

@@ -245,6 +245,7 @@ proptest! {
             prop_assert!(window.async_size <= window.size);
             match policy {
                 Policy::None => prop_assert_eq!(window.size, ask.count),
+                Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
                 Policy::Linux2_6_28 => prop_assert!(window.size <= limits.max),
                 Policy::Fixed | Policy::Distance | Policy::Thrash2010
                     if pattern == Pattern::Random =>

@@ -18,6 +18,7 @@ pub mod process;
 pub mod reader;
 pub mod record;
 pub mod replay;
+pub mod rival_policy;
 pub mod rivals;
 pub mod rng;
 pub mod run;

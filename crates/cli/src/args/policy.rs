@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
+use foreread_sim::rival_policy;
 
 /// The names of all policies, each with its line of help.
 pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
@@ -9,6 +10,15 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
     PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
         // Clap has let through only the names of `Policy::ALL`.
         Policy::from_name(&name).expect("clap accepts only names of Policy::ALL")
+    })
+}
+
+/// The same with the rivals that only the simulator has.
+pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
+    let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
+    PossibleValuesParser::new(rival_policy::all().map(value)).map(|name| {
+        // Clap has let through only the names of `rival_policy::all`.
+        rival_policy::find(&name).expect("clap accepts only names of rival_policy::all")
     })
 }
 
@@ -23,5 +33,6 @@ fn about(policy: Policy) -> &'static str {
         Policy::Fixed => "windows of the largest size, each asked for when the last is entered",
         Policy::Distance => "asks further ahead each time its reader waited; no sharing",
         Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
+        Policy::Custom(_) => "of the literature or the field, in the simulator only",
     }
 }

@@ -24,7 +24,7 @@ use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::{PolicyName, Scenario};
 
 use crate::args::help::CODES_AND_UNITS;
-use crate::args::policy::policies;
+use crate::args::policy::simulated_policies;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
@@ -49,7 +49,7 @@ pub(crate) struct SimArgs {
     verb: Option<SimCommand>,
 
     /// The read-ahead policy, in place of the scenario's
-    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    #[arg(long, value_name = "POLICY", value_parser = simulated_policies())]
     policy: Option<Policy>,
 
     /// The seed of all random numbers, in place of the scenario's

@@ -8,6 +8,7 @@
 //! docs/readahead.md.
 
 pub(super) mod adaptive;
+pub(super) mod custom;
 mod distance;
 mod fixed;
 mod linux_2_6_28;
@@ -17,6 +18,8 @@ pub(super) mod rules;
 mod sizes;
 mod thrash_2009;
 mod thrash_2010;
+
+use custom::CustomPolicy;
 
 use super::decision::{Allotment, Ask, Decision, Residency, Trigger, Window, WindowLimits};
 use super::stream_state::StreamState;
@@ -45,10 +48,12 @@ pub enum Policy {
     /// The windows of `linux-6` for streams that are found by position, whatever their handle.
     #[default]
     Adaptive,
+    /// A policy from outside, which has no name here: the simulator's rivals.
+    Custom(&'static dyn CustomPolicy),
 }
 
 impl Policy {
-    /// All of them, in the order of their age.
+    /// All that have a name here, in the order of their age.
     pub const ALL: [Self; 9] = [
         Self::None,
         Self::Fixed,
@@ -63,7 +68,7 @@ impl Policy {
 
     /// The name on the command line and in JSON.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
             Self::Linux2_6_28 => "linux-2.6.28",
@@ -74,6 +79,7 @@ impl Policy {
             Self::Fixed => "fixed",
             Self::Distance => "distance",
             Self::Adaptive => "adaptive",
+            Self::Custom(policy) => policy.name(),
         }
     }
 
@@ -151,6 +157,7 @@ impl Policy {
             | Self::Thrash2010
             | Self::Fixed
             | Self::Distance
+            | Self::Custom(_)
                 if limits.max == Pages::ZERO =>
             {
                 None
@@ -165,6 +172,12 @@ impl Policy {
             Self::Adaptive => {
                 let allotment = Allotment { max: limits.max, ..allotment };
                 adaptive::decide(streams, ask, allotment, cache)
+            }
+            Self::Custom(policy) => {
+                let decision = policy.decide(state, ask, limits, cache)?;
+                let size = decision.window.size.min(limits.max.max(ask.count));
+                let window = Window { size, ..decision.window };
+                Some(Decision { window, ..decision })
             }
         }
     }
@@ -198,7 +211,8 @@ impl Policy {
             | Self::Thrash2009
             | Self::Thrash2010
             | Self::Fixed
-            | Self::Distance => window.marker().filter(|marker| *marker < end),
+            | Self::Distance
+            | Self::Custom(_) => window.marker().filter(|marker| *marker < end),
             Self::Linux6 => window.clipped(end).marker(),
             // Nothing lies behind a window that reaches the end of the file.
             Self::Adaptive => window.marker().filter(|_| window.end() < end),

@@ -23,6 +23,10 @@ pub struct StreamState {
     pub has_thrashed: bool,
     /// How far ahead it asks: `distance` keeps it.
     pub distance: Distance,
+    /// What a policy from outside remembers ([`CustomPolicy`]); the others leave it as it is.
+    ///
+    /// [`CustomPolicy`]: super::CustomPolicy
+    pub memory: [u64; 8],
 }
 
 /// How far ahead a stream asks for its next window; zeros before its first.

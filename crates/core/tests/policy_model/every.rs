@@ -124,7 +124,8 @@ impl Bench {
             | Policy::Thrash2010
             | Policy::Fixed
             | Policy::Distance
-            | Policy::Adaptive => {
+            | Policy::Adaptive
+            | Policy::Custom(_) => {
                 let turn = usize::try_from(self.cases % 3).unwrap();
                 &[0, 4, 16][turn..=turn]
             }

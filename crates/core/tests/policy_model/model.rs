@@ -109,6 +109,7 @@ pub(crate) fn decide(
         Policy::Fixed => q.fixed(is_marker),
         Policy::Distance => q.distance(is_marker, ask.has_waited, state),
         Policy::Adaptive => unreachable!("it looks at no window: adaptive.rs"),
+        Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
         Policy::Linux6 if q.max == 0 => {
             // Read-ahead is off: a missing page is still read, alone; a marker brings nothing.
             (!is_marker).then_some((Pattern::Random, q.page, 1, 0))
@@ -354,7 +355,8 @@ pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
         | Policy::Thrash2009
         | Policy::Thrash2010
         | Policy::Fixed
-        | Policy::Distance => size,
+        | Policy::Distance
+        | Policy::Custom(_) => size,
         Policy::Linux6 => read,
         // A window that reaches the end has nothing behind it.
         Policy::Adaptive if read < size || start + size == int(end) => return None,

@@ -108,6 +108,7 @@ impl Around {
         let (max, io_pages) = (limits.max.0, limits.io_pages.0.min(ask.count.0));
         let reach = match policy {
             Policy::None => (0, 0),
+            Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
             Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
             // A marker is put on the first page behind the read that is not there.
             Policy::Adaptive => (max, ask.count.0 + max + 1),

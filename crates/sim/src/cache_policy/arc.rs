@@ -43,9 +43,9 @@ impl ArcCache {
         self.lists[usize::from(list)].push_head(&mut self.nodes, node);
     }
 
-    fn unlink(&mut self, node: u32) {
+    fn detach(&mut self, node: u32) {
         let list = self.nodes.get(node).queue;
-        self.lists[usize::from(list)].unlink(&mut self.nodes, node);
+        self.lists[usize::from(list)].detach(&mut self.nodes, node);
     }
 
     /// Forgets the oldest key of a list.
@@ -105,7 +105,7 @@ impl CachePolicy for ArcCache {
             };
             self.replace(list == B2);
         }
-        self.unlink(node);
+        self.detach(node);
         self.push(node, T2);
         is_hit
     }

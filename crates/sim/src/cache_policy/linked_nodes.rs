@@ -93,31 +93,31 @@ impl KeyQueue {
         self.len += 1;
     }
 
-    pub(super) fn unlink(&mut self, nodes: &mut KeyNodes, index: u32) {
+    pub(super) fn detach(&mut self, nodes: &mut KeyNodes, index: u32) {
         let KeyNode { prev, next, .. } = *nodes.get(index);
         if prev == NONE {
-            self.head = next
+            self.head = next;
         } else {
-            nodes.get_mut(prev).next = next
+            nodes.get_mut(prev).next = next;
         }
         if next == NONE {
-            self.tail = prev
+            self.tail = prev;
         } else {
-            nodes.get_mut(next).prev = prev
+            nodes.get_mut(next).prev = prev;
         }
-        assert!(self.len > 0, "a node is unlinked from its own queue");
+        assert!(self.len > 0, "a node is detached from its own queue");
         self.len -= 1;
     }
 
     pub(super) fn pop_tail(&mut self, nodes: &mut KeyNodes) -> Option<u32> {
         let tail = self.tail()?;
-        self.unlink(nodes, tail);
+        self.detach(nodes, tail);
         Some(tail)
     }
 
     pub(super) fn move_to_head(&mut self, nodes: &mut KeyNodes, index: u32) {
         if self.head != index {
-            self.unlink(nodes, index);
+            self.detach(nodes, index);
             self.push_head(nodes, index);
         }
     }

@@ -1,5 +1,5 @@
-//! S3-FIFO: a small queue for what comes, a main queue for what was used again, and the keys of what
-//! left the small one unused.
+//! S3-FIFO: a small queue for what comes, a main queue for what was used again, and the keys of
+//! what left the small one unused.
 //!
 //! ```text
 //!   new key --> small (a tenth) --used twice--> main --used--> main again
@@ -112,7 +112,7 @@ impl CachePolicy for S3FifoCache {
             return true;
         }
         if let Some(ghost) = found {
-            self.ghost.unlink(&mut self.nodes, ghost);
+            self.ghost.detach(&mut self.nodes, ghost);
             self.forget(ghost);
         }
         self.evict();

@@ -37,7 +37,7 @@ impl SieveCache {
             node = self.nodes.newer(node).unwrap_or_else(|| tail(&self.queue));
         }
         self.hand = self.nodes.newer(node);
-        self.queue.unlink(&mut self.nodes, node);
+        self.queue.detach(&mut self.nodes, node);
         self.map.remove(&self.nodes.get(node).key);
         self.nodes.remove(node);
     }

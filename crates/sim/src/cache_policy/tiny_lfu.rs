@@ -2,10 +2,10 @@
 //! often than the one that it replaces.
 //!
 //! ```text
-//!   new key --> window, LRU, 1 % --evicted--> more frequent than main's victim? --> probation
-//!                                                     | no: it leaves                  | used
+//!   new key --> window, LRU, 1 % --evicted--> more often than main's victim? --> probation
+//!                                                     | no: it leaves              | used
 //!                                                     v                                v
-//!                                                                           protected, 80 % of main
+//!                                                                       protected, 80 % of main
 //! ```
 //!
 //! Source: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", ACM
@@ -60,7 +60,7 @@ impl TinyLfuCache {
                 self.probation.move_to_head(&mut self.nodes, node);
             }
             _ => {
-                self.probation.unlink(&mut self.nodes, node);
+                self.probation.detach(&mut self.nodes, node);
                 self.nodes.get_mut(node).queue = PROTECTED;
                 self.protected.push_head(&mut self.nodes, node);
                 if self.protected.len() > self.protected_capacity {
@@ -90,8 +90,8 @@ impl TinyLfuCache {
             return;
         }
         match self.nodes.get(victim).queue {
-            PROBATION => self.probation.unlink(&mut self.nodes, victim),
-            _ => self.protected.unlink(&mut self.nodes, victim),
+            PROBATION => self.probation.detach(&mut self.nodes, victim),
+            _ => self.protected.detach(&mut self.nodes, victim),
         }
         self.forget(victim);
         self.nodes.get_mut(candidate).queue = PROBATION;

@@ -7,6 +7,7 @@ use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
 use super::max_window::MaxWindowSpec;
+use crate::rival_policy;
 use crate::size::Size;
 use crate::validate::unknown;
 
@@ -112,8 +113,8 @@ impl PartName {
 impl<'de> Deserialize<'de> for PolicyName {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        Policy::from_name(&name).map(Self).ok_or_else(|| {
-            let names = Policy::ALL.map(Policy::name);
+        rival_policy::find(&name).map(Self).ok_or_else(|| {
+            let names = rival_policy::all().map(Policy::name);
             serde::de::Error::custom(unknown("policy", &name, names))
         })
     }

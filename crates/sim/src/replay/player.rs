@@ -5,7 +5,7 @@
 //! Never: a process for each read.
 //!
 //! ```text
-//!   open loop     feed --next record--> the first free of 1024 workers: waits until it is due, reads
+//!   open loop     feed --next record--> the first free of 1024 workers: waits until due, reads
 //!   closed loop   feed --next of thread--> that thread's process: reads, waits the think time
 //! ```
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
@@ -14,20 +15,20 @@ use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
-use crate::args::policy::policies;
+use crate::args::policy::simulated_policies;
 use crate::args::trace_format::trace_formats;
 use crate::output::Failure;
 
 /// Replay the reads of a trace in virtual time: what would they have waited for?
 ///
 /// The reads run through the same path as the library's, on a model of a device, once for each
-/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the formats,
-/// docs/replay.md how to read the figures.
+/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the
+/// formats, docs/replay.md how to read the figures.
 ///
 /// Columns: waits, reads that waited, in percent; waited s, the sum of all waits; p50, p99 and
-/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at work;
-/// x bytes, bytes that the device was asked for over bytes read; unread, pages that were read ahead
-/// and evicted unused; elapsed, virtual seconds.
+/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at
+/// work; x bytes, bytes that the device was asked for over bytes read; unread, pages that were read
+/// ahead and evicted unused; elapsed, virtual seconds.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReplayArgs {
@@ -44,7 +45,7 @@ pub(crate) struct ReplayArgs {
     pub(super) device: ModelChoice,
 
     /// The read-ahead policies [default: none linux-6 adaptive]
-    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = policies())]
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     pub(super) policy: Vec<Policy>,
 
     /// The memory sizes
@@ -159,9 +160,10 @@ impl ReplayArgs {
         let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
         let policies = if self.policy.is_empty() { &standard[..] } else { &self.policy };
         let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
-            let default = match policy {
-                Policy::Adaptive => MaxWindow::Auto,
-                _ => MaxWindow::Size(foreread_core::geometry::DEFAULT_WINDOW),
+            let default = if *policy == Policy::Adaptive {
+                MaxWindow::Auto
+            } else {
+                MaxWindow::Size(DEFAULT_WINDOW)
             };
             let given = if self.max_window.is_empty() { &[default][..] } else { &self.max_window };
             let given = if *policy == Policy::None { &given[..1] } else { given };

@@ -13,11 +13,12 @@ use std::num::NonZero;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
+use foreread_sim::rival_policy;
 use foreread_sim::rivals::{self, Rival, RivalJob, RivalRow};
 
 use self::cells::cells;
 use crate::args::help::CODES_AND_UNITS;
-use crate::args::policy::policies;
+use crate::args::policy::simulated_policies;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 use crate::table;
@@ -44,8 +45,13 @@ pub(super) struct RivalsArgs {
     scenario: Vec<&'static Rival>,
 
     /// Only these policies
-    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = policies())]
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     policy: Vec<Policy>,
+
+    /// The policies of the literature and of the field too: amp, tap, leap and others
+    /// (docs/rivals-literature.md)
+    #[arg(long, conflicts_with_all = ["policy", "ablation", "markdown"])]
+    literature: bool,
 
     /// adaptive alone, whole and without its parts: the law that shares memory out, the clip that
     /// keeps unread pages, the lead that follows waits; one by one and together
@@ -99,7 +105,12 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
 fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
-    let policies = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
+    let everything: Vec<Policy> = rival_policy::all().collect();
+    let policies = match args.literature {
+        true => &everything,
+        false if args.policy.is_empty() => &Policy::ALL[..],
+        false => &args.policy,
+    };
     let ways = |rival: &Rival| -> Vec<_> {
         if args.ablation {
             return rival.ablations();
