@@ -64,6 +64,17 @@ impl OpenOptions {
         }
     }
 
+    /// The same as far as they are of use for a source.
+    pub(crate) fn for_source(self) -> Self {
+        Self {
+            scheduler: self.scheduler,
+            starting_window: self.starting_window,
+            #[cfg(feature = "remember")]
+            device_name: self.device_name,
+            ..Self::new()
+        }
+    }
+
     /// Those of [`Engine::create`](crate::Engine::create).
     pub(crate) fn made_anew() -> Self {
         Self::new().write(true).create(true).truncate(true)

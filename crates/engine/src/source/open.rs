@@ -34,6 +34,21 @@ impl Engine {
     ///
     /// [`Source`] has one.
     pub fn open_source(&self, source: impl Source) -> Result<File, OpenError> {
+        self.open_source_with(source, &OpenOptions::default())
+    }
+
+    /// The same with options, of which only the scheduler, the name of the device under which what
+    /// is learnt of it is remembered, and where its window begins are of use for a source. The
+    /// others are ignored, as a source is only read.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::open_source`].
+    pub fn open_source_with(
+        &self,
+        source: impl Source,
+        options: &OpenOptions,
+    ) -> Result<File, OpenError> {
         let identity = source.identity();
         let path = PathBuf::from(identity.name());
         check_ring(&self.state, &path)?;
@@ -44,11 +59,11 @@ impl Engine {
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
         let opened = OpenSource::new(source, self.state.sources.shared(identity));
-        let options = OpenOptions::default();
+        let options = &options.clone().for_source();
         let backend = Backend::of_source(opened, len);
-        let key = FileKey::new(&backend, &options);
-        let open = || FileState::open(&self.state, backend, &options);
+        let key = FileKey::new(&backend, options);
+        let open = || FileState::open(&self.state, backend, options);
         let file = self.files.find_or(&key, open).map_err(|error| error.of(&path))?;
-        Ok(File::new(Handle::new(file, Arc::clone(&self.files), path, &options)))
+        Ok(File::new(Handle::new(file, Arc::clone(&self.files), path, options)))
     }
 }
