@@ -27,7 +27,7 @@ CACHES = {
     "blockcache": {"cache_type": "blockcache"},
     "background": {"cache_type": "background"},
     "background-4M": {"cache_type": "background", "block_size": 4 * M},
-    "adaptive": {"cache_type": "adaptive_readahead"},
+    "adaptive": {"cache_type": "adaptive"},
 }
 PATTERNS = ("seq128k", "seq4m", "turns", "random", "again", "hit")
 

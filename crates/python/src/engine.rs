@@ -6,15 +6,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use foreread::{Blocking, Engine, IoBackend, OpenOptions, Policy, SourceIdentity};
+use foreread::{Engine, IoBackend, OpenOptions, Policy, SourceIdentity};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{self, FetchFailures};
-use crate::fetcher::PythonFetcher;
+use crate::fetcher::{FetchServer, Fetcher, FetcherSource, QueueOwner};
 use crate::file::RawFile;
 use crate::shutdown::detached;
 
@@ -24,6 +25,7 @@ pub(crate) struct RawEngine {
     engine: Engine,
     timeout: Option<Duration>,
     failures: Arc<FetchFailures>,
+    queue: Arc<QueueOwner>,
 }
 
 #[pymethods]
@@ -62,7 +64,7 @@ impl RawEngine {
         }
         let engine = detached(py, || builder.build());
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
-        Ok(Self { engine, timeout, failures: Arc::default() })
+        Ok(Self { engine, timeout, failures: Arc::default(), queue: Arc::default() })
     }
 
     /// Opens a regular file or a block device.
@@ -88,11 +90,19 @@ impl RawEngine {
         device: Option<String>,
     ) -> PyResult<RawFile> {
         let identity = SourceIdentity::new(name, version);
-        let failures = Arc::clone(&self.failures);
-        let source = PythonFetcher { fetch, len: size, identity, device, failures };
-        let opened = detached(py, || self.engine.open_source(Blocking::new(source)));
+        let (failures, running) = (Arc::clone(&self.failures), AtomicUsize::new(0));
+        let fetcher = Fetcher { fetch, len: size, identity, device, failures, running };
+        let queue = Arc::clone(&self.queue);
+        let source = FetcherSource { fetcher: Arc::new(fetcher), queue };
+        let options = OpenOptions::new().starting_window(STARTING_WINDOW);
+        let opened = detached(py, || self.engine.open_source_with(source, &options));
         let file = opened.map_err(|error| errors::of_open(name.as_ref(), error))?;
         Ok(RawFile::of_fetcher(file, name, self.timeout, Arc::clone(&self.failures)))
+    }
+
+    /// Returns what gives the requests of fetchers to threads.
+    fn server(&self) -> FetchServer {
+        self.queue.server()
     }
 
     /// Returns what was done so far, in numbers.
@@ -143,6 +153,11 @@ impl RawEngine {
         set.map_err(|error| errors::of_setting(&error))
     }
 }
+
+/// Where the window of a fetcher begins, in bytes. A store serves many requests at once, which is
+/// learnt only where there are several at a time: 8 of the largest requests, half of what a
+/// fetcher has threads for.
+const STARTING_WINDOW: u64 = 8 << 20;
 
 /// How reads get to the kernel, by name.
 const IO_BACKENDS: [(&str, IoBackend); 3] =

@@ -1,73 +1,253 @@
 //! A Python callable as a source of the engine.
 //!
-//! In:    `fetch(start, end) -> bytes`, a size, a name and a version.
-//! Out:   the bytes, in threads of the source's own, as many as 16 at a time.
-//! Never: an answer while the interpreter shuts down. An exception that is lost.
+//! In:    `fetch(start, end) -> bytes`, a size, a name and a version; requests of the engine.
+//! Out:   jobs for Python's own threads; what they bring, as the answer.
+//! Never: a fetcher that is called below a frame of Rust: see `shutdown.rs`. An exception that is
+//!        lost.
+//!
+//! ```text
+//!   engine: fetch(range, reply) -> queue -> next(): a Python thread -> fetch(..) -> done(bytes)
+//! ```
 //!
 //! A native store joins beside this file: another `Source`, and a method of `RawEngine` to open it.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use foreread::{ReadRange, Reply, SourceIdentity};
+use foreread::{Reply, Source, SourceIdentity};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
 use crate::errors::{FetchFailures, errno_of_exception};
-use crate::shutdown::attached;
+use crate::shutdown::detached;
+
+/// How many requests of one fetcher are on their way at a time.
+const JOBS_OF_ONE_MAX: usize = 16;
+/// How many threads an engine has for fetchers: four that hang leave the others none.
+const THREADS_MAX: usize = 64;
 
 /// A callable that returns the bytes of a range.
-pub(crate) struct PythonFetcher {
+pub(crate) struct Fetcher {
     pub(crate) fetch: Py<PyAny>,
     pub(crate) len: u64,
     pub(crate) identity: SourceIdentity,
     /// What it has in common with others: its host, or its bucket.
     pub(crate) device: Option<String>,
     pub(crate) failures: Arc<FetchFailures>,
+    /// How many of its requests are on their way.
+    pub(crate) running: AtomicUsize,
 }
 
-impl PythonFetcher {
-    fn call(&self, py: Python<'_>, range: &Range<u64>) -> PyResult<PyBackedBytes> {
-        let answer = self.fetch.bind(py).call1((range.start, range.end))?;
-        if answer.is_instance_of::<PyBytes>() || answer.is_instance_of::<PyByteArray>() {
-            return Ok(answer.extract::<PyBackedBytes>()?);
-        }
-        let view = PyMemoryView::from(&answer).map_err(|_| {
-            let name = answer.get_type().name();
-            let name = name.map_or_else(|_| "something else".into(), |name| name.to_string());
-            PyTypeError::new_err(format!("the fetcher returned {name}, not bytes"))
-        })?;
-        Ok(view.call_method0("tobytes")?.extract::<PyBackedBytes>()?)
-    }
+/// The same, as the engine calls it.
+pub(crate) struct FetcherSource {
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) queue: Arc<QueueOwner>,
 }
 
-impl ReadRange for PythonFetcher {
+impl Source for FetcherSource {
     fn identity(&self) -> SourceIdentity {
-        self.identity.clone()
+        self.fetcher.identity.clone()
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.len)
+        Ok(self.fetcher.len)
+    }
+
+    fn fetch(&self, range: Range<u64>, reply: Reply) {
+        let waiting = WaitingJob { fetcher: Arc::clone(&self.fetcher), range, reply };
+        self.queue.0.lock().waiting.push_back(waiting);
+        self.queue.0.changed.notify_one();
     }
 
     fn device(&self) -> Option<String> {
-        self.device.clone()
+        self.fetcher.device.clone()
+    }
+}
+
+/// The requests of an engine's fetchers, and the threads that serve them.
+#[derive(Default)]
+struct JobQueue {
+    state: Mutex<JobQueueState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct JobQueueState {
+    waiting: VecDeque<WaitingJob>,
+    threads: usize,
+    idle: usize,
+    is_closed: bool,
+}
+
+struct WaitingJob {
+    fetcher: Arc<Fetcher>,
+    range: Range<u64>,
+    reply: Reply,
+}
+
+impl JobQueue {
+    fn lock(&self) -> MutexGuard<'_, JobQueueState> {
+        // Nothing panics while it holds this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl JobQueueState {
+    /// The first request whose fetcher may have one more.
+    fn first_runnable(&self) -> Option<usize> {
+        let is_runnable =
+            |job: &WaitingJob| job.fetcher.running.load(Ordering::Relaxed) < JOBS_OF_ONE_MAX;
+        self.waiting.iter().position(is_runnable)
+    }
+}
+
+/// Ends the threads of a queue when the engine and its fetchers are gone.
+#[derive(Default)]
+pub(crate) struct QueueOwner(Arc<JobQueue>);
+
+impl QueueOwner {
+    pub(crate) fn server(&self) -> FetchServer {
+        FetchServer { queue: Arc::clone(&self.0) }
+    }
+}
+
+impl Drop for QueueOwner {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}
+
+/// Gives the requests of an engine's fetchers to the threads of Python that serve them.
+#[pyclass(frozen, module = "foreread._foreread")]
+pub(crate) struct FetchServer {
+    queue: Arc<JobQueue>,
+}
+
+#[pymethods]
+impl FetchServer {
+    /// Whether a thread is to be started: then it is counted already. One is always idle, because
+    /// the engine's threads, from which requests come, cannot start one.
+    fn needs_thread(&self) -> bool {
+        let mut state = self.queue.lock();
+        let is_needed = state.idle == 0 && state.threads < THREADS_MAX;
+        state.threads += usize::from(is_needed);
+        is_needed
     }
 
-    fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()> {
-        let called = attached(|py| {
-            self.call(py, &range).map_err(|error| {
-                let errno = errno_of_exception(py, &error);
-                self.failures.keep(self.identity.name(), error);
-                io::Error::from_raw_os_error(errno)
-            })
-        });
-        let Some(bytes) = called else {
-            return Err(io::Error::other("the interpreter is shutting down"));
-        };
-        reply.write(&bytes?)
+    /// A thread that was counted could not be started.
+    fn thread_failed(&self) {
+        self.queue.lock().threads -= 1;
     }
+
+    /// Waits for a request, and returns it; None when the thread is to end.
+    fn next(&self, py: Python<'_>) -> Option<FetchJob> {
+        let queue = &*self.queue;
+        let job = detached(py, || {
+            let mut state = queue.lock();
+            state.idle += 1;
+            loop {
+                if let Some(first) = state.first_runnable() {
+                    state.idle -= 1;
+                    let job = state.waiting.remove(first)?;
+                    job.fetcher.running.fetch_add(1, Ordering::Relaxed);
+                    return Some(job);
+                }
+                if state.is_closed {
+                    state.idle -= 1;
+                    state.threads -= 1;
+                    return None;
+                }
+                state = queue.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        });
+        let WaitingJob { fetcher, range, reply } = job?;
+        let (queue, reply) = (Arc::clone(&self.queue), Mutex::new(Some(reply)));
+        Some(FetchJob { fetcher, range, reply, queue })
+    }
+}
+
+/// A request of a fetcher, to be answered once.
+#[pyclass(frozen, module = "foreread._foreread")]
+pub(crate) struct FetchJob {
+    fetcher: Arc<Fetcher>,
+    range: Range<u64>,
+    reply: Mutex<Option<Reply>>,
+    queue: Arc<JobQueue>,
+}
+
+impl FetchJob {
+    fn take(&self) -> Option<Reply> {
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn fail(&self, py: Python<'_>, error: PyErr) {
+        let errno = errno_of_exception(py, &error);
+        self.fetcher.failures.keep(self.fetcher.identity.name(), error);
+        if let Some(reply) = self.take() {
+            detached(py, || reply.fail(io::Error::from_raw_os_error(errno)));
+        }
+    }
+}
+
+#[pymethods]
+impl FetchJob {
+    #[getter]
+    fn fetch(&self, py: Python<'_>) -> Py<PyAny> {
+        self.fetcher.fetch.clone_ref(py)
+    }
+
+    #[getter]
+    fn start(&self) -> u64 {
+        self.range.start
+    }
+
+    #[getter]
+    fn end(&self) -> u64 {
+        self.range.end
+    }
+
+    /// Answers with what the fetcher returned.
+    fn done(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) {
+        let bytes = match bytes_of(answer) {
+            Ok(bytes) => bytes,
+            Err(error) => return self.fail(py, error),
+        };
+        let Some(mut reply) = self.take() else { return };
+        detached(py, move || match reply.write(&bytes) {
+            Ok(()) => reply.finish(),
+            Err(error) => reply.fail(error),
+        });
+    }
+
+    /// Answers with what the fetcher raised.
+    fn failed(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
+        self.fail(py, PyErr::from_value(error.clone()));
+    }
+}
+
+impl Drop for FetchJob {
+    fn drop(&mut self) {
+        self.fetcher.running.fetch_sub(1, Ordering::Relaxed);
+        // One of the same fetcher may wait for this.
+        drop(self.queue.lock());
+        self.queue.changed.notify_one();
+    }
+}
+
+fn bytes_of(answer: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
+    if answer.is_instance_of::<PyBytes>() || answer.is_instance_of::<PyByteArray>() {
+        return Ok(answer.extract::<PyBackedBytes>()?);
+    }
+    let view = PyMemoryView::from(answer).map_err(|_| {
+        let name = answer.get_type().name();
+        let name = name.map_or_else(|_| "something else".into(), |name| name.to_string());
+        PyTypeError::new_err(format!("the fetcher returned {name}, not bytes"))
+    })?;
+    Ok(view.call_method0("tobytes")?.extract::<PyBackedBytes>()?)
 }

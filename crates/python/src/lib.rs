@@ -29,6 +29,8 @@ mod _foreread {
     #[pymodule_export]
     use super::errors::{EngineForkedError, PinLimitError};
     #[pymodule_export]
+    use super::fetcher::{FetchJob, FetchServer};
+    #[pymodule_export]
     use super::file::RawFile;
     #[pymodule_export]
     use super::fork::note_fork;

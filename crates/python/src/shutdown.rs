@@ -6,8 +6,9 @@
 //!
 //! CPython before 3.14 ends a thread that attaches while it shuts down by `pthread_exit(3)`, whose
 //! unwinding aborts the process when it meets a frame of Rust that catches panics. So threads count
-//! themselves while they attach or run a fetcher, the exit waits until there is none, and a thread
-//! that comes later sleeps, as all threads do from 3.14 on.
+//! themselves while they attach, the exit waits until there is none, and a thread that comes later
+//! sleeps, as all threads do from 3.14 on. Fetchers run in threads that Python has made, without a
+//! frame of Rust below them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
@@ -16,11 +17,11 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How long the exit waits for fetchers that have no answer.
+/// How long the exit waits for threads to attach: one may hold the interpreter for long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static IS_CLOSING: AtomicBool = AtomicBool::new(false);
-/// Threads that attach, or run a fetcher.
+/// Threads that attach.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 /// The thread that ends the interpreter.
 static LAST: OnceLock<ThreadId> = OnceLock::new();
@@ -42,7 +43,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        // In a forked child the count begins anew, also if a fetcher forked.
+        // In a forked child the count begins anew.
         let less = |busy: usize| Some(busy.saturating_sub(1));
         let before = BUSY.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         if before == Ok(1) && IS_CLOSING.load(Ordering::SeqCst) {
@@ -71,13 +72,7 @@ where
     result
 }
 
-/// Runs `act` attached, in a thread that is not Python's; None if the interpreter is ending.
-pub(crate) fn attached<R>(act: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    let _busy = Busy::enter()?;
-    Python::try_attach(act)
-}
-
-/// Waits until no thread attaches or runs a fetcher; from then on none does.
+/// Waits until no thread attaches; from then on none does.
 #[pyfunction]
 pub(crate) fn note_exit(py: Python<'_>) {
     let _ = LAST.set(thread::current().id());

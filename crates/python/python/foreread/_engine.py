@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from foreread import _foreread
+from foreread._fetching import start_threads
 from foreread._file import File
 from foreread._foreread import DEFAULT_MEMORY, RawEngine, RawFile
 
@@ -102,6 +103,7 @@ class Engine:
             raise TypeError(f"{fetch!r} is not callable: give fetch(start, end) -> bytes")
         if size < 0:
             raise ValueError(f"size {size} is negative: give the length in bytes")
+        start_threads(self._raw.server())
         return self._raw.open_fetcher(fetch, size, name, version, device)
 
     def counters(self) -> dict[str, int]:

@@ -1,0 +1,36 @@
+"""The threads that call fetchers: Python's own, so that the interpreter can end at any time."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from foreread._foreread import FetchServer
+
+
+def start_threads(server: FetchServer) -> None:
+    """Starts a thread if one is needed; each starts the next."""
+    if not server.needs_thread():
+        return
+    try:
+        threading.Thread(target=_serve, args=[server], name="foreread-fetch", daemon=True).start()
+    except RuntimeError:
+        # The system has no thread, or the interpreter is ending. Those that there are go on.
+        server.thread_failed()
+
+
+def _serve(server: FetchServer) -> None:
+    while True:
+        job = server.next()
+        if job is None:
+            return
+        start_threads(server)
+        try:
+            answer = job.fetch(job.start, job.end)
+        except BaseException as error:
+            job.failed(error)
+        else:
+            job.done(answer)
+            del answer
+        del job
