@@ -77,6 +77,22 @@ impl Printer {
         Ok(())
     }
 
+    /// The same with more lists beside `data`.
+    pub(crate) fn json_beside<T: Serialize>(
+        &mut self,
+        command: &str,
+        data: impl IntoIterator<Item = T>,
+        beside: &[(&str, Vec<serde_json::Value>)],
+    ) -> Result<(), Failure> {
+        json_list(&mut self.writer, command, data)?;
+        for (key, list) in beside {
+            write!(self.writer, "\n],\"{key}\":[")?;
+            elements(&mut self.writer, list)?;
+        }
+        writeln!(self.writer, "\n]}}")?;
+        Ok(())
+    }
+
     /// How wide a table may be; None where nothing says so.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
@@ -156,14 +172,32 @@ pub(crate) fn write_json<T: Serialize>(
     command: &str,
     data: impl IntoIterator<Item = T>,
 ) -> io::Result<()> {
+    json_list(writer, command, data)?;
+    writeln!(writer, "\n]}}")
+}
+
+/// Its beginning, up to the end of the list, which is left open.
+fn json_list<T: Serialize>(
+    writer: &mut impl Write,
+    command: &str,
+    data: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
     write!(writer, "{}", json_head(command))?;
+    elements(writer, data)
+}
+
+/// The elements of a list, one a line.
+fn elements<T: Serialize>(
+    writer: &mut impl Write,
+    data: impl IntoIterator<Item = T>,
+) -> io::Result<()> {
     let mut separator = "\n  ";
     for element in data {
         write!(writer, "{separator}")?;
         serde_json::to_writer(&mut *writer, &element).map_err(io::Error::from)?;
         separator = ",\n  ";
     }
-    writeln!(writer, "\n]}}")
+    Ok(())
 }
 
 /// How the JSON of a command begins.

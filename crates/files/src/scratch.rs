@@ -6,9 +6,9 @@
 //!        except a directory whose process was killed.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::{Errno, Result as SysResult};
@@ -42,6 +42,31 @@ impl PrivateDirectory {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// Writes files into it, with the directories that they need.
+    ///
+    /// # Errors
+    ///
+    /// If a path is not one below this directory, or the system refuses.
+    pub fn write_files(&self, files: &[(PathBuf, String)]) -> Result<(), FileError> {
+        for (path, text) in files {
+            let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
+            if !is_below {
+                return Err(FileError::NotOurs {
+                    path: path.clone(),
+                    what: "lies outside of the directory".to_owned(),
+                    advice: "give a path below it",
+                });
+            }
+            let path = self.path().join(path);
+            let failed =
+                |source| FileError::System { path: path.clone(), doing: "write it", source };
+            let parent = path.parent().unwrap_or(self.path());
+            fs::create_dir_all(parent).map_err(failed)?;
+            fs::write(&path, text).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Removes it now.
@@ -181,7 +206,21 @@ mod tests {
     use super::*;
 
     fn names(directory: &Path) -> usize {
-        std::fs::read_dir(directory).unwrap().count()
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn files_are_written_below_a_private_directory_only() {
+        let directory = PrivateDirectory::new().expect("a directory");
+        let files = [(PathBuf::from("sys/block/sda/size"), "8\n".to_owned())];
+        directory.write_files(&files).expect("they are written");
+        let text = fs::read_to_string(directory.path().join("sys/block/sda/size"));
+        assert_eq!(text.expect("it is there"), "8\n");
+        for path in ["/etc/x", "../x", "sys/../../x"] {
+            let files = [(PathBuf::from(path), String::new())];
+            let line = directory.write_files(&files).expect_err(path).to_string();
+            assert!(line.contains("lies outside of the directory"), "{line}");
+        }
     }
 
     #[test]
@@ -207,7 +246,7 @@ mod tests {
     fn a_strange_tmpdir_is_named_or_unused() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("file");
-        std::fs::write(&file, "").unwrap();
+        fs::write(&file, "").unwrap();
         for unset in [None, Some(OsString::new())] {
             assert_eq!(directory_of(unset, "/var/tmp").unwrap(), Path::new("/var/tmp"));
         }

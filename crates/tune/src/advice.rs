@@ -17,7 +17,7 @@ mod tradeoff;
 use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::units::ByteCount;
 
-use crate::kernel_default::{KernelDefault, kernel_default};
+use crate::kernel_default::{KernelDefault, Reason, kernel_default};
 use crate::plateau::{Plateau, SHARE};
 use crate::probe::Stopped;
 use crate::report::{Compared, Latency, Method, Profile, Recommended, Report, WindowResult};
@@ -30,9 +30,9 @@ pub use tradeoff::{Tradeoff, tradeoffs};
 /// What is known of a device before it is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFacts {
-    /// Its name, or the name of a model.
+    /// Its name, of a mount where it is mounted, or the name of a model.
     pub name: String,
-    /// Its capacity.
+    /// Its capacity; 0 of a mount, whose size says nothing of its windows.
     pub size: ByteCount,
     /// How windows are tried.
     pub method: Method,
@@ -52,12 +52,18 @@ impl DeviceFacts {
     pub fn of(sys: &SystemRoot, target: &TuneTarget, method: Method) -> Self {
         let device = &target.device;
         let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel = match &target.mount {
+            None => Some(kernel_default(device, &release)),
+            Some(mount) => mount
+                .kernel_kib
+                .map(|window_kib| KernelDefault { window_kib, reason: Reason::Constant }),
+        };
         Self {
-            name: device.name.clone(),
+            name: target.mount.as_ref().map_or(&device.name, |mount| &mount.point).clone(),
             size: device.size,
             method,
             now_kib: device.queue.read_ahead_kib,
-            kernel: Some(kernel_default(device, &release)),
+            kernel,
             has_ext4: !target.ext4.is_empty(),
             cached_below: target.cached_below.clone(),
         }

@@ -13,16 +13,22 @@
 mod alignment;
 mod block_size;
 mod inode_table;
+mod mount;
 mod read_ahead;
+mod reclaim;
 mod resize;
 mod scheduler;
 mod small_window;
 mod snapshot;
+mod stack;
 mod stacking;
 pub mod write_cost;
 
 use serde::Serialize;
 
+pub use crate::confidence::Confidence;
+use crate::machine::MachineFacts;
+use crate::mounts::{Governor, MountWindow, mount_windows};
 use crate::report::WindowResult;
 use crate::sysfs::{BlockDeviceKind, SystemRoot};
 use snapshot::SystemSnapshot;
@@ -35,14 +41,16 @@ pub struct ExaminationInput<'a> {
     pub remembered: &'a [RememberedWindow],
     /// What an odd size costs a writer here, if it was measured just now.
     pub measured: Option<&'a WriteCost>,
-    /// The names of the devices to look at; empty: all.
+    /// The names of the devices to look at; empty, with no mount: all.
     pub only: &'a [String],
+    /// The mounts to look at, by where they are mounted; empty, with no device: all.
+    pub only_mounts: &'a [String],
 }
 
 /// A window that was measured, and is meant to be in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RememberedWindow {
-    /// The device's name, as the kernel calls it today.
+    /// The device's name, as the kernel calls it today; of a mount, where it is mounted.
     pub device: String,
     /// The window.
     pub read_ahead_kb: u64,
@@ -61,8 +69,16 @@ pub struct Examination {
     pub devices: Vec<Examined>,
     /// Those that were not, and why.
     pub skipped: Vec<Skipped>,
-    /// What should be looked into, in the order of the devices.
+    /// The mounted file systems, and what governs the read-ahead of each.
+    pub mounts: Vec<MountWindow>,
+    /// The layers below each of those mounts, in the order of a drawn tree.
+    pub stacks: Vec<Vec<StackLayer>>,
+    /// What should be looked into, in the order of the devices, then of the mounts.
     pub findings: Vec<Finding>,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// What is worth knowing of the machine as a whole.
+    pub notes: Vec<String>,
 }
 
 /// A device that was looked at.
@@ -74,6 +90,8 @@ pub struct Examined {
     pub bytes: u64,
     /// What it is: `disk`, `partition of sda`, `loop`, `map vg-root`, `raid5`.
     pub kind: String,
+    /// Vendor and model, as it reports them.
+    pub maker: Option<String>,
     /// The window in force.
     pub read_ahead_kb: Option<u64>,
     /// The window that the kernel itself would give it.
@@ -100,7 +118,8 @@ pub struct Skipped {
 /// Something that should be looked into.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The device.
+    /// The device; of a mount with a window of its own where it is mounted, which begins with `/`;
+    /// `memory` for what concerns the machine's page cache.
     pub device: String,
     /// Which check found it. A name that stays.
     pub check: &'static str,
@@ -117,29 +136,50 @@ pub struct Finding {
     pub confidence: Confidence,
 }
 
-/// How sure a finding is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// Measured on this machine.
-    Measured,
-    /// It follows from what the system says of itself.
-    Computed,
-    /// What is follows from what the system says; what it costs was measured elsewhere.
-    Cited,
-    /// It is so on most devices.
-    Likely,
+/// One layer of a stack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StackLayer {
+    /// How far down it lies; the first has 0.
+    pub depth: usize,
+    /// Its name: `/srv`, `dm-3`, `sda`.
+    pub name: String,
+    /// What it is: `xfs`, `LVM vg-data`, `raid6`, `partition`, `disk`.
+    pub what: String,
+    /// Its window, if it has one of its own.
+    pub read_ahead_kb: Option<u64>,
+    /// The largest request, in KiB.
+    pub max_sectors_kb: Option<u64>,
+    /// Its scheduler.
+    pub scheduler: Option<String>,
+    /// How far its start is from a physical block's, in bytes, where the kernel says so.
+    pub alignment_offset: Option<u64>,
+    /// Whether its window counts for reads from the top.
+    pub role: LayerRole,
 }
 
-impl Confidence {
-    /// For people.
+/// What the window of a layer does for reads from the top of its stack.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LayerRole {
+    /// It counts.
+    Counts,
+    /// It counts for a second read-ahead, of the file of a loop device.
+    Again,
+    /// It is ignored: a layer above it has one.
+    Ignored,
+    /// It has none of its own.
+    None,
+}
+
+impl LayerRole {
+    /// For a table.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
-            Self::Measured => "measured here",
-            Self::Computed => "computed from what the system says",
-            Self::Cited => "cited: the cost was measured elsewhere, docs/doctor.md says where",
-            Self::Likely => "likely: true of most devices, not measured on this one",
+            Self::Counts => "counts",
+            Self::Again => "counts again",
+            Self::Ignored => "ignored",
+            Self::None => "-",
         }
     }
 }
@@ -148,9 +188,10 @@ impl Confidence {
 #[must_use]
 pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
     let snapshot = SystemSnapshot::new(sys, facts);
-    let mut examination = Examination::default();
+    let mut examination = Examination { machine: MachineFacts::of(sys), ..Examination::default() };
+    let is_all = facts.only.is_empty() && facts.only_mounts.is_empty();
     for device in &snapshot.devices {
-        if !facts.only.is_empty() && !facts.only.contains(&device.name) {
+        if !is_all && !facts.only.contains(&device.name) {
             continue;
         }
         if let Some(why) = why_skipped(&device.name, device.size.0) {
@@ -170,6 +211,7 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
             device: device.name.clone(),
             bytes: device.size.0,
             kind: kind_text(&device.kind),
+            maker: snapshot.maker(device),
             read_ahead_kb: device.queue.read_ahead_kib,
             kernel_kb: device.queue.read_ahead_kib.map(|_| snapshot.kernel(device).window_kib),
             size_rule_kb: snapshot.size_rule_kib(device),
@@ -179,7 +221,35 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
         });
         examination.findings.append(&mut findings);
     }
+    for mut mount in mount_windows(sys, &snapshot.devices) {
+        let is_on = |name: &str| facts.only.iter().any(|only| only == name);
+        let is_meant = is_all
+            || facts.only_mounts.contains(&mount.mount)
+            || matches!(&mount.governed_by, Governor::Device { name } if is_on(name));
+        if is_meant {
+            let mut findings = mount::check(&snapshot, &mut mount);
+            mount.findings = findings.len();
+            examination.findings.append(&mut findings);
+            examination.mounts.push(mount);
+        }
+    }
+    examination.stacks = stack::stacks(&snapshot, &examination.mounts);
+    if is_all {
+        of_machine(sys, &mut examination);
+    }
     examination
+}
+
+/// What concerns the machine as a whole.
+fn of_machine(sys: &SystemRoot, examination: &mut Examination) {
+    let found = reclaim::check(sys, &mut examination.notes);
+    examination.findings.extend(found);
+    if let Some(container) = &examination.machine.container {
+        examination.notes.push(format!(
+            "this is a container ({container}): devices and mounts are the host's, and a window \
+             that is set here holds for all that read through them; set it on the host"
+        ));
+    }
 }
 
 /// Why a device is skipped, if it is not read from, or not as a disk.

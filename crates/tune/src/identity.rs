@@ -64,7 +64,7 @@ pub(crate) fn alone(sys: &SystemRoot, this: &BlockDevice) -> Result<Identity, No
         let (key, value) = (key.clone(), value.clone());
         return Err(NoIdentity::NotLiteral { device: device(), key, value });
     }
-    Ok(Identity { id: id(kind, &keys), keys })
+    Ok(Identity { id: readable_id(kind, &keys), keys })
 }
 
 impl Identity {
@@ -203,7 +203,7 @@ fn is_made_up(serial: &str) -> bool {
 }
 
 /// A readable part, and a hash of all: `usb-4C530001230712117-6f1d20c3b5a49e87`.
-fn id(kind: &str, keys: &Keys) -> String {
+pub(crate) fn readable_id(kind: &str, keys: &[(String, String)]) -> String {
     /// Long enough to recognise a serial number.
     const READABLE_MAX: usize = 32;
     let value = keys.iter().rfind(|(key, _)| !key.contains("wwid")).or(keys.last());
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn an_id_is_a_name_of_a_file() {
         let keys = |value: &str| vec![("ATTR{loop/backing_file}".to_owned(), value.to_owned())];
-        let odd = id("loop", &keys("/srv/../a disk/\u{fc}ber [1].img"));
+        let odd = readable_id("loop", &keys("/srv/../a disk/\u{fc}ber [1].img"));
         assert!(odd.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'), "{odd}");
         assert!(odd.starts_with("loop-srv-a-disk-ber-1-img-"), "{odd}");
-        assert!(id("loop", &keys(&"x/".repeat(4000))).len() < 80);
-        assert_ne!(id("loop", &keys("/a b")), id("loop", &keys("/a-b")));
+        assert!(readable_id("loop", &keys(&"x/".repeat(4000))).len() < 80);
+        assert_ne!(readable_id("loop", &keys("/a b")), readable_id("loop", &keys("/a-b")));
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c, "the published value");
     }
 }

@@ -81,7 +81,7 @@ fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
 const ASKS_IO_OPT: (u32, u32) = (5, 10);
 
 /// `6.18.44-fc` is (6, 18).
-fn version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }

@@ -16,12 +16,17 @@
 //! ```
 
 pub mod advice;
+pub mod capture;
 mod clock;
+pub mod confidence;
 pub mod doctor;
 mod errno_text;
+pub mod fleet;
 pub mod flood;
 pub mod identity;
 pub mod kernel_default;
+pub mod machine;
+pub mod mounts;
 pub mod pages;
 pub mod plateau;
 pub mod probe;

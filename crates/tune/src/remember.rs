@@ -18,6 +18,7 @@ mod applied;
 pub mod conflict;
 mod file;
 mod forget;
+mod mounted;
 mod record;
 mod rule;
 mod store;
@@ -33,6 +34,10 @@ use crate::sysfs::SystemRoot;
 
 pub use applied::{Applied, applied, applied_on, forget_applied, note_applied, original};
 pub use forget::{Forgotten, NotForgotten, forget};
+pub use mounted::{
+    FollowedMount, ForgottenMount, ListedMounts, MOUNT_RULE, MountVerification, RememberedMount,
+    follow, forget_mount, is_plain_path, mounts_remembered, remember_mount, verify_mounts,
+};
 pub use record::Remembered;
 pub use rule::{rule_path, rule_text};
 pub use store::{Listed, Unreadable, list, recall, store_path};

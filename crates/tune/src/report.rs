@@ -15,7 +15,7 @@ use crate::setting::DeviceSetting;
 /// A device measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name (`sda`), or the name of a model.
+    /// Its name (`sda`), of a mount where it is mounted, or the name of a model.
     pub device: String,
     /// How long it took.
     pub seconds: f64,

@@ -134,7 +134,7 @@ impl SystemRoot {
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The names in a folder, in the order that people expect: sda2 before sda10.
-fn names_in(folder: &Path) -> Vec<String> {
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -7,13 +7,15 @@
 //!
 //! ```text
 //!   sda, /dev/sda, /dev/sda2 ------> read it;    settings of sda
-//!   a file ------------------------> read it;    settings of the disk that its file system is on
+//!   a file ------------------------> read it;    settings of the disk that its file system is on,
+//!                                                or the window of its mount (nfs, fuse, btrfs)
 //!   a folder: may we open its disk?  read that;  the same
 //!                        else -----> read the largest file in it
 //! ```
 
 mod backing;
 mod file;
+mod mounted;
 mod uses;
 
 use std::fs::{self, File, Metadata};
@@ -26,9 +28,11 @@ use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::errno_text::errno_text;
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
-use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, by_name};
+use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot, by_name};
+use mounted::{WindowOwner, owner};
 
 pub(crate) use backing::PAGE_CACHE;
+pub use mounted::TunedMount;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +45,13 @@ pub struct TuneTarget {
     pub len: ByteCount,
     /// Where: all of a device, what is stored of a file.
     pub parts: Vec<Range<u64>>,
-    /// The whole device whose settings count.
+    /// The whole device whose settings count; of a mount with a window of its own, its backing
+    /// device.
     pub device: BlockDevice,
+    /// The attribute that has the window, as [`DeviceSetting::attribute`] has it.
+    pub window_attribute: String,
+    /// The mount, if it has a window of its own.
+    pub mount: Option<TunedMount>,
     /// Why it cannot be read around the page cache, if it cannot.
     pub not_direct: Option<String>,
     /// The file system that has a window of its own for what is read, if it has: then the device's
@@ -60,6 +69,24 @@ pub struct TuneTarget {
 }
 
 impl TuneTarget {
+    /// The setting of the largest window.
+    #[must_use]
+    pub fn window(&self, kib: u64) -> DeviceSetting {
+        DeviceSetting {
+            device: self.device.name.clone(),
+            attribute: self.window_attribute.clone(),
+            value: kib.to_string(),
+        }
+    }
+
+    /// The same, as it is now.
+    #[must_use]
+    pub fn window_now(&self, sys: &SystemRoot) -> Option<DeviceSetting> {
+        let setting = self.window(0);
+        let value = setting.in_force(sys)?;
+        Some(DeviceSetting { value, ..setting })
+    }
+
     /// Finds out what a path of the user's means. The bare name of a device (`sda`) is that
     /// device; a file of such a name in this folder is `./sda`.
     ///
@@ -214,14 +241,15 @@ fn of_device(
         ext4: uses::ext4(sys, &family),
         cached_below: backing::cached(&whole, sys),
         device: whole,
+        window_attribute: READ_AHEAD_KB.to_owned(),
+        mount: None,
         notes,
     })
 }
 
 /// A file, as far as it is stored.
 fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
-    let (below, has_own_window) = below(path, about, sys)?;
-    let whole = sys.whole(&below).ok_or("its disk is not in /sys/block; give another file")?;
+    let owner = owner(path, about, sys)?;
     let kib = about.size() / 1024;
     if about.size() < LEAST.0 {
         let line =
@@ -241,24 +269,34 @@ fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarge
         let line = "hardly anything of it is stored, the rest are holes; give a file with data";
         return Err(line.to_owned());
     }
-    let family = uses::family(sys, &whole);
+    let not_direct = file::not_direct(path, &opened, parts[0].start);
+    let facts = owner.facts(sys)?;
     Ok(TuneTarget {
         path: path.to_owned(),
         is_device: false,
         len,
-        not_direct: file::not_direct(path, &opened, parts[0].start),
+        not_direct,
         parts,
-        has_own_window,
-        in_use: uses::of(sys, &family),
-        ext4: uses::ext4(sys, &[below]),
-        cached_below: backing::cached(&whole, sys),
-        device: whole,
-        notes: Vec::new(),
+        has_own_window: facts.has_own_window,
+        in_use: facts.in_use,
+        ext4: facts.ext4,
+        cached_below: facts.cached_below,
+        device: facts.device,
+        window_attribute: facts.window_attribute,
+        mount: facts.mount,
+        notes: facts.notes,
     })
 }
 
 fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
-    let (below, _) = below(path, about, sys)?;
+    let owner = owner(path, about, sys)?;
+    let WindowOwner::Device { below, .. } = owner else {
+        let found = file::largest_in(path).ok_or(
+            "there is no file of 1 MiB in it that you may read; give a file, or put one there",
+        )?;
+        let about = fs::metadata(&found).map_err(|error| errno_text(&error))?;
+        return instead(found_in(&found, &about, sys)?, "the largest file found in it");
+    };
     let node = below.node();
     let why = match File::open(&node) {
         Ok(opened) => {
@@ -278,34 +316,6 @@ fn folder(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget,
 fn instead(mut target: TuneTarget, why: &str) -> Result<TuneTarget, String> {
     target.notes.insert(0, format!("reads {}: {why}", target.path.display()));
     Ok(target)
-}
-
-/// The device that a file or a folder lies on, and the file system if it is not the device's own
-/// number that its files have: then it has its own window, too.
-fn below(
-    path: &Path,
-    about: &Metadata,
-    sys: &SystemRoot,
-) -> Result<(BlockDevice, Option<String>), String> {
-    if let Some(device) = known(about.dev(), sys) {
-        return Ok((device, None));
-    }
-    // What was mounted says more than the number.
-    let path = path.canonicalize().map_err(|error| errno_text(&error))?;
-    let mounts = sys.mounts();
-    let mount = MountEntry::around(&mounts, &path);
-    let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
-    let of_source = |source: &str| {
-        let about =
-            fs::metadata(source).ok().filter(|about| about.file_type().is_block_device())?;
-        known(about.rdev(), sys)
-    };
-    match mount.and_then(|mount| of_source(&mount.source)) {
-        Some(device) => Ok((device, Some(kind.to_owned()))),
-        None => Err(format!(
-            "lies on {kind}, which has no block device; give a file or a folder on a disk"
-        )),
-    }
 }
 
 fn known(number: u64, sys: &SystemRoot) -> Option<BlockDevice> {

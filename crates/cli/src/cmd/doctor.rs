@@ -6,110 +6,91 @@
 //!
 //! What each check asks, and the sources: docs/doctor.md.
 
+mod args;
+mod fleet;
+mod fleet_html;
+mod json;
+mod mounts;
+mod prometheus;
 mod report;
+mod selection;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::builder::NonEmptyStringValueParser;
+use foreread_files::ResultFile;
 use foreread_files::scratch::temporary_directory;
+use foreread_tune::capture;
 use foreread_tune::doctor::write_cost::{self, WriteCost};
-use foreread_tune::doctor::{ExaminationInput, RememberedWindow, examine};
+use foreread_tune::doctor::{Examination, ExaminationInput, RememberedWindow, examine};
 use foreread_tune::remember;
 use foreread_tune::setting::READ_AHEAD_KB;
-use foreread_tune::sysfs::{SystemRoot, devices_named};
+use foreread_tune::sysfs::SystemRoot;
 
-use crate::args::help::CODES_AND_UNITS;
+pub(crate) use self::args::DoctorArgs;
+use self::args::DoctorCommand;
+use self::selection::{Selection, SystemCopy};
 use crate::clock::clock;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
-/// Examine block devices: settings, sizes and alignment that cost, and the commands that mend them
-///
-/// Looks at every block device and mounted ext4, or at those that are named, and changes nothing:
-/// the largest window against the device's size, the kernel's reason for it, what was measured
-/// (foreread tune) and how long reads take, the block size that follows from the size, where
-/// partitions start, devices that lie on others, the scheduler against the depth of the queue, and
-/// how many inode blocks ext4 reads at once.
-///
-/// A finding says what was found, why it matters, the evidence, commands that fix it (each alone,
-/// as root) and how sure that is. A cost is stated only if it was measured here or published
-/// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
-#[derive(Debug, clap::Args)]
-#[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
-pub(crate) struct DoctorArgs {
-    /// Names (sda), nodes (/dev/sda) or paths on a device; all devices if none is given
-    #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
-    devices: Vec<String>,
-
-    /// Print the findings as JSON, one object of data each
-    ///
-    /// Keys: device, check, what, why, evidence, mend, confidence (measured, computed, cited or
-    /// likely). The names of checks stay as they are.
-    #[arg(long)]
-    json: bool,
-
-    /// Measure what an odd size costs here: two loop devices over a scratch file, one of whole
-    /// pages, one a sector larger, are written to, and the kernel counts the requests
-    ///
-    /// Needs root and some seconds. No device but those two is written to; they and the file are
-    /// removed afterwards, however this ends.
-    #[arg(long, conflicts_with = "root")]
-    measure: bool,
-
-    /// Where --measure has its scratch file of 64 MiB [default: the folder for temporary files]
-    #[arg(long, value_name = "DIR", requires = "measure")]
-    scratch: Option<PathBuf>,
-
-    /// Examine the copy of a system whose sys and proc lie in DIR
-    ///
-    /// What is looked at: /sys/block (with links followed), /sys/fs/ext4, /sys/fs/btrfs,
-    /// /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease;
-    /// what is remembered in /var/lib/foreread; and other files that set windows: udev rules,
-    /// tuned's profiles, system scripts.
-    #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
-    root: PathBuf,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  foreread doctor
-  foreread doctor /home --json
-  foreread doctor sda --measure --scratch /srv
-  foreread doctor --root copied-from-another-machine
-
-";
-
 pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
-    let sys = SystemRoot::at(&args.root);
-    if !sys.path("/sys/block").is_dir() {
-        let root = args.root.display();
-        return Err(Failure::WrongUse(format!("{root}: no sys/block below it; see --root")));
+    if let Some(DoctorCommand::Merge(merge)) = &args.what {
+        return fleet::run(merge, out);
     }
-    let mut only = Vec::new();
-    for text in &args.devices {
-        only.extend(devices_named(&sys, text).map_err(Failure::WrongUse)?);
+    let copy = SystemCopy::open(&args.root)?;
+    let sys = &copy.sys;
+    if let Some(file) = &args.capture {
+        return record(sys, file);
     }
+    let textfile = args.prometheus.as_deref().map(prometheus::created).transpose()?;
+    let selection = Selection::of(sys, &args.devices)?;
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
-    let remembered = remembered(&sys);
-    let facts =
-        ExaminationInput { remembered: &remembered, measured: measured.as_ref(), only: &only };
-    let examination = examine(&sys, &facts);
+    let remembered = remembered(sys);
+    let facts = ExaminationInput {
+        remembered: &remembered,
+        measured: measured.as_ref(),
+        only: &selection.devices,
+        only_mounts: &selection.mounts,
+    };
+    let examination = examine(sys, &facts);
+    if let Some(file) = textfile {
+        prometheus::write(file, &examination)?;
+    }
     if args.json {
-        out.json("doctor", &examination.findings)?;
+        out.json_beside("doctor", &examination.findings, &json::beside(&examination)?)?;
         let figures = measured.as_ref().map(report::measured_in_one_line);
         out.notes(&Vec::from_iter(figures))?;
+    } else if args.check {
+        report::check(out, &examination)?;
     } else {
-        report::print(out, &examination, measured.as_ref())?;
+        report::print(out, &examination, measured.as_ref(), args.stacks)?;
     }
-    // Skipped devices are reported only if devices were named: else all empty slots would be.
-    let skipped = examination.skipped.iter().filter(|_| !only.is_empty());
-    let skipped = skipped.map(|one| format!("{}: not examined: {}", one.device, one.why));
-    out.notes(&skipped.collect::<Vec<_>>())?;
+    notes_of_skipped(&examination, &selection, out)?;
     match examination.findings.len() {
         0 => Ok(()),
         1 => Err(Failure::Check("1 finding".to_owned())),
         count => Err(Failure::Check(format!("{count} findings"))),
     }
+}
+
+/// Skipped devices are reported only if devices were named: else all empty slots would be.
+fn notes_of_skipped(
+    examination: &Examination,
+    selection: &Selection,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let skipped = examination.skipped.iter().filter(|_| !selection.devices.is_empty());
+    let skipped = skipped.map(|one| format!("{}: not examined: {}", one.device, one.why));
+    out.notes(&skipped.collect::<Vec<_>>())
+}
+
+/// Writes what doctor reads of a system into one file.
+fn record(sys: &SystemRoot, file: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::WrongUse(format!("--capture {error}"));
+    let is_ours = |head: &[u8]| head.starts_with(capture::FIRST_LINE.as_bytes());
+    let result = ResultFile::create(file, &[], is_ours).map_err(failed)?;
+    let text = capture::record(sys);
+    result.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)
 }
 
 /// The windows that were measured here and are meant to be in force.
@@ -129,7 +110,19 @@ fn remembered(sys: &SystemRoot) -> Vec<RememberedWindow> {
         }));
     }
     windows.extend(remember::applied(sys).into_iter().filter_map(applied));
+    windows.extend(remember::mounts_remembered(sys).mounts.into_iter().map(of_mount));
     windows
+}
+
+/// What was set for a mount.
+fn of_mount(known: remember::RememberedMount) -> RememberedWindow {
+    RememberedWindow {
+        device: known.mount,
+        read_ahead_kb: known.read_ahead_kb,
+        date: known.date,
+        is_until_boot: known.is_until_unmount,
+        rows: known.report.sweep,
+    }
 }
 
 /// What `tune --apply` has set.

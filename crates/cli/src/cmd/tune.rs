@@ -16,7 +16,9 @@ mod leave;
 mod measure;
 mod measured;
 mod mixed;
+mod mounted;
 mod remembered;
+mod remembered_mounts;
 mod report;
 mod simulated;
 
@@ -31,6 +33,7 @@ pub(crate) fn run(args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     match &args.what {
         Some(TuneCommand::Verify { json }) => remembered::verify(&sys, *json, out),
         Some(TuneCommand::Forget { device }) => remembered::forget(&sys, device, out),
+        Some(TuneCommand::Follow { bdi }) => mounted::follow(&sys, bdi.as_deref(), out),
         None if args.list => remembered::list(&sys, args.json, out),
         None => measure::run(&sys, args, out),
     }

@@ -12,6 +12,7 @@ mod said;
 
 mod in_use;
 mod kept;
+mod mounts;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -11,6 +11,7 @@ use foreread_core::units::ByteCount;
 
 use super::ExaminationInput;
 use crate::kernel_default::{KernelDefault, kernel_default};
+use crate::mounts::{self, MountWindow};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, mounts_on};
 
@@ -83,12 +84,15 @@ impl<'a> SystemSnapshot<'a> {
                 .and_then(|mount| self.mounted(mount))
                 .into_iter()
                 .collect(),
-            BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. } => {
+            // A disk with others below it: bcache, NVMe with several paths.
+            BlockDeviceKind::Mapped { .. }
+            | BlockDeviceKind::Raid { .. }
+            | BlockDeviceKind::Disk => {
                 device.slaves.iter().filter_map(|name| self.device(name)).collect()
             }
-            BlockDeviceKind::Disk
-            | BlockDeviceKind::Partition { .. }
-            | BlockDeviceKind::Loop { backing: None } => Vec::new(),
+            BlockDeviceKind::Partition { .. } | BlockDeviceKind::Loop { backing: None } => {
+                Vec::new()
+            }
         };
         for device in &mut below {
             *device = self.whole(device);
@@ -97,8 +101,47 @@ impl<'a> SystemSnapshot<'a> {
         below
     }
 
+    /// All whole devices that this one lies on, the nearest first.
+    pub(super) fn all_below<'d>(&'d self, device: &'d BlockDevice) -> Vec<&'d BlockDevice> {
+        let mut all: Vec<&BlockDevice> = self.below(device);
+        let mut at = 0;
+        // Bounded: what lies on a device that lies on it is a broken copy of a system.
+        while at < all.len() && all.len() <= WIDEST {
+            let more = self.below(all[at]);
+            let is_new = |new: &&BlockDevice| all.iter().all(|known| known.name != new.name);
+            let more: Vec<_> = more.into_iter().filter(is_new).collect();
+            all.extend(more);
+            at += 1;
+        }
+        all
+    }
+
     pub(super) fn mounts_of(&self, device: &BlockDevice) -> impl Iterator<Item = &MountEntry> {
         self.mounts.iter().filter(|mount| mount.number == device.number)
+    }
+
+    /// The devices of what is mounted here last, of a btrfs all of them.
+    pub(super) fn devices_of_mount(&self, point: &str) -> Vec<&BlockDevice> {
+        let of_it = || self.mounts.iter().filter(|mount| mount.point == point);
+        let Some(last) = of_it().next_back() else { return Vec::new() };
+        let of_last = of_it().filter(|mount| mount.source == last.source);
+        of_last.filter_map(|mount| self.mounted(mount)).collect()
+    }
+
+    /// The same, the whole ones, which have the windows.
+    pub(super) fn disks_of_mount(&self, point: &str) -> Vec<&BlockDevice> {
+        let devices = self.devices_of_mount(point);
+        devices.into_iter().map(|device| self.whole(device)).collect()
+    }
+
+    /// What is mounted, as mountinfo has it.
+    pub(super) fn all_mounts(&self) -> Vec<MountEntry> {
+        self.sys.mounts()
+    }
+
+    /// What governs the read-ahead of a mount.
+    pub(super) fn window_of(&self, all: &[MountEntry], mount: &MountEntry) -> MountWindow {
+        mounts::window_of(self.sys, &self.devices, all, mount)
     }
 
     fn mounted(&self, mount: &MountEntry) -> Option<&BlockDevice> {
@@ -131,6 +174,10 @@ impl<'a> SystemSnapshot<'a> {
         let mut through = Vec::new();
         for user in users {
             match user {
+                // btrfs reads with a window of its own.
+                DeviceUse::Mounted(point) if self.is_btrfs(&point) => {
+                    through.push(format!("btrfs at {point}"));
+                }
                 DeviceUse::Mounted(_) => return None,
                 DeviceUse::Held(names) => through.extend(names),
                 DeviceUse::Swap | DeviceUse::Partitioned | DeviceUse::NoneKnown => {}
@@ -139,6 +186,11 @@ impl<'a> SystemSnapshot<'a> {
         through.sort();
         through.dedup();
         (!through.is_empty()).then_some(through)
+    }
+
+    fn is_btrfs(&self, point: &str) -> bool {
+        let last = self.mounts.iter().rfind(|mount| mount.point == point);
+        last.is_some_and(|mount| mount.kind == "btrfs")
     }
 
     pub(super) fn kernel(&self, device: &BlockDevice) -> KernelDefault {

@@ -24,8 +24,9 @@ pub(super) fn check(
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
     let window_kib = device.queue.read_ahead_kib?;
-    let below = snapshot.below(device);
-    let (other, other_kib) = below
+    // Of all layers, not of the next alone: a disk that was set lies below those that were not.
+    let (other, other_kib) = snapshot
+        .all_below(device)
         .into_iter()
         .filter_map(|other| Some((other, other.queue.read_ahead_kib?)))
         .find(|(_, other_kib)| *other_kib != window_kib)?;
@@ -35,7 +36,9 @@ pub(super) fn check(
     let is_image = matches!(device.kind, BlockDeviceKind::Loop { .. }) && device.is_read_only;
     let is_chosen = snapshot.facts.remembered.iter().any(|one| one.device == device.name)
         || snapshot.is_window_set(device);
-    if is_chosen || is_image || !snapshot.is_window_set(other) {
+    // Without effect on any reader: the finding is that of the layer above, through which all read.
+    let is_passed_over = snapshot.read_through(device).is_some();
+    if is_chosen || is_image || is_passed_over || !snapshot.is_window_set(other) {
         notes.push(format!(
             "{} lies below with {}: for reads through {} its own {} count",
             other.name,

@@ -29,7 +29,7 @@ use crate::pages::resident;
 use crate::report::Method;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
-use crate::target::{TuneTarget, window_in_force};
+use crate::target::TuneTarget;
 use crate::temporary_settings::TemporarySettings;
 
 /// How a real device is measured.
@@ -47,7 +47,8 @@ pub struct RealProbeOptions {
 pub struct RealProbe<'h> {
     run: ProbeRun,
     sys: SystemRoot,
-    device: String,
+    /// The window's setting, of whatever value.
+    window: DeviceSetting,
     held: Option<&'h TemporarySettings>,
     why_direct: Option<String>,
     /// None while a thread is away with them, for ever if the device hangs.
@@ -86,7 +87,7 @@ impl<'h> RealProbe<'h> {
         Ok(Self {
             run: ProbeRun { path: target.path.clone(), zero: now(), interrupted },
             sys: sys.clone(),
-            device: target.device.name.clone(),
+            window: target.window(0),
             held,
             why_direct,
             places: Some(ReadOffsets::new(&target.parts, options.seed)),
@@ -150,8 +151,8 @@ impl<'h> RealProbe<'h> {
     /// A device that has gone says so by an error of input and output.
     fn explained(&self, stopped: Stopped) -> Stopped {
         match stopped {
-            Stopped::Failed(line) if self.sys.device(&self.device).is_none() => {
-                Stopped::Failed(format!("{line}; {} has gone", self.device))
+            Stopped::Failed(line) if self.window.in_force(&self.sys).is_none() => {
+                Stopped::Failed(format!("{line}; {} has gone", self.window.device))
             }
             Stopped::Failed(_) | Stopped::Interrupted => stopped,
         }
@@ -164,9 +165,10 @@ impl<'h> RealProbe<'h> {
             return Ok(());
         }
         let Some(held) = self.held else { return Ok(()) };
-        let setting = DeviceSetting::read_ahead_kb(&self.device, kib);
+        let setting = DeviceSetting { value: kib.to_string(), ..self.window.clone() };
         held.set(&setting).map_err(|error| {
-            let failed = format!("setting read_ahead_kb of {} to {kib}: {error}", self.device);
+            let device = &setting.device;
+            let failed = format!("setting read_ahead_kb of {device} to {kib}: {error}");
             self.explained(Stopped::Failed(failed))
         })?;
         self.window_kib = Some(kib);
@@ -193,7 +195,8 @@ fn why_not_by_the_kernel(
     let untold = || io::Error::other("the kernel does not say what is cached of it");
     resident(&file, &(first..first + 1)).ok_or_else(untold)?;
     // The value that it has, to learn whether we may.
-    let now = window_in_force(sys, target.device.number)
+    let now = target
+        .window_now(sys)
         .ok_or_else(|| io::Error::other(format!("{} has no read_ahead_kb", target.device.name)))?;
     held.set(&now)
 }

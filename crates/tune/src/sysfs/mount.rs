@@ -17,6 +17,8 @@ pub struct MountEntry {
     pub kind: String,
     /// What was mounted: `/dev/sda2`.
     pub source: String,
+    /// The options of the mount and of the file system, with commas between them.
+    pub options: String,
 }
 
 impl MountEntry {
@@ -27,12 +29,31 @@ impl MountEntry {
         let before: Vec<_> = before.split(' ').collect();
         let mut after = after.split(' ');
         let (major, minor) = before.get(2)?.split_once(':')?;
+        let (kind, source) = (after.next()?.to_owned(), unescaped(after.next()?));
+        let mut options = unescaped(before.get(5)?);
+        if let Some(more) = after.next() {
+            options = format!("{options},{}", unescaped(more));
+        }
         Some(Self {
             number: (major.parse().ok()?, minor.parse().ok()?),
             point: unescaped(before.get(4)?),
-            kind: after.next()?.to_owned(),
-            source: unescaped(after.next()?),
+            kind,
+            source,
+            options,
         })
+    }
+
+    /// The value of an option: of `rsize` in `rw,rsize=1048576` it is `1048576`.
+    #[must_use]
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let mut pairs = self.options.split(',').filter_map(|option| option.split_once('='));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// The number that an option has.
+    #[must_use]
+    pub fn number_of(&self, option: &str) -> Option<u64> {
+        self.option(option)?.parse().ok()
     }
 
     /// The one in which a path lies: of those mounted above it the nearest, of those mounted on one
@@ -76,7 +97,17 @@ mod tests {
         assert_eq!(mount.number, (98, 3));
         assert_eq!(mount.point, "/my disk");
         assert_eq!((mount.kind.as_str(), mount.source.as_str()), ("ext4", "/dev/sda3"));
+        assert_eq!(mount.options, "rw,noatime,rw");
         assert_eq!(MountEntry::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn an_option_has_its_value() {
+        let line = "40 1 0:52 / /mnt rw,relatime - nfs4 srv:/a rw,vers=4.2,rsize=1048576,hard";
+        let mount = MountEntry::parse(line).expect("it is one");
+        assert_eq!(mount.number_of("rsize"), Some(1_048_576));
+        assert_eq!(mount.option("vers"), Some("4.2"));
+        assert_eq!((mount.option("hard"), mount.option("size")), (None, None));
     }
 
     #[test]
@@ -86,6 +117,7 @@ mod tests {
             point: point.into(),
             kind: "ext4".into(),
             source: "x".into(),
+            options: "rw".into(),
         };
         let mounts = [mount("/", 1), mount("/srv", 2), mount("/srv2", 3), mount("/srv", 4)];
         assert_eq!(

@@ -11,6 +11,7 @@ use foreread_core::units::ByteCount;
 use foreread_tune::doctor::write_cost::{SizeCost, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
+use super::mounts::{self, plain};
 use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
 use crate::terminal::wrap_command;
@@ -19,13 +20,23 @@ pub(super) fn print(
     out: &mut Printer,
     examination: &Examination,
     measured: Option<&WriteCost>,
+    has_stacks: bool,
 ) -> Result<(), Failure> {
-    table::print(out, HEADING, examination.devices.iter().map(row))?;
+    let has_devices = !examination.devices.is_empty() || examination.mounts.is_empty();
+    if has_devices {
+        table::print(out, HEADING, examination.devices.iter().map(row))?;
+    }
+    mounts::print(out, &examination.mounts, has_devices)?;
+    if has_stacks {
+        mounts::print_stacks(out, examination)?;
+    }
     let notes = examination
         .devices
         .iter()
         .flat_map(|device| device.notes.iter().map(|note| format!("{}: {note}", device.device)));
-    let notes: Vec<_> = notes.collect();
+    let mut notes: Vec<_> = notes.collect();
+    notes.extend(mounts::notes(&examination.mounts));
+    notes.extend(examination.notes.iter().cloned());
     if !notes.is_empty() {
         writeln!(out)?;
         for note in notes {
@@ -40,6 +51,22 @@ pub(super) fn print(
     }
     for finding in &examination.findings {
         print_finding(out, finding)?;
+    }
+    Ok(())
+}
+
+/// One line a finding, for scripts.
+pub(super) fn check(out: &mut Printer, examination: &Examination) -> Result<(), Failure> {
+    for finding in &examination.findings {
+        let first = finding.mend.first().map_or("(no command)", String::as_str);
+        let confidence = format!("{:?}", finding.confidence).to_lowercase();
+        writeln!(
+            out,
+            "{}\t{}\t{confidence}\t{}",
+            plain(&finding.device),
+            finding.check,
+            plain(first)
+        )?;
     }
     Ok(())
 }
@@ -141,11 +168,6 @@ fn rough(bytes: u64) -> String {
         value /= 1024.0;
     }
     format!("{value:.0}P")
-}
-
-/// What a device calls itself could be a command to a terminal.
-fn plain(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "?")
 }
 
 const HEADING: [&str; 8] =

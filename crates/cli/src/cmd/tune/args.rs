@@ -38,8 +38,8 @@ pub(crate) struct TuneArgs {
     #[command(subcommand)]
     pub(super) what: Option<TuneCommand>,
 
-    /// A block device or partition, also by its bare name (sda); or a file or folder on it (./sda
-    /// or ./verify, if it has such a name)
+    /// A block device or partition, also by its bare name (sda); a mount point; or a file or folder
+    /// on either (./sda or ./verify, if it has such a name)
     #[arg(required_unless_present_any = ["device", "all", "list"])]
     pub(super) target: Option<PathBuf>,
 
@@ -74,8 +74,9 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     pub(super) apply: bool,
 
-    /// Set what is recommended, now and whenever the device appears: by a udev rule for this one
-    /// device, in /etc/udev/rules.d; forget undoes it
+    /// Set what is recommended, now and whenever the device or mount appears: by a udev rule in
+    /// /etc/udev/rules.d, for a mount with a window of its own one that runs foreread tune follow;
+    /// forget undoes it
     #[arg(long)]
     pub(super) remember: bool,
 
@@ -138,8 +139,18 @@ pub(super) enum TuneCommand {
     ///
     /// Settings that were changed by other means since are left, and listed.
     Forget {
-        /// A device (/dev/sda or sda), or the name that --list shows
+        /// A device (/dev/sda or sda), a mount point, or the name that --list shows
         device: String,
+    },
+
+    /// Set the remembered windows of mounts that are mounted now
+    ///
+    /// A mount has another backing device each time it is mounted. The udev rule of --remember runs
+    /// this when one appears; without udev, run it after mounting, at each start.
+    Follow {
+        /// Only the mount of this backing device (0:52), which is waited for up to 2 s
+        #[arg(value_name = "BDI")]
+        bdi: Option<String>,
     },
 }
 
@@ -148,6 +159,9 @@ Files:
   /etc/udev/rules.d/99-foreread-ID.rules  --remember: the rule for one device
   /var/lib/foreread/ID.json               --remember: what was measured, and set before
   /run/foreread/applied-DEVICE.json       --apply: what was set until the next boot, and before
+  /etc/udev/rules.d/98-foreread-mounts.rules  --remember: the rule for all mounts
+  /var/lib/foreread/mounts/ID.json        --remember: the same as above, of a mount
+  /run/foreread/mounts/ID.json            --apply: the same, until the mount goes
   /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
 
 ";
@@ -157,6 +171,7 @@ Examples:
   foreread tune ~/some-large-file
   sudo foreread tune /dev/sdb --profile streaming
   sudo foreread tune /srv --remember
+  sudo foreread tune /mnt/nfs --remember --yes; foreread tune verify
   sudo foreread tune sdb --apply; sudo foreread tune forget sdb
   foreread tune --device usb-stick-2g
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb

@@ -19,7 +19,7 @@ use foreread_tune::sysfs::SystemRoot;
 
 use super::args::TuneArgs;
 use super::measured::{MeasuredDevice, ended};
-use super::{date, remembered};
+use super::{date, mounted, remembered};
 use crate::output::{Failure, Printer};
 
 /// What `--apply` and `--remember` ask for, and what else sets the same.
@@ -36,6 +36,12 @@ pub(super) fn keep(
         return out.notes(&others(sys, device, &settings));
     }
     refuse(args, one, &settings)?;
+    if let Some(mount) = &one.mount {
+        let mut notes = mounted::keep(sys, args, one, mount, &settings)?;
+        notes.extend(undo(one, &settings));
+        out.notes(&notes)?;
+        return ended(one);
+    }
     let mut notes = others(sys, device, &settings);
     let earlier = remember::applied_on(sys, device);
     if args.remember {

@@ -15,7 +15,7 @@ use foreread_tune::flood::TunableQueue;
 use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::report::{Method, Refusal, Report};
-use foreread_tune::setting::{DeviceSetting, READ_AHEAD_KB};
+use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sweep::{self, Sweep, SweepActivity};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
@@ -27,7 +27,7 @@ use super::args::TuneArgs;
 use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
 use super::measured::{MeasuredDevice, ended};
-use super::{ask, mixed, remembered, simulated};
+use super::{ask, mixed, mounted, remembered, simulated};
 use crate::output::{Failure, Printer};
 use crate::progress::{percent, progress as bar_of};
 use crate::settings_holder::holder;
@@ -121,7 +121,16 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     let stopped = outcome.stopped.clone();
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.restored = true;
-    let one = MeasuredDevice { report, flood: None, ext4: Vec::new(), before: Vec::new(), stopped };
+    let window = DeviceSetting::read_ahead_kb(model, 0);
+    let one = MeasuredDevice {
+        report,
+        flood: None,
+        ext4: Vec::new(),
+        before: Vec::new(),
+        stopped,
+        window,
+        mount: None,
+    };
     if args.json {
         out.json("tune", [&one])?;
     } else {
@@ -159,15 +168,7 @@ fn one(
     // A minute later it would be too late to say what cannot be done.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
-    if let (true, Err(why)) = (args.sets(), may_set(sys, &target)) {
-        return Err(Failure::WrongUse(format!(
-            "{}: {why}; without --apply and --remember it is measured only",
-            target.device.name
-        )));
-    }
-    if args.remember {
-        identity(sys, &target.device.name).map_err(|why| Failure::WrongUse(why.to_string()))?;
-    }
+    can_be_kept(sys, args, &target)?;
     let held = holder().map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = RealProbeOptions {
         interrupted: Arc::clone(interrupted),
@@ -181,14 +182,16 @@ fn one(
         ask::may_measure(&path.display().to_string(), &target.in_use, args.budget())?;
     }
     let name = target.device.name.clone();
+    let shown = target.mount.as_ref().map_or(&name, |mount| &mount.point).clone();
     let bar = progress();
     // A value that a killed run has left is not the one in force: it will be set back.
     let left = temporary_settings::left_behind(sys).into_iter();
-    let mut left = left.filter(|was| was.device == name && was.attribute == READ_AHEAD_KB);
+    let is_window = |was: &DeviceSetting| was.attribute == target.window_attribute;
+    let mut left = left.filter(|was| was.device == name && is_window(was));
     let left_kib = left.next().and_then(|was| was.value.parse().ok());
     let now_kib = left_kib.or(target.device.queue.read_ahead_kib);
     let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
-    let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &name, progress));
+    let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &shown, progress));
     let stopped = outcome.stopped.clone();
     let facts = DeviceFacts { now_kib, ..DeviceFacts::of(sys, &target, probe.method()) };
     let mut report = advice::report(&facts, &outcome, args.profile);
@@ -204,17 +207,19 @@ fn one(
     }
     drop(probe);
     let ext4 = target.ext4.clone();
-    let mut one = MeasuredDevice { report, flood: None, ext4, before: Vec::new(), stopped };
+    let (window, mount) = (target.window(0), target.mount.clone());
+    let (flood, before) = (None, Vec::new());
+    let mut one = MeasuredDevice { report, flood, ext4, before, stopped, window, mount };
     let scratch = args.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
         mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
-    } else if args.scratch.is_none() {
+    } else if args.scratch.is_none() && one.mount.is_none() {
         one.report.notes.push(NO_SCRATCH.into());
     }
     bar.finish_and_clear();
     restore(&held, &mut one.report);
     drop(held);
-    one.before = one.recommended().into_iter().filter_map(|to| before(sys, to)).collect();
+    one.before = one.recommended().into_iter().filter_map(|to| in_force(sys, to)).collect();
     Ok(one)
 }
 
@@ -232,12 +237,30 @@ fn restore(held: &TemporarySettings, report: &mut Report) {
     }
 }
 
-/// An error that says why the device's window cannot be set, if it cannot.
-fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
-    temporary_settings::may_write(sys, &DeviceSetting::read_ahead_kb(&target.device.name, 0))
+/// An error if what was asked for cannot be done with this target, whatever is measured.
+fn can_be_kept(sys: &SystemRoot, args: &TuneArgs, target: &TuneTarget) -> Result<(), Failure> {
+    if let (true, Err(why)) = (args.sets(), may_set(sys, target)) {
+        return Err(Failure::WrongUse(format!(
+            "{}: {why}; without --apply and --remember it is measured only",
+            target.device.name
+        )));
+    }
+    if args.remember {
+        match &target.mount {
+            None => identity(sys, &target.device.name).map(drop).map_err(|why| why.to_string()),
+            Some(_) => mounted::program().map(drop),
+        }
+        .map_err(Failure::WrongUse)?;
+    }
+    Ok(())
 }
 
-fn before(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
+/// An error that says why the device's window cannot be set, if it cannot.
+fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
+    temporary_settings::may_write(sys, &target.window(0))
+}
+
+fn in_force(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
     Some(DeviceSetting { value: setting.in_force(sys)?, ..setting })
 }
 

@@ -4,6 +4,7 @@ use foreread_tune::flood::FloodReport;
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::Report;
 use foreread_tune::setting::DeviceSetting;
+use foreread_tune::target::TunedMount;
 use serde::Serialize;
 
 use super::args::TuneArgs;
@@ -25,6 +26,12 @@ pub(super) struct MeasuredDevice {
     pub(super) before: Vec<DeviceSetting>,
     #[serde(skip)]
     pub(super) stopped: Option<Stopped>,
+    /// The setting of its window, of whatever value.
+    #[serde(skip)]
+    pub(super) window: DeviceSetting,
+    /// The mount, if it has a window of its own.
+    #[serde(skip)]
+    pub(super) mount: Option<TunedMount>,
 }
 
 impl MeasuredDevice {
@@ -41,7 +48,8 @@ impl MeasuredDevice {
     pub(super) fn recommended(&self) -> Vec<DeviceSetting> {
         let Some(recommended) = &self.report.recommended else { return Vec::new() };
         let device = &self.report.device;
-        let window = DeviceSetting::read_ahead_kb(device, recommended.read_ahead_kb);
+        let kib = recommended.read_ahead_kb.to_string();
+        let window = DeviceSetting { value: kib, ..self.window.clone() };
         let blocks = recommended.inode_readahead_blks;
         let inodes = blocks.into_iter().flat_map(|blocks| {
             self.ext4.iter().map(move |name| DeviceSetting {

@@ -8,11 +8,12 @@ use std::io::Write as _;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_tune::remember::{self, Remembered, Verification};
+use foreread_tune::remember::{self, MountVerification, Remembered, RememberedMount, Verification};
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use serde::Serialize;
 
+use super::remembered_mounts;
 use crate::output::{Failure, Printer};
 use crate::table;
 
@@ -25,12 +26,24 @@ pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result
             (&applied.device, words(&applied.settings), words(&applied.before));
         format!("{device}: {now} until the next boot, before {was}; foreread tune forget {device}")
     }));
+    let mounts = remember::mounts_remembered(sys);
+    let (until_unmount, kept): (Vec<_>, Vec<_>) =
+        mounts.mounts.iter().partition(|mount| mount.is_until_unmount);
+    notes.extend(mounts.unreadable.iter().map(|(file, why)| format!("{}: {why}", file.display())));
+    notes.extend(until_unmount.iter().map(|known| {
+        let RememberedMount { mount, read_ahead_kb, .. } = known;
+        format!("{mount}: read_ahead_kb={read_ahead_kb} until it is unmounted; foreread tune forget {mount}")
+    }));
     if is_json {
-        out.json("tune --list", listed.remembered.iter())?;
-    } else if listed.remembered.is_empty() {
+        let devices = listed.remembered.iter().map(serde_json::to_value);
+        let all = devices.chain(kept.iter().map(serde_json::to_value));
+        let all: Result<Vec<_>, _> = all.collect();
+        out.json("tune --list", all.map_err(|error| Failure::Check(error.to_string()))?)?;
+    } else if listed.remembered.is_empty() && kept.is_empty() {
         out.entry("", "nothing is remembered; foreread tune DEVICE --remember does that")?;
     } else {
         let rows = listed.remembered.iter().map(|known| cells(sys, known));
+        let rows = rows.chain(kept.iter().map(|known| remembered_mounts::cells(sys, known)));
         table::print(out, ["name", "device", "measured", "plateau", "sets", "before"], rows)?;
     }
     out.notes(&notes)
@@ -66,9 +79,11 @@ pub(super) fn words(settings: &[DeviceSetting]) -> String {
 /// Whether what is remembered is in force.
 pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
+    let mounts = remember::verify_mounts(sys);
     if is_json {
-        out.json("tune verify", verdicts.iter().map(CheckedRecord::of))?;
-    } else if verdicts.is_empty() {
+        let devices = verdicts.iter().map(CheckedRecord::of);
+        out.json("tune verify", devices.chain(mounts.iter().map(CheckedRecord::of_mount)))?;
+    } else if verdicts.is_empty() && mounts.is_empty() {
         writeln!(out, "nothing is remembered")?;
     }
     for verdict in verdicts.iter().filter(|_| !is_json) {
@@ -79,7 +94,11 @@ pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Resu
             out.entry("  ", &finding.to_string())?;
         }
     }
+    if !is_json {
+        remembered_mounts::print_verified(&mounts, out)?;
+    }
     let wrong = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
+    let wrong = wrong + mounts.iter().filter(|mount| !mount.findings.is_empty()).count();
     match wrong {
         0 => Ok(()),
         1 => Err(Failure::Check("one device is not as remembered".into())),
@@ -110,10 +129,25 @@ impl CheckedRecord {
             findings: verdict.findings.iter().map(ToString::to_string).collect(),
         }
     }
+
+    fn of_mount(verdict: &MountVerification) -> Self {
+        Self {
+            name: verdict.id.clone(),
+            device: verdict.is_mounted.then(|| verdict.mount.clone()),
+            ok: verdict.findings.is_empty(),
+            findings: verdict.findings.clone(),
+        }
+    }
 }
 
 /// Undoes it.
 pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Printer) -> Result<(), Failure> {
+    let of_mount = remember::forget_mount(sys, name).map_err(|(path, error)| {
+        Failure::WrongUse(format!("{}: {error}; it is still remembered", path.display()))
+    })?;
+    if let Some(forgotten) = of_mount {
+        return forgotten.to_string().lines().try_for_each(|line| out.entry("", line));
+    }
     let forgotten =
         remember::forget(sys, name).map_err(|error| Failure::WrongUse(error.to_string()))?;
     forgotten.to_string().lines().try_for_each(|line| out.entry("", line))

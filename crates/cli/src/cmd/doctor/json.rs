@@ -1,0 +1,31 @@
+//! What `doctor --json` prints beside the findings.
+//!
+//! In:    an examination.
+//! Out:   lists: machine (of one), devices, mounts, stacks, notes.
+//! Never: a key that docs/doctor.schema.json does not have.
+
+use foreread_tune::doctor::Examination;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::output::Failure;
+
+pub(super) fn beside(
+    examination: &Examination,
+) -> Result<Vec<(&'static str, Vec<Value>)>, Failure> {
+    let stacks = examination.stacks.iter().zip(&examination.mounts);
+    let stacks = stacks.map(|(layers, mount)| json!({ "mount": mount.mount, "layers": layers }));
+    Ok(vec![
+        ("machine", list(&[&examination.machine])?),
+        ("devices", list(&examination.devices)?),
+        ("mounts", list(&examination.mounts)?),
+        ("stacks", stacks.collect()),
+        ("notes", examination.notes.iter().map(|text| json!({ "text": text })).collect()),
+    ])
+}
+
+fn list<T: Serialize>(elements: &[T]) -> Result<Vec<Value>, Failure> {
+    let value = |element| serde_json::to_value(element);
+    let values: Result<Vec<Value>, _> = elements.iter().map(value).collect();
+    values.map_err(|error| Failure::Check(format!("cannot print JSON: {error}")))
+}

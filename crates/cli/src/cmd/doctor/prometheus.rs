@@ -1,0 +1,103 @@
+//! Metrics of an examination, for the textfile collector of Prometheus' node_exporter.
+//!
+//! In:    an examination.
+//! Out:   one file in the text format, whole: the collector reads it at any time.
+//! Never: a label with a line feed in it; a metric without its type.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use foreread_files::ResultFile;
+use foreread_tune::doctor::Examination;
+
+use crate::output::Failure;
+
+/// The file, before anything is examined.
+pub(super) fn created(path: &Path) -> Result<ResultFile, Failure> {
+    let is_ours = |head: &[u8]| head.starts_with(FIRST.as_bytes());
+    ResultFile::create(path, &[], is_ours).map_err(|error| failed(&error))
+}
+
+pub(super) fn write(file: ResultFile, examination: &Examination) -> Result<(), Failure> {
+    let text = metrics(examination);
+    let written = file.write_whole(|file| file.write_all(text.as_bytes()));
+    written.map_err(|error| failed(&error))
+}
+
+fn failed(error: &foreread_files::FileError) -> Failure {
+    Failure::WrongUse(format!("--prometheus {error}"))
+}
+
+fn metrics(examination: &Examination) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{FIRST}The number of findings of foreread doctor.");
+    let _ = writeln!(text, "# TYPE foreread_doctor_findings gauge");
+    let _ = writeln!(text, "foreread_doctor_findings {}", examination.findings.len());
+    let mut open = |name: &str, help: &str| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
+    };
+    open("foreread_doctor_finding", "A finding of foreread doctor.");
+    for finding in &examination.findings {
+        let confidence = format!("{:?}", finding.confidence).to_lowercase();
+        let _ = writeln!(
+            text,
+            "foreread_doctor_finding{{target=\"{}\",check=\"{}\",confidence=\"{confidence}\"}} 1",
+            escaped(&finding.device),
+            finding.check
+        );
+    }
+    let _ = writeln!(
+        text,
+        "# HELP foreread_read_ahead_kb The read-ahead window in force.\n\
+         # TYPE foreread_read_ahead_kb gauge"
+    );
+    for device in &examination.devices {
+        // A partition has its disk's.
+        if let Some(kib) = device.read_ahead_kb.filter(|_| !device.kind.starts_with("partition")) {
+            let name = escaped(&device.device);
+            let _ = writeln!(text, "foreread_read_ahead_kb{{target=\"{name}\"}} {kib}");
+        }
+    }
+    for mount in &examination.mounts {
+        if let Some(kib) = mount.read_ahead_kb {
+            let name = escaped(&mount.mount);
+            let _ = writeln!(text, "foreread_read_ahead_kb{{target=\"{name}\"}} {kib}");
+        }
+    }
+    text
+}
+
+/// A label's value: backslash, quote and line feed have to be escaped.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+const FIRST: &str = "# HELP foreread_doctor_findings ";
+
+#[cfg(test)]
+mod tests {
+    use foreread_tune::doctor::{Confidence, Finding};
+
+    use super::*;
+
+    #[test]
+    fn a_finding_is_a_metric_with_its_labels() {
+        let finding = Finding {
+            device: "/mnt/a \"b\"\\c".to_owned(),
+            check: "mount-read-ahead-off",
+            what: String::new(),
+            why: String::new(),
+            evidence: Vec::new(),
+            mend: Vec::new(),
+            confidence: Confidence::Cited,
+        };
+        let examination = Examination { findings: vec![finding], ..Examination::default() };
+        let text = metrics(&examination);
+        assert!(text.contains("\nforeread_doctor_findings 1\n"), "{text}");
+        let line = "foreread_doctor_finding{target=\"/mnt/a \\\"b\\\"\\\\c\",\
+                    check=\"mount-read-ahead-off\",confidence=\"cited\"} 1\n";
+        assert!(text.contains(line), "{text}");
+        let names: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        assert_eq!(names.len(), 3, "{text}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The kernel drops cached pages although memory is free.
+//!
+//! In:    what DAMON, the kernel's monitor of memory, is set to do.
+//! Out:   a finding: read-ahead and caches have less use than they could.
+//! Never: a finding where it works under pressure only: then memory was short.
+
+use super::{Confidence, Finding};
+use crate::machine::{PageReclaim, page_reclaim};
+use crate::sysfs::SystemRoot;
+
+pub(super) fn check(sys: &SystemRoot, notes: &mut Vec<String>) -> Vec<Finding> {
+    let (under_pressure, always): (Vec<_>, Vec<_>) =
+        page_reclaim(sys).into_iter().partition(|it| it.is_under_pressure_only);
+    if !under_pressure.is_empty() {
+        notes.push(
+            "DAMON gives back cold pages when memory is short (not before): repeated reads of cold \
+             files go to the device again"
+                .to_owned(),
+        );
+    }
+    always.into_iter().map(finding).collect()
+}
+
+fn finding(reclaim: PageReclaim) -> Finding {
+    let PageReclaim { evidence, off, has_filters, .. } = reclaim;
+    Finding {
+        device: "memory".to_owned(),
+        check: "reclaims-with-memory-free",
+        what: "DAMON pages out cold memory here whatever is free, cached files among it."
+            .to_owned(),
+        why: "A file that was read and is read again later comes from the device again, and pages \
+              read ahead may be gone before they are used. It is meant for machines that share \
+              memory with others; measurements of caches on this machine are not repeatable."
+            .to_owned(),
+        evidence: [
+            evidence,
+            vec!["docs.kernel.org, admin-guide/mm/damon: the scheme pageout".to_owned()],
+        ]
+        .concat(),
+        mend: vec![off],
+        // Which pages filters leave out is not looked at.
+        confidence: if has_filters { Confidence::Likely } else { Confidence::Computed },
+    }
+}

@@ -1,0 +1,186 @@
+//! Reports, compared.
+//!
+//! In:    reports.
+//! Out:   classes, outliers, commands.
+//! Never: an outlier where no value is that of most.
+
+use std::collections::BTreeMap;
+
+use super::parsed::ParsedFinding;
+use super::{ClassFinding, Fleet, FleetMachine, MachineClass, MachineReport, Outlier};
+
+/// Compares machines.
+#[must_use]
+pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
+    reports.sort_by(|a, b| (&a.host, &a.file).cmp(&(&b.host, &b.file)));
+    let mut groups: BTreeMap<String, Vec<MachineReport>> = BTreeMap::new();
+    for report in reports {
+        groups.entry(report.hardware.clone()).or_default().push(report);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    // Stable: classes of one size stay in the order of their hardware.
+    groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    let mut fleet = Fleet::default();
+    for (at, (hardware, members)) in groups.into_iter().enumerate() {
+        let name = class_name(at);
+        fleet.machines.extend(members.iter().map(|member| machine(member, &name, &members)));
+        fleet.classes.push(MachineClass {
+            name,
+            hardware,
+            hosts: members.iter().map(|member| member.host.clone()).collect(),
+            findings: findings(&members),
+        });
+    }
+    fleet
+}
+
+fn machine(report: &MachineReport, class: &str, members: &[MachineReport]) -> FleetMachine {
+    FleetMachine {
+        file: report.file.clone(),
+        host: report.host.clone(),
+        kernel: report.kernel.clone(),
+        class: class.to_owned(),
+        devices: report.devices,
+        mounts: report.mounts,
+        findings: report
+            .findings
+            .iter()
+            .map(|finding| format!("{}: {}", finding.device, finding.check))
+            .collect(),
+        outliers: report
+            .settings
+            .iter()
+            .filter_map(|setting| {
+                let usual = usual(&setting.name, members)?;
+                (usual != setting.value).then(|| Outlier {
+                    setting: setting.name.clone(),
+                    value: setting.value.clone(),
+                    usual,
+                })
+            })
+            .collect(),
+    }
+}
+
+/// The value that more than half of a class of at least three machines have.
+fn usual(setting: &str, members: &[MachineReport]) -> Option<String> {
+    if members.len() < CLASS_MIN {
+        return None;
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for member in members {
+        let found = member.settings.iter().find(|it| it.name == setting);
+        if let Some(found) = found {
+            *counts.entry(&found.value).or_default() += 1;
+        }
+    }
+    let (value, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (2 * count > members.len()).then(|| value.to_owned())
+}
+
+/// What was found on a class, the most frequent first.
+fn findings(members: &[MachineReport]) -> Vec<ClassFinding> {
+    let mut found: Vec<ClassFinding> = Vec::new();
+    for member in members {
+        for ParsedFinding { device, check, mend } in &member.findings {
+            let is_it =
+                |known: &&mut ClassFinding| known.check == *check && known.device == *device;
+            match found.iter_mut().find(is_it) {
+                Some(known) => {
+                    known.hosts.push(member.host.clone());
+                    known.is_same &= known.mend == *mend;
+                }
+                None => found.push(ClassFinding {
+                    check: check.clone(),
+                    device: device.clone(),
+                    hosts: vec![member.host.clone()],
+                    mend: mend.clone(),
+                    is_same: true,
+                }),
+            }
+        }
+    }
+    found.sort_by(|a, b| {
+        let key = |it: &ClassFinding| (std::cmp::Reverse(it.hosts.len()), it.check.clone());
+        (key(a), &a.device).cmp(&(key(b), &b.device))
+    });
+    found
+}
+
+/// `A` to `Z`, then `A1`.
+fn class_name(at: usize) -> String {
+    let letter = char::from(b'A' + u8::try_from(at % 26).expect("less than 26"));
+    match at / 26 {
+        0 => letter.to_string(),
+        round => format!("{letter}{round}"),
+    }
+}
+
+/// Of two that differ, neither is the usual one.
+const CLASS_MIN: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::super::SettingValue;
+    use super::*;
+
+    fn report(host: &str, hardware: &str, window: &str, mend: Option<&str>) -> MachineReport {
+        MachineReport {
+            file: format!("{host}.json"),
+            host: host.to_owned(),
+            kernel: None,
+            hardware: hardware.to_owned(),
+            settings: vec![SettingValue {
+                name: "sda read_ahead_kb".into(),
+                value: window.to_owned(),
+            }],
+            devices: 1,
+            mounts: 0,
+            findings: mend
+                .map(|mend| ParsedFinding {
+                    device: "sda".into(),
+                    check: "read-ahead-off".into(),
+                    mend: vec![mend.to_owned()],
+                })
+                .into_iter()
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn the_one_that_differs_from_most_is_the_outlier() {
+        let fleet = compare(vec![
+            report("c", "x", "128", None),
+            report("a", "x", "128", None),
+            report("b", "x", "8192", Some("m")),
+            report("z", "y", "64", None),
+        ]);
+        let names: Vec<_> = fleet.machines.iter().map(|it| (&*it.host, &*it.class)).collect();
+        assert_eq!(names, [("a", "A"), ("b", "A"), ("c", "A"), ("z", "B")]);
+        let outliers: Vec<_> = fleet.machines.iter().map(|it| it.outliers.len()).collect();
+        assert_eq!(outliers, [0, 1, 0, 0]);
+        let outlier = &fleet.machines[1].outliers[0];
+        assert_eq!((&*outlier.value, &*outlier.usual), ("8192", "128"));
+    }
+
+    #[test]
+    fn two_that_differ_have_no_outlier() {
+        let two = vec![report("a", "x", "1", None), report("b", "x", "2", None)];
+        assert!(compare(two).machines.iter().all(|it| it.outliers.is_empty()));
+    }
+
+    #[test]
+    fn commands_of_a_class_are_those_of_all_or_said_to_differ() {
+        let same =
+            compare(vec![report("a", "x", "0", Some("m")), report("b", "x", "0", Some("m"))]);
+        let found = &same.classes[0].findings[0];
+        assert_eq!((found.hosts.len(), found.is_same), (2, true));
+        let two = vec![report("a", "x", "0", Some("m")), report("b", "x", "0", Some("n"))];
+        assert!(!compare(two).classes[0].findings[0].is_same);
+    }
+
+    #[test]
+    fn classes_have_letters() {
+        assert_eq!((class_name(0), class_name(27)), ("A".to_owned(), "B1".to_owned()));
+    }
+}

@@ -1,0 +1,172 @@
+//! A report of one machine, read.
+//!
+//! In:    the text that `doctor --json` has printed.
+//! Out:   [`MachineReport`], or one line that says what is wrong.
+//! Never: a report of another version of the shape taken for one of this.
+
+use serde::Deserialize;
+
+/// What one machine said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineReport {
+    /// The file that it came from.
+    pub file: String,
+    /// Its name.
+    pub host: String,
+    /// Its kernel.
+    pub kernel: Option<String>,
+    /// Its hardware: product, disks, kinds of mounts with a window of their own.
+    pub hardware: String,
+    /// Each setting by name: `sda read_ahead_kb`.
+    pub settings: Vec<SettingValue>,
+    /// How many devices it has.
+    pub devices: usize,
+    /// How many mounts it has.
+    pub mounts: usize,
+    /// What was found on it.
+    pub findings: Vec<ParsedFinding>,
+}
+
+/// A setting of a machine.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SettingValue {
+    /// `sda read_ahead_kb`
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// A finding, as far as a fleet needs it.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct ParsedFinding {
+    /// The device or mount.
+    pub device: String,
+    /// Which check.
+    pub check: String,
+    /// Commands.
+    pub mend: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    version: u64,
+    command: String,
+    data: Vec<ParsedFinding>,
+    #[serde(default)]
+    machine: Vec<ParsedMachine>,
+    #[serde(default)]
+    devices: Vec<ParsedDevice>,
+    #[serde(default)]
+    mounts: Vec<ParsedMount>,
+}
+
+#[derive(Deserialize)]
+struct ParsedMachine {
+    host: Option<String>,
+    kernel: Option<String>,
+    product: Option<String>,
+    virtual_machine: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ParsedDevice {
+    device: String,
+    bytes: u64,
+    kind: String,
+    maker: Option<String>,
+    read_ahead_kb: Option<u64>,
+    scheduler: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ParsedMount {
+    mount: String,
+    fs: String,
+    read_ahead_kb: Option<u64>,
+}
+
+/// Reads a report.
+///
+/// # Errors
+///
+/// One line, with the file, if the text is none.
+pub fn parse(file: &str, text: &str) -> Result<MachineReport, String> {
+    let none = |why: String| format!("{file}: is no output of doctor --json: {why}");
+    let read: Envelope = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
+    if read.command != "doctor" {
+        return Err(none(format!("it is of {}", read.command)));
+    }
+    if read.version != VERSION {
+        return Err(format!(
+            "{file}: has version {} of the shape, and this foreread reads version {VERSION}; use \
+             the same foreread on all machines",
+            read.version
+        ));
+    }
+    let machine = read.machine.into_iter().next().ok_or_else(|| {
+        format!("{file}: has no machine in it: it is of an older foreread; run doctor --json again")
+    })?;
+    let mut settings = Vec::new();
+    let mut set = |name: String, value: Option<String>| {
+        settings.extend(value.map(|value| SettingValue { name, value }));
+    };
+    for device in &read.devices {
+        let name = |what: &str| format!("{} {what}", device.device);
+        if !device.kind.starts_with("partition") {
+            set(name("read_ahead_kb"), device.read_ahead_kb.map(|kib| kib.to_string()));
+            set(name("scheduler"), device.scheduler.clone());
+        }
+    }
+    for mount in &read.mounts {
+        let name = format!("{} read_ahead_kb", mount.mount);
+        set(name, mount.read_ahead_kb.map(|kib| kib.to_string()));
+    }
+    let kernel = machine.kernel.clone();
+    set("kernel".to_owned(), kernel);
+    let stem = || file.rsplit('/').next().unwrap_or(file).trim_end_matches(".json").to_owned();
+    Ok(MachineReport {
+        host: machine.host.clone().unwrap_or_else(stem),
+        kernel: machine.kernel.clone(),
+        hardware: hardware(&machine, &read.devices, &read.mounts),
+        settings,
+        devices: read.devices.len(),
+        mounts: read.mounts.len(),
+        findings: read.data,
+        file: file.to_owned(),
+    })
+}
+
+/// `PowerEdge R640; 2 x disk 447G SAMSUNG; nfs4`
+fn hardware(machine: &ParsedMachine, devices: &[ParsedDevice], mounts: &[ParsedMount]) -> String {
+    let product = machine.product.clone().or_else(|| machine.virtual_machine.clone());
+    let mut disks: Vec<String> = devices
+        .iter()
+        .filter(|device| !device.kind.starts_with("partition") && device.kind != "loop")
+        .map(|device| {
+            // Maps are called differently on each machine.
+            let kind = device.kind.split(' ').next().unwrap_or_default();
+            let maker = device.maker.iter().map(|maker| format!(" {maker}")).collect::<String>();
+            format!("{kind} {}G{maker}", device.bytes >> 30)
+        })
+        .collect();
+    disks.sort();
+    let mut words: Vec<String> = vec![product.unwrap_or_else(|| "(not named)".to_owned())];
+    words.extend(counted(&disks));
+    let mut kinds: Vec<String> = mounts.iter().map(|mount| mount.fs.clone()).collect();
+    kinds.sort();
+    kinds.dedup();
+    words.push(kinds.join(" "));
+    words.join("; ")
+}
+
+/// `a a b` is `2 x a`, `b`.
+fn counted(sorted: &[String]) -> Vec<String> {
+    let groups = sorted.chunk_by(|a, b| a == b);
+    let text = |group: &[String]| match group.len() {
+        1 => group[0].clone(),
+        count => format!("{count} x {}", group[0]),
+    };
+    groups.map(text).collect()
+}
+
+const VERSION: u64 = 1;

@@ -1,0 +1,214 @@
+//! Where the window of a mount came from.
+//!
+//! In:    a mount with its backing device; the kernel's rule; files that set windows.
+//! Out:   the origin in words, its source, and how sure that is.
+//! Never: a file named as the origin that sets another value.
+//!
+//! ```text
+//!   remembered by foreread?        then that
+//!   the kernel's own value?        then its rule
+//!   a rule for bdi in udev?        then that file, if it has the value in force
+//!   below kubelet's folders?       then a CSI driver, or a script of the node
+//!   else                           set by hand or by a program, not known by which
+//! ```
+
+use std::path::Path;
+
+use super::{Governor, MountWindow, mount_default};
+use crate::confidence::Confidence;
+use crate::kernel_default::{Reason, kernel_default};
+use crate::sysfs::{BlockDevice, SystemRoot, names_in};
+use crate::udev::{UdevRule, matches, parse, rule_files};
+
+/// Fills in what the kernel gives and where the value in force came from.
+pub(super) fn explain(sys: &SystemRoot, devices: &[BlockDevice], window: &mut MountWindow) {
+    match window.governed_by.clone() {
+        Governor::Bdi { name } => of_bdi(sys, &name, window),
+        Governor::Device { name } => of_device(sys, devices, &name, window),
+        Governor::Layers { .. } => {
+            "each file is read with the window of the layer that it lies in"
+                .clone_into(&mut window.origin);
+            window.cited = Some(OVERLAY.to_owned());
+        }
+        Governor::Own { setting } => {
+            let value = sys.text(&setting).map_or(String::new(), |value| format!(" (now {value})"));
+            window.origin = format!("{} reads ahead by itself: {setting}{value}", window.fs);
+            window.cited = (window.fs == "zfs").then(|| "zfs(4), zfetch_max_distance".to_owned());
+        }
+        Governor::Memory => "its files are in memory".clone_into(&mut window.origin),
+        Governor::Unknown { why } => {
+            window.origin = why;
+            window.confidence = Confidence::Likely;
+            window.kernel_kb = mount_default(sys, &window.entry).map(|it| it.window_kib);
+        }
+    }
+    if let Some(driver) = csi_driver(sys, &window.mount) {
+        window.notes.push(format!(
+            "mounted by the CSI driver {driver}: a value set by hand is gone when the volume is \
+             mounted again; a udev rule on the node, or mountOptions of the storage class, stay"
+        ));
+    }
+}
+
+fn of_device(sys: &SystemRoot, devices: &[BlockDevice], name: &str, window: &mut MountWindow) {
+    let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let Some(device) = devices.iter().find(|device| device.name == name) else { return };
+    let kernel = kernel_default(device, &release);
+    window.kernel_kb = Some(kernel.window_kib);
+    window.origin = if window.read_ahead_kb == Some(kernel.window_kib) {
+        match kernel.reason {
+            Reason::OptimalIo(_) => "the kernel: twice the device's optimal_io_size".to_owned(),
+            Reason::Rotates { .. } => {
+                "the kernel: twice the largest request, since the device says it rotates".to_owned()
+            }
+            Reason::Constant => "the kernel: its constant of 128 KiB".to_owned(),
+        }
+    } else {
+        format!("set on {name}; the kernel itself gives {} KiB", kernel.window_kib)
+    };
+    window.cited = match kernel.reason {
+        Reason::OptimalIo(_) => Some("docs/doctor.md, the window that the kernel chooses".into()),
+        Reason::Rotates { .. } => Some("Linux 6.17 (459779d04ae8)".to_owned()),
+        Reason::Constant => None,
+    };
+}
+
+fn of_bdi(sys: &SystemRoot, bdi: &str, window: &mut MountWindow) {
+    let default = mount_default(sys, &window.entry);
+    window.kernel_kb = default.as_ref().map(|it| it.window_kib);
+    let Some(now_kib) = window.read_ahead_kb else { return };
+    let setters = bdi_rules(sys, bdi);
+    let rule = setters.iter().find(|setter| setter.may_give(sys, &window.fs, now_kib));
+    if let Some(rule) = rule {
+        window.origin = format!("the udev rule {}", rule.place);
+        window.cited = Some(rule.what.clone());
+        window.confidence = Confidence::Likely;
+    } else if let Some(default) = default.filter(|it| it.window_kib == now_kib) {
+        window.origin = format!("the kernel: {}", default.why);
+        window.cited = Some(default.cited.to_owned());
+        window.confidence = default.confidence;
+    } else {
+        let asks = window.fs.starts_with("fuse") || window.fs == "virtiofs";
+        window.confidence = Confidence::Likely;
+        window.origin = match window.kernel_kb {
+            Some(kernel) if asks && now_kib < kernel => {
+                "the file system's program asked for less than the kernel's 128 KiB, or it was \
+                 set since"
+                    .to_owned()
+            }
+            Some(kernel) => format!("set since it was mounted; the kernel itself gives {kernel}"),
+            None => "not known: the rule of this kernel, or an option that it takes".to_owned(),
+        };
+        if csi_driver(sys, &window.mount).is_some() {
+            window.origin += "; perhaps by the CSI driver";
+        }
+    }
+}
+
+/// A rule of udev that sets the window of backing devices.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct BdiRule {
+    /// File and line.
+    place: String,
+    /// What it sets, as it stands there.
+    what: String,
+    /// The value, where it is a number.
+    value: Option<u64>,
+    /// The program that says the value is nfsrahead.
+    is_nfsrahead: bool,
+    /// Whether it asks a program first.
+    asks_program: bool,
+}
+
+impl BdiRule {
+    /// Whether it may have given this value to a file system of this kind.
+    fn may_give(&self, sys: &SystemRoot, fs: &str, now_kib: u64) -> bool {
+        if self.is_nfsrahead {
+            return fs.starts_with("nfs") && nfsrahead_kib(sys, fs) == Some(now_kib);
+        }
+        // A rule that asks a program is written for some kind, most often NFS.
+        self.value == Some(now_kib) && (!self.asks_program || fs.starts_with("nfs"))
+    }
+}
+
+/// The rules that set the window of this backing device, or may.
+fn bdi_rules(sys: &SystemRoot, bdi: &str) -> Vec<BdiRule> {
+    let mut found = Vec::new();
+    for file in rule_files(sys).into_iter().filter(|file| !file.is_mask) {
+        let Some(text) = sys.bytes(&file.path) else { continue };
+        for rule in parse(&String::from_utf8_lossy(&text)) {
+            found.extend(bdi_rule(&rule, bdi, &file.path));
+        }
+    }
+    found
+}
+
+fn bdi_rule(rule: &UdevRule, bdi: &str, file: &Path) -> Option<BdiRule> {
+    let asks = |key: &str, text: &str| {
+        let mut pairs = rule.pairs.iter().filter(|pair| pair.key == key && pair.is_match());
+        pairs.all(|pair| matches(&pair.value, text) == (pair.operator == "=="))
+    };
+    let names_bdi = rule.pairs.iter().any(|pair| pair.key == "SUBSYSTEM" && pair.is_match());
+    if !names_bdi || !asks("SUBSYSTEM", "bdi") || !asks("KERNEL", bdi) {
+        return None;
+    }
+    let set = rule
+        .pairs
+        .iter()
+        .find(|pair| pair.key == "ATTR" && pair.of == "read_ahead_kb" && !pair.is_match())?;
+    let program = rule.pairs.iter().find(|pair| pair.key == "PROGRAM");
+    Some(BdiRule {
+        place: format!("{}:{}", file.display(), rule.line),
+        what: match program {
+            Some(program) if program.value.contains(NFSRAHEAD) => {
+                "nfsrahead(5), with /etc/nfs.conf".to_owned()
+            }
+            Some(_) | None => format!("ATTR{{read_ahead_kb}}=\"{}\"", set.value),
+        },
+        value: set.value.trim().parse().ok(),
+        is_nfsrahead: program.is_some_and(|program| program.value.contains(NFSRAHEAD)),
+        asks_program: program.is_some(),
+    })
+}
+
+/// What nfsrahead gives a kind: its key, else `default`, else 128.
+pub(crate) fn nfsrahead_kib(sys: &SystemRoot, fs: &str) -> Option<u64> {
+    let folder = "/etc/nfs.conf.d";
+    let more = names_in(&sys.path(folder)).into_iter();
+    let more = more.filter(|name| name.ends_with(".conf")).map(|name| format!("{folder}/{name}"));
+    let mut values = [None, None];
+    for file in std::iter::once("/etc/nfs.conf".to_owned()).chain(more) {
+        let text = sys.whole_text(&file).unwrap_or_default();
+        let mut is_ours = false;
+        for line in text.lines().map(|line| line.split(['#', ';']).next().unwrap_or("").trim()) {
+            if line.starts_with('[') {
+                is_ours = line == "[nfsrahead]";
+            } else if let Some((key, value)) = line.split_once('=').filter(|_| is_ours) {
+                let value = value.trim().parse().ok();
+                if key.trim() == fs {
+                    values[0] = value;
+                } else if key.trim() == "default" {
+                    values[1] = value;
+                }
+            }
+        }
+    }
+    values[0].or(values[1]).or(Some(128))
+}
+
+/// The CSI driver that mounted something: kubelet's folders say so.
+#[must_use]
+pub(crate) fn csi_driver(sys: &SystemRoot, mount: &str) -> Option<String> {
+    if let Some((_, rest)) = mount.split_once("/plugins/kubernetes.io/csi/") {
+        return rest.split('/').next().filter(|name| name.contains('.')).map(str::to_owned);
+    }
+    let (folder, _) = mount.split_once("/mount").filter(|_| mount.contains(POD_CSI))?;
+    let text = sys.whole_text(Path::new(folder).join("vol_data.json"));
+    let data: Option<serde_json::Value> = text.and_then(|text| serde_json::from_str(&text).ok());
+    let named = data.and_then(|data| Some(data.get("driverName")?.as_str()?.to_owned()));
+    Some(named.unwrap_or_else(|| "(not named)".to_owned()))
+}
+
+const POD_CSI: &str = "/volumes/kubernetes.io~csi/";
+const NFSRAHEAD: &str = "nfsrahead";
+const OVERLAY: &str = "overlayfs opens the file of the layer; kernel.org, filesystems/overlayfs";

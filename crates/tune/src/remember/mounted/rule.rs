@@ -1,0 +1,89 @@
+//! The one udev rule for all remembered mounts.
+//!
+//! In:    where this program lies.
+//! Out:   the rule's file; what is wrong with it.
+//! Never: a path in it that udev would take apart.
+
+use std::io;
+use std::path::Path;
+
+use super::file;
+use crate::sysfs::SystemRoot;
+
+/// Where the rule lies. Late, so that what nfs-utils and others set comes before.
+pub const MOUNT_RULE: &str = "/etc/udev/rules.d/98-foreread-mounts.rules";
+
+const WRITTEN_BY: &str = "# Written by foreread on";
+
+pub(super) fn write(sys: &SystemRoot, date: &str, program: &Path) -> io::Result<()> {
+    if !is_plain_path(program) {
+        return Err(io::Error::other(format!(
+            "{} has characters that no udev rule can name; install foreread elsewhere",
+            program.display()
+        )));
+    }
+    let is_ours = |head: &[u8]| head.starts_with(WRITTEN_BY.as_bytes());
+    file::write_whole(sys, Path::new(MOUNT_RULE), &text(date, program), is_ours)
+}
+
+fn text(date: &str, program: &Path) -> String {
+    let date = date.replace(|c: char| c.is_control() || !c.is_ascii(), " ");
+    format!(
+        "{WRITTEN_BY} {date}. To undo it: foreread tune forget MOUNT\n\
+         # The backing device of a mount is new each time it is mounted; this asks foreread for\n\
+         # its window, which is in /var/lib/foreread/mounts. Block devices are left alone.\n\
+         ACTION==\"add\", SUBSYSTEM==\"bdi\", KERNEL==\"0:*|*-*\", RUN+=\"{} tune follow $kernel\"\n",
+        program.display()
+    )
+}
+
+/// Whether udev takes a path as it stands: an absolute one without blanks, quotes and percents.
+#[must_use]
+pub fn is_plain_path(path: &Path) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(is_plain))
+}
+
+/// What is wrong with the rule, if something is.
+pub(super) fn finding(sys: &SystemRoot) -> Option<String> {
+    let Some(text) = sys.whole_text(MOUNT_RULE) else {
+        return Some(format!("{MOUNT_RULE} is gone: remember it again, or forget it"));
+    };
+    if text.trim().is_empty() {
+        return Some(format!("{MOUNT_RULE} is turned off (empty, or /dev/null)"));
+    }
+    let program = text.split("RUN+=\"").nth(1).and_then(|rest| rest.split(' ').next());
+    match program {
+        Some(program) if sys.path(program).is_file() => None,
+        Some(program) => Some(format!("{MOUNT_RULE} runs {program}, which is not there")),
+        None => Some(format!("{MOUNT_RULE} was edited since it was written")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::udev::{matches, parse};
+
+    #[test]
+    fn the_rule_is_one_that_udev_understands() {
+        let text = text("2026-03-01", Path::new("/usr/bin/foreread"));
+        let rules = parse(&text);
+        assert_eq!(rules.len(), 1, "{text}");
+        let value = |key: &str| rules[0].pairs.iter().find(|pair| pair.key == key).unwrap();
+        assert_eq!(value("RUN").value, "/usr/bin/foreread tune follow $kernel");
+        let pattern = &value("KERNEL").value;
+        for (name, is_meant) in [("0:52", true), ("cifs-3", true), ("8:0", false), ("253:1", false)]
+        {
+            assert_eq!(matches(pattern, name), is_meant, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_udev_would_take_apart_is_refused() {
+        for path in ["/opt/my programs/foreread", "/opt/100%/foreread", "foreread", "/a\"b"] {
+            assert!(!is_plain_path(Path::new(path)), "{path}");
+        }
+        assert!(is_plain_path(Path::new("/usr/local/bin/foreread-1.0")));
+    }
+}

@@ -1,0 +1,259 @@
+//! Who has the window for a file: its block device, or its mount.
+//!
+//! In:    a path of this system, and what is mounted.
+//! Out:   [`WindowOwner`], or one line that says why there is no window to tune.
+//! Never: the window of another mount: where several could be meant, that is an error.
+//!
+//! ```text
+//!   ext4, xfs, ..              the disk
+//!   nfs, fuse, virtiofs, ..    the mount's backing device
+//!   btrfs                      the same, where the kernel says which; else read with O_DIRECT
+//!   overlay                    whatever the layer has in which the file lies
+//!   zfs, tmpfs                 an error, with the setting that counts instead
+//! ```
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use foreread_core::units::ByteCount;
+
+use super::{backing, known, uses};
+use crate::errno_text::errno_text;
+use crate::mounts::{FileSystemKind, Governor, MountWindow, bdi_of, window_of};
+use crate::setting::READ_AHEAD_KB;
+use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, Queue, SystemRoot};
+
+/// A mount that is tuned.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TunedMount {
+    /// Where it is mounted.
+    pub point: String,
+    /// Its kind: `nfs4`.
+    pub fs: String,
+    /// What is mounted.
+    pub source: String,
+    /// Its backing device, as the kernel calls it now: `0:52`.
+    pub bdi: String,
+    /// What the kernel itself gives it, if that is known.
+    pub kernel_kib: Option<u64>,
+}
+
+/// What has the window.
+#[derive(Clone, Debug)]
+pub(super) enum WindowOwner {
+    /// A block device.
+    Device {
+        /// The partition or disk that the file lies on.
+        below: Box<BlockDevice>,
+        /// The kind of a file system that has a window of its own, which cannot be told.
+        has_own_window: Option<String>,
+        /// What a reader of the figures has to know.
+        notes: Vec<String>,
+    },
+    /// A mount.
+    Mount {
+        /// Which.
+        mount: TunedMount,
+        /// Its window now.
+        read_ahead_kib: Option<u64>,
+        /// The file that has it.
+        attribute: String,
+        /// What a reader of the figures has to know.
+        notes: Vec<String>,
+    },
+}
+
+/// What a target takes from the owner of its window.
+pub(super) struct OwnerFacts {
+    pub(super) device: BlockDevice,
+    pub(super) window_attribute: String,
+    pub(super) mount: Option<TunedMount>,
+    pub(super) has_own_window: Option<String>,
+    pub(super) in_use: Vec<String>,
+    pub(super) ext4: Vec<String>,
+    pub(super) cached_below: Option<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl WindowOwner {
+    pub(super) fn facts(self, sys: &SystemRoot) -> Result<OwnerFacts, String> {
+        match self {
+            Self::Device { below, has_own_window, notes } => {
+                let whole = sys.whole(&below);
+                let whole = whole.ok_or("its disk is not in /sys/block; give another file")?;
+                let family = uses::family(sys, &whole);
+                Ok(OwnerFacts {
+                    window_attribute: READ_AHEAD_KB.to_owned(),
+                    mount: None,
+                    has_own_window,
+                    in_use: uses::of(sys, &family),
+                    ext4: uses::ext4(sys, &[*below]),
+                    cached_below: backing::cached(&whole, sys),
+                    device: whole,
+                    notes,
+                })
+            }
+            Self::Mount { mount, read_ahead_kib, attribute, notes } => Ok(OwnerFacts {
+                device: bdi_as_device(&mount, read_ahead_kib, &attribute),
+                window_attribute: attribute,
+                has_own_window: None,
+                in_use: vec![format!(
+                    "{} of {} is mounted at {}",
+                    mount.fs, mount.source, mount.point
+                )],
+                ext4: Vec::new(),
+                cached_below: None,
+                mount: Some(mount),
+                notes,
+            }),
+        }
+    }
+}
+
+/// A backing device has a window and nothing else of a block device.
+fn bdi_as_device(mount: &TunedMount, read_ahead_kib: Option<u64>, attribute: &str) -> BlockDevice {
+    let folder = Path::new(attribute).parent().unwrap_or(Path::new("/")).to_owned();
+    BlockDevice {
+        name: mount.bdi.clone(),
+        number: (0, 0),
+        folder,
+        size: ByteCount(0),
+        kind: BlockDeviceKind::Disk,
+        slaves: Vec::new(),
+        holders: Vec::new(),
+        is_removable: false,
+        is_read_only: true,
+        alignment_offset: None,
+        queue: Queue { read_ahead_kib, ..Queue::default() },
+    }
+}
+
+/// Who has the window for what lies at a path.
+pub(super) fn owner(
+    path: &Path,
+    about: &Metadata,
+    sys: &SystemRoot,
+) -> Result<WindowOwner, String> {
+    let path = path.canonicalize().map_err(|error| errno_text(&error))?;
+    let mounts = sys.mounts();
+    let around = MountEntry::around(&mounts, &path);
+    // What was mounted says more than the number: a fuseblk has that of its device.
+    let own = around.filter(|mount| FileSystemKind::of(&mount.kind) != FileSystemKind::Block);
+    let Some(mount) = own else {
+        return of_device(about.dev(), around, sys, Vec::new());
+    };
+    of_mount(&path, mount, &mounts, about, sys)
+}
+
+fn of_mount(
+    path: &Path,
+    mount: &MountEntry,
+    mounts: &[MountEntry],
+    about: &Metadata,
+    sys: &SystemRoot,
+) -> Result<WindowOwner, String> {
+    let window = window_of(sys, &sys.devices(), mounts, mount);
+    match &window.governed_by {
+        Governor::Bdi { .. } => of_bdi(&window, mounts, sys),
+        Governor::Device { .. } => of_device(about.dev(), Some(mount), sys, Vec::new()),
+        Governor::Layers { .. } => of_layer(path, mount, mounts, sys),
+        Governor::Own { setting } => Err(format!(
+            "lies on {}, which reads ahead by itself: its setting is {setting}, not read_ahead_kb",
+            mount.kind
+        )),
+        Governor::Memory => Err(without_window(&mount.kind)),
+        Governor::Unknown { why } => {
+            of_device(about.dev(), Some(mount), sys, Vec::new()).map_err(|line| {
+                if FileSystemKind::of(&mount.kind) == FileSystemKind::Unknown {
+                    return line;
+                }
+                format!("lies on {}, and its backing device cannot be told: {why}", mount.kind)
+            })
+        }
+    }
+}
+
+fn of_bdi(
+    window: &MountWindow,
+    mounts: &[MountEntry],
+    sys: &SystemRoot,
+) -> Result<WindowOwner, String> {
+    let bdi = bdi_of(sys, mounts, &window.entry)?;
+    let mut notes = vec![format!(
+        "the window of the mount {} ({}): {}",
+        window.mount, window.fs, window.origin
+    )];
+    notes.extend(window.notes.iter().cloned());
+    Ok(WindowOwner::Mount {
+        attribute: bdi.attribute(),
+        mount: TunedMount {
+            point: window.mount.clone(),
+            fs: window.fs.clone(),
+            source: window.source.clone(),
+            bdi: bdi.name,
+            kernel_kib: window.kernel_kb,
+        },
+        read_ahead_kib: window.read_ahead_kb,
+        notes,
+    })
+}
+
+fn of_device(
+    number: u64,
+    mount: Option<&MountEntry>,
+    sys: &SystemRoot,
+    notes: Vec<String>,
+) -> Result<WindowOwner, String> {
+    if let Some(below) = known(number, sys) {
+        return Ok(WindowOwner::Device { below: Box::new(below), has_own_window: None, notes });
+    }
+    let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
+    let of_source = |source: &str| {
+        let about =
+            fs::metadata(source).ok().filter(|about| about.file_type().is_block_device())?;
+        known(about.rdev(), sys)
+    };
+    match mount.and_then(|mount| of_source(&mount.source)) {
+        Some(below) => {
+            let has_own_window = Some(kind.to_owned());
+            Ok(WindowOwner::Device { below: Box::new(below), has_own_window, notes })
+        }
+        None => Err(without_window(kind)),
+    }
+}
+
+fn without_window(kind: &str) -> String {
+    format!("lies on {kind}, which has no block device; give a file or a folder on a disk")
+}
+
+/// An overlay opens the file of the layer in which it lies, and reads with that one's window.
+fn of_layer(
+    path: &Path,
+    mount: &MountEntry,
+    mounts: &[MountEntry],
+    sys: &SystemRoot,
+) -> Result<WindowOwner, String> {
+    let relative = path.strip_prefix(&mount.point).unwrap_or(Path::new(""));
+    let upper = mount.option("upperdir").into_iter();
+    let lower = mount.option("lowerdir").unwrap_or_default().split(':');
+    let added = mount.options.split(',').filter_map(|option| option.strip_prefix("lowerdir+="));
+    let found = upper.chain(lower).chain(added).find_map(|folder| {
+        let layer = Path::new(folder).join(relative);
+        let about = layer.metadata().ok().filter(|_| folder.starts_with('/'))?;
+        Some((layer, about))
+    });
+    let (layer, about) = found.ok_or(
+        "lies on an overlay whose layers are not to be seen from here; give the file in its layer",
+    )?;
+    let around = MountEntry::around(mounts, &layer).filter(|around| around.kind != "overlay");
+    let around = around.ok_or("lies on an overlay of overlays; give the file in its layer")?;
+    let mut owner = of_mount(&layer, around, mounts, &about, sys)?;
+    let note = format!("an overlay: it is read with the window of its layer on {}", around.point);
+    match &mut owner {
+        WindowOwner::Device { notes, .. } | WindowOwner::Mount { notes, .. } => {
+            notes.insert(0, note);
+        }
+    }
+    Ok(owner)
+}
