@@ -55,9 +55,11 @@ fn the_report_on_each_recorded_system_is_as_written() {
         golden(&format!("system-{name}.txt"), &report);
         let is_found = !report.contains("\nNo findings.\n");
         assert_eq!(output.status.code(), Some(i32::from(is_found)), "{name}: {output:?}");
-        for line in report.lines().filter(|line| line.chars().count() > 110) {
+        // Trees are as wide as they are deep.
+        let plain = text(&doctor(&["--root", &path_of(&name)]).stdout);
+        for line in plain.lines().filter(|line| line.len() > 100) {
             let is_command = line.starts_with("  mend") || line.starts_with("      or");
-            assert!(is_command || line.contains("max_sectors_kb"), "{name}: {line}");
+            assert!(is_command, "{name}: {line}");
         }
     }
 }
@@ -192,7 +194,9 @@ fn fits(schema: &Value, root: &Value, value: &Value, at: &str) {
     let names = match &schema["type"] {
         Value::String(name) => vec![name.as_str()],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-        _ => panic!("{at}: the schema has no type"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
+            panic!("{at}: the schema has no type")
+        }
     };
     let kind = match value {
         Value::Null => "null",

@@ -206,7 +206,21 @@ mod tests {
     use super::*;
 
     fn names(directory: &Path) -> usize {
-        std::fs::read_dir(directory).unwrap().count()
+        fs::read_dir(directory).unwrap().count()
+    }
+
+    #[test]
+    fn files_are_written_below_a_private_directory_only() {
+        let directory = PrivateDirectory::new().expect("a directory");
+        let files = [(PathBuf::from("sys/block/sda/size"), "8\n".to_owned())];
+        directory.write_files(&files).expect("they are written");
+        let text = fs::read_to_string(directory.path().join("sys/block/sda/size"));
+        assert_eq!(text.expect("it is there"), "8\n");
+        for path in ["/etc/x", "../x", "sys/../../x"] {
+            let files = [(PathBuf::from(path), String::new())];
+            let line = directory.write_files(&files).expect_err(path).to_string();
+            assert!(line.contains("lies outside of the directory"), "{line}");
+        }
     }
 
     #[test]
@@ -246,7 +260,7 @@ mod tests {
     fn a_strange_tmpdir_is_named_or_unused() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("file");
-        std::fs::write(&file, "").unwrap();
+        fs::write(&file, "").unwrap();
         for unset in [None, Some(OsString::new())] {
             assert_eq!(directory_of(unset, "/var/tmp").unwrap(), Path::new("/var/tmp"));
         }

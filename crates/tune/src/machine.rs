@@ -1,7 +1,7 @@
 //! What kind of machine this is: its kernel, a container or not, virtual or not.
 //!
 //! In:    `/proc`, `/run`, `/sys/class/dmi`, `/sys/hypervisor`, `/sys/kernel/mm/damon`.
-//! Out:   [`MachineFacts`]; [`PageReclaim`] where the kernel drops cached pages with memory to spare.
+//! Out:   [`MachineFacts`]; [`PageReclaim`] where the kernel drops cached pages with memory free.
 //! Never: a name of the machine that the system does not have.
 
 use serde::{Deserialize, Serialize};

@@ -174,6 +174,10 @@ impl<'a> SystemSnapshot<'a> {
         let mut through = Vec::new();
         for user in users {
             match user {
+                // btrfs reads with a window of its own.
+                DeviceUse::Mounted(point) if self.is_btrfs(&point) => {
+                    through.push(format!("btrfs at {point}"));
+                }
                 DeviceUse::Mounted(_) => return None,
                 DeviceUse::Held(names) => through.extend(names),
                 DeviceUse::Swap | DeviceUse::Partitioned | DeviceUse::NoneKnown => {}
@@ -182,6 +186,11 @@ impl<'a> SystemSnapshot<'a> {
         through.sort();
         through.dedup();
         (!through.is_empty()).then_some(through)
+    }
+
+    fn is_btrfs(&self, point: &str) -> bool {
+        let last = self.mounts.iter().rfind(|mount| mount.point == point);
+        last.is_some_and(|mount| mount.kind == "btrfs")
     }
 
     pub(super) fn kernel(&self, device: &BlockDevice) -> KernelDefault {

@@ -94,9 +94,8 @@ pub(super) fn btrfs_folder(sys: &SystemRoot, entry: &MountEntry) -> Option<Strin
     let devices = sys.devices();
     let source = devices.iter().find(|device| device.is_named(&entry.source))?;
     let folders = names_in(&sys.path(BTRFS)).into_iter().map(|name| format!("{BTRFS}/{name}"));
-    let lists = |folder: &String| {
-        names_in(&sys.path(folder).join("devices")).iter().any(|name| *name == source.name)
-    };
+    let lists =
+        |folder: &String| names_in(&sys.path(folder).join("devices")).contains(&source.name);
     folders.into_iter().find(lists)
 }
 
@@ -124,7 +123,7 @@ pub(super) fn governor(
             mounts => Governor::Layers { mounts },
         },
         FileSystemKind::Block => on_device(devices, entry)
-            .map_or_else(|| unknown("its block device is not in /sys/block"), |name| name),
+            .unwrap_or_else(|| unknown("its block device is not in /sys/block")),
         FileSystemKind::Unknown => match bdi_of(sys, mounts, entry) {
             Ok(bdi) => Governor::Bdi { name: bdi.name },
             Err(why) => on_device(devices, entry).unwrap_or_else(|| {

@@ -112,7 +112,7 @@ const KERNELS_OWN: [&str; 24] = [
 
 /// Kinds whose window is that of their block device.
 const ON_A_DEVICE: [&str; 20] = [
-    "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "hfs", "hfsplus", "isofs", "iso9660",
+    "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "hfs", "hfsplus", "iso9660", "isofs",
     "jfs", "msdos", "nilfs2", "ntfs3", "ocfs2", "squashfs", "udf", "vfat", "xfs",
 ];
 

@@ -45,7 +45,7 @@ pub(super) enum WindowOwner {
     /// A block device.
     Device {
         /// The partition or disk that the file lies on.
-        below: BlockDevice,
+        below: Box<BlockDevice>,
         /// The kind of a file system that has a window of its own, which cannot be told.
         has_own_window: Option<String>,
         /// What a reader of the figures has to know.
@@ -88,7 +88,7 @@ impl WindowOwner {
                     mount: None,
                     has_own_window,
                     in_use: uses::of(sys, &family),
-                    ext4: uses::ext4(sys, &[below]),
+                    ext4: uses::ext4(sys, &[*below]),
                     cached_below: backing::cached(&whole, sys),
                     device: whole,
                     notes,
@@ -206,7 +206,7 @@ fn of_device(
     notes: Vec<String>,
 ) -> Result<WindowOwner, String> {
     if let Some(below) = known(number, sys) {
-        return Ok(WindowOwner::Device { below, has_own_window: None, notes });
+        return Ok(WindowOwner::Device { below: Box::new(below), has_own_window: None, notes });
     }
     let kind = mount.map_or("a file system", |mount| mount.kind.as_str());
     let of_source = |source: &str| {
@@ -216,7 +216,8 @@ fn of_device(
     };
     match mount.and_then(|mount| of_source(&mount.source)) {
         Some(below) => {
-            Ok(WindowOwner::Device { below, has_own_window: Some(kind.to_owned()), notes })
+            let has_own_window = Some(kind.to_owned());
+            Ok(WindowOwner::Device { below: Box::new(below), has_own_window, notes })
         }
         None => Err(without_window(kind)),
     }
@@ -251,7 +252,7 @@ fn of_layer(
     let note = format!("an overlay: it is read with the window of its layer on {}", around.point);
     match &mut owner {
         WindowOwner::Device { notes, .. } | WindowOwner::Mount { notes, .. } => {
-            notes.insert(0, note)
+            notes.insert(0, note);
         }
     }
     Ok(owner)

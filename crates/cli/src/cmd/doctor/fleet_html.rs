@@ -35,7 +35,7 @@ pub(super) fn page(fleet: &Fleet) -> String {
 
 fn machines(text: &mut String, fleet: &Fleet) {
     let heading = ["machine", "class", "kernel", "devices", "mounts", "outliers", "findings"];
-    let _ = writeln!(text, "<table><tr>{}</tr>", cells("th", heading.map(str::to_owned)));
+    let _ = writeln!(text, "<table><tr>{}</tr>", cells("th", &heading.map(str::to_owned)));
     for machine in &fleet.machines {
         let kernel = machine.kernel.clone().unwrap_or_default();
         let row = [
@@ -48,7 +48,7 @@ fn machines(text: &mut String, fleet: &Fleet) {
             machine.findings.join(", "),
         ];
         let mark = if machine.findings.is_empty() { "" } else { " class=\"found\"" };
-        let _ = writeln!(text, "<tr{mark}>{}</tr>", cells("td", row));
+        let _ = writeln!(text, "<tr{mark}>{}</tr>", cells("td", &row));
     }
     *text += "</table>\n";
 }
@@ -65,7 +65,7 @@ fn class(text: &mut String, fleet: &Fleet, class: &MachineClass) {
     let members = || fleet.machines.iter().filter(|machine| machine.class == class.name);
     if members().any(|machine| !machine.outliers.is_empty()) {
         let heading = ["outlier", "setting", "value", "usual here"].map(str::to_owned);
-        let _ = writeln!(text, "<table><tr>{}</tr>", cells("th", heading));
+        let _ = writeln!(text, "<table><tr>{}</tr>", cells("th", &heading));
         for machine in members() {
             for outlier in &machine.outliers {
                 let row = [
@@ -74,7 +74,7 @@ fn class(text: &mut String, fleet: &Fleet, class: &MachineClass) {
                     outlier.value.clone(),
                     outlier.usual.clone(),
                 ];
-                let _ = writeln!(text, "<tr>{}</tr>", cells("td", row));
+                let _ = writeln!(text, "<tr>{}</tr>", cells("td", &row));
             }
         }
         *text += "</table>\n";
@@ -101,7 +101,7 @@ fn finding_of(text: &mut String, finding: &ClassFinding, members: usize) {
     }
 }
 
-fn cells<const COLUMNS: usize>(tag: &str, row: [String; COLUMNS]) -> String {
+fn cells<const COLUMNS: usize>(tag: &str, row: &[String; COLUMNS]) -> String {
     row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect()
 }
 

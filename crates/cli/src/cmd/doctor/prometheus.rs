@@ -15,15 +15,16 @@ use crate::output::Failure;
 /// The file, before anything is examined.
 pub(super) fn created(path: &Path) -> Result<ResultFile, Failure> {
     let is_ours = |head: &[u8]| head.starts_with(FIRST.as_bytes());
-    ResultFile::create(path, &[], is_ours).map_err(failed)
+    ResultFile::create(path, &[], is_ours).map_err(|error| failed(&error))
 }
 
 pub(super) fn write(file: ResultFile, examination: &Examination) -> Result<(), Failure> {
     let text = metrics(examination);
-    file.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)
+    let written = file.write_whole(|file| file.write_all(text.as_bytes()));
+    written.map_err(|error| failed(&error))
 }
 
-fn failed(error: foreread_files::FileError) -> Failure {
+fn failed(error: &foreread_files::FileError) -> Failure {
     Failure::WrongUse(format!("--prometheus {error}"))
 }
 
