@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::clock::now;
 
-    /// A file system that was mounted over the target was measured with the window of the one below.
+    /// What was mounted over the target was measured with the window of what lies below.
     #[test]
     fn what_took_the_place_of_the_target_is_not_read() {
         let file = tempfile::NamedTempFile::new().expect("a file");
