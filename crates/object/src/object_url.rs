@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The whole text was in the error, and so in the logs of whoever mistyped a URL.
+    /// The error had the whole text, and a log has the error.
     #[test]
     fn an_error_about_a_url_has_no_password_and_no_signature() {
         for wrong in [
