@@ -139,7 +139,7 @@ fn free_ports() -> Vec<u16> {
 }
 
 /// Runs the server until the input ends, and kills it: asked to end, it takes ten seconds.
-const WATCHED: &str = "weed \"$@\" & read -r end; kill -9 $!";
+const WATCHED: &str = "weed \"$@\" & read -r end; kill -9 $!; wait";
 
 /// Of all its parts, so that none takes a port that is fixed.
 const PORTS: [&str; 8] = [
