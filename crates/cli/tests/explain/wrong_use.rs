@@ -26,7 +26,7 @@ const OF_COMMANDS: &[(&str, &str)] = &[
          replay, trace, seeds, explain, man, completions, help];",
     ),
     ("", "see 'foreread --help'"),
-    ("explian", "'explian' (tip: a similar subcommand exists: 'explain'); see"),
+    ("explian", "'explain'); see 'foreread --help'"),
     (
         "explain",
         "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread explain --help'",
