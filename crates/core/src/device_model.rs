@@ -302,6 +302,9 @@ impl SentRequest {
 }
 
 impl ObservedSince {
+    /// Of what is reported when it happens, whether a caller waits or not.
+    pub(crate) const ALWAYS: Self = Self { since: Nanos(0), has_looked: true };
+
     /// Whether what began at `start` and is found now did not end before.
     ///
     /// ```text

@@ -21,7 +21,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use self::in_flight::{ArrivedPages, InFlight};
+use self::in_flight::{ArrivedPages, InFlight, ServedRequest};
 use self::payload::{IoPayload, PageRun};
 pub(crate) use self::queue::DeviceQueue;
 pub use self::queue::DeviceState;
@@ -42,11 +42,11 @@ pub(crate) struct CompletedRequest {
     /// How many of its pages had arrived before, and how long these are.
     pub(crate) arrived_pages: usize,
     pub(crate) arrived: Sectors,
-    /// Whether its end was seen when it happened; otherwise its time is an upper bound.
-    pub(crate) is_seen: bool,
-    /// How many nanoseconds it was at the device, and how many requests were there when it was
-    /// sent, with itself.
-    pub(crate) served: (u64, u32),
+    pub(crate) served: ServedRequest,
+    /// How many nanoseconds it was at the device.
+    pub(crate) ns: u64,
+    /// How many requests were there when it was sent, with itself.
+    pub(crate) depth: u32,
 }
 
 /// The queues of all devices of a path.
@@ -182,7 +182,7 @@ impl DeviceQueues {
     ) -> Tag {
         let is_write = request.origin.op == Op::Write;
         assert!(command.is_none() || is_write, "only writes are commands of a flush domain");
-        let depth = self.devices.get(device).map_or(1, DeviceQueue::slots_taken);
+        let depth = self.devices.get(device).map_or(1, DeviceQueue::at_device);
         self.in_flight.insert(InFlight::new(device, request, (sent, depth), command))
     }
 
@@ -198,11 +198,30 @@ impl DeviceQueues {
 
     /// The first `bytes` bytes of a read request have arrived: returns the pages that are complete
     /// now and were not before.
-    pub(crate) fn arrived(&mut self, tag: Tag, bytes: ByteCount) -> ArrivedPages {
+    ///
+    /// With its last byte a device has served a request. Its reader may take that byte and go on
+    /// before the driver reports the end: no reader waits then, and that end would not count.
+    ///
+    /// ```text
+    ///   device    |== latency ==|byte byte byte|
+    ///   reader    |---waits-------------------|  (works, or asks for more)
+    ///   driver                   arrived      arrived   complete
+    ///                                         ^ served, and seen
+    /// ```
+    pub(crate) fn arrived(&mut self, now: Nanos, tag: Tag, bytes: ByteCount) -> ArrivedPages {
         let in_flight =
             self.in_flight.get_mut(tag).expect("the caller names a request that is in flight");
         assert!(in_flight.can_arrive(bytes), "{bytes:?} cannot have arrived for {tag:?}");
-        in_flight.arrive(bytes)
+        let pages = in_flight.arrive(bytes);
+        if in_flight.is_newly_served() {
+            in_flight.served = Some(ServedRequest { at: now, is_seen: true });
+            let request = (in_flight.request.origin, in_flight.request.arrival);
+            if let Some(queue) = self.devices.get_mut(in_flight.device) {
+                let observed = Some(ObservedSince::ALWAYS);
+                queue.completed(now, request, in_flight.sent, Ok(bytes), observed);
+            }
+        }
+        pages
     }
 
     /// A request has come back. It holds its place at the device until [`Self::finish`].
@@ -216,18 +235,19 @@ impl DeviceQueues {
         assert!(in_flight.can_complete(result), "{result:?} is less than has arrived for {tag:?}");
         let InFlight { device, request, sent, depth, command, arrived_pages, arrived, .. } =
             in_flight;
+        let before = in_flight.served;
         // Before any wait for it ends.
         let observed: Option<ObservedSince> = self.observer.now();
-        if let Some(queue) = self.devices.get_mut(device) {
+        if let Some(queue) = self.devices.get_mut(device).filter(|_| before.is_none()) {
             queue.completed(now, (request.origin, request.arrival), sent, result, observed);
         }
         if is_awaited(&request) {
             self.observer.end();
         }
-        let is_seen = sent.is_seen(now, observed);
-        let served_ns = sent.ns_until(now);
-        let served = (served_ns, depth);
-        CompletedRequest { device, request, command, arrived_pages, arrived, is_seen, served }
+        let now = ServedRequest { at: now, is_seen: sent.is_seen(now, observed) };
+        let served = before.unwrap_or(now);
+        let ns = sent.ns_until(served.at);
+        CompletedRequest { device, request, command, arrived_pages, arrived, served, ns, depth }
     }
 
     /// A request that came back was handled: its device has room for another.

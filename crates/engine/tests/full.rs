@@ -153,13 +153,14 @@ fn errors_that_stay_cost_each_flush_few_requests() {
                 let written = file.write_all_at(&[2; 4096], page * 4096);
                 written.expect("memory");
             }
-            for _ in 0..3 {
+            // The first flush counts anew when page 0 is taken, which may be after 31 refusals.
+            for before_page_0 in [31, 0, 0] {
                 let before = faults.struck();
                 let error = file.sync_data().expect_err("it refuses");
                 assert_eq!(errno_of(&error), Some(errno), "{error}");
                 let requests = faults.struck() - before;
                 // 32 in a row, and those queued meanwhile.
-                assert!(requests <= 32 + 64, "{requests} requests");
+                assert!(requests <= before_page_0 + 32 + 64, "{requests} requests");
             }
             faults.clear();
             file.sync_data().expect("all is well");

@@ -11,6 +11,7 @@
 //!   put, copy, rename, delete  --> the store below, then forgotten here
 //! ```
 
+mod body;
 mod errors;
 mod open_objects;
 mod uploads;
@@ -19,7 +20,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Poll, ready};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,10 +33,12 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
 };
 
+use self::body::Body;
 use self::errors::{failed, generic};
 use self::open_objects::{OpenObject, OpenObjects};
 use self::uploads::ForgettingUpload;
 use crate::options::StoreOptions;
+use crate::pinned_version::PinnedVersion;
 
 /// An [`ObjectStore`] around any other one, with the cache, the read-ahead and the range planner
 /// of an engine.
@@ -98,29 +100,63 @@ impl CachedStore {
         Self { objects: Arc::new(self.objects.anew(None, Some(options))), ..self }
     }
 
+    /// The chunks of a body. If one fails, the object is asked for again before the next read.
+    fn rest(
+        &self,
+        body: Option<Body>,
+        location: &Path,
+    ) -> BoxStream<'static, object_store::Result<Bytes>> {
+        let (objects, location) = (Arc::clone(&self.objects), location.clone());
+        let next = move |body: Option<Body>| {
+            let (objects, location) = (Arc::clone(&objects), location.clone());
+            async move {
+                let Some(body) = body else { return Ok(None) };
+                let next = body.next().await.inspect_err(|_| objects.expire(&location));
+                next.map(Some).map_err(failed)
+            }
+        };
+        futures_util::stream::try_unfold(body, next).boxed()
+    }
+
     /// An object as a file of the engine; None if it cannot be pinned to a version.
     async fn open(&self, location: &Path) -> object_store::Result<Option<OpenObject>> {
         self.objects.open(location).await
     }
 
-    /// A read of an object that is open. If it has changed since, it is opened once more.
+    /// A read of an object that is open. If it has changed since, it is opened once more; None if
+    /// it has changed again: what changes so fast is left to the store below.
     async fn first_read<T, F: Future<Output = Result<T, foreread::ReadError>>>(
         &self,
         location: &Path,
         object: OpenObject,
         read: impl Fn(File) -> F,
-    ) -> object_store::Result<T> {
+    ) -> object_store::Result<Option<T>> {
         let error = match read(object.file.clone()).await {
-            Ok(value) => return Ok(value),
+            Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
-        self.objects.forget(location);
-        let again = self.open(location).await?;
-        // The same version fails again: once is enough.
-        let Some(again) = again.filter(|it| it.meta.e_tag != object.meta.e_tag) else {
+        let Some(newer) = self.newer(location, &object).await? else {
             return Err(failed(error));
         };
-        read(again.file).await.map_err(failed)
+        match read(newer.file.clone()).await {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => match self.newer(location, &newer).await? {
+                Some(_) => Ok(None),
+                None => Err(failed(error)),
+            },
+        }
+    }
+
+    /// After a failed read: the object as it is now, if that is another version. The same version
+    /// would fail again.
+    async fn newer(
+        &self,
+        location: &Path,
+        read: &OpenObject,
+    ) -> object_store::Result<Option<OpenObject>> {
+        self.objects.expire(location);
+        let now = self.open(location).await?;
+        Ok(now.filter(|now| PinnedVersion::of(&now.meta) != PinnedVersion::of(&read.meta)))
     }
 }
 
@@ -135,24 +171,41 @@ impl ObjectStore for CachedStore {
         if options.version.is_some() {
             return self.inner.get_opts(location, options).await;
         }
-        let Some(object) = self.open(location).await? else {
+        let Some(mut object) = self.open(location).await? else {
             return self.inner.get_opts(location, options).await;
         };
-        // What is known here may be old: only the store below says no.
-        if options.check_preconditions(&object.meta).is_err() {
-            self.objects.forget(location);
-            return self.inner.get_opts(location, options).await;
+        let mut is_opened_again = false;
+        loop {
+            // What is known here may be old: only the store below says no.
+            if options.check_preconditions(&object.meta).is_err() {
+                self.objects.forget(location);
+                return self.inner.get_opts(location, options).await;
+            }
+            let size = object.meta.size;
+            let range = match &options.range {
+                Some(range) => range.as_range(size).map_err(|error| generic(error.to_string()))?,
+                None => 0..size,
+            };
+            let wanted = if options.head { 0..0 } else { range.clone() };
+            // The first bytes are read before the attributes are handed out: they show whether
+            // the object is still this version.
+            match Body::start(&object.file, wanted).await {
+                Ok(body) => {
+                    let payload = GetResultPayload::Stream(self.rest(body, location));
+                    let OpenObject { meta, attributes, .. } = object;
+                    let extensions = Extensions::default();
+                    return Ok(GetResult { payload, meta, range, attributes, extensions });
+                }
+                Err(error) => {
+                    let newer = self.newer(location, &object).await?;
+                    object = newer.ok_or_else(|| failed(error))?;
+                    if is_opened_again {
+                        return self.inner.get_opts(location, options).await;
+                    }
+                    is_opened_again = true;
+                }
+            }
         }
-        let size = object.meta.size;
-        let range = match &options.range {
-            Some(range) => range.as_range(size).map_err(|error| generic(error.to_string()))?,
-            None => 0..size,
-        };
-        let wanted = if options.head { 0..0 } else { range.clone() };
-        let (meta, attributes) = (object.meta.clone(), object.attributes.clone());
-        let payload = GetResultPayload::Stream(chunks(&object.file, wanted));
-        let extensions = Extensions::default();
-        Ok(GetResult { payload, meta, range, attributes, extensions })
     }
 
     async fn get_ranges(
@@ -173,8 +226,10 @@ impl ObjectStore for CachedStore {
             let wanted = &wanted;
             async move { file.read_ranges_async(wanted).await }
         };
-        let parts = self.first_read(location, object, read).await?;
-        Ok(parts.into_iter().map(Bytes::from).collect())
+        match self.first_read(location, object, read).await? {
+            Some(parts) => Ok(parts.into_iter().map(Bytes::from).collect()),
+            None => self.inner.get_ranges(location, ranges).await,
+        }
     }
 
     async fn put_opts(
@@ -183,10 +238,8 @@ impl ObjectStore for CachedStore {
         payload: PutPayload,
         options: PutOptions,
     ) -> object_store::Result<PutResult> {
-        let result = self.inner.put_opts(location, payload, options).await;
-        // Also after an error: it may be there all the same.
-        self.objects.forget(location);
-        result
+        let _forgotten = self.objects.forget_at_end(location);
+        self.inner.put_opts(location, payload, options).await
     }
 
     async fn put_multipart_opts(
@@ -240,9 +293,8 @@ impl ObjectStore for CachedStore {
         to: &Path,
         options: CopyOptions,
     ) -> object_store::Result<()> {
-        let result = self.inner.copy_opts(from, to, options).await;
-        self.objects.forget(to);
-        result
+        let _forgotten = self.objects.forget_at_end(to);
+        self.inner.copy_opts(from, to, options).await
     }
 
     async fn rename_opts(
@@ -251,40 +303,9 @@ impl ObjectStore for CachedStore {
         to: &Path,
         options: RenameOptions,
     ) -> object_store::Result<()> {
-        let result = self.inner.rename_opts(from, to, options).await;
-        self.objects.forget(from);
-        self.objects.forget(to);
-        result
+        let _forgotten = (self.objects.forget_at_end(from), self.objects.forget_at_end(to));
+        self.inner.rename_opts(from, to, options).await
     }
-}
-
-/// The bytes of a range, a part at a time: as far as its reader asks, and read ahead by the engine.
-fn chunks(file: &File, range: Range<u64>) -> BoxStream<'static, object_store::Result<Bytes>> {
-    let stream = file.stream();
-    let next = move |(stream, range): (foreread::ReadStream, Range<u64>)| async move {
-        let len = (range.end - range.start).min(CHUNK);
-        if len == 0 {
-            return Ok(None);
-        }
-        let buffer = vec![0; usize::try_from(len).expect("a chunk is a megabyte at most")];
-        let read = stream.read_owned(buffer, range.start);
-        let mut on_its_way = Some((read, stream));
-        // It owns both: a stream may move to another thread, but not be shared with one.
-        let over = std::future::poll_fn(move |context| {
-            let (read, stream) = on_its_way.as_mut().expect("it is not polled after its end");
-            let got = ready!(read.poll(stream, context));
-            let (read, stream) = on_its_way.take().expect("it was there a moment ago");
-            Poll::Ready((got, read.into_buffer(), stream))
-        });
-        let (got, mut buffer, stream) = over.await;
-        buffer.truncate(got.map_err(failed)?);
-        if buffer.is_empty() {
-            return Err(generic("the object ended early".to_owned()));
-        }
-        let start = range.start + buffer.len() as u64;
-        Ok(Some((Bytes::from(buffer), (stream, start..range.end))))
-    };
-    futures_util::stream::try_unfold((stream, range), next).boxed()
 }
 
 impl fmt::Display for CachedStore {
@@ -298,6 +319,3 @@ impl fmt::Debug for CachedStore {
         f.debug_struct("CachedStore").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
-
-/// As much of a body as is handed out at once: a request of the engine.
-const CHUNK: u64 = 1 << 20;

@@ -48,3 +48,7 @@ pub use object_store;
 pub use object_url::ObjectUrl;
 pub use options::StoreOptions;
 pub use stores::Stores;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/objects.md")]
+struct ObjectsDocument;

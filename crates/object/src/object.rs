@@ -141,7 +141,16 @@ impl Object {
     ///
     /// If the range does not end within the object, and as reads through the engine do.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ObjectError> {
-        let range = offset..offset + to.len() as u64;
+        let end = offset.checked_add(to.len() as u64).filter(|end| *end <= self.0.pinned.size);
+        let Some(end) = end else {
+            let (url, size) = (self.0.url.clone(), self.0.pinned.size);
+            let why = format!("{} bytes at {offset} do not end within its {size}", to.len());
+            return Err(ObjectError::Failed { url, range: None, why });
+        };
+        if to.is_empty() {
+            return Ok(());
+        }
+        let range = offset..end;
         let (state, wanted) = (Arc::clone(&self.0), range.clone());
         let read = wait(async move { transfer::read(&state, wanted).await });
         let bytes = read.map_err(|error| ObjectError::of_process(&self.0.url, &error))??;
@@ -183,5 +192,32 @@ impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ObjectState { url, pinned, .. } = &*self.0;
         f.debug_struct("Object").field("url", url).field("pinned", pinned).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::ObjectStoreExt as _;
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    /// An offset near 2^64 panicked, and an empty range was an error of the store.
+    #[test]
+    fn a_range_past_the_end_is_an_error_and_an_empty_one_is_read() {
+        let store = Arc::new(InMemory::new());
+        let (below, key) = (Arc::clone(&store), Path::from("key"));
+        let to = key.clone();
+        wait(async move { below.put(&to, "0123456789".into()).await }).unwrap().unwrap();
+        let object = Object::open(store, &key, "memory:key", "memory", StoreOptions::default());
+        let object = object.unwrap();
+        for offset in [7, 10, 11, u64::MAX - 3, u64::MAX] {
+            let error = object.read_exact_at(&mut [0; 4], offset).unwrap_err().to_string();
+            assert!(error.contains(&format!("4 bytes at {offset} do not end")), "{error}");
+        }
+        let mut bytes = [0; 4];
+        object.read_exact_at(&mut bytes, 6).unwrap();
+        assert_eq!(&bytes, b"6789");
+        object.read_exact_at(&mut [], 10).unwrap();
     }
 }

@@ -14,9 +14,19 @@ use tokio::runtime::{Builder, Runtime};
 ///
 /// # Errors
 ///
-/// If the system has no thread, socket or memory for it.
+/// If the system has no thread, socket or memory for it, or this process is a fork of one that has
+/// started it: the child has none of its threads, and would wait for them without end.
 pub(crate) fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static STARTED_BY: OnceLock<u32> = OnceLock::new();
+
+    let process = std::process::id();
+    if *STARTED_BY.get_or_init(|| process) != process {
+        return Err(io::Error::other(
+            "this process was forked after its parent had used a store, and has none of the \
+             parent's threads; use stores only after the fork, or start a new program",
+        ));
+    }
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

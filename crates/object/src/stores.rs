@@ -144,14 +144,18 @@ impl Stores {
             }
             // A URL of the two others was refused.
             ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
-                let client = ClientOptions::new().with_timeout(timeout);
                 let builder = HttpBuilder::new().with_url(bucket).with_retry(retry);
-                let builder = builder.with_client_options(client.with_allow_http(true));
+                let builder = builder.with_client_options(of_web_server(url).with_timeout(timeout));
                 Arc::new(builder.with_http_connector(connector).build()?)
             }
         };
         Ok(BucketClient { store, device })
     }
+}
+
+/// A URL with TLS is never redirected to one without.
+fn of_web_server(url: &ObjectUrl) -> ClientOptions {
+    ClientOptions::new().with_allow_http(url.url.scheme() == "http")
 }
 
 /// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
@@ -185,5 +189,20 @@ impl fmt::Debug for Stores {
         let Self { options, counters, clients: _ } = self;
         let mut debug = f.debug_struct("Stores");
         debug.field("options", options).field("counters", counters).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server could send a reader of `https://` to `http://`, where others read along.
+    #[test]
+    fn only_a_url_without_tls_allows_requests_without_it() {
+        for (url, allows) in [("https://host/x", "false"), ("http://host/x", "true")] {
+            let options = of_web_server(&ObjectUrl::parse(url).unwrap());
+            let got = options.get_config_value(&ClientConfigKey::AllowHttp);
+            assert_eq!(got.as_deref(), Some(allows), "{url}");
+        }
     }
 }

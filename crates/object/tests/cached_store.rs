@@ -9,13 +9,12 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use foreread::Engine;
-use foreread_object::CachedStore;
 use foreread_object::object_store::integration;
 use foreread_object::object_store::memory::InMemory;
 use foreread_object::object_store::path::Path;
@@ -23,7 +22,9 @@ use foreread_object::object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use foreread_object::{CachedStore, StoreOptions};
 use futures_util::stream::BoxStream;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 fn engine() -> Engine {
     Engine::builder().memory(32 << 20).learn_max_window().build().unwrap()
@@ -58,9 +59,21 @@ struct CountingStore {
     gets: AtomicU64,
     heads: AtomicU64,
     bytes: AtomicU64,
+    /// Attributes without `ETag`, and the same date for all of them, as of a plain web server
+    /// within a second.
+    is_untagged: AtomicBool,
+    hangs_heads: AtomicBool,
+    /// Writes are done, and no answer comes.
+    hangs_writes: AtomicBool,
 }
 
 impl CountingStore {
+    async fn hang_if(&self, hangs: &AtomicBool) {
+        if hangs.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn counts(&self) -> (u64, u64, u64) {
         let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
         (count(&self.gets), count(&self.heads), count(&self.bytes))
@@ -77,8 +90,18 @@ impl fmt::Display for CountingStore {
 impl ObjectStore for CountingStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let is_head = options.head;
-        let result = self.inner.get_opts(location, options).await?;
+        let is_untagged = self.is_untagged.load(Ordering::SeqCst);
+        let mut options = options;
+        if is_untagged {
+            options.if_unmodified_since = None;
+        }
+        let mut result = self.inner.get_opts(location, options).await?;
+        if is_untagged {
+            result.meta.e_tag = None;
+            result.meta.last_modified = (UNIX_EPOCH + Duration::from_secs(1_000_000_000)).into();
+        }
         if is_head {
+            self.hang_if(&self.hangs_heads).await;
             self.heads.fetch_add(1, Ordering::SeqCst);
         } else {
             self.gets.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +116,9 @@ impl ObjectStore for CountingStore {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.inner.put_opts(location, payload, options).await
+        let result = self.inner.put_opts(location, payload, options).await;
+        self.hang_if(&self.hangs_writes).await;
+        result
     }
 
     async fn put_multipart_opts(
@@ -120,7 +145,9 @@ impl ObjectStore for CountingStore {
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
+        let result = self.inner.copy_opts(from, to, options).await;
+        self.hang_if(&self.hangs_writes).await;
+        result
     }
 }
 
@@ -202,4 +229,67 @@ async fn ranges_of_an_object_that_was_replaced_are_those_of_the_new_one() {
     let ranges = [0..10, 500_000..500_010];
     let parts = store.get_ranges(&key, &ranges).await.unwrap();
     assert!(parts.iter().all(|part| part[..] == [9; 10]), "{parts:?}");
+}
+
+/// Each `get` failed until the attributes were old, for a minute.
+#[tokio::test]
+async fn a_get_of_an_object_that_was_replaced_is_of_the_new_one() {
+    for is_untagged in [false, true] {
+        let (store, below, key, bytes) = with_object(3_000_000).await;
+        below.is_untagged.store(is_untagged, Ordering::SeqCst);
+        assert_eq!(store.get_range(&key, 0..10).await.unwrap(), bytes.slice(0..10));
+        below.put(&key, vec![9; 2_000_000].into()).await.unwrap();
+        let part = store.get_range(&key, 1_900_000..1_900_010).await.unwrap();
+        assert_eq!(part[..], [9; 10]);
+        let all = store.get(&key).await.unwrap();
+        assert_eq!(all.meta.size, 2_000_000, "untagged: {is_untagged}");
+        assert!(all.bytes().await.unwrap().iter().all(|byte| *byte == 9));
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_was_deleted_by_another_program_is_not_found() {
+    let (store, below, key, bytes) = with_object(3_000_000).await;
+    assert_eq!(store.get_range(&key, 0..10).await.unwrap(), bytes.slice(0..10));
+    below.inner.delete(&key).await.unwrap();
+    let gone = store.get_range(&key, 2_500_000..2_500_010).await.unwrap_err();
+    assert!(matches!(gone, object_store::Error::NotFound { .. }), "{gone:?}");
+}
+
+/// A caller that gives a write up does not know whether it was done; what was cached stayed.
+#[tokio::test]
+async fn a_write_that_its_caller_gives_up_is_seen_all_the_same() {
+    let (store, below, key, bytes) = with_object(10_000).await;
+    let other = Path::from("other");
+    below.put(&other, "other".into()).await.unwrap();
+    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), bytes);
+    below.hangs_writes.store(true, Ordering::SeqCst);
+    assert!(store.put(&key, "new".into()).now_or_never().is_none(), "no answer comes");
+    assert_eq!(&store.get(&key).await.unwrap().bytes().await.unwrap()[..], b"new");
+    assert!(store.copy(&other, &key).now_or_never().is_none(), "no answer comes");
+    assert_eq!(&store.get(&key).await.unwrap().bytes().await.unwrap()[..], b"other");
+}
+
+/// The deadline was for ranges only.
+#[tokio::test]
+async fn a_store_that_does_not_answer_for_attributes_ends_at_the_deadline() {
+    let (store, below, key, _) = with_object(10_000).await;
+    let deadline = Duration::from_millis(20);
+    let store = store.with_options(StoreOptions { deadline, ..StoreOptions::default() });
+    below.hangs_heads.store(true, Ordering::SeqCst);
+    let error = store.get(&key).await.unwrap_err().to_string();
+    assert!(error.contains("table") && error.contains("no answer within 20 ms"), "{error}");
+}
+
+/// Of the same length and the same second, a version without `ETag` had the name of the one before
+/// in the engine: a reader that had not ended kept its pages there for the readers to come.
+#[tokio::test]
+async fn a_write_within_a_second_is_seen_also_without_tags() {
+    let (store, below, key, bytes) = with_object(10_000).await;
+    below.is_untagged.store(true, Ordering::SeqCst);
+    let mut before = store.get(&key).await.unwrap().into_stream();
+    store.put(&key, vec![9; 10_000].into()).await.unwrap();
+    let now = store.get(&key).await.unwrap().bytes().await.unwrap();
+    assert!(now.iter().all(|byte| *byte == 9), "bytes of before the write");
+    assert_eq!(before.next().await.unwrap().unwrap(), bytes, "read before the write");
 }

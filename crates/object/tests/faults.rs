@@ -87,6 +87,8 @@ fn each_wrong_answer_is_an_error_that_names_it() {
         (Fault::Close, "bytes 32768 to 36864"),
         (Fault::Garbage, "bytes 32768 to 36864"),
         (Fault::Cut, "bytes 32768 to 36864"),
+        (Fault::Chunks, "Content-Length Header missing"),
+        (Fault::UnknownLength, "32768-36863/*"),
     ];
     for (fault, part) in cases {
         let error = error_of(fault);
@@ -100,9 +102,12 @@ fn a_server_that_does_not_answer_ends_at_the_deadline() {
     let engine = engine();
     let options = StoreOptions { deadline: Duration::from_secs(2), ..StoreOptions::default() };
     let file = open(&engine, &Stores::new(options), &server);
-    server.always(Fault::Hang);
-    let error = read(&file, 0..PAGE).unwrap_err();
-    assert!(error.contains("no answer within 2000 ms"), "{error}");
+    file.stream().advise(Advice::Random);
+    for fault in [Fault::Hang, Fault::Stall] {
+        server.always(fault);
+        let error = read(&file, 8 * PAGE..9 * PAGE).unwrap_err();
+        assert!(error.contains("no answer within 2000 ms"), "{fault:?}: {error}");
+    }
 }
 
 #[test]
@@ -117,6 +122,60 @@ fn errors_that_pass_are_not_seen() {
     let counts = stores.counters();
     assert_eq!(counts.throttled, 2, "{counts:?}");
     assert!(counts.failed >= 1, "{counts:?}");
+}
+
+/// A length is the server's word: it allocates nothing, and offsets near its end are no panic.
+#[test]
+fn an_object_of_any_length_opens_or_is_an_error() {
+    for len in [0, 1, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX] {
+        let server = FaultyServer::start(len);
+        let (engine, stores) = (engine(), stores(0));
+        let object = match stores.open(&server.url()) {
+            Ok(object) => object,
+            Err(error) => {
+                assert!(len > i64::MAX as u64, "{len}: {error}");
+                continue;
+            }
+        };
+        match engine.open_source(object) {
+            Ok(file) => {
+                let start = len.saturating_sub(100);
+                assert_eq!(read(&file, start..len), Ok(bytes(1, start..len)), "{len}");
+                assert_eq!(read(&file, len..len), Ok(Vec::new()), "{len}");
+            }
+            Err(error) => assert!(len > i64::MAX as u64, "{len}: {error}"),
+        }
+    }
+}
+
+/// More requests than may be in flight at a host, all of one object that never answers: the others
+/// wait for its deadline and no longer, and its frames come back.
+#[test]
+fn an_object_that_hangs_holds_up_the_others_of_its_server_until_the_deadline() {
+    let server = FaultyServer::start(64 << 20);
+    let engine = Engine::builder().memory(64 << 20).build().unwrap();
+    let options = StoreOptions { deadline: Duration::from_millis(500), ..StoreOptions::default() };
+    let stores = Stores::new(options);
+    let file = open(&engine, &stores, &server);
+    file.stream().advise(Advice::Random);
+    server.hang("/object");
+    std::thread::scope(|scope| {
+        let hung: Vec<_> = (0..100_u64)
+            .map(|at| {
+                let file = &file;
+                scope.spawn(move || read(file, at * 32 * PAGE..(at * 32 + 1) * PAGE))
+            })
+            .collect();
+        let other = stores.open(&server.url().replace("/object", "/other")).unwrap();
+        let other = engine.open_source(other).unwrap();
+        assert_eq!(read(&other, 0..10 * PAGE), Ok(bytes(1, 0..10 * PAGE)));
+        for hung in hung {
+            let error = hung.join().unwrap().unwrap_err();
+            assert!(error.contains("no answer within 500 ms"), "{error}");
+        }
+    });
+    server.hang("");
+    assert_eq!(read(&file, 0..2 << 20), Ok(bytes(1, 0..2 << 20)), "then it reads");
 }
 
 #[test]

@@ -13,14 +13,16 @@ pub mod known;
 mod mapped;
 mod model;
 mod params;
+mod store;
 
 pub(crate) use model::after_transfer;
-pub use model::{BlockDevice, CommandEnd, DeviceCommand};
-pub use params::{BioSource, DeviceParams, Flash, Hdd, Mapped, ModelChoice, Pick};
+pub use model::{BlockDevice, CommandEnd, CommandPieces, DeviceCommand};
+pub use params::{BioSource, DeviceParams, Flash, Hdd, Mapped, ModelChoice, Pick, Store};
 
 use flash::Chips;
 use hdd::SpinningDisk;
 use mapped::Mapping;
+use store::StoreLink;
 
 impl DeviceParams {
     /// Returns a model with these parameters, at rest.
@@ -32,6 +34,7 @@ impl DeviceParams {
         match self {
             Self::Hdd(disk) => Ok(Box::new(SpinningDisk::new(disk.clone())?)),
             Self::Flash(chips) => Ok(Box::new(Chips::new(chips.clone())?)),
+            Self::Store(store) => Ok(Box::new(StoreLink::new(store.clone())?)),
             Self::Mapped(mapped) => {
                 mapped.check_on()?;
                 let below = mapped.on.model.build().map_err(|why| format!("on: {why}"))?;

@@ -15,6 +15,10 @@ impl Size {
         Self(ByteCount(PAGE_SIZE))
     }
 
+    pub(crate) const fn one_mib() -> Self {
+        Self(ByteCount(1 << 20))
+    }
+
     pub(crate) const fn one_gib() -> Self {
         Self(ByteCount(1 << 30))
     }

@@ -52,6 +52,8 @@ pub(crate) enum SimEvent {
     Wake(TaskId),
     /// A device has ended a command.
     Ended(DeviceId, Tag),
+    /// So many bytes of a command have come, before its end.
+    Arrived(DeviceId, CommandEnd, ByteCount),
     /// The path's timeout.
     Timeout,
 }
@@ -212,6 +214,11 @@ impl SimWorld {
                 self.path.complete(now, tag, Ok(len));
                 self.pump();
             }
+            SimEvent::Arrived(device, end, bytes) => {
+                self.path.arrived(now, end.tag, bytes);
+                self.schedule_piece(device, end, bytes);
+                self.pump();
+            }
             SimEvent::Timeout => {
                 self.timeout = None;
                 self.path.timeout(now);
@@ -294,13 +301,24 @@ impl SimWorld {
         let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors };
         let SimDevice { model, meter } = &mut self.devices[io.device.index() as usize];
         meter.started(now, &command);
+        // Only reads of pages are told of what has come.
+        let has_pages = !self.path.pages(io.tag).is_empty();
         let end = model.submit(now, command);
+        let end = end.map(|end| CommandEnd { pieces: end.pieces.filter(|_| has_pages), ..end });
         self.schedule_end(io.device, end);
     }
 
     fn schedule_end(&mut self, device: DeviceId, end: Option<CommandEnd>) {
-        if let Some(CommandEnd { at, tag }) = end {
-            self.clock.schedule(at, SimEvent::Ended(device, tag));
+        if let Some(end) = end {
+            self.schedule_piece(device, end, ByteCount::ZERO);
+        }
+    }
+
+    /// The end of a command comes after its last piece.
+    fn schedule_piece(&mut self, device: DeviceId, end: CommandEnd, arrived: ByteCount) {
+        match end.next_piece(arrived) {
+            Some((bytes, at)) => self.clock.schedule(at, SimEvent::Arrived(device, end, bytes)),
+            None => self.clock.schedule(end.at, SimEvent::Ended(device, end.tag)),
         }
     }
 

@@ -10,3 +10,5 @@ mod hdd;
 mod mapped;
 #[path = "devices/refused.rs"]
 mod refused;
+#[path = "devices/store.rs"]
+mod store;

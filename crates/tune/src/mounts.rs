@@ -17,8 +17,12 @@ mod kernel_rule;
 mod kinds;
 mod setters;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use serde::Serialize;
 
+use self::setters::BdiRules;
 use crate::confidence::Confidence;
 use crate::sysfs::{BlockDevice, MountEntry, SystemRoot};
 
@@ -125,22 +129,26 @@ pub struct MountDefault {
 #[must_use]
 pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWindow> {
     let mounts = sys.mounts();
+    // Each is found at once: a node of Kubernetes has thousands.
+    let last_at: HashMap<&str, usize> =
+        mounts.iter().enumerate().map(|(at, entry)| (entry.point.as_str(), at)).collect();
+    let mut known: HashMap<((u32, u32), &str), usize> = HashMap::new();
+    let rules = BdiRules::of(sys);
     let mut windows: Vec<MountWindow> = Vec::new();
     for (at, entry) in mounts.iter().enumerate() {
         // What another file system was mounted over is not read through this path.
-        let is_covered = mounts[at + 1..].iter().any(|later| later.point == entry.point);
+        let is_covered = last_at[entry.point.as_str()] != at;
         let kind = FileSystemKind::of(&entry.kind);
         if is_covered || matches!(kind, FileSystemKind::Kernel | FileSystemKind::Memory) {
             continue;
         }
-        let is_same = |known: &&mut MountWindow| {
-            known.entry.number == entry.number && known.entry.kind == entry.kind
-        };
-        if let Some(known) = windows.iter_mut().find(is_same) {
-            known.also_at += 1;
-            continue;
+        match known.entry((entry.number, entry.kind.as_str())) {
+            Entry::Occupied(index) => windows[*index.get()].also_at += 1,
+            Entry::Vacant(free) => {
+                free.insert(windows.len());
+                windows.push(window_by(&rules, sys, devices, &mounts, entry));
+            }
         }
-        windows.push(window_of(sys, devices, &mounts, entry));
     }
     windows
 }
@@ -148,6 +156,16 @@ pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWind
 /// One mounted file system.
 #[must_use]
 pub fn window_of(
+    sys: &SystemRoot,
+    devices: &[BlockDevice],
+    mounts: &[MountEntry],
+    entry: &MountEntry,
+) -> MountWindow {
+    window_by(&BdiRules::of(sys), sys, devices, mounts, entry)
+}
+
+fn window_by(
+    rules: &BdiRules,
     sys: &SystemRoot,
     devices: &[BlockDevice],
     mounts: &[MountEntry],
@@ -178,7 +196,7 @@ pub fn window_of(
         notes: Vec::new(),
         entry: entry.clone(),
     };
-    setters::explain(sys, devices, &mut window);
+    setters::explain(rules, sys, devices, &mut window);
     window
 }
 

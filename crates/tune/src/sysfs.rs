@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 pub use device::{BlockDevice, BlockDeviceKind, Queue, SchedulerAttribute};
 pub use mount::MountEntry;
-pub use select::devices_named;
 pub(crate) use select::{by_name, mounts_on};
+pub use select::{devices_named, place_of};
 
 /// The system's folders.
 #[derive(Clone, Debug)]
@@ -90,8 +90,9 @@ impl SystemRoot {
     /// All mounted file systems of block devices.
     #[must_use]
     pub fn mounts(&self) -> Vec<MountEntry> {
-        let text = self.whole_text("/proc/self/mountinfo").unwrap_or_default();
-        text.lines().filter_map(MountEntry::parse).collect()
+        // A path is bytes: one that is no UTF-8 must not hide all other mounts.
+        let bytes = self.bytes("/proc/self/mountinfo").unwrap_or_default();
+        String::from_utf8_lossy(&bytes).lines().filter_map(MountEntry::parse).collect()
     }
 
     /// The text of a file, without the line's end.
@@ -230,6 +231,16 @@ mod tests {
             .expect("a pipe");
         assert_eq!(sys.text("/sys/block/sda/size"), None);
         assert_eq!(sys.device("sda").expect("it is there").size.0, 0);
+    }
+
+    /// One path that is no UTF-8 hid all mounts: a disk in use passed for one that is not.
+    #[test]
+    fn a_mount_point_that_is_no_text_hides_no_other() {
+        let (_root, sys) = system(&[("/proc/self/mountinfo", "")]);
+        let table = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:52 / /a\xff rw - fuse x rw\n";
+        fs::write(sys.path("/proc/self/mountinfo"), table).expect("it is written");
+        let points: Vec<_> = sys.mounts().into_iter().map(|mount| mount.point).collect();
+        assert_eq!(points, ["/", "/a\u{fffd}"]);
     }
 
     #[test]

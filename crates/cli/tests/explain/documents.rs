@@ -10,7 +10,6 @@ use std::process::Command;
 fn the_documents_show_what_the_commands_print() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (document, blocks) in [
-        ("README.md", 1),
         ("docs/deadline.md", 6),
         ("docs/geometry.md", 5),
         ("docs/itable.md", 4),

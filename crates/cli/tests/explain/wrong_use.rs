@@ -23,10 +23,10 @@ const OF_COMMANDS: &[(&str, &str)] = &[
     (
         "",
         "[subcommands: demo, bench, serve, stats, set, mount, ls, cat, stat, doctor, tune, sim, \
-         seeds, explain, man, completions, help];",
+         replay, trace, seeds, explain, man, completions, help];",
     ),
     ("", "see 'foreread --help'"),
-    ("explian", "'explian' (tip: a similar subcommand exists: 'explain'); see"),
+    ("explian", "'explain'); see 'foreread --help'"),
     (
         "explain",
         "[subcommands: readahead, geometry, itable, schedule, help]; see 'foreread explain --help'",

@@ -125,9 +125,8 @@ impl Drop for RunningWeed {
         let _ = self.shell.wait();
         // It leaves its local sockets where no option says.
         for (name, port) in PORTS.iter().zip(&self.ports) {
-            if let Some(part) = name.strip_suffix(".port.grpc") {
-                let _ = fs::remove_file(format!("/tmp/seaweedfs-{part}-grpc-{port}.sock"));
-            }
+            let name = name.replace(".port.grpc", "-grpc").replace(".port", "");
+            let _ = fs::remove_file(format!("/tmp/seaweedfs-{name}-{port}.sock"));
         }
     }
 }
@@ -140,7 +139,7 @@ fn free_ports() -> Vec<u16> {
 }
 
 /// Runs the server until the input ends, and kills it: asked to end, it takes ten seconds.
-const WATCHED: &str = "weed \"$@\" & read -r end; kill -9 $!";
+const WATCHED: &str = "weed \"$@\" & read -r end; kill -9 $!; wait";
 
 /// Of all its parts, so that none takes a port that is fixed.
 const PORTS: [&str; 8] = [

@@ -10,7 +10,7 @@ use super::payload::{IoPayload, PageFill};
 use crate::device_model::SentRequest;
 use crate::ids::{DeviceId, DomainCommand};
 use crate::sched::Request;
-use crate::units::{ByteCount, Sector, Sectors};
+use crate::units::{ByteCount, Nanos, Sector, Sectors};
 
 /// A request that a device is working on.
 #[derive(Debug)]
@@ -28,6 +28,16 @@ pub(crate) struct InFlight {
     pub(super) arrived: Sectors,
     /// How much of it has come, as its driver said last.
     arrived_bytes: ByteCount,
+    /// Once its device has served it, which is when its last byte has arrived.
+    pub(super) served: Option<ServedRequest>,
+}
+
+/// When a device had served a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServedRequest {
+    pub(crate) at: Nanos,
+    /// Whether that was seen when it happened; otherwise `at` is an upper bound.
+    pub(crate) is_seen: bool,
 }
 
 impl InFlight {
@@ -38,7 +48,18 @@ impl InFlight {
         command: Option<DomainCommand>,
     ) -> Self {
         let (arrived_pages, arrived, arrived_bytes) = (0, Sectors::ZERO, ByteCount::ZERO);
-        Self { device, request, sent, depth, command, arrived_pages, arrived, arrived_bytes }
+        let served = None;
+        Self {
+            device,
+            request,
+            sent,
+            depth,
+            command,
+            arrived_pages,
+            arrived,
+            arrived_bytes,
+            served,
+        }
     }
 
     /// The pages that are still to come.
@@ -56,6 +77,11 @@ impl InFlight {
     /// Whether it may end so: a transfer has no less in the end than had arrived.
     pub(crate) fn can_complete(&self, result: Result<ByteCount, i32>) -> bool {
         result.is_err() || result.is_ok_and(|bytes| self.arrived_bytes <= bytes)
+    }
+
+    /// Whether all of it has arrived, and its device was not known to have served it.
+    pub(super) fn is_newly_served(&self) -> bool {
+        self.served.is_none() && self.arrived_bytes == self.request.sectors.bytes()
     }
 
     /// So much has arrived: the pages that are complete now and were not before.

@@ -12,15 +12,18 @@ use crate::sched::Op;
 impl DeviceQueues {
     /// Checks that each device counts its requests in flight: as many steps as there are of those.
     pub(crate) fn assert_in_flight(&self) {
-        let mut counts: BTreeMap<DeviceId, [u32; 2]> = BTreeMap::new();
+        // The last number: those that their device has served, and whose end is still to come.
+        let mut counts: BTreeMap<DeviceId, [u32; 3]> = BTreeMap::new();
         for (_, request) in self.in_flight.iter() {
-            counts.entry(request.device).or_default()[request.request.origin.op as usize] += 1;
+            let op = if request.served.is_some() { 2 } else { request.request.origin.op as usize };
+            counts.entry(request.device).or_default()[op] += 1;
         }
-        for (id, [reads, writes]) in counts {
+        for (id, [reads, writes, served]) in counts {
             let Some(device) = self.devices.get(id) else { continue };
             let counted = [Op::Read, Op::Write].map(|op| device.limiter().in_flight(op));
             assert!(counted == [reads, writes], "{id:?} counts {counted:?} in flight");
-            assert!(device.slots_taken() == reads + writes, "{id:?} has a slot for each request");
+            let slots = reads + writes + served;
+            assert!(device.slots_taken() == slots, "{id:?} has a slot for each request");
         }
     }
 

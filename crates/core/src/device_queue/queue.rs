@@ -138,9 +138,10 @@ impl DeviceQueue {
 
     /// A request was taken for the device.
     pub(super) fn sent(&mut self, now: Nanos, op: Op) -> SentRequest {
+        let others = self.at_device();
         self.limiter.sent(op, self.queue.why() == Some(Why::Expired));
         let estimator = self.estimator.get_or_insert_default();
-        let sent = estimator.dispatched(now, op, self.in_flight);
+        let sent = estimator.dispatched(now, op, others);
         self.in_flight += 1;
         assert!(self.in_flight <= self.geometry.depth, "more requests than the device takes");
         sent
@@ -157,8 +158,9 @@ impl DeviceQueue {
     ) {
         assert!(self.in_flight > 0, "what completes was in flight");
         self.queue.completed(now, origin, arrival);
+        let at_device = self.at_device();
         if let Some(estimator) = &mut self.estimator {
-            estimator.completed(now, sent, result.ok(), self.in_flight, observed);
+            estimator.completed(now, sent, result.ok(), at_device, observed);
         }
         self.limiter.ended(now, origin.op);
         assert!(self.at_device() < self.in_flight, "a request that has ended keeps its slot");

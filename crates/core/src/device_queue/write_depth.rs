@@ -206,8 +206,8 @@ impl WriteDepthLimiter {
         } else {
             took_ns.saturating_mul(CALIBRATION_DENOM).max(CALIBRATION_EVERY_NS)
         };
-        *calibration =
-            Calibration { since: None, next: Nanos(now.0.saturating_add(pause_ns)), samples };
+        let next = Nanos(now.0.saturating_add(pause_ns.min(CALIBRATION_PAUSE_MOST_NS)));
+        *calibration = Calibration { since: None, next, samples };
         false
     }
 
@@ -331,6 +331,9 @@ const UNREAD_MOST: u32 = 14;
 /// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
+/// A calibration includes the idle times and flushes that interrupt it, which may take hours.
+const CALIBRATION_PAUSE_MOST_NS: u64 = 600_000_000_000;
+
 /// Calibration takes a hundredth of the time at most.
 const CALIBRATION_DENOM: u64 = 100;
 
@@ -376,5 +379,21 @@ mod tests {
         limiter.sent(Op::Read, false);
         limiter.ended(Nanos(1500), Op::Read);
         assert_eq!(writes(&mut limiter, 3), [3, 4, 5], "one more with each");
+    }
+
+    #[test]
+    fn an_idle_hour_within_a_calibration_does_not_put_the_next_one_off_for_days() {
+        let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());
+        let demand = WriteDemand { queued_reads: 0, hold_ns: 0, is_awaited: false };
+        let mut limit = |limiter: &mut WriteDepthLimiter, second: u64| {
+            limiter.limit(Nanos(second * 1_000_000_000), demand, 256, &mut estimator)
+        };
+        assert_eq!(limit(&mut limiter, 0), 1, "the cost of writes is wanted");
+        for _ in 0..32 {
+            limiter.sent(Op::Write, false);
+            limiter.ended(Nanos(3600 * 1_000_000_000), Op::Write);
+        }
+        let limits = [3600, 4100, 4200].map(|second| limit(&mut limiter, second));
+        assert_eq!(limits, [3, 3, 1], "the next calibration is ten minutes later");
     }
 }

@@ -116,7 +116,9 @@ impl IoPath {
     ///
     /// Pages that are complete become up to date, and reads that wait for nothing else are ready.
     /// The request stays in flight until [`Self::complete`], whose result counts from its start.
-    /// If it fails, the pages that have arrived stay good.
+    /// If it fails, the pages that have arrived stay good. To be called as soon as they are there,
+    /// whether a reader waits or not: with its last byte a request has been served, and what its
+    /// device takes is learnt from that time.
     ///
     /// ```text
     ///   page      0           1           2           3
@@ -165,7 +167,7 @@ impl IoPath {
         self.did(|| PathCall::Arrived { now, tag, bytes });
         let Self { read_path, writeback, .. } = self;
         read_path.clock = now;
-        let arrived = read_path.devices.arrived(tag, bytes);
+        let arrived = read_path.devices.arrived(now, tag, bytes);
         let (device, start) = (arrived.device, arrived.start);
         let pages = Pages(arrived.pages.len() as u64);
         for page in arrived.pages {
@@ -192,9 +194,10 @@ impl IoPath {
         if origin.op == Op::Read
             && let Some(queue) = read_path.devices.get(device)
         {
-            let (is_seen, (ns, in_flight)) = (completed.is_seen, completed.served);
+            let (is_seen, ns, in_flight) =
+                (completed.served.is_seen, completed.ns, completed.depth);
             let read = EndedRead {
-                now,
+                now: completed.served.at,
                 queued_at: request.arrival,
                 served: ServedRead { ns, bytes: result.ok(), in_flight, is_seen },
                 estimator: queue.estimator(),

@@ -10,6 +10,9 @@ pub(crate) struct History {
     pub(crate) len: usize,
     /// How long it was, and since when.
     lens: Vec<(u64, usize)>,
+    /// Lengths that a driver was told to set, and when it had done so, or had failed to. A read
+    /// meanwhile may end there.
+    told: Vec<(usize, Option<u64>)>,
     sectors: Vec<Vec<Version>>,
     /// The oldest version that may be found after a cut.
     floor: Vec<usize>,
@@ -31,7 +34,13 @@ impl History {
         let behind = || vec![Version { since: now, bytes: Vec::new() }];
         sectors.resize_with(most.div_ceil(SECTOR), behind);
         let len = content.len();
-        Self { len, lens: vec![(now, len)], floor: vec![0; sectors.len()], sectors }
+        Self {
+            len,
+            lens: vec![(now, len)],
+            told: Vec::new(),
+            floor: vec![0; sectors.len()],
+            sectors,
+        }
     }
 
     /// The file has another length: what it gets are zeros.
@@ -45,10 +54,23 @@ impl History {
         self.lens.push((now, len));
     }
 
-    /// The least and the most that it was long since then.
+    /// A driver is told to set the length.
+    pub(crate) fn begin_set_len(&mut self, len: usize) {
+        self.told.push((len, None));
+    }
+
+    /// The driver has set the length, or has failed to.
+    pub(crate) fn end_set_len(&mut self, now: u64) {
+        let last = self.told.last_mut().expect("a change that ends was told");
+        last.1 = Some(now);
+    }
+
+    /// The least and the most that it was long since then, and was about to be.
     pub(crate) fn lens_since(&self, since: u64) -> (usize, usize) {
         let first = self.lens.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
+        let told = self.told.iter().filter(|(_, done)| done.is_none_or(|at| at >= since));
         let lens = self.lens[first..].iter().map(|(_, len)| *len);
+        let lens = lens.chain(told.map(|(len, _)| *len));
         (lens.clone().min().unwrap(), lens.max().unwrap())
     }
 

@@ -43,7 +43,7 @@ impl World {
 
     /// The driver is told to change a length: no write is on its way behind the new end, nor of the
     /// page there.
-    pub(super) fn may_set_len(&self, id: WriteId, len: usize) {
+    pub(super) fn may_set_len(&mut self, id: WriteId, len: usize) {
         let Writing { file, id: file_id, .. } = self.writes[&id];
         if !self.is_open(file, file_id) {
             return;
@@ -56,6 +56,7 @@ impl World {
         };
         let mut writes = self.in_flight.values().filter(|io| io.op == sched::Op::Write);
         assert!(len > history.len || !writes.any(is_there), "a cut beside a write");
+        self.files[file].history.begin_set_len(len);
     }
 
     /// A write begins: it ends with its file, and lies before each end that is being set.
@@ -87,6 +88,9 @@ impl World {
             Ok(())
         };
         self.faults += usize::from(result.is_err());
+        if self.is_open(file, file_id) {
+            self.files[file].history.end_set_len(self.now);
+        }
         if result.is_ok() && self.is_open(file, file_id) {
             self.files[file].history.set_len(self.now, len);
             // As a file system has it: what is cut is gone, and what comes is zeros.

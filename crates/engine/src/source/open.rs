@@ -56,17 +56,12 @@ impl Engine {
     /// # Errors
     ///
     /// If the source does not know its length; in a forked child; if too many files are open.
-    ///
-    /// # Examples
-    ///
-    /// [`Source`] has one.
     pub fn open_source(&self, source: impl Source) -> Result<File, OpenError> {
         self.open_source_with(source, &OpenOptions::default())
     }
 
-    /// The same with options, of which only the scheduler, the name of the device under which what
-    /// is learnt of it is remembered, and where its window begins are of use for a source. The
-    /// others are ignored, as a source is only read.
+    /// As [`Self::open_source`], with options. A source is only read, so three of them count: the
+    /// scheduler, the name under which the device is remembered, and the window to begin with.
     ///
     /// # Errors
     ///

@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use foreread::{Engine, File};
 use object_store::path::Path;
-use object_store::{Attributes, GetOptions, ObjectMeta, ObjectStore};
+use object_store::{Attributes, GetOptions, GetResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 
 use super::errors::generic;
+use crate::error::ObjectError;
 use crate::object::Object;
 use crate::options::StoreOptions;
+use crate::runtime::runtime;
 
 /// The objects that are open.
 pub(super) struct OpenObjects {
@@ -47,7 +49,8 @@ struct ObjectTable {
 
 struct KnownObject {
     object: OpenObject,
-    asked: Instant,
+    /// When the store was asked; None: it has to be asked again.
+    asked: Option<Instant>,
     used: u64,
 }
 
@@ -78,11 +81,13 @@ impl OpenObjects {
             }
             table.writes
         };
-        let head = GetOptions { head: true, ..GetOptions::default() };
-        let response = self.store.get_opts(location, head).await?;
+        let asked = Instant::now();
+        let response = self.head(location).await?;
         let (meta, attributes) = (response.meta, response.attributes);
         let store = Arc::clone(&self.store);
-        let (url, device) = (format!("{}/{location}", self.name), self.name.clone());
+        // A date has a resolution of a second, in which a write may replace the object.
+        let epoch = if meta.e_tag.is_some() { String::new() } else { format!("#{writes}") };
+        let (url, device) = (format!("{}{epoch}/{location}", self.name), self.name.clone());
         let Some(object) = Object::of_meta(store, meta.clone(), (url, device), self.options) else {
             return Ok(None);
         };
@@ -91,7 +96,7 @@ impl OpenObjects {
         let object = OpenObject { file, meta, attributes };
         let mut table = self.lock();
         let closed = if table.writes == writes {
-            table.keep(location.clone(), object.clone())
+            table.keep(location.clone(), object.clone(), asked)
         } else {
             None
         };
@@ -99,6 +104,39 @@ impl OpenObjects {
         // It may be the last handle, and closes a file of the engine.
         drop(closed);
         Ok(Some(object))
+    }
+
+    /// Asks for the attributes of an object, within the deadline. The request runs on this crate's
+    /// runtime, as those for ranges do: its connection, which they use afterwards, works on also
+    /// while the caller's runtime stands still.
+    async fn head(&self, location: &Path) -> object_store::Result<GetResult> {
+        let (store, key, deadline) =
+            (Arc::clone(&self.store), location.clone(), self.options.deadline);
+        let runtime = runtime().map_err(|error| generic(format!("{location}: {error}")))?;
+        let asked = runtime.spawn(async move {
+            let head = GetOptions { head: true, ..GetOptions::default() };
+            tokio::time::timeout(deadline, store.get_opts(&key, head)).await
+        });
+        match asked.await.map_err(|error| generic(format!("{location}: {error}")))? {
+            Ok(response) => response,
+            Err(_) => {
+                let url = format!("{}/{location}", self.name);
+                Err(generic(ObjectError::TimedOut { url, range: None, deadline }.to_string()))
+            }
+        }
+    }
+
+    /// What is known of a key is to be asked for again; its pages stay if it is the same version.
+    pub(super) fn expire(&self, location: &Path) {
+        if let Some(known) = self.lock().open.get_mut(location) {
+            known.asked = None;
+        }
+    }
+
+    /// Forgets a key when a write of it is over: with success, an error, after which it may be
+    /// there all the same, or because the caller gave it up.
+    pub(super) fn forget_at_end(&self, location: &Path) -> ForgetAtEnd<'_> {
+        ForgetAtEnd { objects: self, location: location.clone() }
     }
 
     /// What is known of a key is old.
@@ -116,18 +154,31 @@ impl OpenObjects {
     }
 }
 
+/// A write that is on its way.
+pub(super) struct ForgetAtEnd<'a> {
+    objects: &'a OpenObjects,
+    location: Path,
+}
+
+impl Drop for ForgetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.objects.forget(&self.location);
+    }
+}
+
 impl ObjectTable {
     fn find(&mut self, location: &Path, lifetime: Duration) -> Option<OpenObject> {
         self.uses += 1;
         let known = self.open.get_mut(location)?;
         known.used = self.uses;
         // It stays in the table: if it is the same version still, its pages stay, too.
-        (known.asked.elapsed() < lifetime).then(|| known.object.clone())
+        let is_believed = known.asked.is_some_and(|asked| asked.elapsed() < lifetime);
+        is_believed.then(|| known.object.clone())
     }
 
     /// Returns what has to be closed for it.
-    fn keep(&mut self, location: Path, object: OpenObject) -> Option<KnownObject> {
-        let known = KnownObject { object, asked: Instant::now(), used: self.uses };
+    fn keep(&mut self, location: Path, object: OpenObject, asked: Instant) -> Option<KnownObject> {
+        let known = KnownObject { object, asked: Some(asked), used: self.uses };
         if let Some(before) = self.open.insert(location, known) {
             return Some(before);
         }

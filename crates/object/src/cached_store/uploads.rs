@@ -23,9 +23,8 @@ impl MultipartUpload for ForgettingUpload {
     }
 
     async fn complete(&mut self) -> object_store::Result<PutResult> {
-        let result = self.upload.complete().await;
-        self.objects.forget(&self.location);
-        result
+        let _forgotten = self.objects.forget_at_end(&self.location);
+        self.upload.complete().await
     }
 
     async fn abort(&mut self) -> object_store::Result<()> {

@@ -43,6 +43,12 @@ pub enum Fault {
     Close,
     /// What is not HTTP.
     Garbage,
+    /// The right head, half of the body, and nothing more as long as the server lives.
+    Stall,
+    /// A `Content-Range` that does not say the length of the object.
+    UnknownLength,
+    /// The right bytes without a `Content-Length`, in chunks of a thousand bytes.
+    Chunks,
     /// No answer as long as the server lives.
     Hang,
     /// The object is elsewhere, where it is served right.
@@ -62,6 +68,8 @@ struct Shared {
     faults: Mutex<VecDeque<Fault>>,
     /// The fault of GETs for which none is listed.
     default: Mutex<Fault>,
+    /// GETs of this path have no answer.
+    hangs: Mutex<String>,
     gets: AtomicU64,
     is_over: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
@@ -92,6 +100,7 @@ impl FaultyServer {
             has_tag: AtomicBool::new(true),
             faults: Mutex::default(),
             default: Mutex::new(Fault::None),
+            hangs: Mutex::default(),
             gets: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
             open: Mutex::default(),
@@ -129,6 +138,11 @@ impl FaultyServer {
     /// All GETs have this fault, unless one is listed.
     pub fn always(&self, fault: Fault) {
         *self.shared.default.lock().unwrap() = fault;
+    }
+
+    /// GETs of this path have no answer; that of another path is served right.
+    pub fn hang(&self, path: &str) {
+        path.clone_into(&mut self.shared.hangs.lock().unwrap());
     }
 
     /// Replaces the object.
@@ -186,6 +200,9 @@ impl Shared {
         if request.path == ELSEWHERE {
             return Fault::None;
         }
+        if request.path == *self.hangs.lock().unwrap() {
+            return Fault::Hang;
+        }
         let listed = self.faults.lock().unwrap().pop_front();
         listed.unwrap_or_else(|| *self.default.lock().unwrap())
     }
@@ -211,7 +228,7 @@ impl Shared {
                 to.write_all(b"\x00\x01 this is no answer\r\n\r\n")?;
                 return Ok(false);
             }
-            Fault::Hang => return self.hang(to),
+            Fault::Hang => return self.wait_for_client(to),
             Fault::Redirect => {
                 let head = format!("HTTP/1.1 302 Found\r\nLocation: {ELSEWHERE}\r\n");
                 to.write_all(format!("{head}Content-Length: 0\r\n\r\n").as_bytes())?;
@@ -225,7 +242,10 @@ impl Shared {
             | Fault::OtherRange
             | Fault::NonsenseRange
             | Fault::OtherVersion
-            | Fault::NoVersion => {}
+            | Fault::NoVersion
+            | Fault::Stall
+            | Fault::UnknownLength
+            | Fault::Chunks => {}
         }
         let attributes = match (fault, is_tagged) {
             (Fault::NoVersion, _) => String::new(),
@@ -261,26 +281,36 @@ impl Shared {
             Fault::LongLength => len += 4096,
             _ => {}
         }
-        body.end = body.start + if fault == Fault::Cut { len / 2 } else { len };
+        let is_half = matches!(fault, Fault::Cut | Fault::Stall);
+        body.end = body.start + if is_half { len / 2 } else { len };
         let first = if request.range.is_none() || fault == Fault::IgnoreRange {
             "HTTP/1.1 200 OK\r\n".to_owned()
         } else {
             let said = match fault {
                 Fault::NonsenseRange => "bytes some-thing/else".to_owned(),
+                Fault::UnknownLength => format!("bytes {}-{}/*", said.start, said.end - 1),
                 _ => format!("bytes {}-{}/{}", said.start, said.end - 1, self.len),
             };
             format!("HTTP/1.1 206 Partial Content\r\nContent-Range: {said}\r\n")
         };
+        if fault == Fault::Chunks {
+            let head = format!("{first}{attributes}Transfer-Encoding: chunked\r\n\r\n");
+            to.write_all(head.as_bytes())?;
+            return chunks(to, &bytes(version, body));
+        }
         let head = format!("{first}{attributes}Content-Length: {len}\r\n\r\n");
         to.write_all(head.as_bytes())?;
         if !request.is_head {
             to.write_all(&bytes(version, body))?;
         }
+        if fault == Fault::Stall {
+            return self.wait_for_client(to);
+        }
         Ok(fault != Fault::Cut)
     }
 
     /// Keeps the client waiting until it hangs up, or the server is over.
-    fn hang(&self, from: &TcpStream) -> std::io::Result<bool> {
+    fn wait_for_client(&self, from: &TcpStream) -> std::io::Result<bool> {
         let mut byte = [0];
         let _ = from.peek(&mut byte)?;
         Ok(false)
@@ -323,6 +353,16 @@ fn page(to: &mut TcpStream, status: u16, text: &str) -> std::io::Result<bool> {
     let head = format!("HTTP/1.1 {status} No\r\nContent-Length: {}\r\n\r\n", text.len());
     to.write_all(head.as_bytes())?;
     to.write_all(text.as_bytes())?;
+    Ok(true)
+}
+
+fn chunks(to: &mut TcpStream, body: &[u8]) -> std::io::Result<bool> {
+    for part in body.chunks(1000) {
+        to.write_all(format!("{:x}\r\n", part.len()).as_bytes())?;
+        to.write_all(part)?;
+        to.write_all(b"\r\n")?;
+    }
+    to.write_all(b"0\r\n\r\n")?;
     Ok(true)
 }
 

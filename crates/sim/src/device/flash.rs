@@ -68,7 +68,7 @@ impl BlockDevice for Chips {
         let at = later(asked.max(self.bus), transfer_ns(size, self.model.mb_per_s));
         *free = at;
         self.bus = at;
-        Some(CommandEnd { at, tag: command.tag })
+        Some(CommandEnd::whole(at, command.tag))
     }
 
     fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<CommandEnd> {

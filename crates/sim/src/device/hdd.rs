@@ -106,7 +106,7 @@ impl SpinningDisk {
         self.at_work = Some(held);
         let at = later(now, self.service_ns(now, &held));
         self.reading_ns = self.read_on_ns(now, &held).unwrap_or(at.0 as f64);
-        Some(CommandEnd { at, tag: held.command.tag })
+        Some(CommandEnd::whole(at, held.command.tag))
     }
 
     /// The command that is reached first; with `age_weight`, one that has waited longer counts as

@@ -52,7 +52,7 @@ impl<'de> Visitor<'de> for NameOrParameters {
     type Value = ModelChoice;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a device, or hdd, flash or mapped with parameters")
+        f.write_str("the name of a device, or hdd, flash, store or mapped with parameters")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<ModelChoice, E> {

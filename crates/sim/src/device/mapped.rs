@@ -69,7 +69,7 @@ impl Mapping {
             .submit(now, below)
             .expect("the device below is idle, so it returns the end at once");
         let bios_ns = self.bios(command.sectors.bytes()) * self.bio_us * 1e3;
-        Some(CommandEnd { at: later(done.at, bios_ns), tag: done.tag })
+        Some(CommandEnd::whole(later(done.at, bios_ns), done.tag))
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]

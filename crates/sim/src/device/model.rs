@@ -30,6 +30,36 @@ pub struct CommandEnd {
     pub at: Nanos,
     /// The tag of the command.
     pub tag: Tag,
+    /// Of a device that transfers a command in pieces, when each is there; None: all at the end.
+    pub pieces: Option<CommandPieces>,
+}
+
+/// The pieces in which the bytes of a command come: of one size, at equal distances.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CommandPieces {
+    /// When the first byte comes.
+    pub from: Nanos,
+    /// The size of a piece; the last one may be smaller.
+    pub piece: ByteCount,
+    /// The size of the command.
+    pub total: ByteCount,
+}
+
+impl CommandEnd {
+    /// The end of a command whose bytes come together.
+    pub(super) fn whole(at: Nanos, tag: Tag) -> Self {
+        Self { at, tag, pieces: None }
+    }
+
+    /// The piece that comes after `arrived` bytes: how many there are then, and when.
+    pub(crate) fn next_piece(&self, arrived: ByteCount) -> Option<(ByteCount, Nanos)> {
+        let CommandPieces { from, piece, total } = self.pieces?;
+        let bytes = ByteCount((arrived.0 + piece.0).min(total.0));
+        let span_ns = u128::from(self.at.0 - from.0);
+        let ns = u64::try_from(span_ns * u128::from(bytes.0) / u128::from(total.0));
+        let ns = ns.expect("a part of the time between two times");
+        (arrived < total).then_some((bytes, Nanos(from.0 + ns)))
+    }
 }
 
 /// A device model in operation.

@@ -19,6 +19,8 @@ pub enum DeviceParams {
     Hdd(Hdd),
     /// Flash memory.
     Flash(Flash),
+    /// An object store behind a network.
+    Store(Store),
     /// A device that is mapped onto another one.
     Mapped(Mapped),
 }
@@ -132,6 +134,28 @@ pub struct Flash {
     pub jitter: f64,
 }
 
+/// The parameters of an object store.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// The capacity.
+    pub capacity: Size,
+    /// The time from a request to its first byte.
+    pub latency_ms: f64,
+    /// The transfer rate of one connection.
+    pub connection_mb_per_s: f64,
+    /// The transfer rate of all connections together.
+    pub link_mb_per_s: f64,
+    /// The number of connections: each serves one request at a time.
+    pub connections: u32,
+    /// The largest request; larger ones are cut.
+    #[serde(default = "Size::one_mib")]
+    pub max_request: Size,
+    /// How many bytes come together.
+    #[serde(default = "default_piece")]
+    pub piece: Size,
+}
+
 /// The parameters of a mapped device.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -168,6 +192,7 @@ impl DeviceParams {
                 (disk.capacity.0, disk.max_command.0, disk.depth + disk.in_controller)
             }
             Self::Flash(chips) => (chips.capacity.0, chips.max_command.0, chips.depth),
+            Self::Store(store) => (store.capacity.0, store.max_request.0, store.connections),
             Self::Mapped(mapped) => {
                 return Geometry { capacity: mapped.capacity.0, ..mapped.on.model.geometry() };
             }
@@ -208,6 +233,25 @@ impl Flash {
     pub(super) fn can_become(&self, other: &Self) -> bool {
         let told = |flash: &Self| (flash.capacity, flash.max_command, flash.depth, flash.channels);
         told(self) == told(other)
+    }
+}
+
+impl Store {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check_common(self.capacity.0, self.max_request.0, self.connections)
+            .map_err(|why| why.replace("max_command", "max_request"))
+            .map_err(|why| why.replace("depth", "connections"))?;
+        check(is_time(self.latency_ms), "latency_ms", "0 to 10^9")?;
+        let (connection, link) = (self.connection_mb_per_s, self.link_mb_per_s);
+        check(is_rate(connection), "connection_mb_per_s", "0.001 to 1000000")?;
+        check(
+            is_rate(link) && link >= connection,
+            "link_mb_per_s",
+            "at least connection_mb_per_s, at most 1000000",
+        )?;
+        let piece = self.piece.0.0;
+        let is_whole = piece >= PAGE_SIZE && piece.is_multiple_of(PAGE_SIZE);
+        check(is_whole, "piece", "whole pages of 4K, at least one")
     }
 }
 
@@ -261,6 +305,10 @@ fn is_rate(number: f64) -> bool {
 
 fn one() -> u32 {
     1
+}
+
+fn default_piece() -> Size {
+    Size(ByteCount(128 << 10))
 }
 
 fn default_root_share() -> f64 {

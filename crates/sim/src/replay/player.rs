@@ -135,6 +135,7 @@ fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
     let capacity = match &mut device {
         DeviceParams::Hdd(disk) => &mut disk.capacity,
         DeviceParams::Flash(chips) => &mut chips.capacity,
+        DeviceParams::Store(store) => &mut store.capacity,
         DeviceParams::Mapped(mapped) => {
             mapped.on.model = with_capacity(&mapped.on.model, least + mapped.at.0.0);
             &mut mapped.capacity

@@ -37,6 +37,21 @@ fn of_all_devices() {
 }
 
 #[test]
+fn of_a_store() {
+    let base = "[store]\ncapacity = '1G'\nlatency_ms = 1\nconnection_mb_per_s = 10\n\
+                link_mb_per_s = 20\nconnections = 2";
+    let changes = [
+        ("max_request = '6K'", "max_request: wants whole pages of 4K, at least one"),
+        ("connections = 0", "connections: wants 1 to 4096"),
+        ("latency_ms = -1", "latency_ms: wants 0 to 10^9"),
+        ("connection_mb_per_s = 0", "connection_mb_per_s: wants 0.001 to 1000000"),
+        ("link_mb_per_s = 9", "link_mb_per_s: wants at least connection_mb_per_s, at most 1000000"),
+        ("piece = '1K'", "piece: wants whole pages of 4K, at least one"),
+    ];
+    assert_refused(&model(base), &changes, |change| with(base, change));
+}
+
+#[test]
 fn of_flash() {
     let base = "[flash]\ncapacity = '1G'\nmb_per_s = 40.0";
     let changes = [

@@ -12,7 +12,7 @@
 //!   else                           set by hand or by a program, not known by which
 //! ```
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Governor, MountWindow, mount_default};
 use crate::confidence::Confidence;
@@ -21,9 +21,14 @@ use crate::sysfs::{BlockDevice, SystemRoot, names_in};
 use crate::udev::{UdevRule, matches, parse, rule_files};
 
 /// Fills in what the kernel gives and where the value in force came from.
-pub(super) fn explain(sys: &SystemRoot, devices: &[BlockDevice], window: &mut MountWindow) {
+pub(super) fn explain(
+    rules: &BdiRules,
+    sys: &SystemRoot,
+    devices: &[BlockDevice],
+    window: &mut MountWindow,
+) {
     match window.governed_by.clone() {
-        Governor::Bdi { name } => of_bdi(sys, &name, window),
+        Governor::Bdi { name } => of_bdi(rules, sys, &name, window),
         Governor::Device { name } => of_device(sys, devices, &name, window),
         Governor::Layers { .. } => {
             "each file is read with the window of the layer that it lies in"
@@ -73,11 +78,11 @@ fn of_device(sys: &SystemRoot, devices: &[BlockDevice], name: &str, window: &mut
     };
 }
 
-fn of_bdi(sys: &SystemRoot, bdi: &str, window: &mut MountWindow) {
+fn of_bdi(rules: &BdiRules, sys: &SystemRoot, bdi: &str, window: &mut MountWindow) {
     let default = mount_default(sys, &window.entry);
     window.kernel_kb = default.as_ref().map(|it| it.window_kib);
     let Some(now_kib) = window.read_ahead_kb else { return };
-    let setters = bdi_rules(sys, bdi);
+    let setters = rules.for_device(bdi);
     let rule = setters.iter().find(|setter| setter.may_give(sys, &window.fs, now_kib));
     if let Some(rule) = rule {
         window.origin = format!("the udev rule {}", rule.place);
@@ -131,16 +136,25 @@ impl BdiRule {
     }
 }
 
-/// The rules that set the window of this backing device, or may.
-fn bdi_rules(sys: &SystemRoot, bdi: &str) -> Vec<BdiRule> {
-    let mut found = Vec::new();
-    for file in rule_files(sys).into_iter().filter(|file| !file.is_mask) {
-        let Some(text) = sys.bytes(&file.path) else { continue };
-        for rule in parse(&String::from_utf8_lossy(&text)) {
-            found.extend(bdi_rule(&rule, bdi, &file.path));
+/// All rules of udev that set a window, read once for all mounts.
+pub(super) struct BdiRules(Vec<(PathBuf, UdevRule)>);
+
+impl BdiRules {
+    pub(super) fn of(sys: &SystemRoot) -> Self {
+        let sets = |rule: &UdevRule| rule.pairs.iter().any(|pair| pair.of == "read_ahead_kb");
+        let mut found = Vec::new();
+        for file in rule_files(sys).into_iter().filter(|file| !file.is_mask) {
+            let Some(text) = sys.bytes(&file.path) else { continue };
+            let rules = parse(&String::from_utf8_lossy(&text)).into_iter().filter(sets);
+            found.extend(rules.map(|rule| (file.path.clone(), rule)));
         }
+        Self(found)
     }
-    found
+
+    /// Those that set the window of this backing device, or may.
+    fn for_device(&self, bdi: &str) -> Vec<BdiRule> {
+        self.0.iter().filter_map(|(file, rule)| bdi_rule(rule, bdi, file)).collect()
+    }
 }
 
 fn bdi_rule(rule: &UdevRule, bdi: &str, file: &Path) -> Option<BdiRule> {

@@ -10,6 +10,7 @@
 //!              '-------------> direct <--------'     (no O_DIRECT there: an error)
 //! ```
 
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use foreread_core::units;
 
 use super::laps::instant;
 use super::read_offsets::ReadOffsets;
-use super::run::ProbeRun;
+use super::run::{OpenedDevice, ProbeRun};
 use super::{Probe, ProbeSample, RandomReads, SequentialRead, Stopped, buffered, direct};
 use crate::clock::now;
 use crate::errno_text::errno_text;
@@ -84,8 +85,12 @@ impl<'h> RealProbe<'h> {
             ));
         }
         let interrupted = Arc::clone(&options.interrupted);
+        let path = target.path.clone();
+        let opened = File::open(&path).and_then(|file| OpenedDevice::of(&file));
+        let lies_on =
+            opened.map_err(|error| format!("{}: {}", path.display(), errno_text(&error)))?;
         Ok(Self {
-            run: ProbeRun { path: target.path.clone(), zero: now(), interrupted },
+            run: ProbeRun { path, zero: now(), lies_on, interrupted },
             sys: sys.clone(),
             window: target.window(0),
             held,
@@ -190,7 +195,7 @@ fn why_not_by_the_kernel(
         return Err(io::Error::other(format!("{kind} has a window of its own, not the disk's")));
     }
     let held = held.ok_or_else(|| io::Error::other("settings stay as they are"))?;
-    let file = std::fs::File::open(&target.path)?;
+    let file = File::open(&target.path)?;
     let first = target.parts.first().map_or(0, |part| part.start);
     let untold = || io::Error::other("the kernel does not say what is cached of it");
     resident(&file, &(first..first + 1)).ok_or_else(untold)?;

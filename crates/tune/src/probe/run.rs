@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,21 @@ pub(super) struct ProbeRun {
     pub(super) path: PathBuf,
     /// What instants count from.
     pub(super) zero: Instant,
+    /// The device of what lay at the path when the run began.
+    pub(super) lies_on: OpenedDevice,
     pub(super) interrupted: Arc<AtomicBool>,
+}
+
+/// The numbers of a file's file system and, of a node, of its device. Not of the file: programs of
+/// FUSE may give one a new number each time it is opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct OpenedDevice(u64, u64);
+
+impl OpenedDevice {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let about = file.metadata()?;
+        Ok(Self(about.dev(), about.rdev()))
+    }
 }
 
 impl ProbeRun {
@@ -35,13 +49,25 @@ impl ProbeRun {
 
     /// A new descriptor: the kernel copies the window into it when it is opened.
     pub(super) fn open(&self) -> Result<File, Stopped> {
-        File::open(&self.path).map_err(|error| self.unopened(&error))
+        let opened = File::open(&self.path).map_err(|error| self.unopened(&error))?;
+        self.is_still_there(opened)
     }
 
     pub(super) fn open_direct(&self) -> Result<File, Stopped> {
         let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open's flags are a C int");
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);
-        opened.map_err(|error| self.unopened(&error))
+        self.is_still_there(opened.map_err(|error| self.unopened(&error))?)
+    }
+
+    /// An error if something else was mounted there, or took the device's place: its window is not
+    /// the one that is set.
+    fn is_still_there(&self, opened: File) -> Result<File, Stopped> {
+        let lies_on = OpenedDevice::of(&opened).map_err(|error| self.unopened(&error))?;
+        if lies_on == self.lies_on {
+            return Ok(opened);
+        }
+        let path = self.path.display();
+        Err(Stopped::Failed(format!("{path}: another file system or device is there now")))
     }
 
     /// Memory that O_DIRECT takes.
@@ -62,5 +88,29 @@ impl ProbeRun {
     pub(super) fn shrunk(&self, at: u64) -> Stopped {
         let path = self.path.display();
         Stopped::Failed(format!("reading {path} at {at}: it ends there and was longer before"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::now;
+
+    /// What was mounted over the target was measured with the window of what lies below.
+    #[test]
+    fn what_took_the_place_of_the_target_is_not_read() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let of = |path: &str| OpenedDevice::of(&File::open(path).expect("it opens"));
+        let run = |lies_on| ProbeRun {
+            path: file.path().to_owned(),
+            zero: now(),
+            lies_on,
+            interrupted: Arc::default(),
+        };
+        let own = OpenedDevice::of(file.as_file()).expect("it has one");
+        assert!(run(own).open().is_ok());
+        let other = of("/dev/null").expect("it has one");
+        let error = run(other).open().expect_err("it is another device");
+        assert!(matches!(error, Stopped::Failed(line) if line.contains("is there now")));
     }
 }

@@ -9,7 +9,7 @@
 //!                                                                   '--> the record of this mount
 //! ```
 //!
-//! The number of a backing device is another one after each mount, so no rule can name it.
+//! The number of a backing device may be another one after each mount, so no rule can name it.
 
 mod rule;
 
@@ -53,7 +53,7 @@ pub struct RememberedMount {
     pub before_kb: Option<u64>,
     /// Whether it is set only until the mount goes.
     pub is_until_unmount: bool,
-    /// Its backing device when it was set. Another mount at this place has another one.
+    /// Its backing device when it was set. Another mount at this place may have another one.
     pub bdi: String,
 }
 

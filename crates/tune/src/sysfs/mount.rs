@@ -60,7 +60,11 @@ impl MountEntry {
     /// point the last.
     #[must_use]
     pub fn around(mounts: &[Self], path: impl AsRef<Path>) -> Option<&Self> {
-        let above = mounts.iter().filter(|mount| path.as_ref().starts_with(&mount.point));
+        // As mount points are kept: with what is no UTF-8 replaced.
+        let path = path.as_ref().to_string_lossy();
+        // Its bytes first: a machine with ten thousand mounts asks this for each layer of each.
+        let may_be = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+        let above = may_be.filter(|mount| Path::new(&*path).starts_with(&mount.point));
         above.max_by_key(|mount| mount.point.len())
     }
 }
@@ -88,6 +92,8 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
@@ -126,5 +132,8 @@ mod tests {
         );
         assert_eq!(MountEntry::around(&mounts, "/home").map(|mount| mount.number), Some((8, 1)));
         assert_eq!(MountEntry::around(&[], "/home"), None);
+        let odd = [mount("/", 1), mount("/a\u{fffd}", 2)];
+        let bytes = std::ffi::OsStr::from_bytes(b"/a\xff/b");
+        assert_eq!(MountEntry::around(&odd, bytes).map(|mount| mount.number), Some((8, 2)));
     }
 }

@@ -5,8 +5,9 @@
 //!        disk, which has its settings.
 //! Never: a guess: what is on no block device is refused.
 
+use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use super::SystemRoot;
 use super::device::{BlockDevice, BlockDeviceKind};
@@ -68,8 +69,8 @@ fn by_path<'d>(
     if !is_here && text.starts_with("/dev/") {
         return None;
     }
-    let path = if is_here { std::fs::canonicalize(text).ok()? } else { text.into() };
-    if is_here {
+    let path = if is_here { place_of(sys, text)? } else { text.into() };
+    if is_here && answers_at_once(&sys.mounts(), &path) {
         let stat = path.metadata().ok()?;
         let is_node = stat.file_type().is_block_device();
         let number = if is_node { stat.rdev() } else { stat.dev() };
@@ -81,6 +82,81 @@ fn by_path<'d>(
     let mounts = mounts_on(sys, devices);
     numbered(MountEntry::around(&mounts, path.to_str()?)?.number)
 }
+
+/// The path that a text means on this system, without links, as far as that can be told without
+/// asking a file system that may not answer: a server that hangs must not stop its diagnosis. From
+/// the first such mount on, the path is taken as it stands. None if it leads nowhere.
+#[must_use]
+pub fn place_of(sys: &SystemRoot, text: &str) -> Option<PathBuf> {
+    let mounts = sys.mounts();
+    let whole = std::path::absolute(text).ok()?;
+    let mut rest: Vec<OsString> = parts_of(&whole);
+    let (mut place, mut links) = (PathBuf::from("/"), 0);
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&part);
+        if answers_at_once(&mounts, &next) {
+            if !next.symlink_metadata().ok()?.is_symlink() {
+                place = next;
+                continue;
+            }
+            let link = std::fs::read_link(&next).ok()?;
+            links += 1;
+            if links > LINKS_MAX {
+                return None;
+            }
+            if link.is_absolute() {
+                place = PathBuf::from("/");
+            }
+            rest.extend(parts_of(&link));
+        } else {
+            place = next;
+        }
+    }
+    Some(place)
+}
+
+/// The names in a path, the last first; those that say nothing left out.
+fn parts_of(path: &Path) -> Vec<OsString> {
+    let said = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut parts: Vec<OsString> = said.collect();
+    parts.reverse();
+    parts
+}
+
+/// Whether what is asked of a path is answered by this machine alone: by a block device, or by the
+/// kernel.
+fn answers_at_once(mounts: &[MountEntry], path: &Path) -> bool {
+    let Some(around) = MountEntry::around(mounts, path) else { return true };
+    let is_on_device = around.number.0 != 0 && around.kind != "fuseblk";
+    is_on_device || ANSWERED_HERE.contains(&around.kind.as_str())
+}
+
+/// Kinds without a block device's number that wait for no program and no server.
+const ANSWERED_HERE: [&str; 12] = [
+    "btrfs",
+    "bcachefs",
+    "cgroup2",
+    "devpts",
+    "devtmpfs",
+    "hugetlbfs",
+    "overlay",
+    "proc",
+    "ramfs",
+    "sysfs",
+    "tmpfs",
+    "zfs",
+];
+
+/// As many as the kernel follows.
+const LINKS_MAX: u32 = 40;
 
 /// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
 /// device's, names one of its devices as the source, and lists all of them in sysfs.
@@ -107,4 +183,35 @@ pub(crate) fn mounts_on(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountE
         mounts.extend(others.copied().chain([source]).map(on));
     }
     mounts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A path below a mount whose server hangs made doctor hang: each look at it asks the server.
+    #[test]
+    fn a_path_below_a_server_is_taken_as_it_stands() {
+        let root = tempfile::tempdir().expect("a folder");
+        let here = root.path().canonicalize().expect("it is there");
+        let sys = SystemRoot::at(&here);
+        let far = here.join("far");
+        fs::create_dir_all(here.join("proc/self")).expect("it is made");
+        let table = format!(
+            "1 0 8:0 / / rw - ext4 /dev/sda rw\n2 1 0:52 / {} rw - fuse x rw\n",
+            far.display()
+        );
+        fs::write(here.join("proc/self/mountinfo"), table).expect("it is written");
+        symlink("far/a", here.join("near")).expect("a link");
+        let place = |text: PathBuf| place_of(&sys, text.to_str().expect("it is text"));
+        // Neither is there: nothing below the mount was asked.
+        assert_eq!(place(far.join("a/../b")), Some(far.join("b")));
+        assert_eq!(place(here.join("near/c")), Some(far.join("a/c")));
+        assert_eq!(place(here.join("nowhere")), None);
+        symlink("circle", here.join("circle")).expect("a link");
+        assert_eq!(place(here.join("circle")), None);
+    }
 }

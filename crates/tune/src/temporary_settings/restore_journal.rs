@@ -10,6 +10,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,7 +95,7 @@ pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
             continue;
         }
         let is_left = |entry: &JournalEntry| {
-            let is_same_disk = entry.disk == disk_of(sys, &entry.was.device);
+            let is_same_disk = entry.disk == disk_of(sys, &entry.was);
             let now = entry.was.in_force(sys).filter(|_| is_same_disk);
             now.is_some_and(|now| now != entry.was.value && !entry.is_changed_by_others(&now))
         };
@@ -165,6 +166,10 @@ impl RestoreJournal {
         let now = DeviceSetting { value, ..setting.clone() };
         match self.entries.iter().find(|entry| is_same(&entry.was, setting)) {
             None => self.note(was(sys, now, false))?,
+            Some(entry) if entry.disk != disk_of(sys, &entry.was) => {
+                let name = &setting.device;
+                return Err(io::Error::other(format!("{name} has gone; another has its name")));
+            }
             Some(entry) if entry.is_changed_by_others(&now.value) => {
                 self.note(JournalLine::Theirs(now))?;
             }
@@ -205,7 +210,7 @@ impl RestoreJournal {
         for entry in &self.entries {
             let JournalEntry { was, disk, is_theirs, .. } = entry;
             // A disk that has gone took its settings along, and another one may have its name.
-            let is_same_disk = *disk == disk_of(sys, &was.device);
+            let is_same_disk = *disk == disk_of(sys, was);
             let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
             if entry.is_changed_by_others(&now) || (now == was.value && *is_theirs) {
                 restored.theirs.push(DeviceSetting { value: now, ..was.clone() });
@@ -277,7 +282,7 @@ fn apply(entries: &mut Vec<JournalEntry>, line: JournalLine) {
 }
 
 fn was(sys: &SystemRoot, setting: DeviceSetting, follows: bool) -> JournalLine {
-    let disk = disk_of(sys, &setting.device);
+    let disk = disk_of(sys, &setting);
     JournalLine::Was { setting, disk, follows }
 }
 
@@ -308,14 +313,25 @@ fn rank(setting: &DeviceSetting) -> u32 {
     }
 }
 
-/// A number that no other disk gets as long as the machine runs; kernels before 5.15 have none.
-fn disk_of(sys: &SystemRoot, device: &str) -> Option<u64> {
-    sys.number(Path::new("/sys/block").join(device).join("diskseq"))
+/// A number that no other disk, and no other backing device, gets as long as the machine runs;
+/// disks of kernels before 5.15 have none.
+///
+/// The name of a backing device (`0:52`) is free again when its mount goes, and the next mount gets
+/// it. The number of its folder in sysfs is not given a second time.
+fn disk_of(sys: &SystemRoot, setting: &DeviceSetting) -> Option<u64> {
+    if setting.attribute.starts_with(BACKING_DEVICES) {
+        let about = fs::metadata(sys.path(setting.file()).parent()?).ok()?;
+        return Some(about.ino());
+    }
+    sys.number(Path::new("/sys/block").join(&setting.device).join("diskseq"))
 }
 
 fn is_same(a: &DeviceSetting, b: &DeviceSetting) -> bool {
     (&a.device, &a.attribute) == (&b.device, &b.attribute)
 }
+
+/// Where mounts without a disk have their windows.
+const BACKING_DEVICES: &str = "/sys/class/bdi/";
 
 const SCHEDULER: &str = "queue/scheduler";
 const NR_REQUESTS: &str = "queue/nr_requests";
@@ -352,5 +368,33 @@ mod tests {
         assert_eq!(left_behind(&sys), [], "it was set by other means since");
         fs::write(&file, "128\n").expect("it is written");
         assert_eq!(left_behind(&sys), [], "it is as before");
+    }
+    /// The name of a backing device is given to the next mount: a killed run's notes set back the
+    /// window of another file system.
+    #[test]
+    fn another_mount_with_the_same_name_keeps_its_window() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = SystemRoot::at(root.path());
+        let attribute = "/sys/class/bdi/0:52/read_ahead_kb".to_owned();
+        let setting = |kib: &str| DeviceSetting {
+            device: "0:52".to_owned(),
+            attribute: attribute.clone(),
+            value: kib.to_owned(),
+        };
+        let file = sys.path(&attribute);
+        let folder = file.parent().expect("a folder");
+        fs::create_dir_all(folder).expect("it is made");
+        fs::write(&file, "15360\n").expect("it is written");
+        let mut notes = RestoreJournal::new(&sys, "0:52").expect("notes");
+        notes.before(&sys, &setting("128")).expect("it is noted");
+        // Its number must not be free while the next one is made.
+        fs::rename(folder, sys.path("/gone")).expect("it goes");
+        fs::create_dir_all(folder).expect("it is made");
+        fs::write(&file, "128\n").expect("it is written");
+        assert!(notes.before(&sys, &setting("64")).is_err(), "it is another one");
+        drop(notes);
+        let restored = restore_all(&sys);
+        assert_eq!(restored, Restored::default());
+        assert_eq!(sys.number(&attribute), Some(128));
     }
 }

@@ -49,6 +49,10 @@ pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
 
 /// A regular file of sensible size.
 fn text_of(path: &std::path::Path) -> std::io::Result<String> {
+    // A pipe without a writer would be waited for.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("is no regular file"));
+    }
     let file = std::fs::File::open(path)?;
     let mut text = String::new();
     file.take(REPORT_MAX + 1).read_to_string(&mut text)?;
@@ -122,3 +126,15 @@ const REPORT_MAX: u64 = 256 << 20;
 
 const HEADING: [&str; 7] =
     ["machine", "class", "kernel", "devices", "mounts", "outliers", "findings"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pipe without a writer was waited for.
+    #[test]
+    fn what_is_no_regular_file_is_no_report() {
+        let error = text_of(std::path::Path::new("/dev/null")).expect_err("it is refused");
+        assert_eq!(error.to_string(), "is no regular file");
+    }
+}

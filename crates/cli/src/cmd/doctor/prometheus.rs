@@ -4,6 +4,7 @@
 //! Out:   one file in the text format, whole: the collector reads it at any time.
 //! Never: a label with a line feed in it; a metric without its type.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -37,14 +38,18 @@ fn metrics(examination: &Examination) -> String {
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
     };
     open("foreread_doctor_finding", "A finding of foreread doctor.");
+    let mut series = BTreeSet::new();
     for finding in &examination.findings {
         let confidence = format!("{:?}", finding.confidence).to_lowercase();
-        let _ = writeln!(
-            text,
+        series.insert(format!(
             "foreread_doctor_finding{{target=\"{}\",check=\"{}\",confidence=\"{confidence}\"}} 1",
             escaped(&finding.device),
             finding.check
-        );
+        ));
+    }
+    // The collector refuses a file that has a series twice; a check can find two things on one.
+    for line in &series {
+        let _ = writeln!(text, "{line}");
     }
     let _ = writeln!(
         text,
@@ -91,12 +96,13 @@ mod tests {
             mend: Vec::new(),
             confidence: Confidence::Cited,
         };
-        let examination = Examination { findings: vec![finding], ..Examination::default() };
+        let examination =
+            Examination { findings: vec![finding.clone(), finding], ..Examination::default() };
         let text = metrics(&examination);
-        assert!(text.contains("\nforeread_doctor_findings 1\n"), "{text}");
+        assert!(text.contains("\nforeread_doctor_findings 2\n"), "{text}");
         let line = "foreread_doctor_finding{target=\"/mnt/a \\\"b\\\"\\\\c\",\
                     check=\"mount-read-ahead-off\",confidence=\"cited\"} 1\n";
-        assert!(text.contains(line), "{text}");
+        assert_eq!(text.matches(line).count(), 1, "{text}");
         let names: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
         assert_eq!(names.len(), 3, "{text}");
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use foreread_files::PrivateDirectory;
 use foreread_tune::capture;
 use foreread_tune::mounts::{FileSystemKind, Governor, mount_windows};
-use foreread_tune::sysfs::{MountEntry, SystemRoot, devices_named};
+use foreread_tune::sysfs::{MountEntry, SystemRoot, devices_named, place_of};
 
 use crate::output::Failure;
 
@@ -82,7 +82,7 @@ impl Selection {
 /// what holds no data.
 fn mount_of(sys: &SystemRoot, text: &str) -> Option<(String, bool)> {
     let is_here = sys.path("/") == Path::new("/");
-    let path = if is_here { std::fs::canonicalize(text).ok()? } else { text.into() };
+    let path = if is_here { place_of(sys, text)? } else { text.into() };
     if !path.is_absolute() || path.starts_with("/dev") {
         return None;
     }
