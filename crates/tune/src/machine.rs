@@ -175,20 +175,8 @@ const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-
-    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
-        let root = tempfile::tempdir().expect("a folder");
-        let sys = SystemRoot::at(root.path());
-        for (path, text) in files {
-            let path = sys.path(path);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-            fs::write(path, text).expect("it is written");
-        }
-        (root, sys)
-    }
+    use crate::sysfs::fixture::system;
 
     #[test]
     fn containers_and_virtual_machines_are_told_apart() {

@@ -149,20 +149,26 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod fixture {
     use super::*;
 
-    /// A system with these files; a path that ends in a slash is a folder.
-    fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
+    /// A system with these files, until the folder is dropped.
+    pub(crate) fn system<P: AsRef<str>>(files: &[(P, &str)]) -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a folder");
         let sys = SystemRoot::at(root.path());
         for (path, text) in files {
-            let path = sys.path(path);
+            let path = sys.path(path.as_ref());
             fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
             fs::write(path, text).expect("it is written");
         }
         (root, sys)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::system;
+    use super::*;
 
     #[test]
     fn a_disk_and_its_partitions() {

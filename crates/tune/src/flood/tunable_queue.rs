@@ -102,17 +102,12 @@ const MOST_LAYERS: u32 = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sysfs::fixture;
 
-    /// A system with these files.
+    /// A system with these files below its block devices.
     fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
-        let root = tempfile::tempdir().expect("a folder");
-        let sys = SystemRoot::at(root.path());
-        for (path, text) in files {
-            let path = sys.path(format!("/sys/block/{path}"));
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-            std::fs::write(&path, text).expect("it is written");
-        }
-        (root, sys)
+        let below = files.iter().map(|(path, text)| (format!("/sys/block/{path}"), *text));
+        fixture::system(&below.collect::<Vec<_>>())
     }
 
     const DISK: &str = "none [mq-deadline] kyber\n";

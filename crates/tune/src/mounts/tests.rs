@@ -1,19 +1,7 @@
 //! What governs mounts, on systems of a few files.
 
-use std::fs;
-
 use super::*;
-
-fn system(files: &[(&str, &str)]) -> (tempfile::TempDir, SystemRoot) {
-    let root = tempfile::tempdir().expect("a folder");
-    let sys = SystemRoot::at(root.path());
-    for (path, text) in files {
-        let path = sys.path(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
-        fs::write(path, text).expect("it is written");
-    }
-    (root, sys)
-}
+use crate::sysfs::fixture::system;
 
 fn only(sys: &SystemRoot) -> MountWindow {
     let mut windows = mount_windows(sys, &sys.devices());
