@@ -12,7 +12,7 @@
 //!     cmd: one file a verb
 //!       measure    image    control
 //!         store
-//!         args    table    progress    settings_holder    signals
+//!         args    table    html_file    progress    settings_holder    signals
 //!           output    terminal    clock    block_device
 //! ```
 
@@ -23,6 +23,7 @@ mod clock;
 mod cmd;
 mod control;
 mod device_memory;
+mod html_file;
 mod image;
 mod measure;
 mod output;
