@@ -71,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Tune(args) => cmd::tune::run(&args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
+        Verb::Record(args) => cmd::record::run(&args),
         Verb::Replay(args) => cmd::replay::run(&args, &mut out),
         Verb::Trace(args) => cmd::trace::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),

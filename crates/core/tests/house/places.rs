@@ -14,13 +14,18 @@ pub(crate) struct Place {
     pub(crate) others: Option<&'static [&'static str]>,
 }
 
-pub(crate) const HOUSE: [Place; 13] = [
+pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core", "foreread-trace"], others: None },
     Place {
         folder: "trace",
         ours: &["foreread-core"],
         others: Some(&["flate2", "lzma-rust2", "ruzstd"]),
+    },
+    Place {
+        folder: "record",
+        ours: &["foreread-core", "foreread-trace"],
+        others: Some(&["libc", "rustix"]),
     },
     Place { folder: "report", ours: &[], others: Some(&["maud", "plotters"]) },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
@@ -54,6 +59,7 @@ pub(crate) const HOUSE: [Place; 13] = [
             "foreread-files",
             "foreread-mount",
             "foreread-object",
+            "foreread-record",
             "foreread-report",
             "foreread-serve",
             "foreread-sim",
