@@ -132,17 +132,24 @@ fn markup(block: &ReportBlock) -> Markup {
 fn table(table: &ReportTable) -> Markup {
     let more = table.rows.len().saturating_sub(ReportTable::MAX_ROWS);
     let caption = clipped(&table.caption);
+    let class = |column: usize| is_numeric(table, column).then_some("n");
     html! {
         div.wide role="region" aria-label=(caption) tabindex="0" {
             table {
                 caption { (caption) }
-                thead { tr { @for cell in &table.heading { th scope="col" { (clipped(cell)) } } } }
+                thead {
+                    tr {
+                        @for (column, cell) in table.heading.iter().enumerate() {
+                            th scope="col" class=[class(column)] { (clipped(cell)) }
+                        }
+                    }
+                }
                 tbody {
                     @for row in table.rows.iter().take(ReportTable::MAX_ROWS) {
                         tr class=[row.is_marked.then_some("marked")] {
                             @for (column, cell) in row.cells.iter().enumerate() {
                                 @if column == 0 { th scope="row" { (clipped(cell)) } }
-                                @else { td class=[is_number(cell).then_some("n")] { (clipped(cell)) } }
+                                @else { td class=[class(column)] { (clipped(cell)) } }
                             }
                         }
                     }
@@ -153,7 +160,13 @@ fn table(table: &ReportTable) -> Markup {
     }
 }
 
-/// Whether a cell goes to the right of its column.
+/// Whether a column of a table goes to the right.
+fn is_numeric(table: &ReportTable, column: usize) -> bool {
+    let cells = table.rows.iter().take(ROWS_LOOKED_AT).filter_map(|row| row.cells.get(column));
+    column > 0 && cells.into_iter().all(|cell| is_number(cell))
+}
+
+/// Whether a cell begins with a number, or has none.
 fn is_number(cell: &str) -> bool {
     let digits = cell.strip_prefix(['+', '-']).unwrap_or(cell);
     digits.starts_with(|c: char| c.is_ascii_digit()) || digits.is_empty()
@@ -179,6 +192,9 @@ fn is_hidden(c: char) -> bool {
         matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
     (c.is_control() && c != '\n') || turns_around
 }
+
+/// Rows that tell what a column has.
+const ROWS_LOOKED_AT: usize = 50;
 
 /// A cell, a name or a heading is no longer than this.
 const MAX_TEXT: usize = 1000;
@@ -222,6 +238,7 @@ caption{text-align:left;padding:.2rem 0}
 th,td{border-bottom:1px solid #D0D4D8;padding:.25rem .7rem;text-align:left;vertical-align:top}
 th:first-child{font-weight:inherit;overflow-wrap:anywhere;min-width:8rem}
 thead th,thead th:first-child{font-weight:bold;vertical-align:bottom}
+thead th.n{white-space:normal}
 .n{text-align:right;white-space:nowrap}
 .marked th:first-child{border-left:4px solid #B34A00;font-weight:bold}
 pre{overflow-x:auto;border:1px solid #D0D4D8;padding:.6rem}

@@ -5,6 +5,7 @@
 mod chromium;
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
+mod others;
 mod replay;
 #[path = "../said/mod.rs"]
 mod said;
@@ -43,9 +44,16 @@ fn check(page: &Path) -> String {
 
 /// Opens it wide and light, and narrow and dark.
 fn look_at(page: &Path, test: &str) {
-    if !needs(Need::Tool("chromium"), test) {
-        return;
+    for view in [View { width: 1200, is_dark: false }, View { width: 400, is_dark: true }] {
+        if needs(Need::Tool("chromium"), test) {
+            picture(page, view);
+        }
     }
-    picture(page, View { width: 1200, is_dark: false });
-    picture(page, View { width: 400, is_dark: true });
+}
+
+/// Opens it once: the colours and the layout are those of all pages.
+fn look_once(page: &Path, test: &str) {
+    if needs(Need::Tool("chromium"), test) {
+        picture(page, View { width: 1200, is_dark: false });
+    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use super::said::{foreread, refused, stdout};
-use super::{check, folder, look_at};
+use super::{check, folder, look_at, look_once};
 
 const HEADING: &str = "time_us,thread,op,file,offset,length\n";
 
@@ -65,7 +65,7 @@ fn miss_counts_have_a_page() {
     let cache = ["--cache", "lru", "sieve", "--memory", "1M", "4M", "16M"];
     stdout(&[&["replay", trace, "--html", page_name][..], &cache].concat());
     assert!(check(&page).contains("Miss ratio over capacity"));
-    look_at(&page, "miss_counts_have_a_page");
+    look_once(&page, "miss_counts_have_a_page");
 }
 
 /// Names that would be markup, or would hide what follows, are text.
@@ -94,7 +94,7 @@ fn names_of_files_are_no_markup() {
     let html = check(&page);
     assert!(!html.contains("<svg onload") && !html.contains("\" onmouseover"));
     assert!(!html.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'));
-    look_at(&page, "names_of_files_are_no_markup");
+    look_once(&page, "names_of_files_are_no_markup");
 }
 
 /// As many policies, memories and files as a page has no room for.

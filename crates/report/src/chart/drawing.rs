@@ -60,7 +60,8 @@ pub(super) fn mesh<'a, 't>(
 ) -> Result<SvgChart<'a, 't>, DrawError> {
     let mut chart = ChartBuilder::on(area)
         .margin(6)
-        .margin_right(18)
+        .margin_right(28)
+        .margin_top(18)
         .x_label_area_size(44)
         .y_label_area_size(70)
         .build_cartesian_2d(

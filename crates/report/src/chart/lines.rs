@@ -153,8 +153,8 @@ impl LineChart {
             } else {
                 (HPos::Left, format!(" {}", mark.text))
             };
-            let style = text_style(INK.rgb()).pos(Pos::new(to, VPos::Top));
-            chart.draw_series([Text::new(text, (at, y.to), style)])?;
+            let style = text_style(INK.rgb()).pos(Pos::new(to, VPos::Bottom));
+            chart.draw_series([Text::new(text, (at, y.from), style)])?;
         }
         Ok(())
     }
