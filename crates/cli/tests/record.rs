@@ -5,6 +5,7 @@ mod common;
 mod said;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -212,6 +213,41 @@ fn what_is_recorded_is_replayed() {
     let to = ["trace", trace, "--to", "fio-3", "--output", other.to_str().unwrap()];
     assert_eq!(stdout(&to), "");
     assert_eq!(json(&["trace", other.to_str().unwrap(), "--json"])[0]["read_bytes"], bytes);
+}
+
+/// Root is not needed; what only root could see is counted.
+#[test]
+fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
+    let test = "an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted";
+    for need in [Need::Root, Need::Tool("setpriv"), Need::Tool("python3")] {
+        if !needs(need, test) {
+            return;
+        }
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_foreread"), path.join("foreread")).unwrap();
+    file(path, "data", 5000);
+    // 4 is PR_SET_DUMPABLE.
+    let hides = "cat data >/dev/null; /usr/bin/python3 -I -S -c 'import ctypes, os\n\
+                 ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n\
+                 print(len(os.read(os.open(\"data\", 0), 99)))'";
+    let output = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "./foreread", "record"])
+        .args(["--to", "csv", "-o", "trace.csv", "--", "sh", "-c", hides])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("cannot watch the reads") {
+        assert!(!is_required("tools"), "{said}");
+        return skip(test, &said);
+    }
+    assert!(output.status.success() && output.stdout == b"99\n", "{output:?}");
+    let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,0,5000,0\n") && !trace.contains("/data,0,99,0"), "{trace}");
+    assert!(said.contains("1 reads are missing"), "{said}");
 }
 
 #[test]

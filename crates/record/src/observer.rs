@@ -88,7 +88,11 @@ impl ReadObserver {
         length: Option<u64>,
     ) -> Option<ObservedRead> {
         let fd = descriptor(fd)?;
-        let opened = target::opened(call.thread, fd)?;
+        let Ok(opened) = target::opened(call.thread, fd) else {
+            self.unseen.lost += 1;
+            return None;
+        };
+        let opened = opened?;
         let offset = match offset {
             ReadOffset::Position | ReadOffset::Pointer(0) => target::position(call.thread, fd),
             ReadOffset::At(offset) => Some(offset),
@@ -112,8 +116,8 @@ impl ReadObserver {
     }
 
     fn map(&mut self, thread: u32, fd: u64, length: u64) {
-        let opened = descriptor(fd).and_then(|fd| target::opened(thread, fd));
-        if opened.is_some() {
+        let opened = descriptor(fd).map(|fd| target::opened(thread, fd));
+        if matches!(opened, Some(Ok(Some(_)))) {
             self.unseen.mappings += 1;
             self.unseen.mapped_bytes = self.unseen.mapped_bytes.saturating_add(length);
         }

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt as _;
 
 use foreread_core::units::SECTOR_SIZE;
 use rustix::fs::{FileType, Stat, stat};
+use rustix::io::Errno;
 
 /// A file that can be recorded.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -20,6 +21,10 @@ pub(crate) struct RecordedInode {
     block_device: u64,
 }
 
+/// A process whose descriptors cannot be seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HiddenProcess;
+
 /// The file behind a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenedFile {
@@ -28,9 +33,21 @@ pub(crate) struct OpenedFile {
     pub(crate) size: Option<u64>,
 }
 
-/// Returns the regular file or block device behind a descriptor.
-pub(crate) fn opened(thread: u32, fd: i32) -> Option<OpenedFile> {
-    let found: Stat = stat(format!("/proc/{thread}/fd/{fd}")).ok()?;
+/// Returns the regular file or block device behind a descriptor; None if there is none.
+///
+/// # Errors
+///
+/// If the system hides the descriptors of the process: it is not dumpable, and we are not root.
+pub(crate) fn opened(thread: u32, fd: i32) -> Result<Option<OpenedFile>, HiddenProcess> {
+    match stat(format!("/proc/{thread}/fd/{fd}")) {
+        Ok(found) => Ok(recordable(&found)),
+        Err(Errno::ACCESS | Errno::PERM) => Err(HiddenProcess),
+        // The call will fail.
+        Err(_) => Ok(None),
+    }
+}
+
+fn recordable(found: &Stat) -> Option<OpenedFile> {
     let (device, inode, special) = (found.st_dev, found.st_ino, found.st_rdev);
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => {

@@ -124,7 +124,10 @@ fn say(args: &RecordArgs, summary: &RecordSummary) {
         lines.push("it uses io_uring or io_submit: these reads are not seen".to_owned());
     }
     if unseen.lost > 0 {
-        lines.push(format!("{} reads were not understood and are missing", unseen.lost));
+        lines.push(format!(
+            "{} reads are missing: their file or position could not be seen",
+            unseen.lost
+        ));
     }
     for line in lines {
         // Lost if stderr is closed.

@@ -197,7 +197,11 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
     {
         let all = (1.0 - row.waited_s / base.waited_s.max(1e-9)) * 100.0;
         let (memory, points) = (size(largest), all - saved.max(0.0));
-        text += &format!("; {memory} would save {points:.0} points more (with {})", row.label);
+        text += &if points < 0.5 {
+            format!("; {memory} would save no more")
+        } else {
+            format!("; {memory} would save {points:.0} points more (with {})", row.label)
+        };
     }
     Some(text + ".")
 }
