@@ -18,6 +18,7 @@ pub(super) fn page(fleet: &Fleet) -> ReportPage {
         fleet.classes.len()
     );
     let mut page = ReportPage::new("foreread doctor merge", &headline);
+    page.notes.clone_from(&fleet.notes);
     let mut all = ReportSection::new("Machines");
     all.blocks.push(ReportBlock::Table(machines(fleet)));
     page.sections.push(all);
