@@ -49,7 +49,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
     let (engine, file) = opened(args)?;
-    let saver = args.remember.keep(&engine, &file).map_err(cannot("start a thread"))?;
+    let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Until the end of this process, however that comes.
     let _claim = claim::claimed(args)?;
     // Never dropped: the last handle to the engine waits for all that is in flight, and a device

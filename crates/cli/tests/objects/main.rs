@@ -4,6 +4,8 @@
 //! Out:   what users of the commands see.
 //! Never: a claim about speed; a request that leaves this machine.
 
+#[path = "../../../object/tests/bucket_server/mod.rs"]
+mod bucket_server;
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
 #[path = "../../../object/tests/faulty_server/mod.rs"]
@@ -15,6 +17,8 @@ mod said;
 
 mod images_in_buckets;
 mod nbd;
+mod prefix_mounts;
 mod printed;
+mod tree_nodes;
 mod weed;
 mod wrong_use;
