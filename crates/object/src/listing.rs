@@ -21,16 +21,17 @@ pub struct Listing {
 /// Lists directly below a prefix, or everything. Each page has a deadline of its own.
 pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectError> {
     let mut listing = Listing::default();
-    let mut token = None;
+    let (mut token, mut empty) = (None, 0);
     loop {
         let page = prefix.page("", is_deep, token.clone())?;
+        empty = if page.names.is_empty() { empty + 1 } else { 0 };
         listing.names.extend(page.names);
         listing.unreadable.extend(page.unreadable);
         listing.is_cut = listing.names.len() + listing.unreadable.len() > NAMES_MAX;
         if listing.is_cut || page.next.is_none() {
             break;
         }
-        if page.next == token {
+        if page.next == token || empty > EMPTY_MAX {
             let (url, why) = (prefix.url().to_owned(), REPEATS.to_owned());
             return Err(ObjectError::Failed { url, range: None, why });
         }
@@ -42,4 +43,7 @@ pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectErro
     Ok(listing)
 }
 
-const REPEATS: &str = "the server sends the same page of names without end";
+/// How many pages without a name may come in a row.
+const EMPTY_MAX: usize = 1000;
+
+const REPEATS: &str = "the server sends pages of names without end";

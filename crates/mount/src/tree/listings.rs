@@ -5,7 +5,7 @@
 //! Never: more bytes than the limit, whatever is held elsewhere; two requests for one listing at a
 //!        time; a wait that goes on when the request that is waited for has failed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,6 +39,16 @@ struct KnownListings {
 enum KnownListing {
     Coming(Arc<ListingRequest>),
     There { listing: Arc<DirectoryListing>, is_used: bool },
+}
+
+impl KnownListings {
+    /// A directory that is listed again is in line twice, which must not go on.
+    fn bound_order(&mut self) {
+        if self.order.len() > 2 * self.known.len() + SPARE {
+            let (known, mut seen) = (&self.known, HashSet::new());
+            self.order.retain(|name| known.contains_key(name) && seen.insert(Arc::clone(name)));
+        }
+    }
 }
 
 /// How a request has ended, for all that wait for it.
@@ -102,9 +112,10 @@ impl ListingCache {
     fn listed(&self, directory: &str, now: Instant) -> io::Result<DirectoryListing> {
         let mut builder = ListingBuilder::new();
         let mut charge = MemoryCharge::new(Arc::clone(&self.live));
-        let mut page = None;
+        let (mut page, mut empty) = (None, 0);
         loop {
             let listed = self.tree.list(directory, page.clone())?;
+            empty = if listed.names.is_empty() { empty + 1 } else { 0 };
             listed.names.into_iter().for_each(|name| builder.add(name));
             listed.left_out.into_iter().for_each(|line| builder.leave_out(line));
             charge.set(FIXED_BYTES + builder.bytes());
@@ -112,8 +123,8 @@ impl ListingCache {
             if listed.next.is_none() {
                 break;
             }
-            if listed.next == page {
-                let why = format!("{}: the same page of names comes again", shown(directory));
+            if listed.next == page || empty > EMPTY_MAX {
+                let why = format!("{}: pages of names come without end", shown(directory));
                 return Err(io::Error::other(why));
             }
             page = listed.next;
@@ -184,6 +195,7 @@ impl Drop for RequestEnd<'_> {
             let there = KnownListing::There { listing: Arc::clone(listing), is_used: true };
             state.known.insert(Arc::clone(self.directory), there);
             state.order.push_back(Arc::clone(self.directory));
+            state.bound_order();
         } else {
             state.known.remove(&**self.directory);
         }
@@ -196,6 +208,12 @@ fn ended(request: &ListingRequest) -> io::Result<Arc<DirectoryListing>> {
     let result = request.get().expect("it is waited for until it has ended");
     result.clone().map_err(|(kind, text)| io::Error::new(kind, text))
 }
+
+/// How many directories may be in line beside twice as many as there are.
+const SPARE: usize = 64;
+
+/// How many pages without a name may come in a row: of a server that sends them without end.
+const EMPTY_MAX: usize = 1000;
 
 /// The root has no name.
 fn shown(directory: &str) -> &str {

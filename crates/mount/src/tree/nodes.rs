@@ -77,7 +77,7 @@ impl NodeTable {
             let parent = node.parent;
             nodes.known.remove(&number);
             if let Some(parent) = nodes.known.get_mut(&parent) {
-                parent.children -= 1;
+                parent.children = parent.children.saturating_sub(1);
             }
             number = parent;
         }

@@ -70,7 +70,10 @@ pub(super) fn start(
                 TrimTask::Forget(parent, name) => forget(&notifier, parent, &name),
                 TrimTask::TooMany => {
                     let Some(nodes) = state.upgrade() else { return };
-                    let excess = nodes.nodes.len().saturating_sub(limit - limit / SPARE_PART);
+                    let count = nodes.nodes.len();
+                    // Tasks that waited meanwhile find it done.
+                    let excess =
+                        if count > limit { count - (limit - limit / SPARE_PART) } else { 0 };
                     let oldest = nodes.nodes.oldest(excess);
                     drop(nodes);
                     for (parent, name) in oldest {
