@@ -6,51 +6,14 @@
 //!
 //! `object_store` fails on a page with `a//b` in it, and reads `/a`, `a/` and ` a` as `a`.
 
-use async_trait::async_trait;
-use object_store::ClientOptions;
-use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
-};
-
 /// The keys that were taken out of a page; an extension of its response.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct UnreadableKeys(pub(crate) Vec<String>);
 
-/// Makes clients whose listings have no such keys.
-#[derive(Debug)]
-pub(crate) struct ListingConnector<C>(pub(crate) C);
-
-/// A client whose listings have no such keys.
-#[derive(Debug)]
-struct ListingService(HttpClient);
-
-impl<C: HttpConnector> HttpConnector for ListingConnector<C> {
-    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(ListingService(self.0.connect(options)?)))
-    }
-}
-
-#[async_trait]
-impl HttpService for ListingService {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let query = request.uri().query().unwrap_or_default();
-        let is_listing = query.split('&').any(|part| part == "list-type=2");
-        let response = self.0.execute(request).await?;
-        if !is_listing || !response.status().is_success() {
-            return Ok(response);
-        }
-        let (mut parts, body) = response.into_parts();
-        let page = body.bytes().await?;
-        let (readable, unreadable) = without_unreadable(&String::from_utf8_lossy(&page));
-        parts.extensions.insert(UnreadableKeys(unreadable));
-        Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()))
-    }
-}
-
 /// The page without the elements of keys and prefixes that cannot be read, and those keys.
 ///
 /// Text in XML has no `<` of its own, so an element ends where its closing tag is.
-fn without_unreadable(page: &str) -> (String, Vec<String>) {
+pub(crate) fn without_unreadable(page: &str) -> (String, Vec<String>) {
     let (mut kept, mut unreadable) = (String::with_capacity(page.len()), Vec::new());
     let mut rest = page;
     while let Some((start, end, element)) = next_element(rest) {

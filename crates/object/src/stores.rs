@@ -19,11 +19,11 @@ use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::error::ObjectError;
 use crate::listing::{self, Listing};
-use crate::listing_filter::ListingConnector;
 use crate::object::Object;
 use crate::object_url::ObjectUrl;
 use crate::options::StoreOptions;
 use crate::prefix::{Prefix, PrefixStore};
+use crate::response_filter::FilteringConnector;
 
 /// The stores that a process reads from: a client, with its connections, for each bucket.
 ///
@@ -129,7 +129,7 @@ impl Stores {
     fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
         let (bucket, retry) = (url.bucket(), self.options.retry());
         let mut device = bucket.to_owned();
-        let connector = ListingConnector(CountingConnector(Arc::clone(&self.counters)));
+        let connector = FilteringConnector(CountingConnector(Arc::clone(&self.counters)));
         // One read has one deadline, and its error says so; that of the client, for each try, is
         // longer and never seen.
         let timeout = self.options.deadline.saturating_mul(2);

@@ -1,6 +1,6 @@
 //! Commands on objects of a real S3 server, and on a server that answers wrong.
 //!
-//! In:    the real binary; SeaweedFS, nbdcopy, qemu-img, mkfs.ext4, where the machine has them.
+//! In:    the real binary; SeaweedFS, rclone, nbdcopy, qemu-img, mkfs.ext4, where the machine has them.
 //! Out:   what users of the commands see.
 //! Never: a claim about speed; a request that leaves this machine.
 
@@ -19,6 +19,8 @@ mod images_in_buckets;
 mod nbd;
 mod prefix_mounts;
 mod printed;
+mod rclone;
 mod tree_nodes;
+mod two_servers;
 mod weed;
 mod wrong_use;

@@ -14,7 +14,7 @@ use crate::images::pattern;
 use crate::weed::weed;
 
 /// A mounted prefix; unmounted when it is dropped.
-struct PrefixMount {
+pub(crate) struct PrefixMount {
     child: Child,
     stderr: BufReader<ChildStderr>,
     folder: TempDir,
@@ -23,7 +23,7 @@ struct PrefixMount {
 }
 
 impl PrefixMount {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let folder = TempDir::new_in(scratch()).unwrap();
         let dir = folder.path().join("mounted");
         fs::create_dir(&dir).unwrap();
@@ -44,7 +44,7 @@ impl PrefixMount {
         Self::start(bucket_command(server, &["mount", &url(prefix), "--no-remember"]).args(flags))
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(crate) fn dir(&self) -> PathBuf {
         self.folder.path().join("mounted")
     }
 
@@ -55,7 +55,7 @@ impl PrefixMount {
     }
 
     /// Ends it as users do; it must end well. What it has said since.
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let mut said = String::new();
