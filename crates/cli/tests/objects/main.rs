@@ -1,6 +1,6 @@
 //! Commands on objects of a real S3 server, and on a server that answers wrong.
 //!
-//! In:    the real binary; SeaweedFS, rclone, nbdcopy, qemu-img, mkfs.ext4, where the machine has them.
+//! In:    the real binary; SeaweedFS, rclone, nbdcopy, qemu-img, mkfs.ext4, where there are.
 //! Out:   what users of the commands see.
 //! Never: a claim about speed; a request that leaves this machine.
 
