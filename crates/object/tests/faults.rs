@@ -16,6 +16,8 @@ use foreread_object::{StoreOptions, Stores};
 
 const LEN: u64 = (1 << 20) + 12_345;
 const PAGE: u64 = 4096;
+/// Of the largest object.
+const LEN_PAGES: u64 = (64 << 20) / PAGE;
 
 /// Retries at once, so that a test does not wait for the pauses.
 fn stores(retries: usize) -> Stores {
@@ -122,6 +124,8 @@ fn errors_that_pass_are_not_seen() {
     let counts = stores.counters();
     assert_eq!(counts.throttled, 2, "{counts:?}");
     assert!(counts.failed >= 1, "{counts:?}");
+    assert_eq!(counts.retried, 5, "{counts:?}");
+    assert_eq!(counts.requests, server.gets() + 1, "and the HEAD");
 }
 
 /// A length is the server's word: it allocates nothing, and offsets near its end are no panic.
@@ -146,6 +150,38 @@ fn an_object_of_any_length_opens_or_is_an_error() {
             Err(error) => assert!(len > i64::MAX as u64, "{len}: {error}"),
         }
     }
+}
+
+/// A request that is never answered has a second copy; without one its reader would wait for the
+/// deadline. Whether the budget has a copy left depends on how busy the machine was before: then it
+/// is tried again.
+#[test]
+fn a_read_that_waits_for_a_late_request_has_its_bytes_from_a_second_copy() {
+    let server = FaultyServer::start(64 << 20);
+    let engine = Engine::builder().memory(4 << 20).build().unwrap();
+    let deadline = Duration::from_secs(3);
+    let stores = Stores::new(StoreOptions { deadline, retries: 0, ..StoreOptions::default() });
+    let file = open(&engine, &stores, &server);
+    file.stream().advise(Advice::Random);
+    let mut page = 0;
+    let mut next = || {
+        // No page twice, and none beside another.
+        page = (page + 7919) % (LEN_PAGES - 1);
+        read(&file, page * PAGE..(page + 1) * PAGE).map(|got| (got, page))
+    };
+    for _ in 0..20 {
+        for _ in 0..150 {
+            assert!(next().is_ok(), "without faults it reads");
+        }
+        let before = stores.counters();
+        server.next([Fault::Hang]);
+        let Ok((got, page)) = next() else { continue };
+        assert_eq!(got, bytes(1, page * PAGE..(page + 1) * PAGE));
+        let after = stores.counters();
+        assert_eq!((after.hedged, after.requests), (before.hedged + 1, before.requests + 2));
+        return;
+    }
+    panic!("no copy was sent: {:?}", stores.counters());
 }
 
 /// More requests than may be in flight at a host, all of one object that never answers: the others

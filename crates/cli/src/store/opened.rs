@@ -4,22 +4,24 @@
 //! Out:   files of an engine, attributes, listings; errors as one line.
 //! Never: a request that no command asked for.
 
-use std::time::Duration;
-
 use foreread::{Engine, OpenOptions};
 use foreread_ext4::Timestamp;
-use foreread_object::{Listing, Object, ObjectError, ObjectUrl, StoreCounts, StoreOptions, Stores};
+use foreread_object::{Listing, Object, ObjectError, ObjectUrl, StoreOptions, Stores};
 
 use crate::image::node;
 use crate::output::Failure;
+use crate::store::asked;
+use crate::store::prices::PriceArgs;
 
 /// A client of all stores.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreClient(Stores);
 
 impl StoreClient {
-    pub(super) fn new(deadline: Duration) -> Self {
-        Self(Stores::new(StoreOptions { deadline, ..StoreOptions::default() }))
+    pub(super) fn new(options: StoreOptions, prices: PriceArgs) -> Self {
+        let stores = Stores::new(options);
+        asked::add_client(stores.clone(), prices);
+        Self(stores)
     }
 
     pub(crate) fn object(&self, url: &str) -> Result<Object, Failure> {
@@ -40,10 +42,6 @@ impl StoreClient {
 
     pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
         self.0.list(url, is_deep).map_err(failed)
-    }
-
-    pub(crate) fn counts(&self) -> StoreCounts {
-        self.0.counters()
     }
 }
 
