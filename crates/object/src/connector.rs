@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
+use crate::response_watch::ResponseWatch;
 use crate::traffic::{Gated, StoreTraffic};
 
 /// Makes clients that count.
@@ -51,8 +52,12 @@ impl HttpService for CountingService {
             None => None,
         };
         self.counters.sent(request.extensions().get::<Attempts>());
+        let watch = request.extensions().get::<ResponseWatch>().cloned();
         let sent = Instant::now();
         let mut response = self.client.execute(request).await;
+        if let (Some(watch), Ok(response)) = (watch, &response) {
+            watch.note(response, sent.elapsed());
+        }
         let status = response.as_ref().ok().map(|it| it.status().as_u16());
         self.counters.answered(status);
         self.traffic.answered(sent, status);

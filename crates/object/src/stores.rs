@@ -91,6 +91,10 @@ impl Stores {
         Ok(self.client_of(url)?.store)
     }
 
+    pub(crate) fn options(&self) -> StoreOptions {
+        self.options
+    }
+
     pub(crate) fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
         // Nothing panics while it holds this lock.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

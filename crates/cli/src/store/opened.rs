@@ -4,9 +4,13 @@
 //! Out:   files of an engine, attributes, listings; errors as one line.
 //! Never: a request that no command asked for.
 
+use std::time::Duration;
+
 use foreread::{Engine, OpenOptions};
 use foreread_ext4::Timestamp;
-use foreread_object::{Listing, Object, ObjectError, ObjectUrl, StoreOptions, Stores};
+use foreread_object::{
+    Listing, Object, ObjectError, ObjectUrl, StoreExamination, StoreOptions, Stores,
+};
 
 use crate::image::node;
 use crate::output::Failure;
@@ -38,6 +42,12 @@ impl StoreClient {
         let object = self.0.open(url).map_err(|error| error.to_string())?;
         let options = options.clone().device_name(format!("store-{}", object.device_name()));
         engine.open_source_with(object, &options).map_err(|error| error.to_string())
+    }
+
+    /// Examines a store by a few small requests, each of them sent once.
+    pub(crate) fn examine(url: &str, deadline: Duration) -> Result<StoreExamination, Failure> {
+        let options = StoreOptions { deadline, retries: 0, ..StoreOptions::default() };
+        Self::new(options, PriceArgs::default()).0.examine(url).map_err(failed)
     }
 
     pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {

@@ -12,7 +12,10 @@ mod faulty_server;
 mod images;
 #[path = "../said/mod.rs"]
 mod said;
+#[path = "../said/schema.rs"]
+mod schema;
 
+mod doctor;
 mod images_in_buckets;
 mod nbd;
 mod printed;
