@@ -16,6 +16,10 @@ mod said;
 mod schema;
 
 mod doctor;
+#[cfg(feature = "objects")]
+mod fault_proxy;
+#[cfg(feature = "objects")]
+mod fault_runs;
 mod images_in_buckets;
 mod nbd;
 mod printed;
