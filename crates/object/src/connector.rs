@@ -47,8 +47,9 @@ impl HttpConnector for CountingConnector {
 #[async_trait]
 impl HttpService for CountingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let permit = match request.extensions().get::<Gated>() {
-            Some(gated) => Some(self.traffic.permit(gated.is_demand).await),
+        let gated = request.extensions().get::<Gated>().cloned();
+        let permit = match &gated {
+            Some(gated) => gated.permit(&self.traffic).await,
             None => None,
         };
         self.counters.sent(request.extensions().get::<Attempts>());
@@ -62,9 +63,10 @@ impl HttpService for CountingService {
         self.counters.answered(status);
         self.traffic.answered(sent, status);
         // What was refused is not in flight while it pauses.
-        if let (Ok(response), Some(permit)) = (&mut response, permit)
+        if let (Ok(response), Some(gated), Some(permit)) = (&mut response, gated, permit)
             && response.status().is_success()
         {
+            gated.grant();
             response.extensions_mut().insert(Arc::new(permit));
         }
         response

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,9 +33,29 @@ struct TrafficState {
 }
 
 /// Sent with a request that waits for a permit, and has it as long as its response lives.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gated {
-    pub(crate) is_demand: bool,
+    is_demand: bool,
+    /// Whether an attempt of it has had a good head, with a permit. If its body breaks, the rest is
+    /// asked for under that: one that waited for another could wait for itself.
+    is_granted: Arc<AtomicBool>,
+}
+
+impl Gated {
+    pub(crate) fn new(is_demand: bool) -> Self {
+        Self { is_demand, is_granted: Arc::default() }
+    }
+
+    /// Waits for the permit of an attempt; None if the request has one.
+    pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Option<Permit> {
+        let needs_one = !self.is_granted.load(Ordering::Relaxed);
+        if needs_one { Some(traffic.permit(self.is_demand).await) } else { None }
+    }
+
+    /// An attempt has a good head.
+    pub(crate) fn grant(&self) {
+        self.is_granted.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A request that may be in flight; it has ended when this is dropped.

@@ -104,7 +104,7 @@ async fn answer(
     is_demand: bool,
 ) -> Result<GetResult, ObjectError> {
     let mut options = request(object, range);
-    options.extensions.insert(Gated { is_demand });
+    options.extensions.insert(Gated::new(is_demand));
     let response = object.store.get_opts(&object.meta.location, options).await;
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;

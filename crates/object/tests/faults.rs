@@ -184,6 +184,26 @@ fn a_read_that_waits_for_a_late_request_has_its_bytes_from_a_second_copy() {
     panic!("no copy was sent: {:?}", stores.counters());
 }
 
+/// Each request in flight has a permit, and its body breaks: the rest is asked for under the same
+/// permit. Those that waited for another one waited for each other, until the deadline.
+#[test]
+fn all_requests_in_flight_may_break_at_once() {
+    let server = FaultyServer::start(64 << 20);
+    let engine = Engine::builder().memory(64 << 20).build().unwrap();
+    let file = open(&engine, &stores(10), &server);
+    file.stream().advise(Advice::Random);
+    server.next([Fault::Cut; 200]);
+    std::thread::scope(|scope| {
+        for at in 0..100_u64 {
+            let file = &file;
+            scope.spawn(move || {
+                let range = at * 32 * PAGE..(at * 32 + 1) * PAGE;
+                assert_eq!(read(file, range.clone()), Ok(bytes(1, range)));
+            });
+        }
+    });
+}
+
 /// More requests than may be in flight at a host, all of one object that never answers: the others
 /// wait for its deadline and no longer, and its frames come back.
 #[test]
