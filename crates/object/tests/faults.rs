@@ -159,7 +159,7 @@ fn an_object_of_any_length_opens_or_is_an_error() {
 fn a_read_that_waits_for_a_late_request_has_its_bytes_from_a_second_copy() {
     let server = FaultyServer::start(64 << 20);
     let engine = Engine::builder().memory(4 << 20).build().unwrap();
-    let deadline = Duration::from_secs(3);
+    let deadline = Duration::from_secs(20);
     let stores = Stores::new(StoreOptions { deadline, retries: 0, ..StoreOptions::default() });
     let file = open(&engine, &stores, &server);
     file.stream().advise(Advice::Random);

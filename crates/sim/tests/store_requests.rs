@@ -29,14 +29,14 @@ fn tail(ran: &RunOutcome, process: &str) -> f64 {
 fn hedging_makes_the_tail_a_third_for_two_per_cent_more_requests() {
     let text = include_str!("../scenarios/store-hedging.toml");
     for seed in 1..=2 {
-        // 200 reads beyond p99.9.
+        // 100 reads beyond p99.9.
         let text = text.replace("seed = 1", &format!("seed = {seed}"));
-        let ran = go(&text.replace("reads = 50000", "reads = 200000"));
+        let ran = go(&text.replace("reads = 50000", "reads = 100000"));
         let (hedged, single) = (totals(&ran, "hedged"), totals(&ran, "single"));
         // Some of the reads are hits.
-        assert!((199_000..=200_000).contains(&single.requests), "{single:?}");
+        assert!((99_500..=100_000).contains(&single.requests), "{single:?}");
         assert!(hedged.hedged * 50 <= hedged.requests - hedged.hedged, "2 % at most");
-        assert!(hedged.hedged > 3000 && single.hedged == 0, "{hedged:?}");
+        assert!(hedged.hedged > 1500 && single.hedged == 0, "{hedged:?}");
         let (with, without) = (tail(&ran, "hedged"), tail(&ran, "single"));
         // The best that a threshold can do with this budget is 4.94.
         assert!(with <= 5.15 && without >= 10.0, "seed {seed}: {with:.2}, {without:.2}");
