@@ -26,7 +26,9 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
+use crate::picture::PictureRecorder;
 use crate::record::{RecordMode, RunRecord};
+use crate::requested_pages::RequestedPages;
 use crate::slots::{SlotPools, SlotsId};
 use crate::task::TaskId;
 use crate::time::seconds;
@@ -69,6 +71,7 @@ pub(crate) struct SimWorld {
     pub(crate) meters: Vec<ProcessMeter>,
     pub(crate) runnable: VecDeque<TaskId>,
     pub(crate) slots: SlotPools,
+    pub(crate) picture: Option<Box<PictureRecorder>>,
     devices: Vec<SimDevice>,
     /// By the index of the read: the process that waits for it.
     read_waiters: Vec<Option<TaskId>>,
@@ -90,16 +93,6 @@ struct SimDevice {
     wake_at: Option<Nanos>,
 }
 
-/// The pages that the decisions for a stream have requested from its device.
-#[derive(Clone, Copy, Debug, Default)]
-struct RequestedPages {
-    pages: Pages,
-    /// One past the furthest of them.
-    end: PageIndex,
-    /// The meter of the process that opened the stream.
-    meter: usize,
-}
-
 impl SimWorld {
     pub(crate) fn new(config: Config, mode: RecordMode) -> Self {
         let mut path = IoPath::new(config);
@@ -115,6 +108,7 @@ impl SimWorld {
             meters: Vec::new(),
             runnable: VecDeque::new(),
             slots: SlotPools::default(),
+            picture: None,
             devices: Vec::new(),
             read_waiters: Vec::new(),
             direct_receivers: Vec::new(),
@@ -255,6 +249,9 @@ impl SimWorld {
             self.record.path(&event);
             if let EventKind::Decided { stream, decided } = event.what {
                 self.note_requested(stream, &decided);
+                if let Some(picture) = &mut self.picture {
+                    picture.decided(now, stream, &decided, &self.table);
+                }
             }
         }
         assert!(self.path.trace_lost() == 0, "MAX_EVENTS_PER_CALL is too small");

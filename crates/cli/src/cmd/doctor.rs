@@ -9,6 +9,7 @@
 mod args;
 mod fleet;
 mod fleet_html;
+mod html;
 mod json;
 mod mounts;
 mod prometheus;
@@ -34,6 +35,7 @@ use self::selection::{Selection, SystemCopy};
 #[cfg(feature = "objects")]
 use self::store::run as examine_stores;
 use crate::clock::clock;
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 #[cfg(not(feature = "objects"))]
@@ -53,6 +55,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         return record(sys, file);
     }
     let textfile = args.prometheus.as_deref().map(prometheus::created).transpose()?;
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let selection = Selection::of(sys, &args.devices)?;
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(sys);
@@ -66,6 +69,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(file) = textfile {
         prometheus::write(file, &examination)?;
     }
+    let page = page.map(|file| (file, html::page(&examination)));
     if args.json {
         out.json_beside("doctor", &examination.findings, &json::beside(&examination)?)?;
         let figures = measured.as_ref().map(report::measured_in_one_line);
@@ -76,6 +80,9 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         report::print(out, &examination, measured.as_ref(), args.stacks)?;
     }
     notes_of_skipped(&examination, &selection, out)?;
+    if let Some((file, page)) = page {
+        file.write(page)?;
+    }
     report::exit(&examination.findings)
 }
 
@@ -90,8 +97,10 @@ fn has_urls(args: &DoctorArgs) -> Result<bool, Failure> {
     if urls < args.devices.len() {
         return wrong("name objects of stores, or devices and mounts, but not both at once");
     }
-    if args.stacks || args.measure || args.prometheus.is_some() || args.root != Path::new("/") {
-        return wrong("--stacks, --measure, --prometheus and --root are for devices and mounts");
+    let has_file = args.prometheus.is_some() || args.html.is_some();
+    if args.stacks || args.measure || has_file || args.root != Path::new("/") {
+        let flags = "--stacks, --measure, --prometheus, --html and --root";
+        return Err(Failure::WrongUse(format!("{flags} are for devices and mounts")));
     }
     Ok(true)
 }
