@@ -144,18 +144,18 @@ impl Examiner {
             let is_whole = meta.size == len;
             let wanted = format!("bytes {start}-{}/{}", start + len - 1, meta.size);
             let support = match (head.status, head.content_range) {
-                (206, Some(range)) if range != wanted => {
+                (200 | 206, Some(range)) if range != wanted => {
                     RangeSupport::Wrong(format!("Content-Range is {range:?}, not {wanted:?}"))
                 }
                 (206, None) => RangeSupport::Wrong("206 without Content-Range".to_owned()),
-                (206, Some(_)) if meta.e_tag.is_some() && head.e_tag != meta.e_tag => {
+                (200 | 206, Some(_)) if meta.e_tag.is_some() && head.e_tag != meta.e_tag => {
                     RangeSupport::Wrong(format!(
                         "the ETag of a range is {:?}, that of the object {:?}",
                         head.e_tag.unwrap_or_default(),
                         meta.e_tag.clone().unwrap_or_default()
                     ))
                 }
-                (206, Some(_)) => RangeSupport::Honoured,
+                (200 | 206, Some(_)) => RangeSupport::Honoured,
                 (200, _) if is_whole => RangeSupport::Honoured,
                 (200, _) => RangeSupport::Ignored(200),
                 (status, _) => {

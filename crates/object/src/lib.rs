@@ -33,11 +33,15 @@ mod hedged;
 mod http_client;
 mod http_date;
 mod listing;
+mod listing_filter;
 mod object;
 mod object_state;
 mod object_url;
 mod options;
+mod partial_content;
 mod pinned_version;
+mod prefix;
+mod response_filter;
 mod response_watch;
 mod runtime;
 mod stores;
@@ -48,12 +52,13 @@ pub use cached_store::CachedStore;
 pub use counters::{StoreCounts, StorePrices};
 pub use error::ObjectError;
 pub use examination::{RangeSupport, StoreExamination};
-pub use listing::{ListedName, Listing};
+pub use listing::Listing;
 pub use object::Object;
 /// The crate whose stores are read.
 pub use object_store;
 pub use object_url::ObjectUrl;
 pub use options::StoreOptions;
+pub use prefix::{ListedName, ListedVersion, Prefix, PrefixPage};
 pub use stores::Stores;
 
 #[cfg(doctest)]

@@ -122,7 +122,7 @@ impl Object {
         Self::new(store, meta, name, options, counted)
     }
 
-    fn new(
+    pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         meta: ObjectMeta,
         (url, device): (String, String),
