@@ -79,7 +79,9 @@ fn main() -> ExitCode {
         Verb::Man(args) => cmd::man::write_pages(&args, Cli::command(), &mut out),
         Verb::Completions(args) => cmd::man::print_completions(&args, Cli::command(), &mut out),
     };
-    end(answer.and_then(|()| out.finish()))
+    let answer = answer.and_then(|()| out.finish());
+    store::say_cost();
+    end(answer)
 }
 
 /// Says what went wrong and gives it its exit code; `args::help` lists them for users.

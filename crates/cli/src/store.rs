@@ -1,7 +1,8 @@
 //! Targets that are objects of a store, such as `s3://bucket/key`.
 //!
 //! In:    what was given as a target.
-//! Out:   whether it is a URL; a file of the engine; listings and attributes of objects.
+//! Out:   whether it is a URL; a file of the engine; listings and attributes of objects; what that
+//!        has cost.
 //! Never: a URL that is taken for a path: `./s3:/x` names a file, `s3://x` never does.
 //!
 //! Without the cargo feature `objects` a URL is refused with a line that says so.
@@ -13,12 +14,19 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use foreread::{Engine, OpenOptions};
+#[cfg(feature = "objects")]
+use foreread_object::StoreOptions;
 
+use self::prices::PriceArgs;
 use crate::args::duration::duration;
 use crate::output::Failure;
 
+mod asked;
 #[cfg(feature = "objects")]
 mod opened;
+mod prices;
+
+pub(crate) use asked::{StoreAsked, asked_so_far, money, say_cost, set_said};
 
 #[cfg(feature = "objects")]
 pub(crate) use opened::{StoreClient, device_name, is_prefix, modified, modified_text};
@@ -29,6 +37,14 @@ pub(crate) struct StoreArgs {
     /// If TARGET is a URL: how long one read of the object may take, with all retries
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) deadline: Duration,
+
+    /// Never send a request a second time because it is late; by default a read that waits for one
+    /// may, for at most 2 % more requests
+    #[arg(long)]
+    pub(crate) no_hedge: bool,
+
+    #[command(flatten)]
+    pub(crate) prices: PriceArgs,
 }
 
 /// What TARGET may be: a path, or a URL. `file:///path` is the path.
@@ -67,7 +83,7 @@ pub(crate) fn open(
 
 impl Default for StoreArgs {
     fn default() -> Self {
-        Self { deadline: DEADLINE }
+        Self { deadline: DEADLINE, no_hedge: false, prices: PriceArgs::default() }
     }
 }
 
@@ -76,7 +92,9 @@ impl StoreArgs {
     #[cfg(feature = "objects")]
     #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
     pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
-        Ok(StoreClient::new(self.deadline))
+        let Self { deadline, no_hedge, prices } = *self;
+        let options = StoreOptions { deadline, hedge: !no_hedge, ..StoreOptions::default() };
+        Ok(StoreClient::new(options, prices))
     }
 
     #[cfg(not(feature = "objects"))]

@@ -9,12 +9,15 @@
 mod tree;
 
 mod said;
+#[path = "said/schema.rs"]
+mod schema;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use schema::fits;
 use serde_json::Value;
 use tempfile::TempDir;
 use tree::{TREES, golden, tree};
@@ -179,46 +182,6 @@ fn a_file_that_is_no_recording_is_refused() {
         assert!(line.contains(part) && line.lines().count() == 1, "{args:?}: {line}");
     }
     assert_eq!(fs::read_to_string(&other).unwrap(), "hello\n");
-}
-
-/// Whether a value is as a schema says: the part of JSON Schema that ours uses.
-fn fits(schema: &Value, root: &Value, value: &Value, at: &str) {
-    if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
-        let definition = &root["$defs"][name.trim_start_matches("#/$defs/")];
-        assert!(definition.is_object(), "{name} is not defined");
-        return fits(definition, root, value, at);
-    }
-    if let Some(one_of) = schema.get("enum").and_then(Value::as_array) {
-        assert!(one_of.contains(value), "{at}: {value}");
-    }
-    let names = match &schema["type"] {
-        Value::String(name) => vec![name.as_str()],
-        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-            panic!("{at}: the schema has no type")
-        }
-    };
-    let kind = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    assert!(names.contains(&kind), "{at}: {value} is no {names:?}");
-    for (number, element) in value.as_array().into_iter().flatten().enumerate() {
-        fits(&schema["items"], root, element, &format!("{at}[{number}]"));
-    }
-    let Some(object) = value.as_object() else { return };
-    for name in schema["required"].as_array().into_iter().flatten() {
-        assert!(object.contains_key(name.as_str().unwrap()), "{at}: {name} is missing");
-    }
-    for (name, value) in object {
-        let property = &schema["properties"][name];
-        assert!(property.is_object(), "{at}.{name} is not in the schema");
-        fits(property, root, value, &format!("{at}.{name}"));
-    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub mod replay;
 pub mod sched;
 pub mod sizes;
 pub mod stats;
+pub mod store_requests;
 pub mod table;
 pub mod trace;
 pub mod units;

@@ -1,16 +1,24 @@
 //! How many requests were sent to stores, and how many bytes came.
 //!
-//! In:    each request, response and chunk, as it passes.
-//! Out:   sums.
+//! In:    each request, response and chunk, as it passes; prices.
+//! Out:   sums, and what they cost.
 //! Never: a request that is not counted, such as a retry or one for credentials.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use object_store::Extensions;
 
 /// What stores were asked and have answered so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StoreCounts {
     /// HTTP requests sent, retries included.
     pub requests: u64,
+    /// Of those, the ones that repeat an earlier one for the same range or the same attributes,
+    /// which was refused or broke.
+    pub retried: u64,
+    /// Second copies of late requests.
+    pub hedged: u64,
     /// Responses by which a store asks for fewer requests: 429 and 503.
     pub throttled: u64,
     /// Requests without a response, and responses of 500 and above that are not throttling.
@@ -19,18 +27,76 @@ pub struct StoreCounts {
     pub bytes: u64,
 }
 
+/// What a store charges, in a currency of the caller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StorePrices {
+    /// For 1000 requests.
+    pub per_1000_requests: f64,
+    /// For 10^9 bytes that leave the store.
+    pub per_gb: f64,
+}
+
+impl StorePrices {
+    /// Returns what these requests and bytes cost.
+    ///
+    /// ```
+    /// use foreread_object::{StoreCounts, StorePrices};
+    ///
+    /// let prices = StorePrices { per_1000_requests: 0.0004, per_gb: 0.09 };
+    /// let counts =
+    ///     StoreCounts { requests: 10_000, bytes: 2_000_000_000, ..StoreCounts::default() };
+    /// assert!((prices.cost(&counts) - 0.184).abs() < 1e-12);
+    /// ```
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "money is rounded")]
+    pub fn cost(&self, counts: &StoreCounts) -> f64 {
+        let Self { per_1000_requests, per_gb } = self;
+        counts.requests as f64 / 1e3 * per_1000_requests + counts.bytes as f64 / 1e9 * per_gb
+    }
+}
+
+/// Counts the attempts of one request: `object_store` sends it again by itself, and what is known
+/// of it travels with each attempt.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempts(Arc<AtomicU32>);
+
+impl Attempts {
+    /// To be sent with a request.
+    pub(crate) fn extensions() -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.insert(Self::default());
+        extensions
+    }
+
+    /// Notes one more; whether there was one before.
+    fn is_repeated(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) > 0
+    }
+}
+
 /// The counters themselves, shared by all clients of a [`Stores`](crate::Stores).
 #[derive(Debug, Default)]
 pub(crate) struct StoreCounters {
     requests: AtomicU64,
+    retried: AtomicU64,
+    hedged: AtomicU64,
     throttled: AtomicU64,
     failed: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl StoreCounters {
-    pub(crate) fn sent(&self) {
+    /// A request is sent; `attempts` has the earlier ones, if they are known.
+    pub(crate) fn sent(&self, attempts: Option<&Attempts>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        if attempts.is_some_and(Attempts::is_repeated) {
+            self.retried.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A second copy of a late request is sent.
+    pub(crate) fn hedged(&self) {
+        self.hedged.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A request has ended with this status; None: without one.
@@ -48,10 +114,12 @@ impl StoreCounters {
     }
 
     pub(crate) fn counts(&self) -> StoreCounts {
-        let Self { requests, throttled, failed, bytes } = self;
+        let Self { requests, retried, hedged, throttled, failed, bytes } = self;
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         StoreCounts {
             requests: value(requests),
+            retried: value(retried),
+            hedged: value(hedged),
             throttled: value(throttled),
             failed: value(failed),
             bytes: value(bytes),
@@ -67,11 +135,22 @@ mod tests {
     fn a_store_that_asks_for_fewer_requests_is_not_one_that_fails() {
         let counters = StoreCounters::default();
         for status in [Some(200), Some(206), Some(404), Some(429), Some(503), Some(500), None] {
-            counters.sent();
+            counters.sent(None);
             counters.answered(status);
         }
         counters.arrived(10);
-        let counts = StoreCounts { requests: 7, throttled: 2, failed: 2, bytes: 10 };
-        assert_eq!(counters.counts(), counts);
+        let counts = counters.counts();
+        assert_eq!((counts.requests, counts.throttled, counts.failed), (7, 2, 2));
+        assert_eq!((counts.retried, counts.bytes), (0, 10));
+    }
+
+    #[test]
+    fn only_a_further_attempt_of_the_same_request_is_a_retry() {
+        let counters = StoreCounters::default();
+        let (first, second) = (Attempts::extensions(), Attempts::extensions());
+        for extensions in [&first, &second, &first.clone(), &first, &Extensions::new()] {
+            counters.sent(extensions.get());
+        }
+        assert_eq!((counters.counts().requests, counters.counts().retried), (5, 2));
     }
 }

@@ -28,6 +28,10 @@ mod cached_store;
 mod connector;
 mod counters;
 mod error;
+mod examination;
+mod hedged;
+mod http_client;
+mod http_date;
 mod listing;
 mod listing_filter;
 mod object;
@@ -38,13 +42,16 @@ mod partial_content;
 mod pinned_version;
 mod prefix;
 mod response_filter;
+mod response_watch;
 mod runtime;
 mod stores;
+mod traffic;
 mod transfer;
 
 pub use cached_store::CachedStore;
-pub use counters::StoreCounts;
+pub use counters::{StoreCounts, StorePrices};
 pub use error::ObjectError;
+pub use examination::{RangeSupport, StoreExamination};
 pub use listing::Listing;
 pub use object::Object;
 /// The crate whose stores are read.

@@ -2,7 +2,8 @@
 //!
 //! In:    a store, a key; ranges that the engine wants.
 //! Out:   the bytes of one version.
-//! Never: two requests for one range, but for retries; what is asked is decided by the engine.
+//! Never: two requests for one range, but for retries and copies of late ones; what is asked is
+//!        decided by the engine.
 
 use std::fmt;
 use std::io;
@@ -13,13 +14,24 @@ use foreread::{Reply, Source, SourceIdentity};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
-use crate::counters::StoreCounters;
+use crate::counters::{Attempts, StoreCounters};
 use crate::error::ObjectError;
 use crate::object_state::ObjectState;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
 use crate::runtime::{runtime, wait};
+use crate::traffic::StoreTraffic;
 use crate::transfer;
+
+/// What counts the requests of a store, and lets them through.
+pub(crate) type CountedTraffic = (Arc<StoreCounters>, Arc<StoreTraffic>);
+
+/// For a store whose requests are not seen.
+pub(crate) fn uncounted(options: StoreOptions) -> CountedTraffic {
+    let counters = Arc::<StoreCounters>::default();
+    let traffic = StoreTraffic::new(options.hedge, Arc::clone(&counters));
+    (counters, traffic)
+}
 
 /// An object of a store, in the version that was there when it was opened.
 ///
@@ -67,7 +79,7 @@ impl Object {
         device: &str,
         options: StoreOptions,
     ) -> Result<Self, ObjectError> {
-        Self::open_counted(store, location, (url, device), options, Arc::default())
+        Self::open_counted(store, location, (url, device), options, uncounted(options))
     }
 
     /// The same, counted with others.
@@ -76,9 +88,10 @@ impl Object {
         location: &Path,
         (url, device): (&str, &str),
         options: StoreOptions,
-        counters: Arc<StoreCounters>,
+        counted: CountedTraffic,
     ) -> Result<Self, ObjectError> {
-        let head = GetOptions { head: true, ..GetOptions::default() };
+        let extensions = Attempts::extensions();
+        let head = GetOptions { head: true, extensions, ..GetOptions::default() };
         let (asked, key) = (Arc::clone(&store), location.clone());
         let deadline = options.deadline;
         let asked =
@@ -91,7 +104,7 @@ impl Object {
             }
         };
         let name = (url.to_owned(), device.to_owned());
-        Self::new(store, meta, name, options, counters).ok_or_else(|| {
+        Self::new(store, meta, name, options, counted).ok_or_else(|| {
             let why = "the server says neither ETag nor Last-Modified, so a change of the object \
                        would go unnoticed; copy it to a file";
             ObjectError::Failed { url: url.to_owned(), range: None, why: why.into() }
@@ -104,8 +117,9 @@ impl Object {
         meta: ObjectMeta,
         name: (String, String),
         options: StoreOptions,
+        counted: CountedTraffic,
     ) -> Option<Self> {
-        Self::new(store, meta, name, options, Arc::default())
+        Self::new(store, meta, name, options, counted)
     }
 
     pub(crate) fn new(
@@ -113,11 +127,16 @@ impl Object {
         meta: ObjectMeta,
         (url, device): (String, String),
         options: StoreOptions,
-        counters: Arc<StoreCounters>,
+        (counters, traffic): CountedTraffic,
     ) -> Option<Self> {
         let pinned = PinnedVersion::of(&meta)?;
-        let state = ObjectState { store, url, meta, pinned, options, counters, device };
+        let state = ObjectState { store, url, meta, pinned, options, counters, traffic, device };
         Some(Self(Arc::new(state)))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> &ObjectState {
+        &self.0
     }
 
     /// Returns its URL.

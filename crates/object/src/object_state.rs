@@ -7,6 +7,7 @@ use object_store::{ObjectMeta, ObjectStore};
 use crate::counters::StoreCounters;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
+use crate::traffic::StoreTraffic;
 
 /// An open object, as its requests share it.
 pub(crate) struct ObjectState {
@@ -17,6 +18,8 @@ pub(crate) struct ObjectState {
     pub(crate) pinned: PinnedVersion,
     pub(crate) options: StoreOptions,
     pub(crate) counters: Arc<StoreCounters>,
+    /// The requests of its store.
+    pub(crate) traffic: Arc<StoreTraffic>,
     /// What it shares its speed with.
     pub(crate) device: String,
 }

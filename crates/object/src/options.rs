@@ -18,15 +18,19 @@ pub struct StoreOptions {
     pub retries: usize,
     /// The pause before the first retry; each further one is longer, up to a few seconds.
     pub first_pause: Duration,
+    /// Whether a read that waits for a late request may send it a second time, for at most 2 % more
+    /// requests.
+    pub hedge: bool,
 }
 
 impl Default for StoreOptions {
-    /// A deadline of 60 s, 10 retries, the first after 100 ms.
+    /// A deadline of 60 s, 10 retries, the first after 100 ms; late requests are sent twice.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),
             retries: 10,
             first_pause: Duration::from_millis(100),
+            hedge: true,
         }
     }
 }

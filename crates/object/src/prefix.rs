@@ -13,10 +13,9 @@ use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::{DELIMITER, Path};
 use object_store::{ListResult, ObjectMeta, ObjectStore};
 
-use crate::counters::StoreCounters;
 use crate::error::ObjectError;
 use crate::listing_filter::UnreadableKeys;
-use crate::object::Object;
+use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
 use crate::runtime::wait;
 
@@ -40,7 +39,7 @@ pub struct Prefix {
     /// What all its keys begin with: nothing, or with `/` at the end.
     start: String,
     options: StoreOptions,
-    counters: Arc<StoreCounters>,
+    counted: CountedTraffic,
 }
 
 /// A name below a prefix.
@@ -80,7 +79,7 @@ pub(crate) struct PrefixStore {
     /// The same, if it has pages.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     pub(crate) device: String,
-    pub(crate) counters: Arc<StoreCounters>,
+    pub(crate) counted: CountedTraffic,
 }
 
 impl Prefix {
@@ -109,7 +108,7 @@ impl Prefix {
         options: StoreOptions,
     ) -> Self {
         let device = device.to_owned();
-        let store = PrefixStore { store, pages: None, device, counters: Arc::default() };
+        let store = PrefixStore { store, pages: None, device, counted: uncounted(options) };
         Self::of(store, location, url, options)
     }
 
@@ -119,9 +118,9 @@ impl Prefix {
         url: &str,
         options: StoreOptions,
     ) -> Self {
-        let PrefixStore { store, pages, device, counters } = store;
+        let PrefixStore { store, pages, device, counted } = store;
         let start = directory_start("", location.as_ref());
-        Self { store, pages, url: url.to_owned(), device, start, options, counters }
+        Self { store, pages, url: url.to_owned(), device, start, options, counted }
     }
 
     /// Returns its URL.
@@ -186,8 +185,8 @@ impl Prefix {
             version: None,
         };
         let store = Arc::clone(&self.store);
-        let (name, counters) = ((url.clone(), self.device.clone()), Arc::clone(&self.counters));
-        match Object::new(store, meta, name, self.options, counters) {
+        let (name, counted) = ((url.clone(), self.device.clone()), self.counted.clone());
+        match Object::new(store, meta, name, self.options, counted) {
             Some(object) => Ok(object),
             None => failed(
                 &url,

@@ -18,12 +18,14 @@ use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreSchem
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::error::ObjectError;
+use crate::http_client::Redirects;
 use crate::listing::{self, Listing};
 use crate::object::Object;
 use crate::object_url::ObjectUrl;
 use crate::options::StoreOptions;
 use crate::prefix::{Prefix, PrefixStore};
 use crate::response_filter::FilteringConnector;
+use crate::traffic::StoreTraffic;
 
 /// The stores that a process reads from: a client, with its connections, for each bucket.
 ///
@@ -37,12 +39,13 @@ pub struct Stores {
 
 /// The client of one bucket.
 #[derive(Clone)]
-struct BucketClient {
-    store: Arc<dyn ObjectStore>,
+pub(crate) struct BucketClient {
+    pub(crate) store: Arc<dyn ObjectStore>,
     /// The same, if it lists names in pages.
     pages: Option<Arc<dyn PaginatedListStore>>,
     /// The bucket and its endpoint: what objects have in common that share a speed.
-    device: String,
+    pub(crate) device: String,
+    traffic: Arc<StoreTraffic>,
 }
 
 impl Stores {
@@ -65,11 +68,11 @@ impl Stores {
             let why = "the URL of an object does not end with / and has a key";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
-        let BucketClient { store, device, .. } = self.client_of(&url)?;
+        let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
         let text = url.to_string();
         let name = (&*text, &*device);
-        let counters = Arc::clone(&self.counters);
-        let opened = Object::open_counted(store, &url.location, name, self.options, counters);
+        let counted = (Arc::clone(&self.counters), traffic);
+        let opened = Object::open_counted(store, &url.location, name, self.options, counted);
         opened.map_err(|error| with_hint(error, &url))
     }
 
@@ -94,8 +97,9 @@ impl Stores {
     /// If it is no URL of a store, or the environment has settings that make no sense.
     pub fn prefix(&self, url: &str) -> Result<Prefix, ObjectError> {
         let url = ObjectUrl::parse(url)?;
-        let BucketClient { store, pages, device } = self.client_of(&url)?;
-        let store = PrefixStore { store, pages, device, counters: Arc::clone(&self.counters) };
+        let BucketClient { store, pages, device, traffic } = self.client_of(&url)?;
+        let counted = (Arc::clone(&self.counters), traffic);
+        let store = PrefixStore { store, pages, device, counted };
         Ok(Prefix::of(store, &url.location, &url.to_string(), self.options))
     }
 
@@ -108,7 +112,11 @@ impl Stores {
         Ok(self.client_of(url)?.store)
     }
 
-    fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
+    pub(crate) fn options(&self) -> StoreOptions {
+        self.options
+    }
+
+    pub(crate) fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
         // Nothing panics while it holds this lock.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(url.bucket()) {
@@ -129,7 +137,13 @@ impl Stores {
     fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
         let (bucket, retry) = (url.bucket(), self.options.retry());
         let mut device = bucket.to_owned();
-        let connector = FilteringConnector(CountingConnector(Arc::clone(&self.counters)));
+        let counters = Arc::clone(&self.counters);
+        let traffic = StoreTraffic::new(self.options.hedge, Arc::clone(&counters));
+        // Only requests of web servers have no secrets.
+        let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
+        let redirects = if is_web { Redirects::AnyHost } else { Redirects::SameHost };
+        let connector = CountingConnector { counters, traffic: Arc::clone(&traffic), redirects };
+        let connector = FilteringConnector(connector);
         // One read has one deadline, and its error says so; that of the client, for each try, is
         // longer and never seen.
         let timeout = self.options.deadline.saturating_mul(2);
@@ -179,7 +193,7 @@ impl Stores {
                 Arc::new(builder.with_http_connector(connector).build()?)
             }
         };
-        Ok(BucketClient { store, pages, device })
+        Ok(BucketClient { store, pages, device, traffic })
     }
 }
 

@@ -9,15 +9,19 @@ use std::sync::Arc;
 
 use foreread::Reply;
 use futures_util::StreamExt as _;
-use object_store::{GetOptions, GetRange};
+use object_store::{GetOptions, GetRange, GetResult};
 
+use crate::counters::Attempts;
 use crate::error::ObjectError;
+use crate::hedged;
 use crate::object_state::ObjectState;
+use crate::traffic::{Gated, Permit};
 
 /// Sends the request and passes on what comes, within the deadline.
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
-    let deadline = object.options.deadline;
-    let transferred = tokio::time::timeout(deadline, copy(&object, &range, &mut reply)).await;
+    let (deadline, is_demand) = (object.options.deadline, !reply.is_read_ahead());
+    let copied = copy(&object, &range, is_demand, &mut reply);
+    let transferred = tokio::time::timeout(deadline, copied).await;
     match transferred {
         Ok(Ok(())) => reply.finish(),
         Ok(Err(error)) => reply.fail(error.of_read()),
@@ -28,11 +32,12 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
     }
 }
 
-/// Reads a range into memory, within the deadline.
+/// Reads a range into memory by one request, whatever it takes, within the deadline.
 pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
     let deadline = object.options.deadline;
     let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
-    let copied = tokio::time::timeout(deadline, copy(object, &range, &mut bytes)).await;
+    let copied = copy(object, &range, false, &mut bytes);
+    let copied = tokio::time::timeout(deadline, copied).await;
     copied.unwrap_or_else(|_| {
         let (url, range) = (object.url.clone(), Some(range));
         Err(ObjectError::TimedOut { url, range, deadline })
@@ -64,18 +69,14 @@ impl ByteSink for Vec<u8> {
 async fn copy(
     object: &ObjectState,
     range: &Range<u64>,
+    is_demand: bool,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
+    let send = || answer(object, range, is_demand);
+    let mut response = hedged::first_answer(&object.traffic, is_demand, send).await?;
+    // In flight until the last byte has come.
+    let _permit = response.extensions.remove::<Arc<Permit>>();
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
-    let response = object.store.get_opts(&object.meta.location, request(object, range)).await;
-    let response = response.map_err(failed)?;
-    if let Err(why) = object.pinned.check(&response.meta) {
-        return Err(ObjectError::Changed { url: object.url.clone(), why });
-    }
-    if response.range != *range {
-        let Range { start, end } = response.range;
-        return Err(wrong(object, range, format!("the server sent bytes {start} to {end}")));
-    }
     let mut left = range.end - range.start;
     let mut chunks = response.into_stream();
     while let Some(chunk) = chunks.next().await {
@@ -96,14 +97,39 @@ async fn copy(
     Ok(())
 }
 
+/// Sends the request. Returns a response whose head is right: its bytes are still to come.
+async fn answer(
+    object: &ObjectState,
+    range: &Range<u64>,
+    is_demand: bool,
+) -> Result<GetResult, ObjectError> {
+    let mut options = request(object, range);
+    options.extensions.insert(Gated::new(is_demand));
+    let response = object.store.get_opts(&object.meta.location, options).await;
+    let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
+    let response = response.map_err(failed)?;
+    if let Err(why) = object.pinned.check(&response.meta) {
+        return Err(ObjectError::Changed { url: object.url.clone(), why });
+    }
+    if response.range != *range {
+        let Range { start, end } = response.range;
+        return Err(wrong(object, range, format!("the server sent bytes {start} to {end}")));
+    }
+    Ok(response)
+}
+
 /// A range that is the whole object is asked for without a range: so small objects can be read
 /// from servers that know no ranges.
 fn request(object: &ObjectState, range: &Range<u64>) -> GetOptions {
     let is_whole = *range == (0..object.pinned.size);
     let part = (!is_whole).then(|| GetRange::Bounded(range.clone()));
-    GetOptions { range: part, ..object.pinned.conditions(&object.meta) }
+    let extensions = Attempts::extensions();
+    GetOptions { range: part, extensions, ..object.pinned.conditions(&object.meta) }
 }
 
 fn wrong(object: &ObjectState, range: &Range<u64>, why: String) -> ObjectError {
     ObjectError::Failed { url: object.url.clone(), range: Some(range.clone()), why }
 }
+
+#[cfg(test)]
+mod virtual_time;

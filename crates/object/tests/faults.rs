@@ -16,6 +16,8 @@ use foreread_object::{StoreOptions, Stores};
 
 const LEN: u64 = (1 << 20) + 12_345;
 const PAGE: u64 = 4096;
+/// Of the largest object.
+const LEN_PAGES: u64 = (64 << 20) / PAGE;
 
 /// Retries at once, so that a test does not wait for the pauses.
 fn stores(retries: usize) -> Stores {
@@ -122,6 +124,8 @@ fn errors_that_pass_are_not_seen() {
     let counts = stores.counters();
     assert_eq!(counts.throttled, 2, "{counts:?}");
     assert!(counts.failed >= 1, "{counts:?}");
+    assert_eq!(counts.retried, 5, "{counts:?}");
+    assert_eq!(counts.requests, server.gets() + 1, "and the HEAD");
 }
 
 /// A length is the server's word: it allocates nothing, and offsets near its end are no panic.
@@ -146,6 +150,58 @@ fn an_object_of_any_length_opens_or_is_an_error() {
             Err(error) => assert!(len > i64::MAX as u64, "{len}: {error}"),
         }
     }
+}
+
+/// A request that is never answered has a second copy; without one its reader would wait for the
+/// deadline. Whether the budget has a copy left depends on how busy the machine was before: then it
+/// is tried again.
+#[test]
+fn a_read_that_waits_for_a_late_request_has_its_bytes_from_a_second_copy() {
+    let server = FaultyServer::start(64 << 20);
+    let engine = Engine::builder().memory(4 << 20).build().unwrap();
+    let deadline = Duration::from_secs(20);
+    let stores = Stores::new(StoreOptions { deadline, retries: 0, ..StoreOptions::default() });
+    let file = open(&engine, &stores, &server);
+    file.stream().advise(Advice::Random);
+    let mut page = 0;
+    let mut next = || {
+        // No page twice, and none beside another.
+        page = (page + 7919) % (LEN_PAGES - 1);
+        read(&file, page * PAGE..(page + 1) * PAGE).map(|got| (got, page))
+    };
+    for _ in 0..20 {
+        for _ in 0..150 {
+            assert!(next().is_ok(), "without faults it reads");
+        }
+        let before = stores.counters();
+        server.next([Fault::Hang]);
+        let Ok((got, page)) = next() else { continue };
+        assert_eq!(got, bytes(1, page * PAGE..(page + 1) * PAGE));
+        let after = stores.counters();
+        assert_eq!((after.hedged, after.requests), (before.hedged + 1, before.requests + 2));
+        return;
+    }
+    panic!("no copy was sent: {:?}", stores.counters());
+}
+
+/// Each request in flight has a permit, and its body breaks: the rest is asked for under the same
+/// permit. Those that waited for another one waited for each other, until the deadline.
+#[test]
+fn all_requests_in_flight_may_break_at_once() {
+    let server = FaultyServer::start(64 << 20);
+    let engine = Engine::builder().memory(64 << 20).build().unwrap();
+    let file = open(&engine, &stores(10), &server);
+    file.stream().advise(Advice::Random);
+    server.next([Fault::Cut; 200]);
+    std::thread::scope(|scope| {
+        for at in 0..100_u64 {
+            let file = &file;
+            scope.spawn(move || {
+                let range = at * 32 * PAGE..(at * 32 + 1) * PAGE;
+                assert_eq!(read(file, range.clone()), Ok(bytes(1, range)));
+            });
+        }
+    });
 }
 
 /// More requests than may be in flight at a host, all of one object that never answers: the others

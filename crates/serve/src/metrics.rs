@@ -13,7 +13,7 @@ use exposition::MetricKind::{Counter, Gauge};
 use exposition::{Exposition, Labels, float};
 use foreread::core::windows::Windows;
 
-use crate::stats::{CostStats, DirectionStats, ServerStats};
+use crate::stats::{CostStats, DirectionStats, ServerStats, StoreStats};
 
 const NONE: Labels<'static> = &[];
 const READ: Labels<'static> = &[("direction", "read")];
@@ -29,8 +29,31 @@ pub fn page(stats: &ServerStats) -> String {
     read_ahead(&mut to, stats);
     written(&mut to, stats);
     device(&mut to, &stats.device.read, &stats.device.write);
+    if let Some(asked) = &stats.store {
+        store(&mut to, asked);
+    }
     clients(&mut to, stats);
     to.into_text()
+}
+
+fn store(to: &mut Exposition, asked: &StoreStats) {
+    let count = |to: &mut Exposition, name, help, value| {
+        to.family(name, Counter, help, [(NONE, float(value))]);
+    };
+    let help = "HTTP requests to the object store, with those that were sent again.";
+    count(to, "foreread_store_requests_total", help, asked.requests);
+    let help = "Of those, requests that were sent again for the same bytes.";
+    count(to, "foreread_store_retried_requests_total", help, asked.retried);
+    let help = "Second copies of late requests.";
+    count(to, "foreread_store_hedged_requests_total", help, asked.hedged);
+    let help = "Responses of 429 and 503.";
+    count(to, "foreread_store_throttled_requests_total", help, asked.throttled);
+    let help = "Requests without a response, or with another error of the server.";
+    count(to, "foreread_store_failed_requests_total", help, asked.failed);
+    let help = "Bytes of objects that came.";
+    count(to, "foreread_store_bytes_total", help, asked.bytes);
+    let help = "What that costs by the prices that were given.";
+    to.family("foreread_store_cost_total", Counter, help, asked.cost.map(|cost| (NONE, cost)));
 }
 
 fn served(to: &mut Exposition, stats: &ServerStats) {

@@ -40,6 +40,8 @@ pub struct ServerStats {
     pub writes: WriteStats,
     /// The device below, both ways.
     pub device: DeviceStats,
+    /// What the object store was asked; null if a file or device is served.
+    pub store: Option<StoreStats>,
     /// Connections and what they asked for.
     pub clients: ClientStats,
 }
@@ -222,6 +224,27 @@ pub struct CostStats {
     pub parallel: Option<u32>,
     /// How many requests told this.
     pub samples: u64,
+}
+
+/// What an object store was asked, and has answered.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default)]
+pub struct StoreStats {
+    /// HTTP requests, with those that were sent again.
+    pub requests: u64,
+    /// Of those, the ones that were sent again for the same bytes, because an earlier one was
+    /// refused or broke.
+    pub retried: u64,
+    /// Second copies of late requests.
+    pub hedged: u64,
+    /// Responses of 429 and 503: the store wants fewer requests.
+    pub throttled: u64,
+    /// Requests without a response, and responses with another error of the server.
+    pub failed: u64,
+    /// Bytes of objects that came.
+    pub bytes: u64,
+    /// What that costs by the prices that the server was given; null without a price.
+    pub cost: Option<f64>,
 }
 
 /// Connections, and what they asked for.

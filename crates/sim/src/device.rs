@@ -16,7 +16,7 @@ mod params;
 mod store;
 
 pub(crate) use model::after_transfer;
-pub use model::{BlockDevice, CommandEnd, CommandPieces, DeviceCommand};
+pub use model::{BlockDevice, CommandEnd, CommandPieces, DeviceCommand, StoreTotals};
 pub use params::{BioSource, DeviceParams, Flash, Hdd, Mapped, ModelChoice, Pick, Store};
 
 use flash::Chips;

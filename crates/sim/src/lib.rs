@@ -30,6 +30,7 @@ pub mod workload;
 
 mod clock;
 mod machine;
+mod requested_pages;
 mod run_state;
 mod slots;
 mod task;

@@ -11,7 +11,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 use hdrhistogram::Histogram;
 
-use crate::device::DeviceCommand;
+use crate::device::{DeviceCommand, StoreTotals};
 use crate::time::seconds;
 
 /// What a process did.
@@ -44,6 +44,8 @@ pub struct ProcessMeter {
 pub struct DeviceMeter {
     /// Its name.
     pub name: String,
+    /// Of an object store, what it was asked over the network.
+    pub store: Option<StoreTotals>,
     reads: OpCounts,
     writes: OpCounts,
     in_flight: u32,
@@ -161,6 +163,7 @@ impl DeviceMeter {
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            store: None,
             reads: OpCounts::default(),
             writes: OpCounts::default(),
             in_flight: 0,

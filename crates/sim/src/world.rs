@@ -28,6 +28,7 @@ use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::picture::PictureRecorder;
 use crate::record::{RecordMode, RunRecord};
+use crate::requested_pages::RequestedPages;
 use crate::slots::{SlotPools, SlotsId};
 use crate::task::TaskId;
 use crate::time::seconds;
@@ -55,6 +56,8 @@ pub(crate) enum SimEvent {
     Ended(DeviceId, Tag),
     /// So many bytes of a command have come, before its end.
     Arrived(DeviceId, CommandEnd, ByteCount),
+    /// A device asked to be woken.
+    WakeDevice(DeviceId),
     /// The path's timeout.
     Timeout,
 }
@@ -86,16 +89,8 @@ pub(crate) struct SimWorld {
 struct SimDevice {
     model: Box<dyn BlockDevice>,
     meter: DeviceMeter,
-}
-
-/// The pages that the decisions for a stream have requested from its device.
-#[derive(Clone, Copy, Debug, Default)]
-struct RequestedPages {
-    pages: Pages,
-    /// One past the furthest of them.
-    end: PageIndex,
-    /// The meter of the process that opened the stream.
-    meter: usize,
+    /// The time of its earliest scheduled `WakeDevice` event.
+    wake_at: Option<Nanos>,
 }
 
 impl SimWorld {
@@ -132,7 +127,7 @@ impl SimWorld {
         let model = params.build()?;
         let id = self.path.add_device(params.geometry(), scheduler);
         assert!(id.index() as usize == self.devices.len(), "the path numbers devices from 0");
-        self.devices.push(SimDevice { model, meter: DeviceMeter::new(name) });
+        self.devices.push(SimDevice { model, meter: DeviceMeter::new(name), wake_at: None });
         Ok(id)
     }
 
@@ -209,7 +204,7 @@ impl SimWorld {
         match event {
             SimEvent::Wake(task) => self.wake(task),
             SimEvent::Ended(device, tag) => {
-                let SimDevice { model, meter } = &mut self.devices[device.index() as usize];
+                let SimDevice { model, meter, .. } = &mut self.devices[device.index() as usize];
                 meter.ended(now, tag);
                 let next = model.ended(now, tag);
                 self.schedule_end(device, next);
@@ -222,6 +217,7 @@ impl SimWorld {
                 self.schedule_piece(device, end, bytes);
                 self.pump();
             }
+            SimEvent::WakeDevice(device) => self.wake_device(now, device),
             SimEvent::Timeout => {
                 self.timeout = None;
                 self.path.timeout(now);
@@ -302,22 +298,42 @@ impl SimWorld {
     /// Submits a request of the path to its device.
     fn start(&mut self, now: Nanos, io: DeviceIo) {
         debug_assert!(io.offset.0.is_multiple_of(512) && io.len.0.is_multiple_of(512), "{io:?}");
-        let start = Sector(io.offset.0 / 512);
-        let sectors = Sectors(io.len.0 / 512);
-        let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors };
-        let SimDevice { model, meter } = &mut self.devices[io.device.index() as usize];
+        let (start, sectors) = (Sector(io.offset.0 / 512), Sectors(io.len.0 / 512));
+        let is_ahead = io.op == Op::Read && self.path.is_ahead(io.tag);
+        let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors, is_ahead };
+        let SimDevice { model, meter, .. } = &mut self.devices[io.device.index() as usize];
         meter.started(now, &command);
-        // Only reads of pages are told of what has come.
-        let has_pages = !self.path.pages(io.tag).is_empty();
         let end = model.submit(now, command);
-        let end = end.map(|end| CommandEnd { pieces: end.pieces.filter(|_| has_pages), ..end });
         self.schedule_end(io.device, end);
+        self.schedule_wake(now, io.device);
+    }
+
+    /// Lets a device do what it is time for.
+    fn wake_device(&mut self, now: Nanos, device: DeviceId) {
+        let index = device.index() as usize;
+        self.devices[index].wake_at = None;
+        while self.devices[index].model.next_wake().is_some_and(|at| at <= now) {
+            let end = self.devices[index].model.wake(now);
+            self.schedule_end(device, end);
+        }
+        self.schedule_wake(now, device);
+    }
+
+    fn schedule_wake(&mut self, now: Nanos, device: DeviceId) {
+        let SimDevice { model, meter, wake_at } = &mut self.devices[device.index() as usize];
+        meter.store = model.store_totals();
+        let at = model.next_wake().filter(|at| wake_at.is_none_or(|scheduled| *at < scheduled));
+        if let Some(at) = at {
+            *wake_at = Some(at);
+            self.clock.schedule(at.max(now), SimEvent::WakeDevice(device));
+        }
     }
 
     fn schedule_end(&mut self, device: DeviceId, end: Option<CommandEnd>) {
-        if let Some(end) = end {
-            self.schedule_piece(device, end, ByteCount::ZERO);
-        }
+        let Some(mut end) = end else { return };
+        // Only reads of pages are told of what has come.
+        end.pieces = end.pieces.filter(|_| !self.path.pages(end.tag).is_empty());
+        self.schedule_piece(device, end, ByteCount::ZERO);
     }
 
     /// The end of a command comes after its last piece.

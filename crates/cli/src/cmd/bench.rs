@@ -26,7 +26,6 @@ use self::saved::{created, save};
 use self::selection::ReadSelection;
 use crate::args::max_window::MaxWindow;
 use crate::html_file::HtmlFile;
-use crate::measure::bare_object::BareObject;
 use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
 use crate::measure::rounds::{Rounds, measure};
@@ -34,7 +33,7 @@ use crate::measure::target::BenchTarget;
 use crate::measure::testbed::Testbed;
 use crate::output::{Failure, Printer};
 use crate::progress::progress;
-use crate::store::url_of;
+use crate::store::{asked_so_far, set_said, url_of};
 
 pub(crate) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     if args.patterns.contains(&BenchPattern::Flood) {
@@ -101,7 +100,9 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
             target.stayed()
         ));
     }
-    notes.extend(target.as_object().map(BareObject::asked));
+    if target.as_object().is_some() {
+        notes.extend(asked_note());
+    }
     let written = save(saved, &rows);
     if args.json {
         out.json("bench", &rows)?;
@@ -111,6 +112,13 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     out.notes(&notes)?;
     let shown = |page: HtmlFile| page.write(html::page(&target.name, &rows, &notes));
     written.and(page.map_or(Ok(()), shown))
+}
+
+/// What the store was asked in all.
+fn asked_note() -> Option<String> {
+    let asked = asked_so_far()?;
+    set_said();
+    Some(format!("the store was sent, by all runs and methods, {}", asked.text()))
 }
 
 /// What files have and objects have not is refused.

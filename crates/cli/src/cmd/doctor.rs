@@ -1,6 +1,6 @@
 //! `foreread doctor`: what is wrong with settings and sizes of block devices, and what mends it.
 //!
-//! In:    devices, or none for all; a root folder.
+//! In:    devices, or none for all; a root folder; or objects of stores.
 //! Out:   a table of the devices, then each finding with its reason, evidence and commands.
 //! Never: a change. The one thing that is written is `--measure`'s own scratch file.
 //!
@@ -15,6 +15,8 @@ mod mounts;
 mod prometheus;
 mod report;
 mod selection;
+#[cfg(feature = "objects")]
+mod store;
 
 use std::path::Path;
 
@@ -30,14 +32,22 @@ use foreread_tune::sysfs::SystemRoot;
 pub(crate) use self::args::DoctorArgs;
 use self::args::DoctorCommand;
 use self::selection::{Selection, SystemCopy};
+#[cfg(feature = "objects")]
+use self::store::run as examine_stores;
 use crate::clock::clock;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
+#[cfg(not(feature = "objects"))]
+use crate::store::StoreArgs;
+use crate::store::url_of as store_url;
 
 pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(DoctorCommand::Merge(merge)) = &args.what {
         return fleet::run(merge, out);
+    }
+    if has_urls(args)? {
+        return examine_stores(args, out);
     }
     let copy = SystemCopy::open(&args.root)?;
     let sys = &copy.sys;
@@ -65,7 +75,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         let figures = measured.as_ref().map(report::measured_in_one_line);
         out.notes(&Vec::from_iter(figures))?;
     } else if args.check {
-        report::check(out, &examination)?;
+        report::check(out, &examination.findings)?;
     } else {
         report::print(out, &examination, measured.as_ref(), args.stacks)?;
     }
@@ -73,11 +83,31 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some((file, page)) = page {
         file.write(page)?;
     }
-    match examination.findings.len() {
-        0 => Ok(()),
-        1 => Err(Failure::Check("1 finding".to_owned())),
-        count => Err(Failure::Check(format!("{count} findings"))),
+    report::exit(&examination.findings)
+}
+
+/// Whether the targets are objects of stores, which are examined by requests.
+fn has_urls(args: &DoctorArgs) -> Result<bool, Failure> {
+    let is_url = |target: &String| store_url(Path::new(target)).is_some();
+    let urls = args.devices.iter().filter(|target| is_url(target)).count();
+    if urls == 0 {
+        return Ok(false);
     }
+    let wrong = |line: &str| Err(Failure::WrongUse(line.to_owned()));
+    if urls < args.devices.len() {
+        return wrong("name objects of stores, or devices and mounts, but not both at once");
+    }
+    let has_file = args.prometheus.is_some() || args.html.is_some();
+    if args.stacks || args.measure || has_file || args.root != Path::new("/") {
+        let flags = "--stacks, --measure, --prometheus, --html and --root";
+        return Err(Failure::WrongUse(format!("{flags} are for devices and mounts")));
+    }
+    Ok(true)
+}
+
+#[cfg(not(feature = "objects"))]
+fn examine_stores(_: &DoctorArgs, _: &mut Printer) -> Result<(), Failure> {
+    match StoreArgs::default().client()? {}
 }
 
 /// Skipped devices are reported only if devices were named: else all empty slots would be.

@@ -80,7 +80,7 @@ pub(crate) struct SimArgs {
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
     /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,
-    /// write_bytes, busy_seconds), cache.
+    /// write_bytes, busy_seconds, and of a store requests, hedged, throttled, cost), cache.
     #[arg(long)]
     json: bool,
 }

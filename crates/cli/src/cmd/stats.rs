@@ -27,7 +27,8 @@ pub(crate) struct StatsArgs {
     ///
     /// Keys: version, up_s, export, memory, reads, pages, ahead (with windows, a list of
     /// up_to_bytes and count), cache, writes, device (read and write: requests, bytes, queued,
-    /// in_flight, limit, expired, fit), clients. Keys that exist keep their meaning; others may be
+    /// in_flight, limit, expired, fit), store (of an object: requests, retried, hedged, throttled,
+    /// failed, bytes, cost; else null), clients. Keys that exist keep their meaning; others may be
     /// added.
     #[arg(long)]
     json: bool,

@@ -9,9 +9,10 @@ use std::time::Instant;
 use foreread::{Engine, ForkedError, SettingError};
 use foreread_core::units::ByteCount;
 use foreread_serve::CounterReader;
-use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue};
+use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue, StoreStats};
 
 use crate::clock::clock;
+use crate::store::{StoreAsked, asked_so_far};
 
 /// What is served, for `foreread stats` and `foreread set`.
 #[derive(Clone, Debug)]
@@ -54,6 +55,7 @@ impl Served {
             read_only: self.read_only,
             memory: self.memory.0,
             up_s: clock().duration_since(self.started).as_secs_f64(),
+            store: asked_so_far().map(store_stats),
             engine: &self.engine,
         };
         ServerStats::gather(about, &self.file, meter.counters())
@@ -102,6 +104,11 @@ impl Served {
         }
         self.file.accept_lost().map_err(|error| error.to_string())
     }
+}
+
+fn store_stats(asked: StoreAsked) -> StoreStats {
+    let StoreAsked { requests, retried, hedged, throttled, failed, bytes, cost } = asked;
+    StoreStats { requests, retried, hedged, throttled, failed, bytes, cost }
 }
 
 /// What `foreread set` calls a loss that each flush reports.

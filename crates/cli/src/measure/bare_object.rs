@@ -31,19 +31,6 @@ impl BareObject {
         self.object.meta().size
     }
 
-    /// What the store was asked in all.
-    pub(crate) fn asked(&self) -> String {
-        let counts = self.client.counts();
-        format!(
-            "the store was sent {} requests by all runs and methods ({} of them throttled, {} \
-             failed), and {} MB came",
-            counts.requests,
-            counts.throttled,
-            counts.failed,
-            counts.bytes / 1_000_000
-        )
-    }
-
     /// Reads exactly this range, by one request.
     pub(crate) fn read(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
         Ok(self.object.read_exact_at(to, offset)?)
@@ -67,10 +54,6 @@ impl BareObject {
     }
 
     pub(crate) fn len(&self) -> u64 {
-        match self.client {}
-    }
-
-    pub(crate) fn asked(&self) -> String {
         match self.client {}
     }
 

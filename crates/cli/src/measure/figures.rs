@@ -10,6 +10,7 @@ use super::method::AccessMethod;
 use super::pattern::{AccessPattern, PAGE};
 use super::run::TimedRun;
 use super::testbed::Testbed;
+use crate::store::StoreAsked;
 
 /// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
@@ -35,6 +36,9 @@ pub(crate) struct BenchRow {
     pub(crate) device_bytes: Option<u64>,
     pub(crate) bytes_wanted: u64,
     evicted_before_use: Option<u64>,
+    /// Of an object: what the store was asked by the median run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreAsked>,
     #[serde(skip)]
     taken: Vec<TimedRun>,
 }
@@ -77,6 +81,7 @@ impl BenchRow {
             device_bytes: median.asked.bytes,
             bytes_wanted: median.bytes_wanted(),
             evicted_before_use: median.asked.evicted_before_use,
+            store: median.store,
             taken,
         }
     }

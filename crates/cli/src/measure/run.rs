@@ -13,6 +13,7 @@ use super::pattern::{AccessPattern, PAGE, PatternArea};
 use super::reader::ColdReader;
 use super::testbed::{ColdReaders, DeviceReads};
 use crate::clock::{clock, processor_time};
+use crate::store::{StoreAsked, asked_so_far};
 
 /// What to read.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct TimedRun {
     /// Processor time of the whole process meanwhile.
     pub(crate) processor: Duration,
     pub(crate) asked: DeviceReads,
+    /// What a store was asked meanwhile; None of a file.
+    pub(crate) store: Option<StoreAsked>,
 }
 
 impl BenchWork {
@@ -85,7 +88,7 @@ impl BenchWork {
         if let Some(set) = self.pattern.hot_set() {
             self.warm(&mut opened.readers[0], self.hot_set.unwrap_or(set))?;
         }
-        let before = opened.meter.asked()?;
+        let (before, store_before) = (opened.meter.asked()?, asked_so_far());
         let processor = processor_time();
         let (reads, elapsed) = if self.threads == 1 {
             // No thread for one: it would be another one than has just warmed up.
@@ -97,8 +100,10 @@ impl BenchWork {
         };
         let processor = processor_time().saturating_sub(processor);
         let asked = since(before, opened.meter.asked()?);
+        let store = asked_so_far().zip(store_before).map(|(now, before)| now.since(before));
         let Self { pattern, threads, .. } = *self;
-        Ok(TimedRun { reads, block: pattern.block(), threads, elapsed, processor, asked })
+        let block = pattern.block();
+        Ok(TimedRun { reads, block, threads, elapsed, processor, asked, store })
     }
 
     /// Reads the hot set once.

@@ -9,19 +9,23 @@ use std::time::Duration;
 use foreread::{Engine, OpenOptions, Source as _, SourceIdentity};
 use foreread_ext4::Timestamp;
 use foreread_object::{
-    Listing, Object, ObjectError, ObjectUrl, Prefix, StoreCounts, StoreOptions, Stores,
+    Listing, Object, ObjectError, ObjectUrl, Prefix, StoreExamination, StoreOptions, Stores,
 };
 
 use crate::image::node;
 use crate::output::Failure;
+use crate::store::asked;
+use crate::store::prices::PriceArgs;
 
 /// A client of all stores.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreClient(Stores);
 
 impl StoreClient {
-    pub(super) fn new(deadline: Duration) -> Self {
-        Self(Stores::new(StoreOptions { deadline, ..StoreOptions::default() }))
+    pub(super) fn new(options: StoreOptions, prices: PriceArgs) -> Self {
+        let stores = Stores::new(options);
+        asked::add_client(stores.clone(), prices);
+        Self(stores)
     }
 
     pub(crate) fn object(&self, url: &str) -> Result<Object, Failure> {
@@ -57,12 +61,14 @@ impl StoreClient {
         self.0.prefix(url).map_err(failed)
     }
 
-    pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
-        self.0.list(url, is_deep).map_err(failed)
+    /// Examines a store by a few small requests, each of them sent once.
+    pub(crate) fn examine(url: &str, deadline: Duration) -> Result<StoreExamination, Failure> {
+        let options = StoreOptions { deadline, retries: 0, ..StoreOptions::default() };
+        Self::new(options, PriceArgs::default()).0.examine(url).map_err(failed)
     }
 
-    pub(crate) fn counts(&self) -> StoreCounts {
-        self.0.counters()
+    pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
+        self.0.list(url, is_deep).map_err(failed)
     }
 }
 

@@ -14,7 +14,14 @@ mod faulty_server;
 mod images;
 #[path = "../said/mod.rs"]
 mod said;
+#[path = "../said/schema.rs"]
+mod schema;
 
+mod doctor;
+#[cfg(feature = "objects")]
+mod fault_proxy;
+#[cfg(feature = "objects")]
+mod fault_runs;
 mod images_in_buckets;
 mod nbd;
 mod prefix_mounts;

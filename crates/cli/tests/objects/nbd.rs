@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::common::{Need, needs, output, scratch};
 use crate::images::pattern;
+use crate::said;
 use crate::weed::{Weed, weed};
 
 /// A server of an object, at a socket in a folder of its own.
@@ -89,6 +90,12 @@ fn nbdcopy_and_qemu_read_an_object_as_it_was_put() {
     let copy = server.path("copy");
     output(Command::new("nbdcopy").args([&server.uri(), &copy])).unwrap();
     assert!(fs::read(&copy).unwrap() == bytes, "what nbdcopy has read");
+    let stats = said::json(&["stats", &server.uri(), "--json"]);
+    let store = &stats[0]["store"];
+    assert!(store["bytes"].as_u64().unwrap() >= 9 << 20, "{store}");
+    assert!(store["requests"].as_u64().unwrap() >= 10 && store["cost"].is_null(), "{store}");
+    let text = said::stdout(&["stats", &server.uri()]);
+    assert!(text.contains("\nstore        requests "), "{text}");
     let converted = server.path("converted");
     let convert = ["convert", "-f", "raw", "-O", "raw", &server.uri(), &converted];
     output(Command::new("qemu-img").args(convert)).unwrap();

@@ -69,7 +69,16 @@ fn bench_reads_an_object_by_two_methods() {
     let Some(weed) = weed("bench_reads_an_object_by_two_methods") else { return };
     let url = weed.put("bench.bin", &pattern(4 << 20));
     let args = ["bench", &url, "--pattern", "seq64k,rand64k", "--runs", "1", "--amount", "1M"];
-    let rows = data(weed.foreread(&args).arg("--json"));
+    let prices = ["--price-per-1000-requests", "0.5", "--price-per-gb", "1000"];
+    let rows = data(weed.foreread(&args).args(prices).arg("--json"));
+    for row in &rows {
+        let store = |key: &str| row["store"][key].as_f64().unwrap();
+        assert!(store("requests") > 0.0 && store("bytes") >= f64::from(1 << 20), "{row}");
+        // A request for each read; what an earlier run had read ahead may come meanwhile.
+        assert!(row["method"] != "direct" || store("requests") >= 16.0, "{row}");
+        let cost = store("requests") * 0.5 / 1e3 + store("bytes") / 1e9 * 1000.0;
+        assert!((store("cost") - cost).abs() < 1e-9, "{row}");
+    }
     let read = |row: &Value| {
         let text = |key: &str| row[key].as_str().unwrap().to_owned();
         (text("pattern"), text("method"), row["bytes_wanted"].as_u64().unwrap())
@@ -81,6 +90,22 @@ fn bench_reads_an_object_by_two_methods() {
             assert!(rows.contains(&row), "{row:?} in {rows:?}");
         }
     }
+}
+
+#[test]
+fn a_command_says_what_it_has_cost_if_there_is_a_price() {
+    let Some(weed) = weed("a_command_says_what_it_has_cost_if_there_is_a_price") else { return };
+    let url = weed.put("cost.bin", &pattern(1000));
+    let stderr = |command: &mut Command| String::from_utf8(output(command).stderr).unwrap();
+    assert_eq!(stderr(&mut weed.foreread(&["cat", &url])), "");
+    let mut priced = weed.foreread(&["cat", &url]);
+    let line = stderr(priced.env("FOREREAD_PRICE_PER_1000_REQUESTS", "5"));
+    // One for the attributes, one for the bytes.
+    let said = "foreread: the store was sent 2 requests (0 of them sent again, 0 second copies of \
+                late ones, 0 throttled, 0 failed), and 0.0 MB came, which costs 0.01000\n";
+    assert_eq!(line, said);
+    let mut stat = weed.foreread(&["stat", &url, "--price-per-gb", "0.09"]);
+    assert!(stderr(&mut stat).contains("sent 1 request ("));
 }
 
 /// A page with one of these was an error, and keys that end with / were shown as others.

@@ -54,6 +54,12 @@ impl Weed {
         format!("s3://{BUCKET}/{key}")
     }
 
+    /// Where it speaks S3.
+    #[cfg(feature = "objects")]
+    pub(crate) fn port(&self) -> u16 {
+        self.0.s3()
+    }
+
     /// The command, with the endpoint and a key that may read.
     pub(crate) fn foreread(&self, args: &[&str]) -> Command {
         let mut command = self.without_key(args);

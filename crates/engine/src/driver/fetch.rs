@@ -26,7 +26,8 @@ impl Driver {
         assert!(offset < len, "a request begins within its source");
         let range = offset..(offset + io.len.0).min(len);
         let target = (self.ring.pool(), self.path.io_parts(io.tag).collect());
-        let fetch = self.fetches.start(now, io.tag.to_bits(), source, range, target);
+        let request = (io.tag.to_bits(), self.path.is_ahead(io.tag));
+        let fetch = self.fetches.start(now, request, source, range, target);
         self.waiting.call_source(fetch);
     }
 

@@ -43,18 +43,20 @@ impl FetchTable {
         Self { in_flight: HashMap::new(), by_start: BTreeSet::new(), post, timeout }
     }
 
-    /// Notes a request for these bytes, which go to these parts of frames.
+    /// Notes a request for these bytes, which go to these parts of frames; of a reader that waits,
+    /// or of read-ahead.
     pub(crate) fn start(
         &mut self,
         now: Nanos,
-        tag: u64,
+        (tag, is_read_ahead): (u64, bool),
         source: &OpenSource,
         range: Range<u64>,
         (pool, parts): (Arc<Pool>, Vec<(Frame, Range<usize>)>),
     ) -> PendingFetch {
         let (post, errors) = (Arc::clone(&self.post), Arc::clone(&source.errors));
         let wanted = range.end - range.start;
-        let request = Arc::new(FetchRequest::new(tag, post, errors, pool, parts, wanted));
+        let request =
+            Arc::new(FetchRequest::new((tag, is_read_ahead), post, errors, pool, parts, wanted));
         let before = self.in_flight.insert(tag, (Arc::clone(&request), now));
         assert!(before.is_none(), "a tag in flight is not given again");
         if self.timeout.is_some() {

@@ -46,6 +46,8 @@ pub struct Reply {
 /// A request that a source works on, as its driver and its reply share it.
 pub(crate) struct FetchRequest {
     tag: u64,
+    /// Whether no reader waited for any of it when it was started.
+    is_read_ahead: bool,
     post: EventSink,
     errors: Arc<LastError>,
     /// None once it has ended, or was taken from the source.
@@ -73,6 +75,13 @@ impl Reply {
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.request.lock().as_ref().map_or(0, |target| target.wanted - target.written)
+    }
+
+    /// Returns whether no reader waited for any of these bytes when they were asked for: a source
+    /// that can hurry for some requests does so for the others.
+    #[must_use]
+    pub fn is_read_ahead(&self) -> bool {
+        self.request.is_read_ahead
     }
 
     /// Takes the next bytes of the range. Pages that are complete with them can be read at once.
@@ -136,7 +145,7 @@ impl Drop for Reply {
 
 impl FetchRequest {
     pub(super) fn new(
-        tag: u64,
+        (tag, is_read_ahead): (u64, bool),
         post: EventSink,
         errors: Arc<LastError>,
         pool: Arc<Pool>,
@@ -146,7 +155,7 @@ impl FetchRequest {
         let room: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(wanted > 0 && wanted <= room as u64, "the frames have room for what is asked");
         let target = ReplyTarget { pool, parts, part: 0, filled: 0, written: 0, wanted };
-        Self { tag, post, errors, target: Mutex::new(Some(target)) }
+        Self { tag, is_read_ahead, post, errors, target: Mutex::new(Some(target)) }
     }
 
     fn fail(&self, error: &io::Error) {

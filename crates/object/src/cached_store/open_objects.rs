@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::errors::generic;
 use crate::error::ObjectError;
-use crate::object::Object;
+use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
 use crate::runtime::runtime;
 
@@ -27,6 +27,7 @@ pub(super) struct OpenObjects {
     name: String,
     lifetime: Duration,
     options: StoreOptions,
+    counted: CountedTraffic,
     table: Mutex<ObjectTable>,
 }
 
@@ -57,17 +58,20 @@ struct KnownObject {
 impl OpenObjects {
     pub(super) fn new(store: Arc<dyn ObjectStore>, engine: Engine, name: String) -> Self {
         let (lifetime, options) = (LIFETIME, StoreOptions::default());
-        Self { store, engine, name, lifetime, options, table: Mutex::default() }
+        let counted = uncounted(options);
+        Self { store, engine, name, lifetime, options, counted, table: Mutex::default() }
     }
 
     /// The same with nothing open.
     pub(super) fn anew(&self, lifetime: Option<Duration>, options: Option<StoreOptions>) -> Self {
+        let options = options.unwrap_or(self.options);
         Self {
             store: Arc::clone(&self.store),
             engine: self.engine.clone(),
             name: self.name.clone(),
             lifetime: lifetime.unwrap_or(self.lifetime),
-            options: options.unwrap_or(self.options),
+            options,
+            counted: uncounted(options),
             table: Mutex::default(),
         }
     }
@@ -88,7 +92,8 @@ impl OpenObjects {
         // A date has a resolution of a second, in which a write may replace the object.
         let epoch = if meta.e_tag.is_some() { String::new() } else { format!("#{writes}") };
         let (url, device) = (format!("{}{epoch}/{location}", self.name), self.name.clone());
-        let Some(object) = Object::of_meta(store, meta.clone(), (url, device), self.options) else {
+        let (name, counted) = ((url, device), self.counted.clone());
+        let Some(object) = Object::of_meta(store, meta.clone(), name, self.options, counted) else {
             return Ok(None);
         };
         let opened = self.engine.open_source(object);

@@ -184,6 +184,8 @@ struct Request {
 
 impl Shared {
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        // Head and body are two writes: the second would wait for the client's delayed answer.
+        stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
             let fault = if request.is_head { Fault::None } else { self.next_fault(&request) };

@@ -6,7 +6,7 @@
 
 use super::{
     ClientStats, CostStats, DeviceStats, EvictionStats, ExportStats, MemoryStats, PageStats,
-    ReadAheadStats, ReadStats, ServerStats, WindowCount, WriteStats,
+    ReadAheadStats, ReadStats, ServerStats, StoreStats, WindowCount, WriteStats,
 };
 use crate::Counters;
 use foreread::ForkedError;
@@ -142,6 +142,7 @@ impl ServerStats {
                 lost: file.has_lost()?,
             },
             device: DeviceStats::of(&path, file.device_state()?),
+            store: about.store,
             clients: counters.into(),
         })
     }
@@ -162,6 +163,8 @@ pub struct ServerInfo<'a> {
     pub memory: u64,
     /// Seconds since it was ready.
     pub up_s: f64,
+    /// What the object store was asked, if one is served.
+    pub store: Option<StoreStats>,
     /// The engine.
     pub engine: &'a foreread::Engine,
 }

@@ -21,6 +21,8 @@ pub struct DeviceCommand {
     pub start: Sector,
     /// The number of sectors.
     pub sectors: Sectors,
+    /// Whether no reader waits for it: read-ahead.
+    pub is_ahead: bool,
 }
 
 /// The end of a command.
@@ -62,20 +64,50 @@ impl CommandEnd {
     }
 }
 
+/// What an object store was asked, and what that costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StoreTotals {
+    /// Requests, with refused ones, those sent again and second copies.
+    pub requests: u64,
+    /// Second copies of late requests.
+    pub hedged: u64,
+    /// Requests that the store refused because there were too many.
+    pub throttled: u64,
+    /// By the prices of the model.
+    pub cost: f64,
+}
+
 /// A device model in operation.
 ///
 /// ```text
 ///   submit ---> [ held: at most its depth ] ---> at work ---> CommandEnd ---> ended
 /// ```
 ///
-/// Both calls return the end of at most one command: a device with one arm works on one command at
-/// a time, and a device with several channels knows the end of each command when it is submitted.
+/// Each call returns the end of at most one command: a device with one arm works on one command at
+/// a time, a device with several channels knows the end of each command when it is submitted, and a
+/// store knows it when the first byte comes, for which it is woken.
 pub trait BlockDevice: std::fmt::Debug {
     /// Takes a command.
     fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd>;
 
     /// Notes that a command has ended, at the time that was returned for it.
     fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd>;
+
+    /// Returns when the device is to be woken, beside the ends of its commands.
+    fn next_wake(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Does one of the things whose time has come. To be called at the time of
+    /// [`Self::next_wake`], as long as that has come.
+    fn wake(&mut self, _now: Nanos) -> Option<CommandEnd> {
+        None
+    }
+
+    /// Returns what a store was asked so far; None of another device.
+    fn store_totals(&self) -> Option<StoreTotals> {
+        None
+    }
 
     /// Changes the parameters for the commands that are submitted from `at` on. Calls come in the
     /// order of `at`.

@@ -140,8 +140,17 @@ pub struct Flash {
 pub struct Store {
     /// The capacity.
     pub capacity: Size,
-    /// The time from a request to its first byte.
+    /// The time from a request to its first byte: the median, if it varies.
     pub latency_ms: f64,
+    /// How much the latency varies: the deviation of its logarithm, which is normal.
+    #[serde(default)]
+    pub latency_sigma: f64,
+    /// The share of requests that take `slow_factor` times as long.
+    #[serde(default)]
+    pub slow_share: f64,
+    /// How many times as long a slow request takes.
+    #[serde(default = "default_one")]
+    pub slow_factor: f64,
     /// The transfer rate of one connection.
     pub connection_mb_per_s: f64,
     /// The transfer rate of all connections together.
@@ -154,6 +163,28 @@ pub struct Store {
     /// How many bytes come together.
     #[serde(default = "default_piece")]
     pub piece: Size,
+    /// The store refuses requests beyond this rate (503); 0: it refuses none.
+    #[serde(default)]
+    pub requests_per_s: f64,
+    /// How many requests may come at once although their rate is too high.
+    #[serde(default = "default_burst")]
+    pub burst: u32,
+    /// Whether late demand reads are sent a second time.
+    #[serde(default = "default_true")]
+    pub hedge: bool,
+    /// Whether refusals make the client send fewer requests at a time. Each request is sent again
+    /// after a pause in either case.
+    #[serde(default = "default_true")]
+    pub back_off: bool,
+    /// What its latencies follow from.
+    #[serde(default = "one")]
+    pub seed: u32,
+    /// The price of 1000 requests.
+    #[serde(default)]
+    pub price_per_1000_requests: f64,
+    /// The price of 10^9 bytes.
+    #[serde(default)]
+    pub price_per_gb: f64,
 }
 
 /// The parameters of a mapped device.
@@ -249,6 +280,14 @@ impl Store {
             "link_mb_per_s",
             "at least connection_mb_per_s, at most 1000000",
         )?;
+        check((0.0..=3.0).contains(&self.latency_sigma), "latency_sigma", "0 to 3")?;
+        check((0.0..=1.0).contains(&self.slow_share), "slow_share", "0 to 1")?;
+        check((1.0..=1000.0).contains(&self.slow_factor), "slow_factor", "1 to 1000")?;
+        let rate = self.requests_per_s;
+        check(rate == 0.0 || is_rate(rate), "requests_per_s", "0, or 0.001 to 1000000")?;
+        check((1..=10_000).contains(&self.burst), "burst", "1 to 10000")?;
+        check(is_time(self.price_per_1000_requests), "price_per_1000_requests", "0 to 10^9")?;
+        check(is_time(self.price_per_gb), "price_per_gb", "0 to 10^9")?;
         let piece = self.piece.0.0;
         let is_whole = piece >= PAGE_SIZE && piece.is_multiple_of(PAGE_SIZE);
         check(is_whole, "piece", "whole pages of 4K, at least one")
@@ -309,6 +348,18 @@ fn one() -> u32 {
 
 fn default_piece() -> Size {
     Size(ByteCount(128 << 10))
+}
+
+fn default_burst() -> u32 {
+    10
+}
+
+fn default_one() -> f64 {
+    1.0
+}
+
+fn default_true() -> bool {
+    true
 }
 
 fn default_root_share() -> f64 {

@@ -1,29 +1,87 @@
-//! An object store: each connection has a latency and a bandwidth, and all share a link.
+//! An object store and the client in front of it: connections that share a link, a store that is
+//! late at times and refuses what is too much.
 //!
-//! In:    commands.
+//! In:    commands; the time.
 //! Out:   when each ends, and when its pieces come before that.
-//! Never: another order than that of arrival.
+//! Never: a rule of the client: those are the core's, and `crates/object` asks them, too.
 //!
 //! ```text
 //!   connection 0   |-- latency --|piece|piece|piece|
 //!   connection 1   |-- latency --|piece|piece|piece|      each at connection_mb_per_s, unless
 //!   connection 2     |-- latency --|piece|piece|piece|    the sum would be more than link_mb_per_s
+//!   connection 3     |-- 503 --| pause, without a connection |-- latency --|piece|piece|
 //! ```
 
-use foreread_core::path::Tag;
-use foreread_core::units::Nanos;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use super::model::{BlockDevice, CommandEnd, CommandPieces, DeviceCommand, later, transfer_ns};
+use foreread_core::path::Tag;
+use foreread_core::store_requests::{Hedging, RequestLimit};
+use foreread_core::units::{ByteCount, Nanos};
+
+use super::model::{
+    BlockDevice, CommandEnd, CommandPieces, DeviceCommand, StoreTotals, later, transfer_ns,
+};
 use super::params::Store;
+use crate::rng::Rng;
 
 /// A store with its connections.
 #[derive(Debug)]
 pub(super) struct StoreLink {
     params: Store,
-    /// When each connection is free.
-    connections: Vec<Nanos>,
     /// When the link has carried all that it was given.
     link: Nanos,
+    rng: Rng,
+    /// When the store has served what it has accepted, at the rate that it allows.
+    accepted: Nanos,
+    hedging: Hedging,
+    limit: RequestLimit,
+    /// Commands that have not been answered, by their number.
+    requests: HashMap<u64, StoreRequest>,
+    /// Of those, the ones that wait for a connection: of readers, then of read-ahead.
+    waiting: [VecDeque<u64>; 2],
+    /// What happens when; of what happens at one time in the order in which it was caused.
+    events: BinaryHeap<Reverse<(Nanos, u64, StoreEvent)>>,
+    /// So many commands and events there were.
+    count: u64,
+    totals: StoreTotals,
+    bytes: u64,
+}
+
+/// A command that has not been answered.
+#[derive(Debug)]
+struct StoreRequest {
+    tag: Tag,
+    bytes: ByteCount,
+    is_demand: bool,
+    /// When it was sent first.
+    sent: Option<Nanos>,
+    /// Whether it has a connection.
+    is_connected: bool,
+    /// How often it was refused.
+    refusals: u32,
+}
+
+/// What happens without a call of the host; the number is that of the command.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum StoreEvent {
+    /// The first byte of an attempt comes.
+    FirstByte(u64),
+    /// An attempt that was sent at this time is refused.
+    Refused(u64, Attempt, Nanos),
+    /// The pause after a refusal is over.
+    Retry(u64, Attempt),
+    /// There is no answer after the time that recent requests took.
+    Late(u64),
+    /// The last byte has come over a connection.
+    Free,
+}
+
+/// Which copy of a request, and how often it was refused.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Attempt {
+    is_copy: bool,
+    refusals: u32,
 }
 
 impl StoreLink {
@@ -34,26 +92,200 @@ impl StoreLink {
     /// The parameter that is out of range, and its range.
     pub(super) fn new(params: Store) -> Result<Self, String> {
         params.check()?;
-        let connections = vec![Nanos(0); params.connections as usize];
-        Ok(Self { params, connections, link: Nanos(0) })
+        Ok(Self {
+            link: Nanos(0),
+            rng: Rng::new(params.seed.into()),
+            accepted: Nanos(0),
+            hedging: Hedging::default(),
+            limit: RequestLimit::new(params.connections),
+            requests: HashMap::new(),
+            waiting: Default::default(),
+            events: BinaryHeap::new(),
+            count: 0,
+            totals: StoreTotals::default(),
+            bytes: 0,
+            params,
+        })
+    }
+
+    fn schedule(&mut self, at: Nanos, event: StoreEvent) {
+        self.count += 1;
+        self.events.push(Reverse((at, self.count, event)));
+    }
+
+    /// Sends what waits for a connection, as far as the limit allows.
+    fn send_waiting(&mut self, now: Nanos) {
+        while self.waiting.iter().any(|queue| !queue.is_empty()) && self.limit.start() {
+            let [demand, ahead] = &mut self.waiting;
+            let number = demand.pop_front().or_else(|| ahead.pop_front());
+            let number = number.expect("one of them has one");
+            let Some(request) = self.requests.get_mut(&number) else {
+                // Its copy was faster.
+                self.limit.end();
+                continue;
+            };
+            request.is_connected = true;
+            let (is_first, is_demand) = (request.sent.is_none(), request.is_demand);
+            let attempt = Attempt { is_copy: false, refusals: request.refusals };
+            if is_first {
+                request.sent = Some(now);
+                let delay = self.hedging.sent(is_demand).filter(|_| self.params.hedge);
+                if let Some(delay) = delay {
+                    self.schedule(Nanos(now.0 + delay.0), StoreEvent::Late(number));
+                }
+            }
+            self.send(now, number, attempt);
+        }
+    }
+
+    fn send(&mut self, now: Nanos, number: u64, attempt: Attempt) {
+        self.totals.requests += 1;
+        let latency_ns = self.latency_ns();
+        if self.is_accepted(now) {
+            self.schedule(later(now, latency_ns), StoreEvent::FirstByte(number));
+        } else {
+            let refused = later(now, self.params.latency_ms * 1e6);
+            self.schedule(refused, StoreEvent::Refused(number, attempt, now));
+        }
+    }
+
+    /// The time from a request to its first byte.
+    fn latency_ns(&mut self) -> f64 {
+        let Store { latency_ms, latency_sigma, slow_share, slow_factor, .. } = self.params;
+        let mut ns = latency_ms * 1e6;
+        if latency_sigma > 0.0 {
+            ns *= libm::exp(latency_sigma * self.rng.normal());
+        }
+        if slow_share > 0.0 && self.rng.unit() < slow_share {
+            ns *= slow_factor;
+        }
+        ns
+    }
+
+    /// Whether the store accepts a request: a bucket that empties at the store's rate.
+    fn is_accepted(&mut self, now: Nanos) -> bool {
+        let Store { requests_per_s, burst, .. } = self.params;
+        if requests_per_s == 0.0 {
+            return true;
+        }
+        let one_ns = 1e9 / requests_per_s;
+        let is_accepted = self.accepted <= later(now, one_ns * f64::from(burst - 1));
+        if is_accepted {
+            self.accepted = later(self.accepted.max(now), one_ns);
+        }
+        is_accepted
+    }
+
+    fn happens(&mut self, now: Nanos, event: StoreEvent) -> Option<CommandEnd> {
+        match event {
+            StoreEvent::FirstByte(number) => return self.first_byte(now, number),
+            StoreEvent::Refused(number, attempt, sent) => {
+                self.refused(now, number, attempt, sent);
+            }
+            StoreEvent::Retry(number, attempt) => {
+                if attempt.is_copy && self.requests.contains_key(&number) {
+                    self.send(now, number, attempt);
+                } else if let Some(request) = self.requests.get(&number) {
+                    self.waiting[usize::from(!request.is_demand)].push_back(number);
+                }
+            }
+            StoreEvent::Late(number) => {
+                let is_late = self.requests.contains_key(&number) && !self.limit.is_cut();
+                if is_late && self.hedging.take_copy() {
+                    self.totals.hedged += 1;
+                    self.send(now, number, Attempt { is_copy: true, refusals: 0 });
+                }
+            }
+            StoreEvent::Free => self.limit.end(),
+        }
+        self.send_waiting(now);
+        None
+    }
+
+    /// The rest of a command follows its first byte; another copy is cancelled.
+    fn first_byte(&mut self, now: Nanos, number: u64) -> Option<CommandEnd> {
+        let request = self.requests.remove(&number)?;
+        self.limit.served();
+        let sent = request.sent.expect("it was sent");
+        self.hedging.answered(Nanos(now.0 - sent.0));
+        let Store { connection_mb_per_s, link_mb_per_s, piece, .. } = self.params;
+        let (from, total) = (now, request.bytes);
+        // The link carries what it is given in turn: no later than all of it would take.
+        self.link = later(from.max(self.link), transfer_ns(total, link_mb_per_s));
+        let at = later(from, transfer_ns(total, connection_mb_per_s)).max(self.link);
+        if request.is_connected {
+            self.schedule(at, StoreEvent::Free);
+        }
+        self.bytes += total.0;
+        self.send_waiting(now);
+        let pieces = Some(CommandPieces { from, piece: piece.0, total });
+        Some(CommandEnd { at, tag: request.tag, pieces })
+    }
+
+    /// A refused request is sent again after a pause, as `object_store` does it: no two clients
+    /// pause for the same time.
+    fn refused(&mut self, now: Nanos, number: u64, attempt: Attempt, sent: Nanos) {
+        self.totals.throttled += 1;
+        if self.params.back_off {
+            self.limit.refused(now, sent);
+        }
+        let request = self.requests.get_mut(&number);
+        if !attempt.is_copy {
+            if let Some(request) = request {
+                request.is_connected = false;
+                request.refusals += 1;
+                self.limit.end();
+            }
+        } else if request.is_none() {
+            return;
+        }
+        let longest_ms = PAUSE_MS * f64::from(1_u32 << attempt.refusals.min(5));
+        let pause_ms = PAUSE_MS + self.rng.unit() * longest_ms.min(PAUSE_MAX_MS);
+        let again = Attempt { refusals: attempt.refusals + 1, ..attempt };
+        self.schedule(later(now, pause_ms * 1e6), StoreEvent::Retry(number, again));
     }
 }
 
 impl BlockDevice for StoreLink {
     fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd> {
-        let total = command.sectors.bytes();
-        let Store { latency_ms, connection_mb_per_s, link_mb_per_s, piece, .. } = self.params;
-        let free = self.connections.iter_mut().min().expect("Store::check wants a connection");
-        let from = later(now.max(*free), latency_ms * 1e6);
-        // The link carries what it is given in turn: no later than all of it would take.
-        self.link = later(from.max(self.link), transfer_ns(total, link_mb_per_s));
-        let at = later(from, transfer_ns(total, connection_mb_per_s)).max(self.link);
-        *free = at;
-        let pieces = Some(CommandPieces { from, piece: piece.0, total });
-        Some(CommandEnd { at, tag: command.tag, pieces })
+        self.count += 1;
+        let request = StoreRequest {
+            tag: command.tag,
+            bytes: command.sectors.bytes(),
+            is_demand: !command.is_ahead,
+            sent: None,
+            is_connected: false,
+            refusals: 0,
+        };
+        self.requests.insert(self.count, request);
+        self.waiting[usize::from(command.is_ahead)].push_back(self.count);
+        self.send_waiting(now);
+        None
     }
 
     fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<CommandEnd> {
         None
     }
+
+    fn next_wake(&self) -> Option<Nanos> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn wake(&mut self, now: Nanos) -> Option<CommandEnd> {
+        let Reverse((at, _, event)) = self.events.pop()?;
+        assert!(at <= now, "it is woken when it asked to be");
+        self.happens(now, event)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "money is rounded")]
+    fn store_totals(&self) -> Option<StoreTotals> {
+        let Store { price_per_1000_requests, price_per_gb, .. } = self.params;
+        let cost = self.totals.requests as f64 / 1e3 * price_per_1000_requests
+            + self.bytes as f64 / 1e9 * price_per_gb;
+        Some(StoreTotals { cost, ..self.totals })
+    }
 }
+
+/// The pauses of `object_store` with the options of `crates/object`.
+const PAUSE_MS: f64 = 100.0;
+const PAUSE_MAX_MS: f64 = 5000.0;

@@ -154,8 +154,9 @@ pub(crate) struct BenchArgs {
     ///
     /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s, ns_per_read and
     /// cpu_s_per_gb (median, min, max), device_reads, device_bytes, bytes_wanted,
-    /// evicted_before_use; null where a method has none. Those of flood are others. docs/bench.md
-    /// says what each counts.
+    /// evicted_before_use, and of an object store (requests, retried, hedged, throttled, failed,
+    /// bytes, cost); null where a method has none. Those of flood are others. docs/bench.md says
+    /// what each counts.
     #[arg(long)]
     pub(super) json: bool,
 

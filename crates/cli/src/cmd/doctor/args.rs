@@ -18,6 +18,10 @@ use crate::args::help::CODES_AND_UNITS;
 /// A finding says what was found, why it matters, the evidence, commands that fix it (each alone,
 /// as root) and how sure that is. A cost is stated only if it was measured here or published
 /// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
+///
+/// The URL of an object (s3://bucket/key, gs://, az://, https://) has its store examined by at most
+/// nine small requests: whether it is reached, its region, its clock beside this machine's, whether
+/// ranges and If-Match are honoured, and what a first byte and a connection cost.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -28,7 +32,7 @@ pub(crate) struct DoctorArgs {
     pub(super) what: Option<DoctorCommand>,
 
     /// Names (sda), nodes (/dev/sda), mount points, or paths on a device or mount; all if none is
-    /// given
+    /// given; or URLs of objects
     #[arg(value_name = "TARGET", value_parser = NonEmptyStringValueParser::new())]
     pub(super) devices: Vec<String>,
 
@@ -42,7 +46,7 @@ pub(crate) struct DoctorArgs {
     ///
     /// Keys: device (of a mount with a window of its own: where it is mounted), check, what, why,
     /// evidence, mend, confidence (measured, computed, cited or likely). The names of checks stay
-    /// as they are. Beside data: machine, devices, mounts, stacks and notes.
+    /// as they are. Beside data: machine, devices, mounts, stacks and notes; of URLs stores.
     /// docs/doctor.schema.json describes all of it.
     #[arg(long)]
     pub(super) json: bool,
@@ -127,6 +131,7 @@ Examples:
   foreread doctor /mnt/nfs --stacks
   foreread doctor /home --json
   foreread doctor sda --measure --scratch /srv
+  foreread doctor s3://bucket/big.bin
   foreread doctor --check || echo see foreread doctor
   foreread doctor --capture this-machine.txt; foreread doctor --root this-machine.txt
   foreread doctor --json >$(hostname).json; foreread doctor merge *.json --html fleet.html

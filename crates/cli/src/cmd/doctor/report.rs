@@ -46,18 +46,28 @@ pub(super) fn print(
     if let Some(cost) = measured {
         print_measured(out, cost)?;
     }
-    if examination.findings.is_empty() {
+    print_findings(out, &examination.findings)
+}
+
+pub(super) fn print_findings(out: &mut Printer, findings: &[Finding]) -> Result<(), Failure> {
+    if findings.is_empty() {
         writeln!(out, "\nNo findings.")?;
     }
-    for finding in &examination.findings {
-        print_finding(out, finding)?;
+    findings.iter().try_for_each(|finding| print_finding(out, finding))
+}
+
+/// Findings are an exit code of their own.
+pub(super) fn exit(findings: &[Finding]) -> Result<(), Failure> {
+    match findings.len() {
+        0 => Ok(()),
+        1 => Err(Failure::Check("1 finding".to_owned())),
+        count => Err(Failure::Check(format!("{count} findings"))),
     }
-    Ok(())
 }
 
 /// One line a finding, for scripts.
-pub(super) fn check(out: &mut Printer, examination: &Examination) -> Result<(), Failure> {
-    for finding in &examination.findings {
+pub(super) fn check(out: &mut Printer, findings: &[Finding]) -> Result<(), Failure> {
+    for finding in findings {
         let first = finding.mend.first().map_or("(no command)", String::as_str);
         let confidence = format!("{:?}", finding.confidence).to_lowercase();
         writeln!(

@@ -10,6 +10,7 @@ use std::io::Write as _;
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
 use foreread_core::units::Nanos;
+use foreread_sim::device::StoreTotals;
 use foreread_sim::meter::{DeviceMeter, ProcessMeter};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
@@ -17,6 +18,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::output::{Failure, Printer};
+use crate::store::money;
 use crate::table;
 
 /// A run, as `--json` prints it.
@@ -50,6 +52,7 @@ struct LatencyReport {
     mean: f64,
     p50: f64,
     p99: f64,
+    p99_9: f64,
     max: f64,
 }
 
@@ -61,6 +64,17 @@ struct DeviceReport<'r> {
     writes: u64,
     write_bytes: u64,
     busy_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<StoreReport>,
+}
+
+/// Of an object store, what it was asked over the network.
+#[derive(Debug, Serialize)]
+struct StoreReport {
+    requests: u64,
+    hedged: u64,
+    throttled: u64,
+    cost: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -107,6 +121,7 @@ fn latency(meter: &ProcessMeter) -> LatencyReport {
         mean: meter.mean_ms(),
         p50: ms(meter.latency.value_at_quantile(0.5)),
         p99: ms(meter.latency.value_at_quantile(0.99)),
+        p99_9: ms(meter.latency.value_at_quantile(0.999)),
         max: ms(meter.latency.max()),
     }
 }
@@ -119,6 +134,10 @@ fn device(meter: &DeviceMeter, end: Nanos) -> DeviceReport<'_> {
         writes: meter.requests(Op::Write),
         write_bytes: meter.bytes(Op::Write).0,
         busy_seconds: meter.busy_seconds(end),
+        store: meter.store.map(|totals| {
+            let StoreTotals { requests, hedged, throttled, cost } = totals;
+            StoreReport { requests, hedged, throttled, cost }
+        }),
     }
 }
 
@@ -148,6 +167,7 @@ pub(super) fn print(
     print_other(out, &ran.processes)?;
     writeln!(out)?;
     table::print(out, DEVICE_HEADING, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
+    print_stores(out, &ran.devices)?;
 
     let CacheReport {
         pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, ..
@@ -236,6 +256,23 @@ fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure
         let figures: Vec<_> =
             meter.other.iter().map(|(name, value)| format!("{name} {value:.3}")).collect();
         writeln!(out, "{}: {}", meter.name, figures.join(", "))?;
+    }
+    Ok(())
+}
+
+/// What came of requests over the network, where something did.
+fn print_stores(out: &mut Printer, meters: &[DeviceMeter]) -> Result<(), Failure> {
+    for meter in meters {
+        let Some(StoreTotals { requests, hedged, throttled, cost }) = meter.store else { continue };
+        if hedged > 0 || throttled > 0 || cost > 0.0 {
+            let cost = if cost > 0.0 { format!(", cost {}", money(cost)) } else { String::new() };
+            let name = &meter.name;
+            writeln!(
+                out,
+                "{name}: {requests} HTTP requests, {hedged} of them second copies, {throttled} \
+                 refused{cost}"
+            )?;
+        }
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use foreread_core::units::ByteCount;
 use foreread_serve::stats::{DirectionStats, ServerStats};
 
 use crate::output::{Failure, Printer};
+use crate::store::money;
 use crate::table::{self, or_dash};
 use crate::terminal::wrap_items;
 
@@ -48,7 +49,8 @@ fn head(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
 type Subject = (&'static str, Vec<String>);
 
 fn subjects(stats: &ServerStats) -> Vec<Subject> {
-    [of_reads(stats), of_cache(stats), of_writes(stats), of_clients(stats)].concat()
+    [of_reads(stats), of_cache(stats), of_writes(stats), of_store(stats), of_clients(stats)]
+        .concat()
 }
 
 fn of_reads(stats: &ServerStats) -> Vec<Subject> {
@@ -127,6 +129,22 @@ fn of_writes(stats: &ServerStats) -> Vec<Subject> {
             some("FLUSHES FAILED", writes.flush_failures),
             some("written again", writes.rewritten),
             some("LOST", u64::from(writes.lost)),
+        ],
+    )]
+}
+
+fn of_store(stats: &ServerStats) -> Vec<Subject> {
+    let Some(store) = &stats.store else { return Vec::new() };
+    vec![(
+        "store",
+        vec![
+            count("requests", store.requests),
+            some("sent again", store.retried),
+            some("second copies", store.hedged),
+            some("throttled", store.throttled),
+            some("FAILED", store.failed),
+            format!("bytes {}", rough(store.bytes)),
+            store.cost.map(|cost| format!("cost {}", money(cost))).unwrap_or_default(),
         ],
     )]
 }

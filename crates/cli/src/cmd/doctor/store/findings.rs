@@ -1,0 +1,316 @@
+//! What is to be thought of a store.
+//!
+//! In:    facts; the environment variables that choose region and endpoint.
+//! Out:   findings, each with its evidence and, where there is one, a command.
+//! Never: a request.
+
+use foreread_object::{ObjectError, RangeSupport, StoreExamination};
+use foreread_tune::doctor::{Confidence, Finding};
+
+/// What chooses the store, beside the URL.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Environment {
+    pub(super) region: Option<String>,
+    pub(super) endpoint: Option<String>,
+    pub(super) has_key: bool,
+}
+
+impl Environment {
+    pub(super) fn here() -> Self {
+        let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        Self {
+            region: text("AWS_REGION").or_else(|| text("AWS_DEFAULT_REGION")),
+            endpoint: text("AWS_ENDPOINT_URL").or_else(|| text("AWS_ENDPOINT")),
+            has_key: text("AWS_ACCESS_KEY_ID").is_some(),
+        }
+    }
+}
+
+/// What one store is found to be.
+struct Of<'f> {
+    url: &'f str,
+    facts: &'f StoreExamination,
+    environment: &'f Environment,
+}
+
+/// All findings about a store, the most severe first.
+pub(super) fn of(url: &str, facts: &StoreExamination, environment: &Environment) -> Vec<Finding> {
+    let of = Of { url, facts, environment };
+    let found = [
+        of.unreachable(),
+        of.clock(),
+        of.region(),
+        of.ranges(),
+        of.conditions(),
+        of.version(),
+        of.connections(),
+        of.plaintext(),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+impl Of<'_> {
+    fn finding(&self, check: &'static str, what: impl Into<String>, why: &str) -> Finding {
+        Finding {
+            device: self.url.to_owned(),
+            check,
+            what: what.into(),
+            why: why.to_owned(),
+            evidence: Vec::new(),
+            mend: Vec::new(),
+            confidence: Confidence::Measured,
+        }
+    }
+
+    fn is_s3(&self) -> bool {
+        self.url.starts_with("s3://") || self.url.starts_with("s3a://")
+    }
+
+    fn unreachable(&self) -> Option<Finding> {
+        let error = self.facts.error.as_ref()?;
+        let mut finding = self.finding(
+            "store-unreachable",
+            "the object cannot be read",
+            "no command can use it before this is mended",
+        );
+        finding.evidence.push(error.to_string());
+        finding.evidence.extend(self.facts.status.map(|status| format!("status {status}")));
+        finding.mend = match error {
+            ObjectError::NotFound { .. } => {
+                let prefix = self.url.rsplit_once('/').map_or(self.url, |(prefix, _)| prefix);
+                vec![format!("foreread ls {prefix}/")]
+            }
+            ObjectError::Denied { .. } if self.is_s3() => vec![
+                "export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..".to_owned(),
+                "export AWS_SKIP_SIGNATURE=true".to_owned(),
+            ],
+            ObjectError::Failed { .. } | ObjectError::TimedOut { .. } => {
+                let endpoint = self.environment.endpoint.as_deref();
+                let endpoint = if self.is_s3() { endpoint } else { Some(self.url) };
+                endpoint
+                    .map(|endpoint| format!("curl -sv -o /dev/null {endpoint}"))
+                    .into_iter()
+                    .collect()
+            }
+            ObjectError::Url { .. }
+            | ObjectError::Denied { .. }
+            | ObjectError::Changed { .. }
+            | _ => Vec::new(),
+        };
+        Some(finding)
+    }
+
+    fn clock(&self) -> Option<Finding> {
+        let (least, most) = self.facts.clock_ahead_s?;
+        let apart = if least > 0.0 { least } else { -most };
+        if apart < CLOCK_APART_S {
+            return None;
+        }
+        let side = if least > 0.0 { "behind" } else { "ahead of" };
+        let mut finding = self.finding(
+            "store-clock",
+            format!("this machine's clock is {apart:.0} s {side} that of the store"),
+            "S3 refuses requests that were signed more than 15 minutes earlier or later",
+        );
+        finding.evidence.push(format!("the store's Date is {least:.1} to {most:.1} s ahead"));
+        finding.mend.push("timedatectl set-ntp true".to_owned());
+        Some(finding)
+    }
+
+    fn region(&self) -> Option<Finding> {
+        let region = self.facts.region.as_deref().filter(|_| self.is_s3())?;
+        let here = self.environment.region.as_deref().unwrap_or(REGION_DEFAULT);
+        if here == region {
+            return None;
+        }
+        let mut finding = self.finding(
+            "store-region",
+            format!("the bucket is in {region}, and requests are signed for {here}"),
+            "another region refuses them, or sends each one on",
+        );
+        finding.evidence.push(format!("x-amz-bucket-region: {region}"));
+        finding.mend.push(format!("export AWS_REGION={region}"));
+        Some(finding)
+    }
+
+    fn ranges(&self) -> Option<Finding> {
+        let (what, evidence) = match self.facts.ranges.as_ref()? {
+            RangeSupport::Honoured => return None,
+            RangeSupport::Ignored(status) => (
+                "a request for a range is answered with the whole object",
+                format!("status {status} to a request with Range"),
+            ),
+            RangeSupport::Wrong(how) => {
+                ("a request for a range is answered with something else", how.clone())
+            }
+            _ => return None,
+        };
+        let why = "foreread reads ranges: the object can be read only if one request has all of it";
+        let mut finding = self.finding("store-ranges", what, why);
+        finding.evidence.push(evidence);
+        if self.url.starts_with("http") {
+            finding.mend.push(format!("curl -fO {}", self.url));
+        }
+        Some(finding)
+    }
+
+    fn conditions(&self) -> Option<Finding> {
+        let is_ignored = self.facts.refuses_other_version == Some(false);
+        let has_tag = self.facts.meta.as_ref().is_some_and(|meta| meta.e_tag.is_some());
+        if !is_ignored || !has_tag {
+            return None;
+        }
+        let mut finding = self.finding(
+            "store-conditions",
+            "the server ignores If-Match",
+            "foreread compares the ETag of each response and is safe; clients that rely on the \
+             condition may mix two versions of an object that is replaced while they read it",
+        );
+        finding.evidence.push("a request with the ETag of no version was answered".to_owned());
+        Some(finding)
+    }
+
+    fn version(&self) -> Option<Finding> {
+        let meta = self.facts.meta.as_ref()?;
+        if meta.e_tag.is_some() {
+            return None;
+        }
+        let (what, why) = if meta.last_modified.timestamp() == 0 {
+            (
+                "the server states neither ETag nor Last-Modified",
+                "a change of the object would go unnoticed, so foreread refuses it; copy it to a \
+                 file",
+            )
+        } else {
+            (
+                "the server states no ETag",
+                "the date has a resolution of a second: a second change within one goes unnoticed",
+            )
+        };
+        Some(self.finding("store-version", what, why))
+    }
+
+    fn connections(&self) -> Option<Finding> {
+        if !self.facts.closes_connections {
+            return None;
+        }
+        let mut finding = self.finding(
+            "store-connections",
+            "the server closes the connection after each response",
+            "each request pays for a connection: a round trip, and two more with TLS",
+        );
+        finding.evidence.push("Connection: close".to_owned());
+        Some(finding)
+    }
+
+    fn plaintext(&self) -> Option<Finding> {
+        let endpoint = self.environment.endpoint.as_deref().filter(|_| self.is_s3())?;
+        let host = endpoint.strip_prefix("http://")?;
+        let host = host.split(['/', ':']).next().unwrap_or_default();
+        let is_near = ["localhost", "127.", "[", "10.", "192.168."];
+        if is_near.iter().any(|near| host.starts_with(near)) || !self.environment.has_key {
+            return None;
+        }
+        let mut finding = self.finding(
+            "store-plaintext",
+            "requests are sent without TLS",
+            "what is read, and a session token, can be seen on the way",
+        );
+        finding.confidence = Confidence::Computed;
+        finding.evidence.push(format!("AWS_ENDPOINT_URL={endpoint}"));
+        finding
+            .mend
+            .push(format!("export AWS_ENDPOINT_URL={}", endpoint.replacen("http", "https", 1)));
+        Some(finding)
+    }
+}
+
+/// Far from the 15 minutes that stores allow, and more than any network adds.
+const CLOCK_APART_S: f64 = 60.0;
+
+/// Of `object_store`, if none is set.
+const REGION_DEFAULT: &str = "us-east-1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checks(url: &str, facts: &StoreExamination, environment: &Environment) -> Vec<&'static str> {
+        let found = of(url, facts, environment);
+        for finding in &found {
+            assert!(!finding.what.is_empty() && !finding.why.is_empty(), "{finding:?}");
+            assert!(!finding.evidence.is_empty() || finding.check == "store-version");
+        }
+        found.iter().map(|finding| finding.check).collect()
+    }
+
+    fn facts(change: impl FnOnce(&mut StoreExamination)) -> StoreExamination {
+        let mut facts = StoreExamination::default();
+        facts.ranges = Some(RangeSupport::Honoured);
+        facts.refuses_other_version = Some(true);
+        facts.clock_ahead_s = Some((-0.4, 0.7));
+        change(&mut facts);
+        facts
+    }
+
+    #[test]
+    fn a_store_that_is_well_has_no_findings() {
+        let none = Vec::<&str>::new();
+        assert_eq!(checks("s3://b/k", &facts(|_| ()), &Environment::default()), none);
+        let near = Environment {
+            endpoint: Some("http://127.0.0.1:9000".to_owned()),
+            has_key: true,
+            ..Environment::default()
+        };
+        assert_eq!(checks("s3://b/k", &facts(|_| ()), &near), none);
+    }
+
+    #[test]
+    fn a_clock_that_is_a_minute_off_is_found_on_either_side() {
+        for (ahead, side) in [((899.0, 900.5), "behind"), ((-901.0, -899.0), "ahead of")] {
+            let facts = facts(|facts| facts.clock_ahead_s = Some(ahead));
+            let found = of("s3://b/k", &facts, &Environment::default());
+            assert_eq!(found[0].check, "store-clock");
+            assert!(found[0].what.contains(&format!("899 s {side}")), "{}", found[0].what);
+        }
+        let near = facts(|facts| facts.clock_ahead_s = Some((-59.0, 30.0)));
+        assert!(of("s3://b/k", &near, &Environment::default()).is_empty());
+    }
+
+    #[test]
+    fn another_region_is_found_with_the_command() {
+        let facts = facts(|facts| facts.region = Some("eu-central-1".to_owned()));
+        let mut environment = Environment::default();
+        let found = of("s3://b/k", &facts, &environment);
+        assert_eq!(found[0].mend, ["export AWS_REGION=eu-central-1"]);
+        environment.region = Some("eu-central-1".to_owned());
+        assert!(of("s3://b/k", &facts, &environment).is_empty());
+        assert!(of("https://host/k", &facts, &Environment::default()).is_empty());
+    }
+
+    #[test]
+    fn ranges_connections_and_plaintext_are_findings() {
+        let facts = facts(|facts| {
+            facts.ranges = Some(RangeSupport::Ignored(200));
+            facts.closes_connections = true;
+        });
+        let environment = Environment {
+            endpoint: Some("http://store.example.com:9000".to_owned()),
+            has_key: true,
+            ..Environment::default()
+        };
+        let found = checks("s3://b/k", &facts, &environment);
+        assert_eq!(found, ["store-ranges", "store-connections", "store-plaintext"]);
+    }
+
+    #[test]
+    fn an_object_that_is_not_there_is_looked_for_beside_it() {
+        let error = ObjectError::NotFound { url: "s3://b/a/k".to_owned() };
+        let facts = facts(|facts| facts.error = Some(error));
+        let found = of("s3://b/a/k", &facts, &Environment::default());
+        assert_eq!(
+            (found[0].check, &*found[0].mend[0]),
+            ("store-unreachable", "foreread ls s3://b/a/")
+        );
+    }
+}

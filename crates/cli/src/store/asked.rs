@@ -1,0 +1,173 @@
+//! What the stores of this process were asked, and what that costs.
+//!
+//! In:    the counters of each client; the prices that the user gave.
+//! Out:   sums for figures; one line at the end of a command.
+//! Never: a cost without a price that was given.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(feature = "objects")]
+use std::sync::{Mutex, PoisonError};
+
+#[cfg(feature = "objects")]
+use foreread_object::{StoreCounts, StorePrices, Stores};
+use serde::Serialize;
+
+#[cfg(feature = "objects")]
+use super::prices::PriceArgs;
+
+/// What stores were asked and have answered.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct StoreAsked {
+    /// HTTP requests, with those that were sent again.
+    pub(crate) requests: u64,
+    pub(crate) retried: u64,
+    /// Second copies of late requests.
+    pub(crate) hedged: u64,
+    /// Responses of 429 and 503.
+    pub(crate) throttled: u64,
+    /// Requests without a response, or with one of another error of the server.
+    pub(crate) failed: u64,
+    /// Bytes of objects.
+    pub(crate) bytes: u64,
+    /// None where no price was given.
+    pub(crate) cost: Option<f64>,
+}
+
+impl StoreAsked {
+    /// What was asked since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            retried: self.retried - before.retried,
+            hedged: self.hedged - before.hedged,
+            throttled: self.throttled - before.throttled,
+            failed: self.failed - before.failed,
+            bytes: self.bytes - before.bytes,
+            cost: self.cost.zip(before.cost).map(|(now, before)| now - before),
+        }
+    }
+
+    /// In a line.
+    pub(crate) fn text(&self) -> String {
+        let Self { requests, retried, hedged, throttled, failed, bytes, cost } = self;
+        let plural = if *requests == 1 { "" } else { "s" };
+        let cost = cost.map(|cost| format!(", which costs {}", money(cost))).unwrap_or_default();
+        format!(
+            "{requests} request{plural} ({retried} of them sent again, {hedged} second copies of late ones, \
+             {throttled} throttled, {failed} failed), and {:.1} MB came{cost}",
+            *bytes as f64 / 1e6
+        )
+    }
+}
+
+/// To four digits: requests cost millionths.
+pub(crate) fn money(amount: f64) -> String {
+    if amount == 0.0 {
+        return "0".to_owned();
+    }
+    // As many behind the point as there are too few before it.
+    let (mut digits, mut shown) = (3, amount);
+    while shown < 1.0 && digits < 12 {
+        (digits, shown) = (digits + 1, shown * 10.0);
+    }
+    while shown >= 10.0 && digits > 2 {
+        (digits, shown) = (digits - 1, shown / 10.0);
+    }
+    format!("{amount:.digits$}")
+}
+
+/// Says what the stores of this process were asked, at the end of a command, if a price was given
+/// and the command has not said it.
+pub(crate) fn say_cost() {
+    let asked = asked_so_far().filter(|asked| asked.cost.is_some() && asked.requests > 0);
+    if let Some(asked) = asked
+        && !IS_SAID.load(Ordering::Relaxed)
+    {
+        // The line is lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: the store was sent {}", asked.text());
+    }
+}
+
+/// The command says itself what was asked.
+pub(crate) fn set_said() {
+    IS_SAID.store(true, Ordering::Relaxed);
+}
+
+static IS_SAID: AtomicBool = AtomicBool::new(false);
+
+/// What all stores of this process were asked so far; None if it has no client of any.
+#[cfg(feature = "objects")]
+pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+    let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let each = clients.iter().map(|(stores, prices)| of_counts(&stores.counters(), *prices));
+    each.reduce(|sum, one| StoreAsked {
+        requests: sum.requests + one.requests,
+        retried: sum.retried + one.retried,
+        hedged: sum.hedged + one.hedged,
+        throttled: sum.throttled + one.throttled,
+        failed: sum.failed + one.failed,
+        bytes: sum.bytes + one.bytes,
+        cost: sum.cost.zip(one.cost).map(|(sum, one)| sum + one),
+    })
+}
+
+#[cfg(not(feature = "objects"))]
+pub(crate) fn asked_so_far() -> Option<StoreAsked> {
+    None
+}
+
+/// Counts a client from now on.
+#[cfg(feature = "objects")]
+pub(super) fn add_client(stores: Stores, prices: PriceArgs) {
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push((stores, prices));
+}
+
+/// A command makes one client, or a few.
+#[cfg(feature = "objects")]
+static CLIENTS: Mutex<Vec<(Stores, PriceArgs)>> = Mutex::new(Vec::new());
+
+#[cfg(feature = "objects")]
+fn of_counts(counts: &StoreCounts, prices: PriceArgs) -> StoreAsked {
+    let PriceArgs { price_per_1000_requests, price_per_gb } = prices;
+    let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
+    let prices = StorePrices {
+        per_1000_requests: price_per_1000_requests.unwrap_or_default(),
+        per_gb: price_per_gb.unwrap_or_default(),
+    };
+    let StoreCounts { requests, retried, hedged, throttled, failed, bytes } = *counts;
+    let cost = is_given.then(|| prices.cost(counts));
+    StoreAsked { requests, retried, hedged, throttled, failed, bytes, cost }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_said_with_its_cost_if_there_is_a_price() {
+        let bytes = 12_345_678;
+        let asked =
+            StoreAsked { requests: 7, retried: 2, throttled: 1, bytes, ..Default::default() };
+        let said = "7 requests (2 of them sent again, 0 second copies of late ones, 1 throttled, 0 \
+                    failed), and 12.3 MB came";
+        assert_eq!(asked.text(), said);
+        let asked = StoreAsked { cost: Some(0.001_114), ..asked };
+        assert_eq!(asked.text(), format!("{said}, which costs 0.001114"));
+    }
+
+    #[test]
+    fn money_has_four_digits() {
+        let said = [0.0, 0.000_000_4, 0.012_345, 1.0, 123.456, 98_765.432].map(money);
+        assert_eq!(said, ["0", "0.0000004000", "0.01235", "1.000", "123.46", "98765.43"]);
+    }
+
+    #[cfg(feature = "objects")]
+    #[test]
+    fn without_a_price_there_is_no_cost_and_one_price_is_enough() {
+        let counts = StoreCounts { requests: 2000, bytes: 10, ..StoreCounts::default() };
+        assert_eq!(of_counts(&counts, PriceArgs::default()).cost, None);
+        let prices = PriceArgs { price_per_1000_requests: Some(0.5), price_per_gb: None };
+        assert_eq!(of_counts(&counts, prices).cost, Some(1.0));
+    }
+}

@@ -1,0 +1,53 @@
+//! What a store charges, as the user says it.
+//!
+//! In:    flags, or environment variables in their place.
+//! Out:   prices, if there are any.
+//! Never: a price that is guessed: stores, regions and contracts differ.
+
+use clap::Args;
+
+/// What the store charges: then what was read is shown in money, too.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct PriceArgs {
+    /// What the store charges for 1000 requests, in any currency: what was asked and its cost are
+    /// then said at the end, and are in the figures
+    #[arg(
+        long,
+        value_name = "PRICE",
+        env = "FOREREAD_PRICE_PER_1000_REQUESTS",
+        hide_env_values = true,
+        value_parser = price
+    )]
+    pub(super) price_per_1000_requests: Option<f64>,
+
+    /// What it charges for 10^9 bytes that leave it
+    #[arg(
+        long,
+        value_name = "PRICE",
+        env = "FOREREAD_PRICE_PER_GB",
+        hide_env_values = true,
+        value_parser = price
+    )]
+    pub(super) price_per_gb: Option<f64>,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|price| (0.0..=PRICE_MAX).contains(price));
+    price.ok_or_else(|| "write a price such as 0.0004, from 0 to 1000000".to_owned())
+}
+
+/// More than any store charges: what is larger is a mistake.
+const PRICE_MAX: f64 = 1e6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_is_a_number_that_a_store_may_charge() {
+        assert_eq!((price("0"), price("0.0004"), price("9e-2")), (Ok(0.0), Ok(0.0004), Ok(0.09)));
+        for wrong in ["", "-1", "free", "NaN", "inf", "1e7", "0,09"] {
+            assert!(price(wrong).is_err(), "{wrong}");
+        }
+    }
+}

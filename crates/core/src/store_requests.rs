@@ -1,0 +1,17 @@
+//! How requests of an object store are sent: which late one is sent twice, how many are in flight.
+//!
+//! In:    requests as they are sent, first bytes and refusals as they come, the time.
+//! Out:   when a second copy of a demand read is worth its price; how many requests may be in
+//!        flight.
+//! Never: a clock, a connection, a byte. More than [`BUDGET_PERCENT`] more requests.
+//!
+//! A driver of requests asks both; the simulator's model of a store does, too. Reasons and figures:
+//! docs/objects.md.
+
+mod hedging;
+mod latency_quantiles;
+mod request_limit;
+
+pub use hedging::{BUDGET_PERCENT, Hedging};
+pub use latency_quantiles::LatencyQuantiles;
+pub use request_limit::RequestLimit;

@@ -1,0 +1,178 @@
+//! Which late request of a store is sent a second time.
+//!
+//! In:    requests as they are sent, how long first bytes took.
+//! Out:   after how long without a byte a second copy of a demand read is worth sending.
+//! Never: a copy of what no reader waits for. More copies than the budget, at any time.
+//!
+//! ```text
+//!   requests by latency   |=================================|======|==|
+//!                                                          p95    p98  ^ slow ones
+//!   a second copy                                           |----->| is sent from here on: as
+//!                                                                    early as the budget allows
+//! ```
+
+use super::latency_quantiles::LatencyQuantiles;
+use crate::units::Nanos;
+
+/// When the second copy of a demand read is sent, and whether there is budget for it.
+///
+/// A request that is slow by chance is answered sooner by a second one. The copy is sent after the
+/// 95th percentile of recent latencies; if demand reads are so large a part of all requests that
+/// copies of 5 % of them would exceed the budget, after the percentile that the budget allows.
+///
+/// ```
+/// use foreread_core::store_requests::Hedging;
+/// use foreread_core::units::Nanos;
+///
+/// let mut hedging = Hedging::default();
+/// for _ in 0..1000 {
+///     hedging.sent(true);
+///     hedging.answered(Nanos(20_000_000));
+/// }
+/// let delay = hedging.sent(true).expect("a thousand latencies are known");
+/// assert!(delay > Nanos(20_000_000) && delay < Nanos(21_000_000));
+/// assert!(hedging.take_copy(), "twenty copies are allowed by now");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Hedging {
+    latencies: LatencyQuantiles,
+    /// Recent requests, and those of them that readers waited for.
+    recent: u32,
+    recent_demand: u32,
+    /// Hundredths of a copy that may be sent.
+    credit: u32,
+}
+
+impl Hedging {
+    /// Notes that a request is sent. Returns the time after which a second copy of it is worth
+    /// sending, if it has no answer by then; None if no reader waits for it (`is_demand`), or too
+    /// little is known.
+    #[must_use]
+    pub fn sent(&mut self, is_demand: bool) -> Option<Nanos> {
+        if self.recent == RECENT_MAX {
+            self.recent /= 2;
+            self.recent_demand /= 2;
+        }
+        self.recent += 1;
+        self.recent_demand += u32::from(is_demand);
+        self.credit = (self.credit + BUDGET_PERCENT).min(CREDIT_MAX);
+        if !is_demand || self.latencies.samples() < SAMPLES_MIN {
+            return None;
+        }
+        self.latencies.exceeded_by(self.tail()).map(|delay| delay.max(DELAY_MIN))
+    }
+
+    /// Takes one copy from the budget, if there is one: then it may be sent.
+    #[must_use]
+    pub fn take_copy(&mut self) -> bool {
+        let is_allowed = self.credit >= 100;
+        if is_allowed {
+            self.credit -= 100;
+        }
+        is_allowed
+    }
+
+    /// Notes how long a request has waited for its first byte. If its copy was faster, that it
+    /// waited until then: all that is asked of it is whether it was late.
+    pub fn answered(&mut self, waited: Nanos) {
+        self.latencies.record(waited);
+    }
+
+    /// How many of 10,000 demand reads may be sent twice: so many that the budget is half used. If
+    /// it is used up by chance it is missing when a request is slow, and if it is full it is
+    /// wasted.
+    ///
+    /// ```text
+    ///   credit   0 ------- half ------- full
+    ///   tail     1.6 %     2 %         2.4 %       of all requests, if all are demand reads
+    /// ```
+    fn tail(&self) -> u32 {
+        assert!(self.recent_demand > 0, "the request itself");
+        let tail_of_all = BUDGET_PERCENT * (80 + 40 * self.credit / CREDIT_MAX);
+        (tail_of_all * self.recent / self.recent_demand).min(TAIL_MAX)
+    }
+}
+
+/// How many more requests there may be, in per cent. Stores charge for each.
+pub const BUDGET_PERCENT: u32 = 2;
+/// Copies for the 95th percentile and beyond, of 10,000: earlier ones mostly lose.
+const TAIL_MAX: u32 = 500;
+/// Fifty copies: late requests come in clusters by chance, and a store that is slow as a whole does
+/// not get more at once.
+const CREDIT_MAX: u32 = 5000;
+/// What is late by less than this waits for a processor, here or there: a copy would, too.
+const DELAY_MIN: Nanos = Nanos(5_000_000);
+/// Before that the 98th percentile is a guess.
+const SAMPLES_MIN: u32 = 100;
+/// The share of demand reads is that of some thousand requests.
+const RECENT_MAX: u32 = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Latencies of 1 to 100 ms, each as often as the others.
+    fn learnt(is_demand: impl Fn(u64) -> bool) -> Hedging {
+        let mut hedging = Hedging::default();
+        for n in 0..4000 {
+            let _ = hedging.sent(is_demand(n));
+            hedging.answered(Nanos((n * 37 % 100 + 1) * MS));
+        }
+        hedging
+    }
+
+    #[test]
+    fn copies_of_few_demand_reads_are_sent_after_the_95th_percentile() {
+        let delay = learnt(|n| n % 10 == 0).sent(true).unwrap();
+        assert!((95 * MS..98 * MS).contains(&delay.0), "{delay:?}");
+    }
+
+    #[test]
+    fn copies_of_demand_reads_alone_are_sent_as_late_as_the_budget_wants() {
+        let delay = learnt(|_| true).sent(true).unwrap();
+        // 2.4 % of a hundred equal steps: two of them are longer.
+        assert!((98 * MS..102 * MS).contains(&delay.0), "{delay:?}");
+    }
+
+    #[test]
+    fn what_no_reader_waits_for_has_no_copy_and_neither_have_the_first_requests() {
+        assert_eq!(learnt(|_| true).sent(false), None);
+        let mut hedging = Hedging::default();
+        for _ in 0..SAMPLES_MIN {
+            assert_eq!(hedging.sent(true), None);
+            hedging.answered(Nanos(MS));
+        }
+        assert!(hedging.sent(true).is_some());
+    }
+
+    #[test]
+    fn a_store_near_by_is_given_some_ms() {
+        let mut hedging = Hedging::default();
+        for _ in 0..1000 {
+            let _ = hedging.sent(true);
+            hedging.answered(Nanos(200_000));
+        }
+        assert_eq!(hedging.sent(true), Some(DELAY_MIN));
+    }
+
+    #[test]
+    fn copies_never_exceed_their_share_of_the_requests() {
+        let mut hedging = Hedging::default();
+        let mut copies = 0;
+        for n in 1..=10_000_u32 {
+            let _ = hedging.sent(n % 3 == 0);
+            copies += u32::from(hedging.take_copy());
+            assert!(copies * 100 <= n * BUDGET_PERCENT, "{copies} after {n} requests");
+        }
+        assert_eq!(copies, 200, "and all of it can be used");
+    }
+
+    #[test]
+    fn a_long_time_without_copies_does_not_pay_for_many_at_once() {
+        let mut hedging = learnt(|_| true);
+        let copies = (0..1000).filter(|_| hedging.take_copy()).count();
+        assert_eq!(copies, 50);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a store is like, seen from here: a few small requests for one object.
+//!
+//! In:    a URL; the store's responses; the clock of this machine.
+//! Out:   facts. What is to be thought of them is the caller's.
+//! Never: a write. More than nine requests and some tens of KiB, without retries.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta};
+
+use crate::error::ObjectError;
+use crate::http_date;
+use crate::object_url::ObjectUrl;
+use crate::response_watch::{ResponseHead, ResponseWatch};
+use crate::runtime::wait;
+use crate::stores::{BucketClient, Stores};
+
+/// What a store is like, seen from here.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct StoreExamination {
+    /// The bucket and its endpoint.
+    pub device: String,
+    /// Why the object cannot be read, if it cannot; then most of the rest is not known.
+    pub error: Option<ObjectError>,
+    /// The attributes of the object, if it was reached.
+    pub meta: Option<ObjectMeta>,
+    /// The status of the last response to the first question, if there was one.
+    pub status: Option<u16>,
+    /// How the server calls itself.
+    pub server: Option<String>,
+    /// The region of the bucket, if the store says it.
+    pub region: Option<String>,
+    /// By how much the store's clock is ahead of this machine's, in seconds: at least and at most;
+    /// None if the store does not say its time.
+    pub clock_ahead_s: Option<(f64, f64)>,
+    /// Whether a range is answered by it and nothing else; None if that was not seen.
+    pub ranges: Option<RangeSupport>,
+    /// Whether a request for another version (`If-Match`) is refused.
+    pub refuses_other_version: Option<bool>,
+    /// The time to the first byte of small ranges, one after the other, shortest first.
+    pub first_bytes: Vec<Duration>,
+    /// What a new connection costs beside the request.
+    pub connection: Option<Duration>,
+    /// Whether the server closes each connection after one response.
+    pub closes_connections: bool,
+}
+
+/// How a server answers a request for a range.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum RangeSupport {
+    /// With that range.
+    Honoured,
+    /// With all of the object, and this status.
+    Ignored(u16),
+    /// In another way; the words say how.
+    Wrong(String),
+}
+
+impl Stores {
+    /// Examines a store by some requests for one object, and blocks meanwhile. Clients that were
+    /// used before have connections already: then the cost of a connection is not seen.
+    ///
+    /// # Errors
+    ///
+    /// If it is no URL of an object, the environment has settings that make no sense, or this
+    /// process is a fork. That the store cannot be reached is a fact, not an error.
+    pub fn examine(&self, url: &str) -> Result<StoreExamination, ObjectError> {
+        let url = ObjectUrl::parse(url)?;
+        if url.is_prefix() {
+            let why = "give an object: the URL of one does not end with / and has a key";
+            return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
+        }
+        let client = self.client_of(&url)?;
+        let text = url.to_string();
+        let deadline = self.options().deadline;
+        let examining = wait(async move {
+            let device = client.device.clone();
+            let mut of = Examiner { client, url, deadline };
+            StoreExamination { device, ..of.examine().await }
+        });
+        examining.map_err(|error| ObjectError::of_process(&text, &error))
+    }
+}
+
+struct Examiner {
+    client: BucketClient,
+    url: ObjectUrl,
+    deadline: Duration,
+}
+
+/// A response, if there was one, and its head.
+struct Answered {
+    result: Result<GetResult, ObjectError>,
+    /// Whether the store refused because the version is another one.
+    is_refused: bool,
+    head: Option<ResponseHead>,
+}
+
+impl Examiner {
+    async fn examine(&mut self) -> StoreExamination {
+        let mut facts = StoreExamination::default();
+        let head = GetOptions { head: true, ..GetOptions::default() };
+        let (sent, first) = (wall_clock_s(), self.ask(head.clone()).await);
+        facts.see(first.head.as_ref(), sent);
+        let meta = match first.result {
+            Ok(response) => response.meta,
+            Err(error) => {
+                facts.error = Some(error);
+                return facts;
+            }
+        };
+        // The same again, on the connection that is there now.
+        let again = self.ask(head).await;
+        let took = |head: &Option<ResponseHead>| head.as_ref().map(|head| head.took);
+        if !facts.closes_connections {
+            let both = took(&first.head).zip(took(&again.head));
+            facts.connection = both.map(|(first, again)| first.saturating_sub(again));
+        }
+        if meta.size > 0 {
+            self.examine_ranges(&mut facts, &meta).await;
+            self.examine_conditions(&mut facts).await;
+        }
+        facts.meta = Some(meta);
+        facts
+    }
+
+    /// Small ranges at the start, then one in the middle.
+    async fn examine_ranges(&self, facts: &mut StoreExamination, meta: &ObjectMeta) {
+        let len = meta.size.min(RANGE_LEN);
+        for n in 0..FIRST_BYTES {
+            let is_last = n + 1 == FIRST_BYTES;
+            let start = if is_last { (meta.size - len) / 2 } else { 0 };
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(start..start + len)),
+                ..GetOptions::default()
+            };
+            let Answered { result, head, .. } = self.ask(options).await;
+            let Some(head) = head else {
+                facts.error = result.err();
+                return;
+            };
+            let is_whole = meta.size == len;
+            let wanted = format!("bytes {start}-{}/{}", start + len - 1, meta.size);
+            let support = match (head.status, head.content_range) {
+                (200 | 206, Some(range)) if range != wanted => {
+                    RangeSupport::Wrong(format!("Content-Range is {range:?}, not {wanted:?}"))
+                }
+                (206, None) => RangeSupport::Wrong("206 without Content-Range".to_owned()),
+                (200 | 206, Some(_)) if meta.e_tag.is_some() && head.e_tag != meta.e_tag => {
+                    RangeSupport::Wrong(format!(
+                        "the ETag of a range is {:?}, that of the object {:?}",
+                        head.e_tag.unwrap_or_default(),
+                        meta.e_tag.clone().unwrap_or_default()
+                    ))
+                }
+                (200 | 206, Some(_)) => RangeSupport::Honoured,
+                (200, _) if is_whole => RangeSupport::Honoured,
+                (200, _) => RangeSupport::Ignored(200),
+                (status, _) => {
+                    facts.error = result.err();
+                    RangeSupport::Wrong(format!("status {status}"))
+                }
+            };
+            facts.first_bytes.push(head.took);
+            let is_right = support == RangeSupport::Honoured;
+            facts.ranges = Some(support);
+            if !is_right {
+                break;
+            }
+        }
+        facts.first_bytes.sort_unstable();
+    }
+
+    /// A version that the object never had.
+    async fn examine_conditions(&self, facts: &mut StoreExamination) {
+        let options = GetOptions {
+            if_match: Some(NO_TAG.to_owned()),
+            range: Some(GetRange::Bounded(0..1)),
+            ..GetOptions::default()
+        };
+        let answered = self.ask(options).await;
+        let is_answered = answered.head.is_some_and(|head| matches!(head.status, 200 | 206));
+        facts.refuses_other_version =
+            if answered.is_refused { Some(true) } else { is_answered.then_some(false) };
+    }
+
+    async fn ask(&self, mut options: GetOptions) -> Answered {
+        let watch = ResponseWatch::default();
+        options.extensions.insert(watch.clone());
+        let (url, deadline) = (self.url.to_string(), self.deadline);
+        let asked = self.client.store.get_opts(&self.url.location, options);
+        let asked = tokio::time::timeout(deadline, asked).await;
+        let is_refused = matches!(asked, Ok(Err(Error::Precondition { .. })));
+        let result = match asked {
+            Ok(answer) => answer.map_err(|error| ObjectError::of(&url, None, &error)),
+            Err(_) => Err(ObjectError::TimedOut { url, range: None, deadline }),
+        };
+        Answered { result, is_refused, head: watch.last() }
+    }
+}
+
+impl StoreExamination {
+    /// What the head of the first response says.
+    fn see(&mut self, head: Option<&ResponseHead>, sent_s: f64) {
+        let Some(head) = head else { return };
+        let received_s = wall_clock_s();
+        self.status = Some(head.status);
+        self.server.clone_from(&head.server);
+        self.region.clone_from(&head.region);
+        self.closes_connections = head.closes;
+        let date = head.date.as_deref().and_then(http_date::seconds);
+        self.clock_ahead_s = date.map(|date| ahead_s(date, sent_s, received_s));
+    }
+}
+
+/// By how much a clock is ahead that showed `date`, cut to the second, between the two times.
+#[expect(clippy::cast_precision_loss, reason = "seconds of this century")]
+fn ahead_s(date: i64, sent_s: f64, received_s: f64) -> (f64, f64) {
+    (date as f64 - received_s, date as f64 + 1.0 - sent_s)
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is this clock that is examined")]
+fn wall_clock_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// Requests for the time to the first byte. Beside them there are two for the attributes and one
+/// with a condition.
+const FIRST_BYTES: u32 = 6;
+
+const RANGE_LEN: u64 = 4096;
+
+/// Of no object.
+const NO_TAG: &str = "\"foreread-doctor-asks-for-no-version\"";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_known_to_a_second_and_the_time_of_a_request() {
+        assert_eq!(ahead_s(1000, 1000.2, 1000.3), (1000.0 - 1000.3, 1001.0 - 1000.2));
+        let (least, most) = ahead_s(1000, 900.0, 900.5);
+        assert_eq!((least, most), (99.5, 101.0));
+    }
+}

@@ -1,0 +1,197 @@
+//! The first answer of a request that may be sent twice.
+//!
+//! In:    a request that can be sent any number of times; what is known of the store's traffic.
+//! Out:   one answer, whole. The other copy is cancelled with it.
+//! Never: parts of two answers. A second copy of what failed, which is a retry and has its own
+//!        rules.
+//!
+//! ```text
+//!   first   |---- p95 or later ----.----------- .. cancelled
+//!   second                         |------| the answer
+//! ```
+
+use std::pin::{Pin, pin};
+
+use futures_util::future::{Either, select};
+use tokio::time::{Instant, timeout};
+
+use crate::traffic::StoreTraffic;
+
+/// Sends a request; and once more if it is late, a reader waits for it, and the budget allows it.
+///
+/// An answer that is an error counts only if the other copy has none, or fails, too: then the
+/// error is that of the first.
+pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
+    traffic: &StoreTraffic,
+    is_demand: bool,
+    request: impl Fn() -> F,
+) -> Result<T, E> {
+    let sent = Instant::now();
+    let note = |answer: &Result<T, E>| {
+        if answer.is_ok() {
+            traffic.first_byte(sent);
+        }
+    };
+    let mut first = pin!(request());
+    if let Some(delay) = traffic.sent(is_demand) {
+        match timeout(delay, first.as_mut()).await {
+            Ok(answer) => {
+                note(&answer);
+                return answer;
+            }
+            Err(_) if traffic.take_copy() => {
+                let second = pin!(request());
+                return of_two(first, second, note).await;
+            }
+            Err(_) => {}
+        }
+    }
+    let answer = first.await;
+    note(&answer);
+    answer
+}
+
+/// The first good answer of two copies.
+async fn of_two<T, E, F: Future<Output = Result<T, E>>>(
+    first: Pin<&mut F>,
+    second: Pin<&mut F>,
+    note: impl Fn(&Result<T, E>),
+) -> Result<T, E> {
+    match select(first, second).await {
+        Either::Left((answer @ Ok(_), _)) | Either::Right((answer @ Ok(_), _)) => {
+            note(&answer);
+            answer
+        }
+        Either::Left((Err(error), second)) => second.await.map_err(|_| error),
+        Either::Right((Err(_), first)) => {
+            let answer = first.await;
+            note(&answer);
+            answer
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Traffic that has seen 1000 answers after 20 ms.
+    async fn learnt() -> Arc<StoreTraffic> {
+        let traffic = StoreTraffic::new(true, Arc::default());
+        for _ in 0..1000 {
+            let answer = first_answer(&traffic, true, || async {
+                sleep(20 * MS).await;
+                Ok::<_, ()>(())
+            });
+            answer.await.unwrap();
+        }
+        traffic
+    }
+
+    /// How each copy ends: after so long, with this.
+    struct Copies {
+        ends: Vec<(Duration, Result<u32, &'static str>)>,
+        sent: RefCell<usize>,
+        ended: RefCell<usize>,
+    }
+
+    impl Copies {
+        fn new(ends: &[(u32, Result<u32, &'static str>)]) -> Self {
+            let ends = ends.iter().map(|(ms, end)| (*ms * MS, *end)).collect();
+            Self { ends, sent: RefCell::new(0), ended: RefCell::new(0) }
+        }
+
+        async fn send(&self) -> Result<u32, &'static str> {
+            let number = self.sent.replace_with(|sent| *sent + 1);
+            let (time, end) = self.ends[number];
+            sleep(time).await;
+            *self.ended.borrow_mut() += 1;
+            end
+        }
+
+        /// The answer, when, how many copies were sent, and how many of them ended.
+        async fn run(
+            &self,
+            traffic: &StoreTraffic,
+            is_demand: bool,
+        ) -> (Result<u32, &'static str>, u128, usize, usize) {
+            let started = Instant::now();
+            let answer = first_answer(traffic, is_demand, || self.send()).await;
+            let ms = started.elapsed().as_millis();
+            (answer, ms, *self.sent.borrow(), *self.ended.borrow())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_copy_of_a_late_request_answers_and_the_request_is_cancelled() {
+        let copies = Copies::new(&[(200, Ok(1)), (15, Ok(2))]);
+        let (answer, ms, sent, ended) = copies.run(&*learnt().await, true).await;
+        assert_eq!((answer, sent, ended), (Ok(2), 2, 1));
+        // 20 ms, to the end of their bucket and the next ms of the timer; then 15.
+        assert!((35..=38).contains(&ms), "{ms} ms");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_answered_before_its_copy_cancels_it() {
+        let copies = Copies::new(&[(30, Ok(1)), (20, Ok(2))]);
+        let traffic = learnt().await;
+        assert_eq!(copies.run(&traffic, true).await, (Ok(1), 30, 2, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_in_time_and_one_that_no_reader_waits_for_have_no_copy() {
+        let traffic = learnt().await;
+        let in_time = Copies::new(&[(19, Ok(1))]);
+        assert_eq!(in_time.run(&traffic, true).await, (Ok(1), 19, 1, 1));
+        let ahead = Copies::new(&[(500, Ok(1))]);
+        assert_eq!(ahead.run(&traffic, false).await, (Ok(1), 500, 1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_counts_only_if_both_copies_fail() {
+        let traffic = learnt().await;
+        for (ends, expected) in [
+            ([(40, Err("first")), (100, Ok(2))], Ok(2)),
+            ([(100, Ok(1)), (2, Err("second"))], Ok(1)),
+            ([(40, Err("first")), (100, Err("second"))], Err("first")),
+            ([(100, Err("first")), (2, Err("second"))], Err("first")),
+        ] {
+            let (answer, _, sent, ended) = Copies::new(&ends).run(&traffic, true).await;
+            assert_eq!((answer, sent, ended), (expected, 2, 2), "{ends:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_in_time_is_the_answer() {
+        let traffic = learnt().await;
+        let failed = Copies::new(&[(5, Err("first"))]);
+        assert_eq!(failed.run(&traffic, true).await, (Err("first"), 5, 1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_refuses_requests_is_sent_no_copy() {
+        let traffic = learnt().await;
+        traffic.answered(Instant::now(), Some(503));
+        let late = Copies::new(&[(200, Ok(1))]);
+        assert_eq!(late.run(&traffic, true).await, (Ok(1), 200, 1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_copy_is_sent_where_none_is_wanted() {
+        let traffic = StoreTraffic::new(false, Arc::default());
+        for _ in 0..200 {
+            let copies = Copies::new(&[(20, Ok(1))]);
+            assert_eq!(copies.run(&traffic, true).await.0, Ok(1));
+        }
+        let late = Copies::new(&[(200, Ok(1))]);
+        assert_eq!(late.run(&traffic, true).await, (Ok(1), 200, 1, 1));
+    }
+}

@@ -1,0 +1,243 @@
+//! The requests of one store in real time: how many are in flight, which late one is sent twice.
+//!
+//! In:    requests as they start and end; answers and refusals; the clock.
+//! Out:   permission to start, demand reads first; the core's advice about a second copy.
+//! Never: a rule of its own: those are in `foreread_core::store_requests`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use foreread::core::store_requests::{Hedging, RequestLimit};
+use foreread::core::units::Nanos;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::counters::StoreCounters;
+
+/// What requests of one store have in common.
+pub(crate) struct StoreTraffic {
+    started: Instant,
+    may_hedge: bool,
+    counters: Arc<StoreCounters>,
+    state: Mutex<TrafficState>,
+}
+
+struct TrafficState {
+    limit: RequestLimit,
+    hedging: Hedging,
+    /// Requests that wait for others to end: of readers, then of read-ahead.
+    waiting: [VecDeque<oneshot::Sender<Permit>>; 2],
+}
+
+/// Sent with a request that waits for a permit, and has it as long as its response lives.
+#[derive(Clone, Debug)]
+pub(crate) struct Gated {
+    is_demand: bool,
+    /// Whether an attempt of it has had a good head, with a permit. If its body breaks, the rest is
+    /// asked for under that: one that waited for another could wait for itself.
+    is_granted: Arc<AtomicBool>,
+}
+
+impl Gated {
+    pub(crate) fn new(is_demand: bool) -> Self {
+        Self { is_demand, is_granted: Arc::default() }
+    }
+
+    /// Waits for the permit of an attempt; None if the request has one.
+    pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Option<Permit> {
+        let needs_one = !self.is_granted.load(Ordering::Relaxed);
+        if needs_one { Some(traffic.permit(self.is_demand).await) } else { None }
+    }
+
+    /// An attempt has a good head.
+    pub(crate) fn grant(&self) {
+        self.is_granted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A request that may be in flight; it has ended when this is dropped.
+pub(crate) struct Permit(Arc<StoreTraffic>);
+
+impl StoreTraffic {
+    pub(crate) fn new(may_hedge: bool, counters: Arc<StoreCounters>) -> Arc<Self> {
+        let state = TrafficState {
+            limit: RequestLimit::new(IN_FLIGHT_MAX),
+            hedging: Hedging::default(),
+            waiting: Default::default(),
+        };
+        Arc::new(Self { started: Instant::now(), may_hedge, counters, state: Mutex::new(state) })
+    }
+
+    /// Waits until one more request may be in flight.
+    pub(crate) async fn permit(self: &Arc<Self>, is_demand: bool) -> Permit {
+        let granted = {
+            let mut state = self.lock();
+            if state.limit.start() {
+                return Permit(Arc::clone(self));
+            }
+            let (grant, granted) = oneshot::channel();
+            state.waiting[usize::from(!is_demand)].push_back(grant);
+            granted
+        };
+        granted.await.expect("a grant is kept until it is sent, by the requests in flight")
+    }
+
+    /// Lets those start that may.
+    fn grant(self: &Arc<Self>) {
+        loop {
+            let grant = {
+                let mut state = self.lock();
+                // A reader that has given up waits no more.
+                for waiting in &mut state.waiting {
+                    while waiting.pop_front_if(|grant| grant.is_closed()).is_some() {}
+                }
+                let [demand, ahead] = &state.waiting;
+                if demand.is_empty() && ahead.is_empty() || !state.limit.start() {
+                    return;
+                }
+                let [demand, ahead] = &mut state.waiting;
+                demand.pop_front().or_else(|| ahead.pop_front()).expect("one of them has one")
+            };
+            // One that has given up meanwhile drops the permit, which grants it to the next.
+            let _ = grant.send(Permit(Arc::clone(self)));
+        }
+    }
+
+    /// An HTTP request that was sent at `sent` was answered with this status; None: not at all.
+    pub(crate) fn answered(self: &Arc<Self>, sent: Instant, status: Option<u16>) {
+        let (now, sent) = (self.nanos(Instant::now()), self.nanos(sent));
+        {
+            let mut state = self.lock();
+            match status {
+                Some(429 | 503) => state.limit.refused(now, sent),
+                Some(..500) => state.limit.served(),
+                Some(_) | None => return,
+            }
+        }
+        self.grant();
+    }
+
+    /// A request for a range is sent: after how long a second copy is worth it.
+    pub(crate) fn sent(&self, is_demand: bool) -> Option<Duration> {
+        let delay = self.lock().hedging.sent(is_demand).filter(|_| self.may_hedge)?;
+        Some(Duration::from_nanos(delay.0))
+    }
+
+    /// Takes a copy from the budget. A store that refuses requests gets none of one already sent.
+    pub(crate) fn take_copy(&self) -> bool {
+        let mut state = self.lock();
+        let is_taken = !state.limit.is_cut() && state.hedging.take_copy();
+        drop(state);
+        if is_taken {
+            self.counters.hedged();
+        }
+        is_taken
+    }
+
+    /// The first byte of a request that was sent at `sent` is there, or its copy was faster.
+    pub(crate) fn first_byte(&self, sent: Instant) {
+        let waited = Instant::now().saturating_duration_since(sent);
+        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        self.lock().hedging.answered(Nanos(waited));
+    }
+
+    fn nanos(&self, at: Instant) -> Nanos {
+        let since = at.saturating_duration_since(self.started);
+        Nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TrafficState> {
+        // Nothing panics while it holds this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.lock().limit.end();
+        self.0.grant();
+    }
+}
+
+impl fmt::Debug for StoreTraffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TrafficState { limit, .. } = &*self.lock();
+        f.debug_struct("StoreTraffic").field("limit", limit).finish_non_exhaustive()
+    }
+}
+
+/// As many as the engine sends to one device.
+const IN_FLIGHT_MAX: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_ready<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_cuts_what_is_in_flight_and_demand_reads_are_let_through_first() {
+        let traffic = StoreTraffic::new(true, Arc::default());
+        let mut permits = Vec::new();
+        for _ in 0..IN_FLIGHT_MAX {
+            permits.push(traffic.permit(false).await);
+        }
+        traffic.answered(Instant::now(), Some(503));
+        let mut ahead = pin!(traffic.permit(false));
+        let mut demand = pin!(traffic.permit(true));
+        assert!(is_ready(ahead.as_mut()).is_none() && is_ready(demand.as_mut()).is_none());
+        permits.truncate(48);
+        assert!(is_ready(demand.as_mut()).is_none(), "48 are in flight");
+        permits.pop();
+        let got = is_ready(demand.as_mut());
+        assert!(got.is_some() && is_ready(ahead.as_mut()).is_none(), "the demand read");
+        drop(got);
+        assert!(is_ready(ahead.as_mut()).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_given_up_while_it_waits_costs_no_permit() {
+        let traffic = StoreTraffic::new(true, Arc::default());
+        let mut permits = Vec::new();
+        for _ in 0..IN_FLIGHT_MAX {
+            permits.push(traffic.permit(true).await);
+        }
+        for _ in 0..10 {
+            let mut given_up = pin!(traffic.permit(true));
+            assert!(is_ready(given_up.as_mut()).is_none());
+        }
+        {
+            // This one is given up after it was granted.
+            let mut given_up = pin!(traffic.permit(true));
+            assert!(is_ready(given_up.as_mut()).is_none());
+            permits.pop();
+        }
+        permits.clear();
+        for _ in 0..IN_FLIGHT_MAX {
+            permits.push(traffic.permit(true).await);
+        }
+        assert!(is_ready(pin!(traffic.permit(true))).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_serves_again_has_as_many_as_before() {
+        let traffic = StoreTraffic::new(true, Arc::default());
+        traffic.answered(Instant::now(), Some(429));
+        assert!(traffic.lock().limit.is_cut());
+        for _ in 0..64 * 16 {
+            traffic.answered(Instant::now(), Some(206));
+        }
+        assert!(!traffic.lock().limit.is_cut());
+    }
+}

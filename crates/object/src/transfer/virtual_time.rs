@@ -1,0 +1,225 @@
+//! Transfers of a store that is late and wrong at random, in virtual time.
+//!
+//! `OBJECT_SCHEDULES=100000 SEED=1` makes more of them.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetResultPayload, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
+};
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::object::{Object, uncounted};
+use crate::options::StoreOptions;
+
+const LEN: u64 = 300_000;
+
+/// A store whose answers follow from a seed.
+#[derive(Debug)]
+struct RandomStore {
+    state: AtomicU64,
+    gets: AtomicU64,
+}
+
+/// How an answer is wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Wrong {
+    Nothing,
+    Error,
+    NoAnswer,
+    OtherRange,
+    OtherVersion,
+    Short,
+    Long,
+    BrokenBody,
+    StalledBody,
+}
+
+impl Wrong {
+    const ALL: [Self; 8] = [
+        Self::Error,
+        Self::NoAnswer,
+        Self::OtherRange,
+        Self::OtherVersion,
+        Self::Short,
+        Self::Long,
+        Self::BrokenBody,
+        Self::StalledBody,
+    ];
+}
+
+fn bytes(version: u64, range: Range<u64>) -> Vec<u8> {
+    let byte = |offset: u64| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ version) >> 56) as u8;
+    range.map(byte).collect()
+}
+
+fn meta(version: u64) -> ObjectMeta {
+    ObjectMeta {
+        location: Path::from("key"),
+        last_modified: std::time::UNIX_EPOCH.into(),
+        size: LEN,
+        e_tag: Some(format!("\"{version}\"")),
+        version: None,
+    }
+}
+
+fn failed(why: &'static str) -> Error {
+    Error::Generic { store: "random", source: why.into() }
+}
+
+impl RandomStore {
+    fn below(&self, end: u64) -> u64 {
+        let step = |state: u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        let state = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        (state.expect("a step is always taken") >> 33) % end
+    }
+
+    /// 20 ms and up to as much more; one in 100 ten times slower.
+    fn latency(&self) -> Duration {
+        let slow = if self.below(100) == 0 { 10 } else { 1 };
+        Duration::from_micros((20_000 + self.below(20_000)) * slow)
+    }
+}
+
+impl fmt::Display for RandomStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("random")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for RandomStore {
+    async fn get_opts(&self, _: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        let wrong = match self.below(10) {
+            0 => Wrong::ALL[usize::try_from(self.below(8)).expect("it is small")],
+            _ => Wrong::Nothing,
+        };
+        sleep(self.latency()).await;
+        let mut range = match options.range {
+            Some(GetRange::Bounded(range)) => range,
+            _ => 0..LEN,
+        };
+        let version = u64::from(wrong == Wrong::OtherVersion);
+        match wrong {
+            Wrong::Error => return Err(failed("sorry")),
+            Wrong::NoAnswer => std::future::pending().await,
+            Wrong::OtherRange => range = range.start / 2..range.start / 2 + 1000,
+            Wrong::Nothing
+            | Wrong::OtherVersion
+            | Wrong::Short
+            | Wrong::Long
+            | Wrong::BrokenBody
+            | Wrong::StalledBody => {}
+        }
+        let mut body = bytes(version, range.clone());
+        let half = body.len() / 2;
+        if matches!(wrong, Wrong::Short | Wrong::BrokenBody | Wrong::StalledBody) {
+            body.truncate(half);
+        } else if wrong == Wrong::Long {
+            body.push(7);
+        }
+        let parts: Vec<_> =
+            body.chunks(10_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+        let parts = stream::iter(parts);
+        let payload = if wrong == Wrong::BrokenBody {
+            parts.chain(stream::iter([Err(failed("broken"))])).boxed()
+        } else if wrong == Wrong::StalledBody {
+            parts.chain(stream::pending()).boxed()
+        } else {
+            parts.boxed()
+        };
+        Ok(GetResult {
+            payload: GetResultPayload::Stream(payload),
+            attributes: Default::default(),
+            meta: meta(version),
+            range,
+            extensions: Default::default(),
+        })
+    }
+
+    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> StoreResult<PutResult> {
+        Err(failed("read only"))
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        _: &Path,
+        _: PutMultipartOptions,
+    ) -> StoreResult<Box<dyn MultipartUpload>> {
+        Err(failed("read only"))
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, StoreResult<Path>>,
+    ) -> BoxStream<'static, StoreResult<Path>> {
+        locations
+    }
+
+    fn list(&self, _: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+        stream::empty().boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> StoreResult<ListResult> {
+        Err(failed("not listed"))
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> StoreResult<()> {
+        Err(failed("read only"))
+    }
+}
+
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
+    let (count, seed) = (from_environment("OBJECT_SCHEDULES", 3000), from_environment("SEED", 1));
+    let store = Arc::new(RandomStore { state: AtomicU64::new(seed), gets: AtomicU64::new(0) });
+    let options = StoreOptions { deadline: Duration::from_secs(1), ..StoreOptions::default() };
+    let counted = uncounted(options);
+    let counters = Arc::clone(&counted.0);
+    let below: Arc<dyn ObjectStore> = Arc::<RandomStore>::clone(&store);
+    let name = ("random:key".to_owned(), "random".to_owned());
+    let object = Object::of_meta(below, meta(0), name, options, counted).expect("it has a tag");
+    let (mut right, mut failed) = (0, 0);
+    for number in 0..count {
+        let start = store.below(LEN - 50_000);
+        let range = start..start + 1 + store.below(50_000);
+        let (is_demand, started) = (store.below(4) > 0, Instant::now());
+        let mut got = Vec::new();
+        let copied = copy(object.state(), &range, is_demand, &mut got);
+        let copied = tokio::time::timeout(options.deadline, copied).await;
+        let what = format!("schedule {number}, SEED={seed}");
+        assert!(started.elapsed() <= options.deadline + Duration::from_millis(1), "{what}");
+        match copied {
+            Ok(Ok(())) => {
+                assert!(got == bytes(0, range), "{what}: other bytes");
+                right += 1;
+            }
+            Ok(Err(error)) => {
+                let error = error.to_string();
+                assert!(error.starts_with("random:key: "), "{what}: {error}");
+                // What was handed over before the error is right, too.
+                assert!(bytes(0, range).starts_with(&got), "{what}: other bytes");
+                failed += 1;
+            }
+            Err(_) => failed += 1,
+        }
+    }
+    let (gets, hedged) = (store.gets.load(Ordering::Relaxed), counters.counts().hedged);
+    println!("{count} schedules, SEED={seed}: {right} right, {failed} failed, {hedged} copies");
+    assert_eq!(gets, count + hedged, "one request for each, and the copies");
+    assert!(hedged > 0 && hedged * 50 <= count, "{hedged} copies of {count} are 2 % at most");
+    assert!(right > failed && failed > 0, "{right} right, {failed} failed");
+}
