@@ -25,6 +25,8 @@ pub struct Fleet {
     pub machines: Vec<FleetMachine>,
     /// The largest first.
     pub classes: Vec<MachineClass>,
+    /// What is worth knowing, and no finding: files that name one host.
+    pub notes: Vec<String>,
 }
 
 /// One machine of a fleet.

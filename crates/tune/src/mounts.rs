@@ -16,6 +16,7 @@ mod backing;
 mod kernel_rule;
 mod kinds;
 mod setters;
+mod visible;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -23,6 +24,7 @@ use std::collections::hash_map::Entry;
 use serde::Serialize;
 
 use self::setters::BdiRules;
+use self::visible::MountTree;
 use crate::confidence::Confidence;
 use crate::sysfs::{BlockDevice, MountEntry, SystemRoot};
 
@@ -129,17 +131,14 @@ pub struct MountDefault {
 #[must_use]
 pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWindow> {
     let mounts = sys.mounts();
-    // Each is found at once: a node of Kubernetes has thousands.
-    let last_at: HashMap<&str, usize> =
-        mounts.iter().enumerate().map(|(at, entry)| (entry.point.as_str(), at)).collect();
+    let tree = MountTree::new(&mounts);
     let mut known: HashMap<((u32, u32), &str), usize> = HashMap::new();
     let rules = BdiRules::of(sys);
     let mut windows: Vec<MountWindow> = Vec::new();
-    for (at, entry) in mounts.iter().enumerate() {
-        // What another file system was mounted over is not read through this path.
-        let is_covered = last_at[entry.point.as_str()] != at;
+    for entry in &mounts {
         let kind = FileSystemKind::of(&entry.kind);
-        if is_covered || matches!(kind, FileSystemKind::Kernel | FileSystemKind::Memory) {
+        let is_of_memory = matches!(kind, FileSystemKind::Kernel | FileSystemKind::Memory);
+        if is_of_memory || !tree.is_visible(entry) {
             continue;
         }
         match known.entry((entry.number, entry.kind.as_str())) {

@@ -13,6 +13,7 @@ use super::{ClassFinding, Fleet, FleetMachine, MachineClass, MachineReport, Outl
 #[must_use]
 pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
     reports.sort_by(|a, b| (&a.host, &a.file).cmp(&(&b.host, &b.file)));
+    let notes = same_names(&reports);
     let mut groups: BTreeMap<String, Vec<MachineReport>> = BTreeMap::new();
     for report in reports {
         groups.entry(report.hardware.clone()).or_default().push(report);
@@ -20,7 +21,7 @@ pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
     let mut groups: Vec<_> = groups.into_iter().collect();
     // Stable: classes of one size stay in the order of their hardware.
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
-    let mut fleet = Fleet::default();
+    let mut fleet = Fleet { notes, ..Fleet::default() };
     for (at, (hardware, members)) in groups.into_iter().enumerate() {
         let name = class_name(at);
         fleet.machines.extend(members.iter().map(|member| machine(member, &name, &members)));
@@ -32,6 +33,21 @@ pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
         });
     }
     fleet
+}
+
+/// One machine whose reports were given twice would weigh twice; two machines may have one name.
+fn same_names(sorted: &[MachineReport]) -> Vec<String> {
+    let groups = sorted.chunk_by(|a, b| a.host == b.host).filter(|group| group.len() > 1);
+    let note = |group: &[MachineReport]| {
+        let files: Vec<_> = group.iter().map(|report| report.file.as_str()).collect();
+        format!(
+            "{} are of machines named {}, and count as {}: if that is one machine, give one of them",
+            files.join(", "),
+            group[0].host,
+            group.len()
+        )
+    };
+    groups.map(note).collect()
 }
 
 fn machine(report: &MachineReport, class: &str, members: &[MachineReport]) -> FleetMachine {
@@ -161,6 +177,15 @@ mod tests {
         assert_eq!(outliers, [0, 1, 0, 0]);
         let outlier = &fleet.machines[1].outliers[0];
         assert_eq!((&*outlier.value, &*outlier.usual), ("8192", "128"));
+    }
+
+    #[test]
+    fn files_that_name_one_host_are_named() {
+        let fleet = compare(["a", "b", "a"].map(|host| report(host, "x", "128", None)).into());
+        assert_eq!(fleet.machines.len(), 3);
+        let note = "a.json, a.json are of machines named a, and count as 2: if that is one \
+                    machine, give one of them";
+        assert_eq!(fleet.notes, [note]);
     }
 
     #[test]

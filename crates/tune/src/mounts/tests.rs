@@ -87,8 +87,8 @@ fn an_overlay_has_the_windows_of_its_layers() {
     let (_root, sys) = system(&[(
         MOUNTS,
         "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
-         21 1 0:50 / /lower rw - nfs srv:/l rw,rsize=65536\n\
-         22 1 0:51 / /merged rw - overlay overlay rw,lowerdir=/lower/a:/lower/b,upperdir=/up,\
+         21 20 0:50 / /lower rw - nfs srv:/l rw,rsize=65536\n\
+         22 20 0:51 / /merged rw - overlay overlay rw,lowerdir=/lower/a:/lower/b,upperdir=/up,\
          workdir=/work\n",
     )]);
     let windows = mount_windows(&sys, &sys.devices());

@@ -21,8 +21,10 @@ impl SweepRun<'_> {
         let speed = self.speed(window);
         let stretch = self.stretch(window);
         let wanted = speed * stretch.as_nanos() as f64 / 1e3;
-        let count = (wanted / window.0 as f64).ceil().clamp(WINDOWS_MIN, WINDOWS_MAX);
-        let amount = window.0.saturating_mul(whole(count));
+        let count = (wanted / window.0 as f64).clamp(WINDOWS_MIN, WINDOWS_MAX);
+        // Even, because the kernel asks for the next window while the last is on its way: where the
+        // device serves two at once they arrive in pairs, and an odd one is too cheap or too dear.
+        let amount = window.0.saturating_mul(2 * whole((count / 2.0).ceil()));
         let ask = SequentialRead {
             window,
             at_least: ByteCount(amount.min((self.settings.size.0 / 4).max(window.0))),

@@ -9,6 +9,8 @@ use std::path::Path;
 /// A mounted file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MountEntry {
+    /// The number of the mount, and of the mount on which it lies.
+    pub id: (u32, u32),
     /// The number of what it lies on; major 0 where that is no single block device (btrfs, nfs).
     pub number: (u32, u32),
     /// Where it is mounted.
@@ -24,7 +26,7 @@ pub struct MountEntry {
 impl MountEntry {
     /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: after six
     /// fields come optional ones until a lone hyphen.
-    pub(super) fn parse(line: &str) -> Option<Self> {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let before: Vec<_> = before.split(' ').collect();
         let mut after = after.split(' ');
@@ -35,6 +37,7 @@ impl MountEntry {
             options = format!("{options},{}", unescaped(more));
         }
         Some(Self {
+            id: (before.first()?.parse().ok()?, before.get(1)?.parse().ok()?),
             number: (major.parse().ok()?, minor.parse().ok()?),
             point: unescaped(before.get(4)?),
             kind,
@@ -119,6 +122,7 @@ mod tests {
     #[test]
     fn the_nearest_mount_is_the_one() {
         let mount = |point: &str, minor| MountEntry {
+            id: (minor, 0),
             number: (8, minor),
             point: point.into(),
             kind: "ext4".into(),

@@ -37,6 +37,7 @@ pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
     } else {
         print(out, &fleet)?;
     }
+    out.notes(&fleet.notes)?;
     let count = fleet.machines.iter().filter(|machine| !machine.findings.is_empty()).count();
     match count {
         0 => Ok(()),

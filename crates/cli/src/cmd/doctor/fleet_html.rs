@@ -136,7 +136,7 @@ mod tests {
             findings: Vec::new(),
             outliers: Vec::new(),
         };
-        let page = page(&Fleet { machines: vec![machine], classes: Vec::new() });
+        let page = page(&Fleet { machines: vec![machine], ..Fleet::default() });
         assert!(page.contains("&lt;script&gt;x") && !page.contains("<script"), "{page}");
         assert!(is_ours(page.as_bytes()) && page.ends_with("</html>\n"));
         assert!(!page.contains("http"), "it needs nothing else");
