@@ -7,3 +7,4 @@ pub(crate) mod itable_readahead;
 pub(crate) mod max_window;
 pub(crate) mod policy;
 pub(crate) mod trace_format;
+pub(crate) mod trace_output;

@@ -10,8 +10,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::cmd::{
-    bench, cat, demo, doctor, explain, ls, man, mount, replay, seeds, serve, set, sim, stat, stats,
-    trace, tune,
+    bench, cat, demo, doctor, explain, ls, man, mount, record, replay, seeds, serve, set, sim,
+    stat, stats, trace, tune,
 };
 use crate::measure::{nbd_load, slow_server};
 use crate::settings_holder::HOLD;
@@ -59,6 +59,8 @@ pub(crate) enum Verb {
     Tune(tune::TuneArgs),
 
     Sim(sim::SimArgs),
+
+    Record(record::RecordArgs),
 
     Replay(replay::ReplayArgs),
 

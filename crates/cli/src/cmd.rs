@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mount;
+pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod seeds;
 pub(crate) mod serve;

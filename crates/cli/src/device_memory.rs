@@ -68,8 +68,8 @@ impl RememberArgs {
     }
 
     /// Says in one line if a record cannot be used, and saves records until the end of the result.
-    pub(crate) fn keep(&self, engine: &Engine, file: &File) -> io::Result<LearntSaver> {
-        let record = file.device_record();
+    pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
+        let record = file.map(File::device_record);
         if self.no_remember {
             return Ok(LearntSaver { stop: None, over: None });
         }
@@ -77,8 +77,9 @@ impl RememberArgs {
         let (ended, over) = channel::<()>();
         let (engine, is_asked_for) = (engine.clone(), self.remember.is_some());
         // One line is enough: what cannot be read is not written either.
-        let mut has_warned = matches!(record, DeviceRecord::Ignored { .. });
-        if has_warned {
+        let ignored = record.filter(|record| matches!(record, DeviceRecord::Ignored { .. }));
+        let mut has_warned = ignored.is_some();
+        if let Some(record) = ignored {
             warn(&record.to_string());
         }
         let save = move || {

@@ -13,6 +13,7 @@ use clap::Args;
 use foreread::{Advice, Engine, OpenOptions, ReadStream};
 use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
+use crate::args::max_window::MaxWindow;
 use crate::output::Failure;
 use crate::store::{self, StoreArgs};
 
@@ -39,10 +40,11 @@ pub(crate) struct ImageTarget {
 }
 
 impl ImageTarget {
-    pub(crate) fn open(&self) -> Result<Ext4<Image>, Failure> {
+    /// The file system. Without a window, that of an object is learnt.
+    pub(crate) fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
         let mut builder = Engine::builder().memory(MEMORY);
-        if self.url().is_some() {
-            builder = builder.learn_max_window();
+        if let Some(window) = window.or(self.url().map(|_| MaxWindow::Auto)) {
+            builder = window.give(builder);
         }
         let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
         let file = store::open(&engine, &self.target, &OpenOptions::new(), &self.store)?;

@@ -12,7 +12,7 @@
 //!     cmd: one file a verb
 //!       measure    image    control
 //!         store
-//!         args    table    progress    settings_holder    signals
+//!         args    table    html_file    progress    settings_holder    signals
 //!           output    terminal    clock    block_device
 //! ```
 
@@ -23,6 +23,7 @@ mod clock;
 mod cmd;
 mod control;
 mod device_memory;
+mod html_file;
 mod image;
 mod measure;
 mod output;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Tune(args) => cmd::tune::run(&args, &mut out),
         Verb::Doctor(args) => cmd::doctor::run(&args, &mut out),
         Verb::Sim(args) => cmd::sim::run(&args, &mut out),
+        Verb::Record(args) => cmd::record::run(&args),
         Verb::Replay(args) => cmd::replay::run(&args, &mut out),
         Verb::Trace(args) => cmd::trace::run(&args, &mut out),
         Verb::Seeds(args) => cmd::seeds::run(&args, &mut out),

@@ -21,7 +21,7 @@ use crate::output::Failure;
 mod opened;
 
 #[cfg(feature = "objects")]
-pub(crate) use opened::{StoreClient, is_prefix, modified, modified_text};
+pub(crate) use opened::{StoreClient, device_name, is_prefix, modified, modified_text};
 
 /// How stores are asked.
 #[derive(Clone, Debug, Args)]
@@ -100,6 +100,15 @@ impl StoreClient {
         _: &str,
         _: &OpenOptions,
     ) -> Result<foreread::File, String> {
+        match *self {}
+    }
+
+    pub(crate) fn open_identified(
+        &self,
+        _: &Engine,
+        _: &str,
+        _: &OpenOptions,
+    ) -> Result<(foreread::File, foreread::SourceIdentity), String> {
         match *self {}
     }
 }

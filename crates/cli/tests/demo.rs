@@ -1,5 +1,7 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
+#[path = "html/chromium.rs"]
+mod chromium;
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
 mod said;
@@ -35,9 +37,13 @@ fn demo_of(target: &Path) -> Output {
 #[test]
 fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
     let dir = TempDir::new().unwrap();
+    let pages = TempDir::new().unwrap();
+    let page = pages.path().join("demo.html");
     let output = foreread()
         .args(["demo", "--runs", "1", "--size", "64M", "--json", "--dir"])
         .arg(dir.path())
+        .arg("--html")
+        .arg(&page)
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -47,6 +53,12 @@ fn every_figure_is_there_and_the_slow_device_is_asked_for_what_was_wanted() {
         "no progress bar without a terminal: {notes}"
     );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "the scratch file is gone");
+
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("Cached reads of 4 KiB") && html.contains("foreread, defaults"));
+    if needs(Need::Tool("chromium"), "every_figure_is_there") {
+        chromium::picture(&page, chromium::View { width: 1200, is_dark: false });
+    }
 
     let rows = said::data(&output.stdout);
     let row = |scene: &str, pattern: &str| {

@@ -19,6 +19,7 @@ mod draft;
 mod entry;
 mod error;
 pub mod journal;
+pub mod kept_file;
 mod output;
 mod pid_file;
 pub mod scratch;

@@ -13,6 +13,8 @@ use std::{error, fmt, io};
 pub enum MountError {
     /// The image cannot be read as ext4.
     Image(foreread_ext4::Error),
+    /// The tree cannot be listed.
+    Tree(io::Error),
     /// Nothing is at the mount point.
     Missing {
         /// The mount point.
@@ -60,6 +62,7 @@ impl fmt::Display for MountError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(error) => write!(f, "{error}"),
+            Self::Tree(error) => write!(f, "{error}"),
             Self::Missing { path } => {
                 let path = path.display();
                 write!(f, "{path}: there is no such directory; make one: mkdir -p {path}")
@@ -103,7 +106,9 @@ impl error::Error for MountError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::Image(error) => Some(error),
-            Self::Mount { source, .. } | Self::System { source, .. } => Some(source),
+            Self::Tree(source) | Self::Mount { source, .. } | Self::System { source, .. } => {
+                Some(source)
+            }
             Self::Missing { .. }
             | Self::NoDirectory { .. }
             | Self::Busy { .. }

@@ -1,5 +1,5 @@
-//! An ext4 image as a directory: a FUSE mount over the engine, without libfuse and without the
-//! kernel's ext4.
+//! An ext4 image, or a tree of files that is listed elsewhere, as a directory: a FUSE mount over
+//! the engine, without libfuse and without the kernel's ext4.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,13 +13,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In:    a file of the engine, a directory to mount on.
-//! Out:   every name, attribute and byte of the image, read only.
+//! In:    a file of the engine, or a [`FileTree`]; a directory to mount on.
+//! Out:   every name, attribute and byte of it, read only.
 //! Never: a write to the image; an error of one file that ends the rest.
 //!
 //! What is read ahead and why: docs/ext4.md and docs/itable.md.
 
 mod attr;
+mod clock;
 mod contents;
 mod error;
 mod fs;
@@ -28,29 +29,32 @@ mod log;
 mod mount_state;
 mod mountinfo;
 mod mountpoint;
+mod session;
 mod source;
+mod tree;
 mod tree_walk;
 mod walk_prefetch;
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::{mem, thread};
 
 pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
-use fuser::{Config, MountOption, Session, SessionACL};
 pub use inodes::ItableReadahead;
 pub use mountpoint::{UnmountOutcome, detach};
+pub use session::Unmounter;
+pub use tree::{
+    FileTree, MountedTree, PreparedTree, TreeFile, TreeName, TreePage, TreeSettings, TreeUsage,
+};
 
 use crate::contents::Contents;
 use crate::fs::FuseFs;
 use crate::inodes::Inodes;
 use crate::log::DamageLog;
 use crate::mount_state::MountState;
-use crate::mountpoint::{MountLock, Mountpoint};
+use crate::session::{FuseMount, MountPlan};
 use crate::source::ImageSource;
 use crate::walk_prefetch::WalkNotifier;
 
@@ -107,9 +111,7 @@ impl fmt::Debug for MountSettings {
 /// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
 pub struct PreparedMount {
     shared: Arc<MountState>,
-    directory: PathBuf,
-    config: Config,
-    max_window: u64,
+    plan: MountPlan,
 }
 
 impl PreparedMount {
@@ -123,7 +125,8 @@ impl PreparedMount {
         directory: &Path,
         settings: MountSettings,
     ) -> Result<Self, MountError> {
-        let directory = mountpoint::checked(directory)?;
+        let sizes = (THREADS, settings.max_window);
+        let plan = MountPlan::new(directory, settings.name, settings.allow_other, sizes)?;
         let fs =
             Ext4::open(ImageSource::new(image), settings.journal).map_err(MountError::Image)?;
         let inodes = Inodes::new(fs, settings.itable);
@@ -144,18 +147,7 @@ impl PreparedMount {
             log: DamageLog::new(settings.log),
             checks_permissions: settings.allow_other,
         });
-        let mut config = Config::default();
-        config.mount_options = vec![
-            MountOption::RO,
-            MountOption::FSName(settings.name),
-            MountOption::Subtype("foreread".to_owned()),
-        ];
-        if settings.allow_other {
-            config.mount_options.push(MountOption::DefaultPermissions);
-            config.acl = SessionACL::All;
-        }
-        config.n_threads = Some(THREADS);
-        Ok(Self { shared, directory, config, max_window: settings.max_window })
+        Ok(Self { shared, plan })
     }
 
     /// Mounts: names below the directory are the image's from now on, and answered as soon as
@@ -165,23 +157,9 @@ impl PreparedMount {
     ///
     /// If the system refuses, or another mount has come to the directory meanwhile.
     pub fn mount(self) -> Result<MountedImage, MountError> {
-        let Self { shared, directory, config, max_window } = self;
-        let refused = |source| MountError::Mount { path: directory.clone(), source };
-        let lock = MountLock::take(&directory)?;
-        let session = Session::new(FuseFs(Arc::clone(&shared)), &directory, &config);
-        let session = session.map_err(refused)?;
-        let connection = session.as_fd().try_clone_to_owned().map_err(refused)?;
-        let place = match lock.verified(&directory, connection) {
-            Ok(place) => place,
-            Err(error) => {
-                // Dropped, it would unmount what the path shows, be it another's.
-                mem::forget(session);
-                return Err(error);
-            }
-        };
-        place.widen_read_ahead(max_window);
-        let stopper = Unmounter(Arc::new(place));
-        Ok(MountedImage { session, shared, stopper })
+        let Self { shared, plan } = self;
+        let mount = plan.mount(FuseFs(Arc::clone(&shared)))?;
+        Ok(MountedImage { mount, shared })
     }
 
     /// What the file system says of itself.
@@ -193,7 +171,7 @@ impl PreparedMount {
     /// Where it will be mounted, as a whole path.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        &self.directory
+        self.plan.directory()
     }
 
     /// What changes how far is read ahead, while it is mounted.
@@ -205,15 +183,14 @@ impl PreparedMount {
 
 impl fmt::Debug for PreparedMount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PreparedMount").field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("PreparedMount").field("plan", &self.plan).finish_non_exhaustive()
     }
 }
 
 /// A mount that is there. Dropping it unmounts.
 pub struct MountedImage {
-    session: Session<FuseFs>,
+    mount: FuseMount<FuseFs>,
     shared: Arc<MountState>,
-    stopper: Unmounter,
 }
 
 impl MountedImage {
@@ -226,36 +203,23 @@ impl MountedImage {
     /// What unmounts, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Unmounter {
-        self.stopper.clone()
+        self.mount.stopper()
     }
 
-    /// FuseFs until it is unmounted, by whomever. Nothing of it stays mounted, and nothing else is
-    /// unmounted.
+    /// Answers until it is unmounted, by whatever program. Nothing of it stays mounted, and nothing
+    /// else is unmounted.
     ///
     /// # Errors
     ///
     /// If the kernel ends the connection in another way.
     pub fn run(self) -> io::Result<()> {
-        let Self { session, stopper, .. } = self;
-        let mut answering = session.spawn()?;
-        let nothing = thread::spawn(|| Ok(()));
-        let over = mem::replace(&mut answering.guard, nothing).join();
-        // Dropped, it would unmount what is at the directory by now, be it another's.
-        mem::forget(answering);
-        let over =
-            over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")));
-        match over {
-            Ok(()) => stopper.0.clear(),
-            // The session has failed and answers no more requests: the mount is not asked.
-            Err(_) => stopper.0.take_away(),
-        }
-        over
+        self.mount.run()
     }
 }
 
 impl fmt::Debug for MountedImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MountedImage").field("place", &self.stopper.0).finish_non_exhaustive()
+        f.debug_struct("MountedImage").field("mount", &self.mount).finish_non_exhaustive()
     }
 }
 
@@ -273,19 +237,6 @@ impl MountControls {
     /// Changes that, from the next decision on. What was learnt is forgotten.
     pub fn set_itable(&self, setting: ItableReadahead) {
         self.0.inodes.set_readahead(setting);
-    }
-}
-
-/// Unmounts.
-#[derive(Clone, Debug)]
-pub struct Unmounter(Arc<Mountpoint>);
-
-impl Unmounter {
-    /// Unmounts the mount wherever it is now. If files in it are open, detaches it: it ends with
-    /// the last of them. A mount of others is never touched, so one that others have covered stays.
-    #[must_use]
-    pub fn stop(&self) -> UnmountOutcome {
-        self.0.unmount()
     }
 }
 

@@ -39,7 +39,7 @@ impl DamageLog {
         }
     }
 
-    fn say_once(&self, line: String) {
+    pub(crate) fn say_once(&self, line: String) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= LINES || said.contains(&line) {
             return;

@@ -29,11 +29,15 @@ mod connector;
 mod counters;
 mod error;
 mod listing;
+mod listing_filter;
 mod object;
 mod object_state;
 mod object_url;
 mod options;
+mod partial_content;
 mod pinned_version;
+mod prefix;
+mod response_filter;
 mod runtime;
 mod stores;
 mod transfer;
@@ -41,12 +45,13 @@ mod transfer;
 pub use cached_store::CachedStore;
 pub use counters::StoreCounts;
 pub use error::ObjectError;
-pub use listing::{ListedName, Listing};
+pub use listing::Listing;
 pub use object::Object;
 /// The crate whose stores are read.
 pub use object_store;
 pub use object_url::ObjectUrl;
 pub use options::StoreOptions;
+pub use prefix::{ListedName, ListedVersion, Prefix, PrefixPage};
 pub use stores::Stores;
 
 #[cfg(doctest)]

@@ -1,107 +1,49 @@
 //! The names below a prefix.
 //!
-//! In:    a store, a prefix.
+//! In:    a prefix.
 //! Out:   objects with their attributes, and prefixes, sorted.
 //! Never: more names than [`NAMES_MAX`]: a caller would wait for minutes, and take memory for all.
 
-use std::sync::Arc;
-
-use futures_util::StreamExt as _;
-use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore};
-
 use crate::error::ObjectError;
-use crate::object_url::ObjectUrl;
-use crate::options::StoreOptions;
-use crate::runtime::wait;
+use crate::prefix::{ListedName, NAMES_MAX, Prefix};
 
 /// What is below a prefix.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Listing {
     /// The names, sorted by their bytes.
     pub names: Vec<ListedName>,
+    /// Names that no request can ask for, such as `a//b`, sorted.
+    pub unreadable: Vec<String>,
     /// Whether there are more, which were not listed.
     pub is_cut: bool,
 }
 
-/// A name below a prefix.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ListedName {
-    /// The name, from the prefix on. That of a prefix ends with `/`.
-    pub name: String,
-    /// The attributes of an object; None for a prefix.
-    pub meta: Option<ObjectMeta>,
-}
-
-/// Lists directly below a prefix, or everything.
-pub(crate) fn list(
-    store: Arc<dyn ObjectStore>,
-    url: &ObjectUrl,
-    is_deep: bool,
-    options: StoreOptions,
-) -> Result<Listing, ObjectError> {
-    let (text, location) = (url.to_string(), url.location.clone());
-    let deadline = options.deadline;
-    let listed = wait(async move {
-        let prefix = (!location.as_ref().is_empty()).then_some(&location);
-        let names = async {
-            if is_deep { all_below(&store, prefix).await } else { directly(&store, prefix).await }
-        };
-        tokio::time::timeout(deadline, names).await
-    });
-    match listed.map_err(|error| ObjectError::of_process(&text, &error))? {
-        Ok(Ok(mut listing)) => {
-            listing.names.sort_by(|a, b| a.name.cmp(&b.name));
-            Ok(listing)
-        }
-        Ok(Err(error)) => Err(ObjectError::of(&text, None, &error)),
-        Err(_) => Err(ObjectError::TimedOut { url: text, range: None, deadline }),
-    }
-}
-
-async fn directly(
-    store: &Arc<dyn ObjectStore>,
-    prefix: Option<&Path>,
-) -> object_store::Result<Listing> {
-    let result = store.list_with_delimiter(prefix).await?;
-    let start = prefix_len(prefix);
-    let prefixes = result
-        .common_prefixes
-        .into_iter()
-        .map(|path| ListedName { name: format!("{}/", below(path.as_ref(), start)), meta: None });
-    let objects = result.objects.into_iter().map(|meta| named(meta, start));
-    Ok(Listing { names: prefixes.chain(objects).collect(), is_cut: false })
-}
-
-async fn all_below(
-    store: &Arc<dyn ObjectStore>,
-    prefix: Option<&Path>,
-) -> object_store::Result<Listing> {
-    let start = prefix_len(prefix);
+/// Lists directly below a prefix, or everything. Each page has a deadline of its own.
+pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectError> {
     let mut listing = Listing::default();
-    let mut objects = store.list(prefix);
-    while let Some(meta) = objects.next().await {
-        if listing.names.len() == NAMES_MAX {
-            listing.is_cut = true;
+    let (mut token, mut empty) = (None, 0);
+    loop {
+        let page = prefix.page("", is_deep, token.clone())?;
+        empty = if page.names.is_empty() { empty + 1 } else { 0 };
+        listing.names.extend(page.names);
+        listing.unreadable.extend(page.unreadable);
+        listing.is_cut = listing.names.len() + listing.unreadable.len() > NAMES_MAX;
+        if listing.is_cut || page.next.is_none() {
             break;
         }
-        listing.names.push(named(meta?, start));
+        if page.next == token || empty > EMPTY_MAX {
+            let (url, why) = (prefix.url().to_owned(), REPEATS.to_owned());
+            return Err(ObjectError::Failed { url, range: None, why });
+        }
+        token = page.next;
     }
+    listing.names.truncate(NAMES_MAX);
+    listing.names.sort_by(|a, b| a.name.cmp(&b.name));
+    listing.unreadable.sort();
     Ok(listing)
 }
 
-/// With the `/` behind it.
-fn prefix_len(prefix: Option<&Path>) -> usize {
-    prefix.map_or(0, |prefix| prefix.as_ref().len() + 1)
-}
+/// How many pages without a name may come in a row.
+const EMPTY_MAX: usize = 1000;
 
-fn below(key: &str, start: usize) -> &str {
-    key.get(start..).unwrap_or(key)
-}
-
-fn named(meta: ObjectMeta, start: usize) -> ListedName {
-    ListedName { name: below(meta.location.as_ref(), start).to_owned(), meta: Some(meta) }
-}
-
-/// A few hundred MB of memory, and a thousand requests.
-const NAMES_MAX: usize = 1_000_000;
+const REPEATS: &str = "the server sends pages of names without end";

@@ -108,7 +108,7 @@ impl Object {
         Self::new(store, meta, name, options, Arc::default())
     }
 
-    fn new(
+    pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         meta: ObjectMeta,
         (url, device): (String, String),

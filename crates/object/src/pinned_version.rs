@@ -54,7 +54,7 @@ impl PinnedVersion {
             Err(format!("its {what} was {was:?} and is {is:?}"))
         };
         if let (Some(was), Some(is)) = (&self.e_tag, &is.e_tag)
-            && was != is
+            && was.trim_matches('"') != is.trim_matches('"')
         {
             return differs("ETag", was, is);
         }

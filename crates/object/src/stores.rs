@@ -12,6 +12,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
 
 use crate::connector::CountingConnector;
@@ -21,6 +22,8 @@ use crate::listing::{self, Listing};
 use crate::object::Object;
 use crate::object_url::ObjectUrl;
 use crate::options::StoreOptions;
+use crate::prefix::{Prefix, PrefixStore};
+use crate::response_filter::FilteringConnector;
 
 /// The stores that a process reads from: a client, with its connections, for each bucket.
 ///
@@ -36,6 +39,8 @@ pub struct Stores {
 #[derive(Clone)]
 struct BucketClient {
     store: Arc<dyn ObjectStore>,
+    /// The same, if it lists names in pages.
+    pages: Option<Arc<dyn PaginatedListStore>>,
     /// The bucket and its endpoint: what objects have in common that share a speed.
     device: String,
 }
@@ -60,7 +65,7 @@ impl Stores {
             let why = "the URL of an object does not end with / and has a key";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
-        let BucketClient { store, device } = self.client_of(&url)?;
+        let BucketClient { store, device, .. } = self.client_of(&url)?;
         let text = url.to_string();
         let name = (&*text, &*device);
         let counters = Arc::clone(&self.counters);
@@ -74,9 +79,24 @@ impl Stores {
     ///
     /// As for [`Self::open`].
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
+        let prefix = self.prefix(url)?;
+        let listed = listing::list(&prefix, is_deep);
+        listed.map_err(|error| match ObjectUrl::parse(url) {
+            Ok(url) => with_hint(error, &url),
+            Err(_) => error,
+        })
+    }
+
+    /// Returns the keys that begin with a prefix. It sends no request.
+    ///
+    /// # Errors
+    ///
+    /// If it is no URL of a store, or the environment has settings that make no sense.
+    pub fn prefix(&self, url: &str) -> Result<Prefix, ObjectError> {
         let url = ObjectUrl::parse(url)?;
-        let listed = listing::list(self.client(&url)?, &url, is_deep, self.options);
-        listed.map_err(|error| with_hint(error, &url))
+        let BucketClient { store, pages, device } = self.client_of(&url)?;
+        let store = PrefixStore { store, pages, device, counters: Arc::clone(&self.counters) };
+        Ok(Prefix::of(store, &url.location, &url.to_string(), self.options))
     }
 
     /// Returns the client of the store that has this URL, for a caller's own requests.
@@ -109,11 +129,12 @@ impl Stores {
     fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
         let (bucket, retry) = (url.bucket(), self.options.retry());
         let mut device = bucket.to_owned();
-        let connector = CountingConnector(Arc::clone(&self.counters));
+        let connector = FilteringConnector(CountingConnector(Arc::clone(&self.counters)));
         // One read has one deadline, and its error says so; that of the client, for each try, is
         // longer and never seen.
         let timeout = self.options.deadline.saturating_mul(2);
         let timeout_text = format!("{} ms", timeout.as_millis());
+        let mut pages: Option<Arc<dyn PaginatedListStore>> = None;
         let store: Arc<dyn ObjectStore> = match url.scheme {
             ObjectStoreScheme::AmazonS3 => {
                 let mut builder = AmazonS3Builder::from_env().with_url(bucket);
@@ -128,19 +149,28 @@ impl Stores {
                     }
                     device = format!("{bucket} {endpoint}");
                 }
-                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+                let built = builder.with_retry(retry).with_http_connector(connector).build()?;
+                let store = Arc::new(built);
+                pages = Some(Arc::clone(&store) as _);
+                store
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let timeout_key = GoogleConfigKey::Client(ClientConfigKey::Timeout);
                 let builder = GoogleCloudStorageBuilder::from_env().with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
-                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+                let built = builder.with_retry(retry).with_http_connector(connector).build()?;
+                let store = Arc::new(built);
+                pages = Some(Arc::clone(&store) as _);
+                store
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let timeout_key = AzureConfigKey::Client(ClientConfigKey::Timeout);
                 let builder = MicrosoftAzureBuilder::from_env().with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
-                Arc::new(builder.with_retry(retry).with_http_connector(connector).build()?)
+                let built = builder.with_retry(retry).with_http_connector(connector).build()?;
+                let store = Arc::new(built);
+                pages = Some(Arc::clone(&store) as _);
+                store
             }
             // A URL of the two others was refused.
             ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
@@ -149,7 +179,7 @@ impl Stores {
                 Arc::new(builder.with_http_connector(connector).build()?)
             }
         };
-        Ok(BucketClient { store, device })
+        Ok(BucketClient { store, pages, device })
     }
 }
 

@@ -36,6 +36,13 @@ pub(crate) enum BlockingWork {
         bytes: Vec<u8>,
         offset: u64,
     },
+    /// A read of what the export's file has not, or not all.
+    Read {
+        cookie: u64,
+        offset: u64,
+        len: usize,
+        in_chunks: bool,
+    },
     Flush {
         cookie: u64,
     },
@@ -139,7 +146,10 @@ impl BlockingJob {
         let Self { work, paid, mailbox } = self;
         // The connection must get an answer, whatever happens.
         let cookie = work.cookie();
-        let is_in_chunks = matches!(work, BlockingWork::Extents { .. });
+        let is_in_chunks = matches!(
+            work,
+            BlockingWork::Extents { .. } | BlockingWork::Read { in_chunks: true, .. }
+        );
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
         let done = done.unwrap_or(Err(NbdErrno::Io));
         mailbox.post(match cookie {
@@ -162,6 +172,7 @@ impl BlockingWork {
         match self {
             Self::Part { .. } => None,
             Self::Write { cookie, .. }
+            | Self::Read { cookie, .. }
             | Self::Flush { cookie }
             | Self::Trim { cookie, .. }
             | Self::Zero { cookie, .. }
@@ -176,6 +187,13 @@ impl BlockingWork {
         match self {
             Self::Part { bytes, offset, fua } => store.write(&bytes, offset, fua)?,
             Self::Write { bytes, offset, .. } => store.write(&bytes, offset, true)?,
+            Self::Read { cookie, offset, len, in_chunks } => {
+                let mut bytes = head(cookie, offset, len, in_chunks);
+                let head_len = bytes.len();
+                bytes.resize(head_len + len, 0);
+                store.read(&mut bytes[head_len..], offset)?;
+                return Ok(Some(bytes));
+            }
             Self::Flush { .. } => flush()?,
             Self::Trim { range, fua, .. } => store.discard(range).and_then(|()| durable(fua))?,
             Self::Zero { range, may_unmap, fua, .. } => {
@@ -187,6 +205,16 @@ impl BlockingWork {
             }
         }
         Ok(None)
+    }
+}
+
+/// The head of a reply with bytes.
+fn head(cookie: u64, offset: u64, len: usize, in_chunks: bool) -> Vec<u8> {
+    if in_chunks {
+        let len = u32::try_from(len).expect("a piece of a reply is 1 MiB at most");
+        reply::data(cookie, offset, len, true).to_vec()
+    } else {
+        reply::simple(cookie, Ok(())).to_vec()
     }
 }
 

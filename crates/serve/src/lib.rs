@@ -17,6 +17,7 @@ mod log;
 mod mailbox;
 pub mod metrics;
 pub mod nbd;
+mod overlay;
 mod server;
 mod server_state;
 mod socket;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 pub use counters::{CounterReader, Counters};
 pub use error::ServeError;
+pub use overlay::{Overlay, OverlayError};
 pub use server::Server;
 pub use server_state::Stopper;
 

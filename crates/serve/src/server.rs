@@ -34,7 +34,10 @@ use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
 use crate::server_state::{ControlHandler, ServerState, Stopper};
 use crate::socket::{Socket, wait};
-use crate::{CounterReader, Counters, Export, ServeError, ServerLimits, clock, connection};
+use crate::store::Store;
+use crate::{
+    CounterReader, Counters, Export, Overlay, ServeError, ServerLimits, clock, connection,
+};
 use listen::{Listener, NamedSocket};
 
 /// An NBD server of one export.
@@ -49,6 +52,27 @@ impl Server {
     pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
         let export = Export { read_only: export.read_only || !export.file.is_writable(), ..export };
+        Self::of_store(engine, export, limits, store)
+    }
+
+    /// A server whose clients' writes go to an overlay; its base is the export's file.
+    #[must_use]
+    pub fn with_overlay(
+        engine: Engine,
+        export: Export,
+        limits: ServerLimits,
+        overlay: Overlay,
+    ) -> Self {
+        let export = Export { file: overlay.base().clone(), ..export };
+        Self::of_store(engine, export, limits, Arc::new(overlay))
+    }
+
+    fn of_store(
+        engine: Engine,
+        export: Export,
+        limits: ServerLimits,
+        store: Arc<dyn Store>,
+    ) -> Self {
         let frames = engine.frames().map_or(0, |(_, all)| all);
         let memory = usize::try_from(frames).unwrap_or(usize::MAX).saturating_mul(4096);
         let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);
@@ -161,7 +185,7 @@ impl Server {
     }
 
     #[cfg(test)]
-    fn with_store(mut self, store: Arc<dyn crate::store::Store>) -> Self {
+    fn with_store(mut self, store: Arc<dyn Store>) -> Self {
         self.shared.store = store;
         self
     }

@@ -11,8 +11,17 @@ use foreread::{File, WriteMode};
 
 use crate::nbd::NbdErrno;
 
-/// Where writes go: the engine's file; in tests, something that waits and fails as it is told.
+/// Where writes go: the engine's file, or an overlay; in tests, something that waits and fails as
+/// it is told.
 pub(crate) trait Store: Send + Sync {
+    /// Whether the export's file has these bytes as clients see them.
+    fn is_in_file(&self, _: &Range<u64>) -> bool {
+        true
+    }
+    /// Reads bytes of which the export's file has not all.
+    fn read(&self, _: &mut [u8], _: u64) -> Result<(), NbdErrno> {
+        Err(NbdErrno::Io)
+    }
     /// Takes as many bytes as it can without waiting.
     fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno>;
     /// Takes all of them; with `fua`, they are durable afterwards.

@@ -12,6 +12,7 @@ pub mod ext4;
 pub mod grid;
 pub mod meter;
 pub mod optimum;
+pub mod picture;
 pub mod pinned_page;
 pub mod prepared_run;
 pub mod process;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use foreread_core::path::{Fault, IoPath, StreamId};
 use foreread_core::prefetch::Advice;
 use foreread_core::sched::Submitter;
-use foreread_core::units::{ByteCount, PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages, SECTOR_SIZE};
 
 use crate::process::Process;
 use crate::run_state::{RunState, SimFile};
@@ -75,6 +75,16 @@ impl SimReader {
     pub fn advise(&self, advice: Advice) {
         self.stream.advice.set(advice);
         self.process.world(|world| world.path.advise(self.stream.id, advice));
+    }
+
+    /// Names its stream in the picture of the run, if one is kept.
+    pub(crate) fn name_in_picture(&self, thread: u32, file: u32) {
+        let (slot, start) = (IoPath::slot(self.file.id), self.file.start.0 * SECTOR_SIZE);
+        self.process.world(|world| {
+            if let Some(picture) = &mut world.picture {
+                picture.name(self.stream.id, (thread, file), slot, start);
+            }
+        });
     }
 
     /// Tells the path that the next read follows a seek.
@@ -168,6 +178,13 @@ impl SimReader {
         if wanted > ByteCount::ZERO {
             self.stream.prev_pos.set(Some(pos + wanted));
         }
+        self.process.world(|world| {
+            let now = world.now();
+            if let Some(picture) = &mut world.picture {
+                let slot = IoPath::slot(self.file.id);
+                picture.end_read(now, slot, (pos, wanted), now > began);
+            }
+        });
         self.process.meter(|meter, now| {
             meter.op(began, now, wanted);
             // A hit takes no time: whatever passed was spent waiting.
@@ -185,6 +202,9 @@ impl SimReader {
         wanted: ByteCount,
         len: ByteCount,
     ) -> ByteCount {
+        if let Some(picture) = &mut world.picture {
+            picture.begin_read();
+        }
         let slot = IoPath::slot(self.file.id);
         let requested_end = PageIndex((pos + len).pages_up().0);
         let mut markers = [None; MAX_MARKERS];
@@ -196,6 +216,9 @@ impl SimReader {
             let Some(found) = world.table.look_up(slot, page) else { break };
             if !found.entry().is_up_to_date() {
                 break;
+            }
+            if let Some(picture) = world.picture.as_mut().filter(|_| found.entry().is_unused()) {
+                picture.meet_unread(slot, page);
             }
             found.touch(continues);
             let takes_markers = self.stream.advice.get() != Advice::Random && met < MAX_MARKERS;

@@ -20,6 +20,7 @@ use foreread_core::units::{ByteCount, Nanos, Sector};
 
 use crate::device::DeviceParams;
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
+use crate::picture::{PictureRecorder, RunPicture};
 use crate::process::Process;
 use crate::record::{RecordMode, TraceDifference};
 use crate::run_state::RunState;
@@ -237,6 +238,22 @@ impl SimRun {
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceMeter> {
         self.shared.world.borrow().device_meters().cloned().collect()
+    }
+
+    /// Keeps a picture from now on, of a device of which `bytes` are in use.
+    pub fn keep_picture(&mut self, bytes: ByteCount) {
+        let mut world = self.shared.world.borrow_mut();
+        let frames = world.path.frame_count();
+        let recorder = PictureRecorder::new(world.now(), bytes.0, frames);
+        world.picture = Some(Box::new(recorder));
+    }
+
+    /// Ends the picture that was kept.
+    #[must_use]
+    pub fn take_picture(&mut self) -> Option<RunPicture> {
+        let mut world = self.shared.world.borrow_mut();
+        let recorder = world.picture.take()?;
+        Some(recorder.finish(&world.table))
     }
 
     /// Whether a process has not ended.

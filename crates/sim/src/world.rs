@@ -26,6 +26,7 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
+use crate::picture::PictureRecorder;
 use crate::record::{RecordMode, RunRecord};
 use crate::slots::{SlotPools, SlotsId};
 use crate::task::TaskId;
@@ -67,6 +68,7 @@ pub(crate) struct SimWorld {
     pub(crate) meters: Vec<ProcessMeter>,
     pub(crate) runnable: VecDeque<TaskId>,
     pub(crate) slots: SlotPools,
+    pub(crate) picture: Option<Box<PictureRecorder>>,
     devices: Vec<SimDevice>,
     /// By the index of the read: the process that waits for it.
     read_waiters: Vec<Option<TaskId>>,
@@ -111,6 +113,7 @@ impl SimWorld {
             meters: Vec::new(),
             runnable: VecDeque::new(),
             slots: SlotPools::default(),
+            picture: None,
             devices: Vec::new(),
             read_waiters: Vec::new(),
             direct_receivers: Vec::new(),
@@ -250,6 +253,9 @@ impl SimWorld {
             self.record.path(&event);
             if let EventKind::Decided { stream, decided } = event.what {
                 self.note_requested(stream, &decided);
+                if let Some(picture) = &mut self.picture {
+                    picture.decided(now, stream, &decided, &self.table);
+                }
             }
         }
         assert!(self.path.trace_lost() == 0, "MAX_EVENTS_PER_CALL is too small");

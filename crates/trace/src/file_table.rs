@@ -54,7 +54,11 @@ impl FileTable {
     }
 
     /// Adds a file under the next number. Two files may have the same name.
-    pub(crate) fn add(&mut self, name: &str, size: Option<u64>) -> Result<FileNo, String> {
+    ///
+    /// # Errors
+    ///
+    /// If the name is empty or longer than 4096 bytes, or there are 2^20 files.
+    pub fn add(&mut self, name: &str, size: Option<u64>) -> Result<FileNo, String> {
         if name.is_empty() {
             return Err("a file without a name".into());
         }

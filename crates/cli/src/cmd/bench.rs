@@ -9,6 +9,7 @@
 
 mod args;
 mod flood;
+mod html;
 mod plan;
 mod report;
 mod saved;
@@ -17,11 +18,14 @@ mod selection;
 use std::io;
 use std::path::Path;
 
+use foreread_files::CommandInput;
+
 pub(crate) use self::args::BenchArgs;
 use self::args::BenchPattern;
 use self::saved::{created, save};
 use self::selection::ReadSelection;
 use crate::args::max_window::MaxWindow;
+use crate::html_file::HtmlFile;
 use crate::measure::bare_object::BareObject;
 use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
@@ -47,6 +51,8 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     };
     // Before an hour has passed.
     let saved = created(args)?;
+    let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
+    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
     let mut notes = Vec::new();
     let mut testbed = testbed(args, &target)?;
     let plan = plan::plan(selection, &testbed)?;
@@ -103,7 +109,8 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
         report::print(out, &target, args, &rows)?;
     }
     out.notes(&notes)?;
-    written
+    let shown = |page: HtmlFile| page.write(html::page(&target.name, &rows, &notes));
+    written.and(page.map_or(Ok(()), shown))
 }
 
 /// What files have and objects have not is refused.

@@ -13,6 +13,7 @@ use foreread::{Engine, OpenOptions};
 use foreread_ext4::{Error, FileKind};
 
 use crate::args::help::CODES_AND_UNITS;
+use crate::args::max_window::{MaxWindow, max_window};
 use crate::image::ImageTarget;
 use crate::output::{Failure, Printer};
 use crate::store;
@@ -35,6 +36,11 @@ pub(crate) struct CatArgs {
 
     /// Paths in the image, from its root
     path: Vec<OsString>,
+
+    /// The largest read-ahead window, or auto: learnt from the device [default: auto if TARGET is a
+    /// URL, else 128K]
+    #[arg(long, value_name = "SIZE", value_parser = max_window)]
+    max_window: Option<MaxWindow>,
 }
 
 const EXAMPLES: &str = "\
@@ -43,6 +49,7 @@ Examples:
   foreread cat /dev/vdb1 /var/log/messages.1 /var/log/messages | less
   foreread cat disk.img /lib/modules.tar | tar -t
   foreread cat s3://bucket/table.parquet > table.parquet
+  foreread cat s3://bucket/table.parquet --max-window 32M > table.parquet
 
 ";
 
@@ -59,7 +66,7 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
             ))),
         };
     }
-    let fs = args.target.open()?;
+    let fs = args.target.open(args.max_window)?;
     let says = |path: &OsString, error: &Error| args.target.says_at(path.as_bytes(), error);
     let mut files = Vec::new();
     for path in &args.path {
@@ -94,7 +101,8 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
 
 /// Prints an object of a store.
 fn cat_object(args: &CatArgs, url: &str, out: &mut Printer) -> Result<(), Failure> {
-    let engine = Engine::builder().memory(OBJECT_MEMORY).learn_max_window().build();
+    let window = args.max_window.unwrap_or(MaxWindow::Auto);
+    let engine = window.give(Engine::builder().memory(OBJECT_MEMORY)).build();
     let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
     let options = OpenOptions::new();
     let file = store::open(&engine, &args.target.target, &options, &args.target.store)?;

@@ -6,6 +6,7 @@
 
 mod args;
 mod bars;
+mod html;
 mod report;
 mod scenes;
 
@@ -15,12 +16,14 @@ use std::time::Duration;
 
 use foreread::Engine;
 use foreread_core::units::ByteCount;
+use foreread_files::CommandInput;
 use foreread_files::scratch::temporary_directory;
 use indicatif::ProgressBar;
 
 pub(crate) use self::args::DemoArgs;
 use self::scenes::SceneFigures;
 use crate::args::max_window::MaxWindow;
+use crate::html_file::HtmlFile;
 use crate::measure::figures::BenchRow;
 use crate::measure::method::AccessMethod;
 use crate::measure::pattern::{AccessPattern, PAGE};
@@ -51,6 +54,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
              another process uses them): cold reads are not cold"
         ));
     }
+    let input = args.target.as_deref().map(|path| CommandInput { name: "the file", path });
+    let page = HtmlFile::prepare(args.html.as_deref(), input.as_slice())?;
     let scenes = scenes::scenes(args);
     let steps = scenes::steps(&scenes, args.runs);
     let of_plain = PLAIN.len() as u64 * u64::from(args.runs) * AccessMethod::ALL.len() as u64;
@@ -62,6 +67,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
     let scenes = measured.collect::<Result<Vec<_>, _>>()?;
     let plain = plain(&target, args, &bar)?;
     bar.finish_and_clear();
+    let page = page.map(|file| (file, html::page(&scenes, &plain)));
     if args.json {
         let skipped = scenes.iter().filter_map(|it| {
             it.skipped.as_ref().map(|why| format!("{}: the kernel is skipped: {why}", it.scene.key))
@@ -72,7 +78,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
         report::print(out, &target, args, &scenes, &plain)?;
     }
     out.notes(&notes)?;
-    Ok(())
+    page.map_or(Ok(()), |(file, page)| file.write(page))
 }
 
 /// The target as it is, by all access methods.

@@ -9,6 +9,7 @@
 mod args;
 mod fleet;
 mod fleet_html;
+mod html;
 mod json;
 mod mounts;
 mod prometheus;
@@ -30,6 +31,7 @@ pub(crate) use self::args::DoctorArgs;
 use self::args::DoctorCommand;
 use self::selection::{Selection, SystemCopy};
 use crate::clock::clock;
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         return record(sys, file);
     }
     let textfile = args.prometheus.as_deref().map(prometheus::created).transpose()?;
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let selection = Selection::of(sys, &args.devices)?;
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(sys);
@@ -56,6 +59,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(file) = textfile {
         prometheus::write(file, &examination)?;
     }
+    let page = page.map(|file| (file, html::page(&examination)));
     if args.json {
         out.json_beside("doctor", &examination.findings, &json::beside(&examination)?)?;
         let figures = measured.as_ref().map(report::measured_in_one_line);
@@ -66,6 +70,9 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         report::print(out, &examination, measured.as_ref(), args.stacks)?;
     }
     notes_of_skipped(&examination, &selection, out)?;
+    if let Some((file, page)) = page {
+        file.write(page)?;
+    }
     match examination.findings.len() {
         0 => Ok(()),
         1 => Err(Failure::Check("1 finding".to_owned())),

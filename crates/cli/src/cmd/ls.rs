@@ -30,7 +30,8 @@ use crate::store;
 /// Nothing needs root but reading TARGET itself.
 ///
 /// If TARGET is the URL of a bucket, or ends with /, its objects are listed: size, when it was
-/// modified, name; names that have a / behind TARGET as one prefix, or each by itself with -R.
+/// modified, name; names that have a / behind TARGET as one prefix, or each by itself with -R. Keys
+/// that no request can ask for (a//b) have ? for size and time.
 ///
 /// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
 /// and the exit code is 1.
@@ -54,7 +55,8 @@ pub(crate) struct LsArgs {
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
     /// links, uid, gid, size, sectors (of 512 bytes), accessed, modified, changed, created, device
     /// (MAJOR:MINOR), target (of a symlink); what a file does not have is left out. What is damaged
-    /// has name and error alone. Of a bucket: name, kind (object, prefix), size, modified, etag.
+    /// has name and error alone. Of a bucket: name, kind (object, prefix, unreadable), size,
+    /// modified, etag.
     /// Keys that exist keep their meaning; others may be added.
     #[arg(long)]
     json: bool,
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
         let client = args.target.store.client()?;
         return prefix::list(&client, url, args.recursive, args.json, out);
     }
-    let fs = args.target.open()?;
+    let fs = args.target.open(None)?;
     let path = args.path.as_bytes();
     let wrong = |error: &Error| Failure::WrongUse(args.target.says_at(path, error));
     let mut lines = match fs.resolve(path) {

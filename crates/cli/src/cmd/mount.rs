@@ -1,16 +1,19 @@
-//! `foreread mount`: an ext4 image as a directory, behind foreread's cache.
+//! `foreread mount`: an ext4 image or a prefix of a bucket as a directory, behind foreread's cache.
 //!
-//! In:    an image, a directory, what is read ahead.
+//! In:    an image or a prefix, a directory, what is read ahead.
 //! Out:   a mount until it is unmounted, by this command or another.
 //! Never: a write to the image; a mount that stays behind when the command is told to end.
 //!
-//! What it reads ahead and what that is worth: docs/ext4.md.
+//! What it reads ahead and what that is worth: docs/ext4.md; prefixes: docs/objects.md.
 
 mod control;
+#[cfg(feature = "objects")]
+mod prefix;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use clap::Args;
 use foreread::{Delay, Engine, OpenOptions, Policy};
@@ -19,11 +22,11 @@ use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;
 use foreread_files::SocketFile;
 use foreread_mount::{
-    ItableReadahead, MountError, MountSettings, MountedImage, PreparedMount, UnmountOutcome,
-    Unmounter,
+    ItableReadahead, MountError, MountSettings, PreparedMount, UnmountOutcome, Unmounter,
 };
 
 use self::control::Control;
+use crate::args::duration::duration;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::itable_readahead::{ADAPTIVE, itable_readahead, itable_readahead_text};
 use crate::args::max_window::{MaxWindow, max_window};
@@ -34,7 +37,7 @@ use crate::output::Failure;
 use crate::signals::on_signals;
 use crate::store;
 
-/// Mount an ext4 image read-only, through foreread's cache and read-ahead
+/// Mount an ext4 image or a prefix of a bucket read-only, through foreread's cache and read-ahead
 ///
 /// foreread parses the ext4 image itself and reads it through its own cache, not through the
 /// kernel's ext4 and page cache. The kernel caches names, attributes and pages of the mount as of
@@ -46,6 +49,12 @@ use crate::store;
 /// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not
 /// touched: the command ends with 1, and the mount stays without a server. Reads of damaged parts
 /// of the image fail with EIO, and one line on stderr names them.
+///
+/// If TARGET is the URL of a bucket, or ends with /, the objects below it are files, and the names
+/// between slashes directories. Each directory is listed when it is first looked at. A file that is
+/// replaced while it is open fails with ESTALE. What no file system can name is left out, with a
+/// line on stderr; a name that is both an object and a directory is the directory
+/// (docs/objects.md).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct MountArgs {
@@ -88,6 +97,18 @@ pub(crate) struct MountArgs {
     #[arg(value_parser = policies())]
     policy: Policy,
 
+    /// If TARGET is a prefix: for how long the names in a directory are believed
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    list_lifetime: Duration,
+
+    /// If TARGET is a prefix: the memory limit for names, beside --memory
+    ///
+    /// A name takes 24 bytes, its own length and that of its ETag: about 80 bytes. Directories that
+    /// were not used for a while are listed again; one that needs more than this alone fails with
+    /// ENOMEM.
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = sizes::parse)]
+    list_memory: ByteCount,
+
     #[command(flatten)]
     remember: RememberArgs,
 
@@ -101,6 +122,7 @@ Examples:
   foreread mount disk.img /mnt
   foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
   foreread mount s3://bucket/disk.img /mnt
+  foreread mount s3://bucket/photos/ /mnt --list-lifetime 10s
   foreread mount disk.img /mnt --control /tmp/mnt.sock &
   foreread set /tmp/mnt.sock inode_readahead_blks=64
   foreread mount disk.img /mnt --delay latency=1ms,parallel=1 & find /mnt -size 0; umount /mnt
@@ -108,8 +130,16 @@ Examples:
 ";
 
 pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
+    if args.target.url().is_some() && args.delay.is_some() {
+        let line = "--delay slows down files and devices; a store is slow by itself";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
+    #[cfg(feature = "objects")]
+    if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
+        return prefix::run(args, url);
+    }
     let (engine, image) = opened(args)?;
-    let saver = args.remember.keep(&engine, &image);
+    let saver = args.remember.keep(&engine, Some(&image));
     let saver =
         saver.map_err(|error| Failure::WrongUse(format!("cannot start a thread: {error}")))?;
     let device = image.clone();
@@ -118,7 +148,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
         itable: args.inode_readahead_blks,
-        max_window: engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW)),
+        max_window: kernel_window(&engine),
         memory: args.memory.0,
         allow_other: args.allow_other,
         log: Box::new(move |line| say(&format!("{name}: {line}"))),
@@ -137,7 +167,11 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     });
     let control = control.transpose()?;
     let stopper = Arc::default();
-    let mount = mounted(ready, args, control.as_ref().map(Control::file), &stopper)?;
+    let mount = mounted(args, control.as_ref().map(Control::file), &stopper, || {
+        let mount = ready.mount()?;
+        let stopper = mount.stopper();
+        Ok((mount, stopper))
+    })?;
     say(&format!(
         "mounted {} ({}) on {}; inode_readahead_blks {}, memory {}, \
          {how}, {}",
@@ -155,19 +189,21 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
 
+fn built(args: &MountArgs) -> Result<Engine, Failure> {
+    let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
+    let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(&args.target.target));
+    let built = args.remember.give(window.give(builder)).build();
+    built.map_err(|error| Failure::WrongUse(error.to_string()))
+}
+
+/// How much the kernel's read-ahead asks for at a time.
+fn kernel_window(engine: &Engine) -> u64 {
+    engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW))
+}
+
 fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
     let target = &args.target.target;
-    let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
-    let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(target));
-    let engine = args
-        .remember
-        .give(window.give(builder))
-        .build()
-        .map_err(|error| Failure::WrongUse(error.to_string()))?;
-    if args.target.url().is_some() && args.delay.is_some() {
-        let line = "--delay slows down files and devices; a store is slow by itself";
-        return Err(Failure::WrongUse(line.to_owned()));
-    }
+    let engine = built(args)?;
     let options = args.remember.name(target, OpenOptions::new().delay(args.delay));
     let image = store::open(&engine, target, &options, &args.target.store)?;
     Ok((engine, image))
@@ -188,16 +224,16 @@ fn refused(args: &MountArgs, error: &MountError) -> Failure {
 ///   reads the image  | mounts            | answers
 ///   a signal: ends   | waits until then  | unmounts
 /// ```
-fn mounted(
-    ready: PreparedMount,
+fn mounted<M>(
     args: &MountArgs,
     socket: Option<SocketFile>,
     stopper: &Arc<Mutex<Option<Unmounter>>>,
-) -> Result<MountedImage, Failure> {
+    mount: impl FnOnce() -> Result<(M, Unmounter), MountError>,
+) -> Result<M, Failure> {
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
     stop_on_signals(Arc::clone(stopper), args, socket)?;
-    let mount = ready.mount().map_err(|error| refused(args, &error))?;
-    *held = Some(mount.stopper());
+    let (mount, unmounter) = mount().map_err(|error| refused(args, &error))?;
+    *held = Some(unmounter);
     drop(held);
     Ok(mount)
 }

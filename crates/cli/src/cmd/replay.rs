@@ -6,16 +6,20 @@
 
 mod args;
 mod caches;
+mod html;
 mod jobs;
+mod picture;
 mod report;
 
 pub(crate) use args::ReplayArgs;
 
 use std::path::Path;
 
+use foreread_files::CommandInput;
 use foreread_sim::replay::{ReplayError, ReplayPace};
 use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
 
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
@@ -24,8 +28,10 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     if !args.cache.is_empty() {
         return caches::run(args, out);
     }
+    let file = html_file(args)?;
     let bar = spinner();
     let mut all = Vec::new();
+    let mut sections = Vec::new();
     let mut notes = Vec::new();
     for trace in &args.trace {
         bar.set_message(format!("{}: first pass", trace.display()));
@@ -37,19 +43,41 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
         };
         let figures = jobs::run_all(args, trace, &summary, &jobs, &begun).map_err(failure)?;
-        for (job, figures) in jobs.iter().zip(figures) {
-            notes.extend(report::notes(job, &figures));
-            all.push(report::ReplayRow::new(trace, &summary, pace, job, &figures));
+        let first = all.len();
+        for (job, figures) in jobs.iter().zip(&figures) {
+            notes.extend(report::notes(job, figures));
+            all.push(report::ReplayRow::new(trace, &summary, pace, job, figures));
+        }
+        if file.is_some() {
+            let of_trace = html::TraceReplays {
+                summary: &summary,
+                rows: &all[first..],
+                jobs: &jobs,
+                figures: &figures,
+                device: args.device.name.unwrap_or("of the command line"),
+                is_only: args.trace.len() == 1,
+            };
+            sections.push(html::section(&of_trace));
         }
     }
     bar.finish_and_clear();
     notes.sort();
     notes.dedup();
+    let page = file.map(|file| (file, html::page(&all, &notes, sections)));
     if args.json {
-        return out.json("replay", &all);
+        out.json("replay", &all)?;
+    } else {
+        report::print(out, &all)?;
+        out.notes(&notes)?;
     }
-    report::print(out, &all)?;
-    out.notes(&notes)
+    page.map_or(Ok(()), |(file, page)| file.write(page))
+}
+
+/// The file of `--html`.
+fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
+    let input = |path| CommandInput { name: "the trace", path };
+    let inputs: Vec<_> = args.trace.iter().map(|path| input(path.as_path())).collect();
+    HtmlFile::prepare(args.html.as_deref(), &inputs)
 }
 
 /// Reads a trace once, for its files and threads.

@@ -4,13 +4,18 @@
 //! Out:   each cell with its error, a verdict on each table.
 //! Never: a cell that is left out because it does not fit.
 
+mod html;
 mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use foreread_sim::seeds::{self, SeedTable};
 
 use crate::args::help::CODES_AND_UNITS;
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
@@ -36,6 +41,12 @@ pub(crate) struct SeedsArgs {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Print JSON, one object of data a table
     ///
     /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
@@ -45,6 +56,7 @@ pub(crate) struct SeedsArgs {
 }
 
 pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let tables = run_all(args.only.as_deref());
     if args.json {
         out.json("seeds", &tables)?;
@@ -52,6 +64,10 @@ pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
         report::markdown(out, &tables)?;
     } else {
         report::print(out, &tables)?;
+    }
+    if let Some(page) = page {
+        out.flush()?;
+        page.write(html::page(&tables))?;
     }
     let failed: Vec<_> = tables.iter().filter(|table| !table.verdict.holds).collect();
     if failed.is_empty() {

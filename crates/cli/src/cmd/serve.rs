@@ -22,7 +22,7 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_files::{CommandInput, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
-use foreread_serve::{CounterReader, Export, ServeError, Server, ServerLimits};
+use foreread_serve::{CounterReader, Export, Overlay, ServeError, Server, ServerLimits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use self::args::ServeArgs;
@@ -37,7 +37,12 @@ use crate::store;
 
 pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
     let is_object = store::url_of(&args.target).is_some();
-    args.read_only |= is_object;
+    if let Some(overlay) = args.overlay.as_deref().filter(|_| !is_object) {
+        let overlay = overlay.display();
+        let line = format!("--overlay {overlay}: TARGET is no URL; files are written themselves");
+        return Err(Failure::WrongUse(line));
+    }
+    args.read_only |= is_object && args.overlay.is_none();
     if is_object && args.delay.is_some() {
         let line = "--delay slows down files and devices; a store is slow by itself";
         return Err(Failure::WrongUse(line.to_owned()));
@@ -48,8 +53,8 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
-    let (engine, file) = opened(args)?;
-    let saver = args.remember.keep(&engine, &file).map_err(cannot("start a thread"))?;
+    let OpenedTarget { engine, file, overlay } = opened(args)?;
+    let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Until the end of this process, however that comes.
     let _claim = claim::claimed(args)?;
     // Never dropped: the last handle to the engine waits for all that is in flight, and a device
@@ -78,7 +83,11 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         exit_timeout: args.exit_timeout,
         ..ServerLimits::default()
     };
-    let mut server = Server::new(engine, export, limits);
+    let written = overlay.as_ref().map(Overlay::written);
+    let mut server = match overlay {
+        Some(overlay) => Server::with_overlay(engine, export, limits, overlay),
+        None => Server::new(engine, export, limits),
+    };
     let place = listen(args, private.as_ref(), &mut server)?;
     let stopper = server.stopper();
     let meter = server.counter_reader();
@@ -96,7 +105,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         PidFile::create(path, &inputs).map_err(refused)
     });
     let pid_file = pid_file.transpose()?;
-    ready(&served, &place, args, metrics.as_ref());
+    ready(&served, &place, args, (metrics.as_ref(), written));
     let command = args.run.as_deref().map(|line| {
         RunningCommand::start(line, &place, &args.export, move || stopper.stop())
             .map_err(cannot("run a shell"))
@@ -145,7 +154,14 @@ fn private_folder(args: &ServeArgs) -> Result<Option<PrivateDirectory>, Failure>
     Ok(Some(folder))
 }
 
-fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
+/// What is served.
+struct OpenedTarget {
+    engine: Engine,
+    file: foreread::File,
+    overlay: Option<Overlay>,
+}
+
+fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     let builder =
         Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
     let mut builder = args.remember.give(window(args).give(builder));
@@ -158,12 +174,18 @@ fn opened(args: &ServeArgs) -> Result<(Engine, foreread::File), Failure> {
         Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
     let options = args.remember.name(&args.target, options);
-    if store::url_of(&args.target).is_some() {
-        let file = store::open(&engine, &args.target, &options, &args.store)?;
-        return Ok((engine, file));
+    if let Some(url) = store::url_of(&args.target) {
+        let opened = args.store.client()?.open_identified(&engine, url, &options);
+        let (file, identity) = opened.map_err(Failure::WrongUse)?;
+        let overlay = args.overlay.as_deref().map(|path| {
+            let overlay = Overlay::open(&engine, file.clone(), &identity, path);
+            overlay.map_err(|error| Failure::WrongUse(format!("--overlay {error}")))
+        });
+        let overlay = overlay.transpose()?;
+        return Ok(OpenedTarget { engine, file, overlay });
     }
     match engine.open_with(&args.target, &options) {
-        Ok(file) => Ok((engine, file)),
+        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None }),
         Err(error) => Err(not_opened(&engine, args, &error)),
     }
 }
@@ -223,7 +245,12 @@ fn serve_metrics(
 }
 
 /// One line: clients may come, and what they find.
-fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Option<&Metrics>) {
+fn ready(
+    served: &Served,
+    place: &ListenAddresses,
+    args: &ServeArgs,
+    (metrics, written): (Option<&Metrics>, Option<u64>),
+) {
     let Served { engine, file, target, .. } = served;
     let mut line = format!("serving {target} ({})", Exact(ByteCount(file.len())));
     line += if args.read_only { ", read-only" } else { "" };
@@ -247,6 +274,10 @@ fn ready(served: &Served, place: &ListenAddresses, args: &ServeArgs, metrics: Op
         args.scheduler,
         engine.io_backend()
     );
+    if let (Some(overlay), Some(written)) = (&args.overlay, written) {
+        let written = Exact(ByteCount(written));
+        line += &format!(", overlay {} ({written} written)", overlay.display());
+    }
     if let Some(delay) = args.delay {
         line += &format!(", slowed down: {delay}");
     }

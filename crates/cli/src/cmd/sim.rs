@@ -7,6 +7,7 @@
 //! The keys of a scenario: docs/simulator.md.
 
 mod grid;
+mod html;
 mod layout;
 mod report;
 mod rivals;
@@ -25,6 +26,7 @@ use foreread_sim::scenario::{PolicyName, Scenario};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::policy::simulated_policies;
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 
@@ -68,6 +70,12 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     compare: Option<PathBuf>,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
     /// Print JSON with one object of data
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
@@ -106,6 +114,8 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let scenario = read(args, path)?;
     // Before the run: a wrong path is known before an hour has passed.
     let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;
+    let inputs = [CommandInput { name: "the scenario", path }];
+    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
@@ -114,7 +124,8 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
         report::print(out, &scenario, &ran)?;
     }
     out.flush()?;
-    written.and(check(args, &scenario, &ran))
+    let shown = page.map_or(Ok(()), |page| page.write(html::page(&scenario, &ran)));
+    written.and(shown).and(check(args, &scenario, &ran))
 }
 
 fn read(args: &SimArgs, path: &Path) -> Result<Scenario, Failure> {

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
             args.target.target.display()
         )));
     }
-    let fs = args.target.open()?;
+    let fs = args.target.open(None)?;
     let mut shown = Vec::new();
     for path in &args.path {
         let path = path.as_bytes();

@@ -8,7 +8,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use foreread_files::{CommandInput, ResultFile};
 use foreread_trace::{
     OutputFormat, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary, TraceWriter,
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_format::trace_formats;
+use crate::args::trace_output::{is_trace, output_formats};
 use crate::output::{Failure, Printer};
 use crate::table;
 
@@ -113,23 +113,9 @@ fn convert(
     }
 }
 
-/// Whether a file begins as those that --to writes.
-fn is_trace(head: &[u8]) -> bool {
-    head.starts_with(b"foreread-trace\0")
-        || head.starts_with(b"time_ns,thread,op,file,offset,length,mapped\n")
-        || head.starts_with(b"fio version 3 iolog\n")
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn bad_input(error: TraceError) -> Failure {
     Failure::WrongUse(error.to_string())
-}
-
-fn output_formats() -> impl TypedValueParser<Value = OutputFormat> {
-    PossibleValuesParser::new(OutputFormat::ALL.map(OutputFormat::name)).map(|name| {
-        // Clap has let through only the names of `OutputFormat::ALL`.
-        OutputFormat::from_name(&name).expect("clap accepts only names of OutputFormat::ALL")
-    })
 }
 
 /// A trace, as `--json` prints it.

@@ -11,6 +11,7 @@ mod args;
 mod ask;
 mod date;
 mod headline;
+mod html;
 mod keep;
 mod leave;
 mod measure;

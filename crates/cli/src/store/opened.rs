@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
-use foreread::{Engine, OpenOptions};
+use foreread::{Engine, OpenOptions, Source as _, SourceIdentity};
 use foreread_ext4::Timestamp;
-use foreread_object::{Listing, Object, ObjectError, ObjectUrl, StoreCounts, StoreOptions, Stores};
+use foreread_object::{
+    Listing, Object, ObjectError, ObjectUrl, Prefix, StoreCounts, StoreOptions, Stores,
+};
 
 use crate::image::node;
 use crate::output::Failure;
@@ -33,9 +35,26 @@ impl StoreClient {
         url: &str,
         options: &OpenOptions,
     ) -> Result<foreread::File, String> {
+        Ok(self.open_identified(engine, url, options)?.0)
+    }
+
+    /// The same, and which version of which object it is.
+    pub(crate) fn open_identified(
+        &self,
+        engine: &Engine,
+        url: &str,
+        options: &OpenOptions,
+    ) -> Result<(foreread::File, SourceIdentity), String> {
         let object = self.0.open(url).map_err(|error| error.to_string())?;
-        let options = options.clone().device_name(format!("store-{}", object.device_name()));
-        engine.open_source_with(object, &options).map_err(|error| error.to_string())
+        let identity = object.identity();
+        let options = options.clone().device_name(device_name(object.device_name()));
+        let opened = engine.open_source_with(object, &options);
+        Ok((opened.map_err(|error| error.to_string())?, identity))
+    }
+
+    /// The keys that begin with a prefix.
+    pub(crate) fn prefix(&self, url: &str) -> Result<Prefix, Failure> {
+        self.0.prefix(url).map_err(failed)
     }
 
     pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
@@ -45,6 +64,11 @@ impl StoreClient {
     pub(crate) fn counts(&self) -> StoreCounts {
         self.0.counters()
     }
+}
+
+/// The name under which what is learnt of a store is remembered.
+pub(crate) fn device_name(bucket: &str) -> String {
+    format!("store-{bucket}")
 }
 
 /// Whether a URL stands for all keys that begin with it.

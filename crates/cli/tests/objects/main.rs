@@ -1,9 +1,11 @@
 //! Commands on objects of a real S3 server, and on a server that answers wrong.
 //!
-//! In:    the real binary; SeaweedFS, nbdcopy, qemu-img, mkfs.ext4, where the machine has them.
+//! In:    the real binary; SeaweedFS, rclone, nbdcopy, qemu-img, mkfs.ext4, where there are.
 //! Out:   what users of the commands see.
 //! Never: a claim about speed; a request that leaves this machine.
 
+#[path = "../../../object/tests/bucket_server/mod.rs"]
+mod bucket_server;
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
 #[path = "../../../object/tests/faulty_server/mod.rs"]
@@ -15,6 +17,10 @@ mod said;
 
 mod images_in_buckets;
 mod nbd;
+mod prefix_mounts;
 mod printed;
+mod rclone;
+mod tree_nodes;
+mod two_servers;
 mod weed;
 mod wrong_use;

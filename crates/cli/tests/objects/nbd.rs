@@ -12,7 +12,7 @@ use crate::images::pattern;
 use crate::weed::{Weed, weed};
 
 /// A server of an object, at a socket in a folder of its own.
-struct ObjectServer {
+pub(crate) struct ObjectServer {
     child: Child,
     folder: TempDir,
     ready: String,
@@ -20,9 +20,14 @@ struct ObjectServer {
 
 impl ObjectServer {
     fn start(weed: &Weed, url: &str, flags: &[&str]) -> Self {
+        Self::of(|args| weed.foreread(args), url, flags)
+    }
+
+    /// A server that this makes the command of.
+    pub(crate) fn of(foreread: impl Fn(&[&str]) -> Command, url: &str, flags: &[&str]) -> Self {
         let folder = TempDir::new_in(scratch()).unwrap();
         let socket = folder.path().join("sock");
-        let mut command = weed.foreread(&["serve", url, "--no-remember", "--unix"]);
+        let mut command = foreread(&["serve", url, "--no-remember", "--unix"]);
         let mut child = command.arg(&socket).args(flags).stderr(Stdio::piped()).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut ready).unwrap();
@@ -30,16 +35,16 @@ impl ObjectServer {
         Self { child, folder, ready }
     }
 
-    fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.folder.path().join("sock").display())
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
     /// Ends it as users do; it must end well.
-    fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();

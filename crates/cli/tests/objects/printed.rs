@@ -4,7 +4,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::bucket_server::BucketServer;
 use crate::images::pattern;
+use crate::prefix_mounts::bucket_command;
 use crate::said;
 use crate::weed::weed;
 
@@ -78,5 +80,47 @@ fn bench_reads_an_object_by_two_methods() {
             let row = (pattern.to_owned(), method.to_owned(), 1 << 20);
             assert!(rows.contains(&row), "{row:?} in {rows:?}");
         }
+    }
+}
+
+/// A page with one of these was an error, and keys that end with / were shown as others.
+#[test]
+fn ls_lists_keys_that_no_request_can_ask_for_beside_the_others() {
+    let server = BucketServer::start();
+    for key in ["a//b", "/c", "a/../d", "good", "a/good", "a/dir/"] {
+        server.put(key, if key.ends_with('/') { b"" } else { b"bytes" });
+    }
+    server.pages_of(2);
+    let url = "s3://bucket/";
+    let output = bucket_command(&server, &["ls", "-R", url, "--json"]).output().unwrap();
+    let rows = said::data(&output.stdout);
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| (row["name"].as_str().unwrap(), row["kind"].as_str().unwrap()))
+        .collect();
+    let unreadable = ["/c", "a/../d", "a//b"].map(|name| (name, "unreadable"));
+    assert_eq!(rows, [&[("a/good", "object"), ("good", "object")][..], &unreadable].concat());
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(note, "note: 3 keys that no request can ask for, such as '/c'\n");
+    let text = printed(&mut bucket_command(&server, &["ls", "s3://bucket/a/"]));
+    let lines: Vec<_> = text.lines().map(|line| line.split_whitespace().next_back()).collect();
+    assert_eq!(lines, [Some("dir/"), Some("good"), Some("../"), Some("/")], "{text}");
+    assert_eq!(server.requests().0, 3 + 2, "names that are one request each");
+}
+
+/// Each page of a listing has the deadline for itself; names that come in many pages are all shown.
+#[test]
+fn ls_lists_all_pages_and_cat_takes_a_window() {
+    let server = BucketServer::start();
+    for number in 0..95 {
+        server.put(&format!("n/{number:02}"), &pattern(100));
+    }
+    server.pages_of(10);
+    let text = printed(&mut bucket_command(&server, &["ls", "s3://bucket/n/"]));
+    assert_eq!((text.lines().count(), server.requests().0), (95, 10));
+    server.put("big", &pattern(3_000_000));
+    for window in ["64K", "1M", "auto"] {
+        let args = ["cat", "s3://bucket/big", "--max-window", window];
+        assert!(output(&mut bucket_command(&server, &args)).stdout == pattern(3_000_000));
     }
 }

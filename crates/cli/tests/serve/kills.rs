@@ -18,6 +18,7 @@ use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::Errno;
 
 use crate::disk::{Ask, Disk, Kind, SECTOR};
+use crate::overlays::Overlaid;
 use crate::server::Place;
 
 #[test]
@@ -31,33 +32,58 @@ fn what_was_flushed_survives_200_kills() {
     survives(2, 200);
 }
 
+/// The overlay of an object that is all zeroes.
+#[test]
+fn what_was_flushed_into_an_overlay_survives_8_kills() {
+    let disk = Overlaid::new(&vec![0; DISK]);
+    let mut run = Run::new(Place::new(), disk.url.clone(), 3);
+    run.overlaid = Some(disk);
+    run.until_kills(8);
+}
+
 fn survives(seed: u64, kills: u64) {
     let place = Place::new();
     let path = place.path("disk");
     fs::write(&path, vec![0; DISK]).unwrap();
-    let mut run = Run { place, path, disk: Disk::new(SECTORS), random: Random(seed), kills: 0 };
-    while run.kills < kills {
-        run.until_a_kill();
-    }
-    // It is a test of nothing if all was lost each time, or nothing was ever on its way.
+    Run::new(place, path, seed).until_kills(kills);
+}
+
+fn check(run: &Run, kills: u64) {
     let Disk { flushed, lost, .. } = run.disk;
+    // It is a test of nothing if all was lost each time, or nothing was ever on its way.
     assert!(flushed > kills * 10, "{flushed} writes were flushed in {kills} kills");
     assert!(lost > kills / 4, "{lost} writes were lost in {kills} kills");
 }
-
 struct Run {
     place: Place,
     path: PathBuf,
+    /// If it is an object with an overlay.
+    overlaid: Option<Overlaid>,
     disk: Disk,
     random: Random,
     kills: u64,
 }
 
 impl Run {
+    fn new(place: Place, path: PathBuf, seed: u64) -> Self {
+        let (disk, random) = (Disk::new(SECTORS), Random(seed));
+        Self { place, path, overlaid: None, disk, random, kills: 0 }
+    }
+
+    fn until_kills(&mut self, kills: u64) {
+        while self.kills < kills {
+            self.until_a_kill();
+        }
+        check(self, kills);
+    }
+
     fn until_a_kill(&mut self) {
         let flags = self.flags();
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let server = self.place.serve(&self.path, &flags);
+        let server = match &self.overlaid {
+            Some(overlaid) => overlaid.serve(&flags),
+            None => self.place.serve(&self.path, &flags),
+        };
         let mut sessions = [server.session(), server.session()];
         let mut waiting = [0_usize; 2];
         let mut answers_left = self.random.below(250);
@@ -76,7 +102,14 @@ impl Run {
         server.kill();
         self.kills += 1;
         let context = format!("kill {} with {flags:?}", self.kills);
-        self.disk.look_after_a_kill(&settled(&self.path), &context);
+        let found = match &self.overlaid {
+            Some(overlaid) => {
+                settled(&overlaid.overlay);
+                overlaid.contents()
+            }
+            None => settled(&self.path),
+        };
+        self.disk.look_after_a_kill(&found, &context);
     }
 
     fn ask(&mut self, session: &mut Session) {
@@ -108,7 +141,7 @@ impl Run {
         let age = ["1ms", "20ms", "3600s"][self.random.index(3)];
         let scheduler = ["deadline", "noop"][self.random.index(2)];
         let mut flags = vec!["--memory", memory, "--dirty-age", age, "--scheduler", scheduler];
-        if self.random.below(4) == 0 {
+        if self.random.below(4) == 0 && self.overlaid.is_none() {
             flags.extend(["--delay", "latency=300us,parallel=2"]);
         }
         if self.random.below(3) == 0 {

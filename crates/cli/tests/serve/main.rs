@@ -4,6 +4,8 @@
 //! Out:   what they see, and what is in the file afterwards.
 //! Never: a claim about speed; a port that another process may have.
 
+#[path = "../../../object/tests/bucket_server/mod.rs"]
+mod bucket_server;
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
 #[path = "../loop_device/mod.rs"]
@@ -20,6 +22,7 @@ mod ends;
 mod kills;
 mod libnbd;
 mod nbdkit_clients;
+mod overlays;
 mod paths;
 mod qemu;
 mod remember;

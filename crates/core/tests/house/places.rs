@@ -14,7 +14,7 @@ pub(crate) struct Place {
     pub(crate) others: Option<&'static [&'static str]>,
 }
 
-pub(crate) const HOUSE: [Place; 12] = [
+pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "core", ours: &[], others: Some(&[]) },
     Place { folder: "sim", ours: &["foreread-core", "foreread-trace"], others: None },
     Place {
@@ -22,6 +22,12 @@ pub(crate) const HOUSE: [Place; 12] = [
         ours: &["foreread-core"],
         others: Some(&["flate2", "lzma-rust2", "ruzstd"]),
     },
+    Place {
+        folder: "record",
+        ours: &["foreread-core", "foreread-trace"],
+        others: Some(&["libc", "rustix"]),
+    },
+    Place { folder: "report", ours: &[], others: Some(&["maud", "plotters"]) },
     Place { folder: "ext4", ours: &[], others: Some(&[]) },
     Place { folder: "files", ours: &[], others: Some(&["rustix", "tempfile"]) },
     Place { folder: "tune", ours: &["foreread-core", "foreread-files"], others: None },
@@ -53,6 +59,8 @@ pub(crate) const HOUSE: [Place; 12] = [
             "foreread-files",
             "foreread-mount",
             "foreread-object",
+            "foreread-record",
+            "foreread-report",
             "foreread-serve",
             "foreread-sim",
             "foreread-trace",

@@ -14,15 +14,17 @@
 use std::os::fd::AsFd as _;
 use std::task::{Context, Poll, Waker};
 
-use foreread::{OwnedRead, ReadError};
+use foreread::{OwnedRead, ReadError, ReadStream};
 use rustix::event::PollFlags;
 
 use super::Connection;
 use super::end::ConnectionEnd;
+use crate::blocking_pool::BlockingWork;
 use crate::mailbox;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::{NbdErrno, reply, wire};
 use crate::socket::wait;
+use crate::store::Store;
 
 /// Reads that are on their way.
 #[derive(Debug, Default)]
@@ -88,6 +90,13 @@ impl Connection<'_> {
         }
         if len > PIECE || (paid == 0 && len > COPIED) {
             return self.read_in_pieces(request, whole, paid);
+        }
+        if !self.shared.store.is_in_file(&(request.offset..request.end())) {
+            let NbdRequest { cookie, offset, .. } = *request;
+            let in_chunks = self.agreed.structured;
+            self.counters.bytes_read += len as u64;
+            self.give_away(BlockingWork::Read { cookie, offset, len, in_chunks }, paid);
+            return Ok(());
         }
         if self.hit(request, len, paid) {
             return Ok(());
@@ -228,20 +237,23 @@ impl Connection<'_> {
             }
             let mut pins = Vec::new();
             let mut buffer = Vec::new();
-            let mut read = Ok(len);
+            let mut is_read = true;
+            let store = &*self.shared.store;
             if paid == 0 {
                 self.send_down_to(0)?;
                 len = len.min(POOR_PIECE);
                 let room = self.output.room(reply::DATA_CHUNK + len);
                 let room = room.expect("the buffer was just emptied, and holds a small piece");
-                read = self.stream.read_at(&mut room[reply::DATA_CHUNK..], at);
-            } else if !self.stream.try_pin_all(at, len, &mut pins) {
+                is_read = fill(self.stream, store, &mut room[reply::DATA_CHUNK..], at);
+            } else if !store.is_in_file(&(at..at + len as u64))
+                || !self.stream.try_pin_all(at, len, &mut pins)
+            {
                 self.output.send(self.socket)?;
                 buffer = self.output.buffer(len);
                 self.output.budget.rest();
-                read = self.stream.read_at(&mut buffer, at);
+                is_read = fill(self.stream, store, &mut buffer, at);
             }
-            if !is_all(&read, len) {
+            if !is_read {
                 self.output.budget.give(paid);
                 return self.end_in_pieces(request, at, in_chunks);
             }
@@ -329,6 +341,15 @@ fn put_head(room: &mut [u8], request: &NbdRequest, structured: bool) {
 /// Whether a read gave all that was asked. A file that has become shorter does not.
 fn is_all(read: &Result<usize, ReadError>, len: usize) -> bool {
     read.as_ref().is_ok_and(|bytes| *bytes == len)
+}
+
+/// Reads from the export's file, or from the overlay if that has some of it; says whether all came.
+fn fill(stream: &ReadStream, store: &dyn Store, to: &mut [u8], offset: u64) -> bool {
+    if store.is_in_file(&(offset..offset + to.len() as u64)) {
+        is_all(&stream.read_at(to, offset), to.len())
+    } else {
+        store.read(to, offset).is_ok()
+    }
 }
 
 fn as_u32(len: usize) -> u32 {

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use foreread_core::units::Nanos;
 use hdrhistogram::Histogram;
 
+use crate::picture::RunPicture;
+
 /// The figures of one replay.
 #[derive(Clone, Debug)]
 pub struct ReplayFigures {
@@ -41,6 +43,8 @@ pub struct ReplayFigures {
     pub writes: u64,
     /// The same of each file or thread, by number.
     pub groups: BTreeMap<u32, GroupFigures>,
+    /// On request.
+    pub picture: Option<RunPicture>,
 }
 
 /// The figures of one file or one thread.
@@ -73,6 +77,7 @@ impl ReplayFigures {
             evicted_unread: 0,
             writes: 0,
             groups: BTreeMap::new(),
+            picture: None,
         }
     }
 

@@ -42,6 +42,8 @@ pub struct Replay {
     pub is_warmed: bool,
     /// What figures are also kept for.
     pub group: ReplayGroup,
+    /// Whether a picture is kept: which reads waited when and where.
+    pub has_picture: bool,
 }
 
 /// When the reads of a trace begin.
@@ -97,9 +99,14 @@ pub fn replay(
     if how.is_warmed {
         play(&mut run, how, summary, &files, open)?;
     }
+    if how.has_picture {
+        let end = files.last().map_or(0, |file| file.start.0 * SECTOR_SIZE + file.len.0);
+        run.keep_picture(ByteCount(end));
+    }
     let before = run.totals();
     let mut figures = play(&mut run, how, summary, &files, open)?;
     add_totals(&mut figures, &before, &run.totals());
+    figures.picture = run.take_picture();
     Ok(figures)
 }
 
@@ -267,6 +274,7 @@ impl Stage {
             handles.clear();
         }
         let handle = Rc::new(process.open(self.files[record.file.0 as usize]));
+        handle.name_in_picture(record.thread, record.file.0);
         handles.insert(key, Rc::clone(&handle));
         handle
     }

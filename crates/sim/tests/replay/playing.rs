@@ -24,7 +24,14 @@ fn how(policy: Policy, pace: ReplayPace) -> Replay {
         policy: PolicyName(policy),
         ..CacheSpec::default()
     };
-    Replay { cache, device: slow_device(), pace, is_warmed: false, group: ReplayGroup::Whole }
+    Replay {
+        cache,
+        device: slow_device(),
+        pace,
+        is_warmed: false,
+        group: ReplayGroup::Whole,
+        has_picture: false,
+    }
 }
 
 fn play(text: &str, how: &Replay) -> ReplayFigures {
@@ -160,4 +167,48 @@ fn threads_that_drift_apart_all_come_to_their_end() {
     let _ = writeln!(text, "2000001,1,r,/a,4096,4096");
     let figures = play(&text, &how(Policy::None, ReplayPace::Closed { think: 1.0 }));
     assert_eq!(figures.reads, 2002);
+}
+
+/// What a picture says of a scan: read-ahead hides most waits, and wastes what is not read.
+#[test]
+fn a_picture_counts_what_the_figures_count() {
+    let of = |policy| {
+        let how = Replay { has_picture: true, ..how(policy, ReplayPace::Closed { think: 1.0 }) };
+        let figures = play(&scan(), &how);
+        let without = Replay { has_picture: false, ..how };
+        assert_eq!(play(&scan(), &without).waited_ns, figures.waited_ns, "it changes nothing");
+        (figures.picture.clone().expect("it was requested"), figures)
+    };
+    let (none, figures) = of(Policy::None);
+    let [hit, prefetched, wasted, waited] = none.counts;
+    assert_eq!((hit, prefetched, wasted, waited), (0, 0, 0, figures.waits));
+    let (ahead, figures) = of(Policy::Linux6);
+    let [hit, prefetched, wasted, waited] = ahead.counts;
+    assert_eq!(hit + prefetched + waited, figures.reads);
+    assert_eq!((wasted, waited), (figures.evicted_unread, figures.waits));
+    assert!(prefetched > waited, "{prefetched} {waited}");
+    let [stream] = &ahead.streams[..] else { panic!("one reader: {:?}", ahead.streams) };
+    assert_eq!((stream.thread, stream.pages), (1, 2048));
+    assert!(stream.points.iter().any(|point| point.window == ByteCount(128 << 10)));
+    assert!(ahead.cells.iter().all(|cell| cell.column < 240 && cell.row < 120));
+}
+
+/// A reader that takes 4 KiB of each 256 KiB: most of its windows are evicted unread.
+#[test]
+fn what_is_read_ahead_in_vain_is_in_the_picture() {
+    let mut text = HEADING.to_owned();
+    for n in 0..200 {
+        let at = n * (256 << 10);
+        let _ = writeln!(text, "{},1,r,/data,{at},4096", n * 10_000);
+        let _ = writeln!(text, "{},1,r,/data,{},4096", n * 10_000 + 5000, at + 4096);
+    }
+    let how = Replay {
+        has_picture: true,
+        cache: CacheSpec { memory: Size(ByteCount(4 << 20)), ..how(Policy::Linux6, OPEN).cache },
+        ..how(Policy::Linux6, OPEN)
+    };
+    let figures = play(&text, &how);
+    let picture = figures.picture.expect("it was requested");
+    assert!(figures.evicted_unread > 50, "{}", figures.evicted_unread);
+    assert_eq!(picture.counts[2], figures.evicted_unread);
 }

@@ -144,6 +144,12 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "DELAY")]
     pub(super) delay: Option<Delay>,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
     /// Print every figure as JSON, one object of data a pattern and method
     ///
     /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s, ns_per_read and

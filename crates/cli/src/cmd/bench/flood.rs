@@ -20,6 +20,9 @@ use crate::table;
 
 pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     let methods = methods(args)?;
+    if args.html.is_some() {
+        return Err(Failure::WrongUse("--html: flood has no such report; --json has all".into()));
+    }
     if !args.overwrite {
         return Err(Failure::WrongUse(format!(
             "{}: flood writes noise over all of it but its first quarter; add --overwrite if \

@@ -40,12 +40,17 @@ pub(super) fn print(
     );
     out.paragraph("", &legend)?;
     writeln!(out)?;
-    let mut patterns: Vec<AccessPattern> = rows.iter().map(|row| row.pattern).collect();
-    patterns.dedup();
-    table::print(out, HEADING, patterns.iter().map(|pattern| line(rows, *pattern)))
+    table::print(out, HEADING, patterns(rows).into_iter().map(|pattern| line(rows, pattern)))
 }
 
-fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
+/// The patterns, in their order.
+pub(super) fn patterns(rows: &[BenchRow]) -> Vec<AccessPattern> {
+    let mut patterns: Vec<AccessPattern> = rows.iter().map(|row| row.pattern).collect();
+    patterns.dedup();
+    patterns
+}
+
+pub(super) fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
     let row = |method| rows.iter().find(|row| row.pattern == pattern && row.method == method);
     let (kernel, direct, ours) =
         (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread));
@@ -101,7 +106,7 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
-const HEADING: [&str; 8] = [
+pub(super) const HEADING: [&str; 8] = [
     "pattern",
     "kernel buffered",
     "O_DIRECT bare",

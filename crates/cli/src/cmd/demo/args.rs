@@ -65,6 +65,12 @@ pub(crate) struct DemoArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(super) runs: u32,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
     /// Print every figure as JSON, one object of data a pattern and method
     ///
     /// Keys: scene (one-head, eight-at-once, 200-streams, or one-stream with --delay; as-it-is),

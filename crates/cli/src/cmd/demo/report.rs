@@ -116,7 +116,7 @@ fn windows(rows: &[BenchRow]) -> String {
     }
 }
 
-fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
+pub(super) fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
     let row = |method| rows.iter().find(|row| row.pattern == kind && row.method == method);
     let (kernel, ours) = (row(AccessMethod::Buffered), row(AccessMethod::Foreread)?);
     let bare = row(AccessMethod::Direct).or_else(|| row(AccessMethod::Memory));
@@ -135,7 +135,7 @@ fn line(rows: &[BenchRow], kind: AccessPattern) -> Option<[String; 6]> {
 }
 
 /// Where foreread gains least, or loses most.
-fn least(scenes: &[SceneFigures], plain: &[BenchRow]) -> String {
+pub(super) fn least(scenes: &[SceneFigures], plain: &[BenchRow]) -> String {
     let of_scenes = scenes.iter().filter_map(|it| {
         let best = it.best.as_ref().or(it.default.as_ref())?;
         Some((it.foreread.times(best), format!("'{}', the kernel at its best", it.scene.title)))
@@ -154,14 +154,14 @@ fn least(scenes: &[SceneFigures], plain: &[BenchRow]) -> String {
     )
 }
 
-const KINDS: [(AccessPattern, &str); 4] = [
+pub(super) const KINDS: [(AccessPattern, &str); 4] = [
     (AccessPattern::Seq4k, "one stream"),
     (AccessPattern::Inter2, "two in turns"),
     (AccessPattern::Rand4k, "random, cold"),
     (AccessPattern::Hot4k, "random, cached"),
 ];
 
-const HEADING: [&str; 6] =
+pub(super) const HEADING: [&str; 6] =
     ["pattern", "kernel buffered", "bare", "foreread", "to kernel", "read ampl."];
 
 /// Longer bars say no more.

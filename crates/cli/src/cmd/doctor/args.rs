@@ -32,6 +32,12 @@ pub(crate) struct DoctorArgs {
     #[arg(value_name = "TARGET", value_parser = NonEmptyStringValueParser::new())]
     pub(super) devices: Vec<String>,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
     /// Print the findings as JSON, one object of data each
     ///
     /// Keys: device (of a mount with a window of its own: where it is mounted), check, what, why,

@@ -6,21 +6,20 @@
 
 use std::io::{Read as _, Write as _};
 
-use foreread_files::{CommandInput, ResultFile};
+use foreread_files::CommandInput;
 use foreread_tune::fleet::{self, Fleet, MachineClass};
 
 use super::args::MergeArgs;
 use super::fleet_html;
 use super::mounts::plain;
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::table::{self, or_dash};
 
 pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
     let inputs: Vec<_> =
         args.files.iter().map(|path| CommandInput { name: "FILE", path }).collect();
-    let create = |path| ResultFile::create(path, &inputs, fleet_html::is_ours);
-    let failed = |error| Failure::WrongUse(format!("--html {error}"));
-    let page = args.html.as_deref().map(create).transpose().map_err(failed)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
     let mut reports = Vec::new();
     for path in &args.files {
         let name = path.display().to_string();
@@ -29,8 +28,7 @@ pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let fleet = fleet::compare(reports);
     if let Some(page) = page {
-        let text = fleet_html::page(&fleet);
-        page.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)?;
+        page.write(fleet_html::page(&fleet))?;
     }
     if args.json {
         out.json("doctor merge", &fleet.machines)?;

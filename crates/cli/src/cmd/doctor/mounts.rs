@@ -41,7 +41,7 @@ pub(super) fn notes(mounts: &[MountWindow]) -> Vec<String> {
     notes
 }
 
-fn row(mount: &MountWindow) -> [String; 6] {
+pub(super) fn row(mount: &MountWindow) -> [String; 6] {
     let also = match mount.also_at {
         0 => String::new(),
         more => format!(" +{more}"),
@@ -125,7 +125,8 @@ const MOUNT_WIDTH: usize = 32;
 const GOVERNOR_WIDTH: usize = 26;
 const WHAT_WIDTH: usize = 34;
 
-const HEADING: [&str; 6] = ["mount", "fs", "governed by", "read_ahead_kb", "kernel", "findings"];
+pub(super) const HEADING: [&str; 6] =
+    ["mount", "fs", "governed by", "read_ahead_kb", "kernel", "findings"];
 
 const STACK_HEADING: [&str; 7] =
     ["layer", "what", "read_ahead_kb", "role", "max_sectors_kb", "scheduler", "start"];

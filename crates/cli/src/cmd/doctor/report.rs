@@ -71,7 +71,7 @@ pub(super) fn check(out: &mut Printer, examination: &Examination) -> Result<(), 
     Ok(())
 }
 
-fn row(device: &Examined) -> [String; 8] {
+pub(super) fn row(device: &Examined) -> [String; 8] {
     let kib = |kib: u64| Exact(ByteCount(kib.saturating_mul(1024))).to_string();
     [
         plain(&device.device),
@@ -170,7 +170,7 @@ fn rough(bytes: u64) -> String {
     format!("{value:.0}P")
 }
 
-const HEADING: [&str; 8] =
+pub(super) const HEADING: [&str; 8] =
     ["device", "size", "what", "read_ahead_kb", "kernel", "size rule", "scheduler", "findings"];
 
 #[cfg(test)]

@@ -42,7 +42,14 @@ pub(super) fn list(
             modified: listed.meta.as_ref().map(modified_text),
             etag: listed.meta.as_ref().and_then(|meta| meta.e_tag.clone()),
         });
-        out.json("ls", objects)?;
+        let unreadable = listing.unreadable.iter().map(|name| ListedObject {
+            name: name.clone(),
+            kind: "unreadable",
+            size: None,
+            modified: None,
+            etag: None,
+        });
+        out.json("ls", objects.chain(unreadable))?;
     } else {
         let sizes = listing.names.iter().filter_map(|listed| Some(listed.meta.as_ref()?.size));
         let width = sizes.max().unwrap_or(0).to_string().len();
@@ -56,6 +63,15 @@ pub(super) fn list(
                 None => writeln!(out, "{:>width$} {:>19} {name}", "-", "-")?,
             }
         }
+        for name in &listing.unreadable {
+            writeln!(out, "{:>width$} {:>19} {}", "?", "?", node::text(name.as_bytes()))?;
+        }
+    }
+    if let Some(first) = listing.unreadable.first() {
+        let (first, count) = (node::text(first.as_bytes()), listing.unreadable.len());
+        let keys = if count == 1 { "key" } else { "keys" };
+        let note = format!("{count} {keys} that no request can ask for, such as '{first}'");
+        out.notes(&[note])?;
     }
     if listing.is_cut {
         out.notes(&["there are more names; list a longer prefix".to_owned()])?;

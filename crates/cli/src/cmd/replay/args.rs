@@ -90,6 +90,13 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
     pub(super) objects: Vec<usize>,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// What readers wait with each policy and memory, how long, where and when, and the windows and
+    /// memory of the largest streams. FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+
     /// Print JSON, one object of data a row
     ///
     /// Keys: trace, level, policy, max_window (bytes; null: learnt), memory, loop, scale, reads,
@@ -105,6 +112,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread replay program.frt --device nvme-990pro-2t --memory 256M 1G
   foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
+  foreread replay program.frt --html replay.html
   foreread replay disk.vscsi --cache fifo lru s3-fifo --memory 16M 64M 256M --json
 
 ";

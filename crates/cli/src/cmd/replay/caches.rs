@@ -3,6 +3,10 @@
 use std::io::Write as _;
 
 use foreread_core::units::PAGE_SIZE;
+use foreread_report::{
+    AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
+    ReportPage, ReportSection, ReportTable,
+};
 use foreread_sim::replay::{CacheCount, CacheUnit, count_misses};
 use foreread_trace::TraceReader;
 use serde::Serialize;
@@ -26,6 +30,7 @@ struct CacheRow {
 
 pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     let (unit, capacities) = capacities(args)?;
+    let file = super::html_file(args)?;
     let mut rows = Vec::new();
     for trace in &args.trace {
         let reader =
@@ -35,13 +40,70 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         rows.extend(counts.iter().map(|count| CacheRow::new(&name, unit, count)));
     }
     if args.json {
-        return out.json("replay", &rows);
+        out.json("replay", &rows)?;
+    } else {
+        table::print(out, HEADING, rows.iter().map(CacheRow::cells))?;
+        out.flush()?;
     }
-    let heading = ["trace", "policy", "capacity", "unit", "uses", "misses", "miss ratio"];
-    table::print(out, heading, rows.iter().map(CacheRow::cells))?;
-    out.flush()?;
-    Ok(())
+    file.map_or(Ok(()), |file| file.write(page(&rows)))
 }
+
+/// Miss ratios over capacity.
+fn page(rows: &[CacheRow]) -> ReportPage {
+    let mut page = ReportPage::new("foreread replay --cache", &headline(rows));
+    let mut traces: Vec<&str> = rows.iter().map(|row| row.trace.as_str()).collect();
+    traces.dedup();
+    for trace in traces {
+        let rows: Vec<&CacheRow> = rows.iter().filter(|row| row.trace == trace).collect();
+        let mut section = ReportSection::new(trace);
+        section.blocks.push(ReportBlock::Chart(ReportChart::Lines(curve(&rows))));
+        let mut table = ReportTable::new("All counts.", &HEADING);
+        rows.iter().for_each(|row| table.push(row.cells()));
+        section.blocks.push(ReportBlock::Table(table));
+        page.sections.push(section);
+    }
+    page
+}
+
+/// Which policy misses least at the smallest capacity.
+fn headline(rows: &[CacheRow]) -> String {
+    let by_misses = |one: &&CacheRow, other: &&CacheRow| {
+        (one.capacity, one.misses).cmp(&(other.capacity, other.misses))
+    };
+    let Some(best) = rows.iter().min_by(by_misses) else { return String::new() };
+    let CacheRow { trace, policy, capacity, unit, miss_ratio, .. } = best;
+    let percent = miss_ratio * 100.0;
+    format!("{trace}: with {capacity} {unit}s, {policy} misses least: {percent:.1} % of all uses.")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
+fn curve(rows: &[&CacheRow]) -> LineChart {
+    let mut policies: Vec<&str> = Vec::new();
+    for row in rows {
+        if !policies.contains(&row.policy) {
+            policies.push(row.policy);
+        }
+    }
+    let line = |policy: &str| {
+        let of_policy = rows.iter().filter(|row| row.policy == policy);
+        let mut points: Vec<LinePoint> = of_policy
+            .map(|row| LinePoint::new(row.capacity as f64, row.miss_ratio * 100.0))
+            .collect();
+        points.sort_by(|one, other| one.x.total_cmp(&other.x));
+        ChartLine { name: policy.to_owned(), points, is_stepped: false }
+    };
+    let unit = rows.first().map_or("page", |row| row.unit);
+    LineChart {
+        title: "Miss ratio over capacity".to_owned(),
+        words: "Lower is better.".to_owned(),
+        x: ChartAxis::new(&format!("capacity, {unit}s"), AxisUnit::Number, AxisScale::Log),
+        y: ChartAxis::new("uses that miss", AxisUnit::Percent, AxisScale::FromZero),
+        lines: policies.into_iter().map(line).collect(),
+        mark: None,
+    }
+}
+
+const HEADING: [&str; 7] = ["trace", "policy", "capacity", "unit", "uses", "misses", "miss ratio"];
 
 fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
     if !args.objects.is_empty() {

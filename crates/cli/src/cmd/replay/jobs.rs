@@ -44,6 +44,8 @@ impl ReplayJob {
 /// The replays that are asked for.
 pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, Failure> {
     let mut jobs = Vec::new();
+    // One of each policy: pictures of others are alike.
+    let smallest = args.memory.iter().copied().min();
     for memory in args.memory.iter().copied() {
         if memory < PageCache::MIN_BOUND || memory > MAX_MEMORY {
             let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(MAX_MEMORY));
@@ -62,6 +64,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
                 pace,
                 is_warmed: args.warm,
                 group: args.group(),
+                has_picture: args.html.is_some() && Some(memory) == smallest,
             };
             jobs.push(ReplayJob { policy, max_window, memory, how });
         }

@@ -21,20 +21,20 @@ use crate::table;
 /// One replay, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ReplayRow {
-    trace: String,
-    level: &'static str,
+    pub(super) trace: String,
+    pub(super) level: &'static str,
     policy: &'static str,
     #[serde(skip)]
-    label: String,
+    pub(super) label: String,
     max_window: Option<u64>,
-    memory: u64,
+    pub(super) memory: u64,
     #[serde(rename = "loop")]
-    pace: &'static str,
-    scale: f64,
-    reads: u64,
+    pub(super) pace: &'static str,
+    pub(super) scale: f64,
+    pub(super) reads: u64,
     bytes: u64,
-    waits: u64,
-    waited_s: f64,
+    pub(super) waits: u64,
+    pub(super) waited_s: f64,
     wait_ms: WaitReport,
     requests: u64,
     device_bytes: u64,
@@ -121,11 +121,15 @@ impl ReplayRow {
         }
     }
 
-    fn cells(&self) -> [String; 12] {
+    pub(super) fn memory_words(memory: u64) -> String {
+        Exact(ByteCount(memory)).to_string()
+    }
+
+    pub(super) fn cells(&self) -> [String; 12] {
         let WaitReport { p50, p99, p999, .. } = self.wait_ms;
         [
             self.label.clone(),
-            Exact(ByteCount(self.memory)).to_string(),
+            Self::memory_words(self.memory),
             format!("{:.1} %", self.waits as f64 / self.reads.max(1) as f64 * 100.0),
             format!("{:.3}", self.waited_s),
             format!("{p50:.2}"),
@@ -152,11 +156,7 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
         }
         let ReplayRow { reads, level, pace, scale, .. } = &rows[from];
         writeln!(out, "{trace}: {reads} reads, {level} level, {pace} loop x {scale}\n")?;
-        let heading = [
-            "policy", "memory", "waits", "waited s", "p50 ms", "p99 ms", "p99.9 ms", "requests",
-            "device s", "x bytes", "unread", "elapsed",
-        ];
-        table::print(out, heading, of_trace.iter().map(ReplayRow::cells))?;
+        table::print(out, HEADING, of_trace.iter().map(ReplayRow::cells))?;
         if let Some(sentence) = sentence(of_trace) {
             writeln!(out)?;
             out.entry("", &sentence)?;
@@ -166,8 +166,13 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
     Ok(())
 }
 
+pub(super) const HEADING: [&str; 12] = [
+    "policy", "memory", "waits", "waited s", "p50 ms", "p99 ms", "p99.9 ms", "requests",
+    "device s", "x bytes", "unread", "elapsed",
+];
+
 /// What the best policy saves of the waiting without read-ahead, and what more memory adds.
-fn sentence(rows: &[ReplayRow]) -> Option<String> {
+pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
     let smallest = rows.iter().map(|row| row.memory).min()?;
     let none = Policy::None.name();
     let of = |memory: u64| {
@@ -177,7 +182,7 @@ fn sentence(rows: &[ReplayRow]) -> Option<String> {
         let saved = (1.0 - best.waited_s / base.waited_s.max(1e-9)) * 100.0;
         Some((best, saved))
     };
-    let size = |memory: u64| Exact(ByteCount(memory)).to_string();
+    let size = ReplayRow::memory_words;
     let (best, saved) = of(smallest)?;
     let mut text = if saved > 0.5 {
         let (memory, label) = (size(smallest), &best.label);
@@ -192,7 +197,11 @@ fn sentence(rows: &[ReplayRow]) -> Option<String> {
     {
         let all = (1.0 - row.waited_s / base.waited_s.max(1e-9)) * 100.0;
         let (memory, points) = (size(largest), all - saved.max(0.0));
-        text += &format!("; {memory} would save {points:.0} points more (with {})", row.label);
+        text += &if points < 0.5 {
+            format!("; {memory} would save no more")
+        } else {
+            format!("; {memory} would save {points:.0} points more (with {})", row.label)
+        };
     }
     Some(text + ".")
 }

@@ -26,8 +26,7 @@ pub(super) fn print(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Failu
         writeln!(out)?;
     }
     if tables.len() > 1 {
-        let heading = ["table", "cells", "published", "median error", "largest", "holds"];
-        table::print(out, heading, tables.iter().map(summary))?;
+        table::print(out, SUMMARY_HEADING, tables.iter().map(summary))?;
     }
     Ok(())
 }
@@ -56,7 +55,7 @@ pub(super) fn markdown(out: &mut Printer, tables: &[SeedTable]) -> Result<(), Fa
 }
 
 /// The cells of a table, a line each; a row is named once.
-fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
+pub(super) fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
     let mut last = "";
     table.cells.iter().map(move |cell| {
         let row = if cell.row == last { "" } else { &cell.row };
@@ -72,10 +71,16 @@ fn lines(table: &SeedTable) -> impl Iterator<Item = [String; 6]> {
     })
 }
 
-fn summary(table: &SeedTable) -> [String; 6] {
-    let mut errors: Vec<f64> =
-        table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs).collect();
+/// The errors of its cells in percent, the smallest first.
+pub(super) fn errors(table: &SeedTable) -> Vec<f64> {
+    let errors = table.cells.iter().filter_map(|cell| cell.error_percent).map(f64::abs);
+    let mut errors: Vec<f64> = errors.collect();
     errors.sort_unstable_by(f64::total_cmp);
+    errors
+}
+
+pub(super) fn summary(table: &SeedTable) -> [String; 6] {
+    let errors = errors(table);
     let percent = |error: Option<&f64>| table::or_dash(error.map(|error| format!("{error:.1} %")));
     [
         table.table.to_owned(),
@@ -87,7 +92,7 @@ fn summary(table: &SeedTable) -> [String; 6] {
     ]
 }
 
-fn verdict(table: &SeedTable) -> String {
+pub(super) fn verdict(table: &SeedTable) -> String {
     let holds = if table.verdict.holds { "Holds" } else { "Does not hold" };
     format!("{holds}: {}", table.verdict.why)
 }
@@ -113,7 +118,10 @@ fn in_document(text: &str) -> String {
     wrap("", text, DOCUMENT).join("\n")
 }
 
-const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "error"];
+pub(super) const SUMMARY_HEADING: [&str; 6] =
+    ["table", "cells", "published", "median error", "largest", "holds"];
+
+pub(super) const HEADING: [&str; 6] = ["row", "", "column", "seed", "ours", "error"];
 
 const INTRODUCTION: &str = "\
 # The seeds

@@ -37,7 +37,7 @@ use crate::store::{self, StoreArgs};
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ServeArgs {
     /// A file or block device; it keeps its length. Or the URL of an object (s3://bucket/key,
-    /// gs://, az://, https://), which is served read-only
+    /// gs://, az://, https://), which is served read-only, or with an --overlay
     #[arg(value_parser = store::target())]
     pub(super) target: PathBuf,
 
@@ -66,6 +66,15 @@ pub(crate) struct ServeArgs {
     /// Open TARGET for reading only, and refuse writes
     #[arg(long)]
     pub(super) read_only: bool,
+
+    /// If TARGET is a URL: let clients write; what they write goes to FILE, and reads find it there
+    ///
+    /// FILE is made, sparse, if it is not there. It has the blocks of 4 KiB that were written, and
+    /// belongs to this version of the object: with another one it is refused. After a flush, or
+    /// with FUA, writes survive a kill and a power cut. If the disk of FILE is full, writes fail
+    /// (docs/objects.md).
+    #[arg(long, value_name = "FILE")]
+    pub(super) overlay: Option<PathBuf>,
 
     /// The export name; clients that ask for no name get this export, too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
@@ -160,6 +169,7 @@ Examples:
   nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
   foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --memory 1G
+  foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --overlay disk.overlay
   foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
   foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000
 

@@ -40,7 +40,7 @@ Examples:
 ";
 
 pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
-    let fs = args.target.open()?;
+    let fs = args.target.open(None)?;
     if fs.superblock().block_size != BLOCK_SIZE {
         let size = fs.superblock().block_size;
         let target = args.target.target.display();

@@ -13,6 +13,7 @@ use foreread_core::units::Nanos;
 use foreread_sim::meter::{DeviceMeter, ProcessMeter};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::output::{Failure, Printer};
@@ -143,12 +144,10 @@ pub(super) fn print(
     let (end, events) = (seconds(ran.end), ran.events);
     writeln!(out, "{end:.3} s of virtual time, {events} events, hash {}\n", hash(ran))?;
 
-    let heading = ["process", "ops", "MiB", "s", "MB/s", "mean ms", "99 % ms", "most ms"];
-    table::print(out, heading, groups(&ran.processes).iter().map(|group| group.line(ran.end)))?;
+    table::print(out, HEADING, groups(&ran.processes).iter().map(|group| group.line(ran.end)))?;
     print_other(out, &ran.processes)?;
     writeln!(out)?;
-    let heading = ["device", "reads", "MiB", "writes", "MiB", "busy"];
-    table::print(out, heading, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
+    table::print(out, DEVICE_HEADING, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
 
     let CacheReport {
         pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, ..
@@ -161,13 +160,18 @@ pub(super) fn print(
     Ok(())
 }
 
+pub(super) const HEADING: [&str; 8] =
+    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "99 % ms", "most ms"];
+
+pub(super) const DEVICE_HEADING: [&str; 6] = ["device", "reads", "MiB", "writes", "MiB", "busy"];
+
 /// Processes that are alike: names that differ in the number behind them.
-struct ProcessGroup<'r> {
-    name: String,
-    meters: Vec<&'r ProcessMeter>,
+pub(super) struct ProcessGroup<'r> {
+    pub(super) name: String,
+    pub(super) meters: Vec<&'r ProcessMeter>,
 }
 
-fn groups(meters: &[ProcessMeter]) -> Vec<ProcessGroup<'_>> {
+pub(super) fn groups(meters: &[ProcessMeter]) -> Vec<ProcessGroup<'_>> {
     let mut groups: Vec<ProcessGroup<'_>> = Vec::new();
     for meter in meters {
         let name = base(&meter.name);
@@ -193,15 +197,12 @@ fn base(name: &str) -> &str {
 
 impl ProcessGroup<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-    fn line(&self, end: Nanos) -> [String; 8] {
-        let mut all = self.meters[0].latency.clone();
-        for meter in &self.meters[1..] {
-            all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
-        }
+    pub(super) fn line(&self, end: Nanos) -> [String; 8] {
+        let all = self.latency();
         let bytes: u64 = self.meters.iter().map(|meter| meter.bytes.0).sum();
         let ops: u64 = self.meters.iter().map(|meter| meter.ops).sum();
         let longest = self.meters.iter().map(|meter| meter.seconds(end)).fold(0.0, f64::max);
-        let rate: f64 = self.meters.iter().map(|meter| meter.mb_per_s(end)).sum();
+        let rate = self.mb_per_s(end);
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
         [
             self.name.clone(),
@@ -213,6 +214,19 @@ impl ProcessGroup<'_> {
             ms(all.value_at_quantile(0.99)),
             ms(all.max()),
         ]
+    }
+
+    pub(super) fn mb_per_s(&self, end: Nanos) -> f64 {
+        self.meters.iter().map(|meter| meter.mb_per_s(end)).sum()
+    }
+
+    /// How long the operations of all of them took, in ns.
+    pub(super) fn latency(&self) -> Histogram<u64> {
+        let mut all = self.meters[0].latency.clone();
+        for meter in &self.meters[1..] {
+            all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
+        }
+        all
     }
 }
 
@@ -226,7 +240,7 @@ fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure
     Ok(())
 }
 
-fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
+pub(super) fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
     let busy = meter.busy_seconds(end) / seconds(end).max(1e-9) * 100.0;
     [
         meter.name.clone(),
@@ -248,7 +262,7 @@ fn mib(bytes: u64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-fn seconds(at: Nanos) -> f64 {
+pub(super) fn seconds(at: Nanos) -> f64 {
     at.0 as f64 / 1e9
 }
 

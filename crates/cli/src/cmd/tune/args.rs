@@ -92,6 +92,12 @@ pub(crate) struct TuneArgs {
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
     pub(super) list: bool,
 
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    pub(super) html: Option<PathBuf>,
+
     /// Print what was found as JSON, one object of data a device
     ///
     /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,

@@ -5,6 +5,7 @@
 //! Out:   a report for each device; on request its recommendation in force, or remembered.
 //! Never: a device that is in use without leave; an error of one that keeps others from their turn.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,10 +25,12 @@ use indicatif::ProgressBar;
 
 use super::all::all;
 use super::args::TuneArgs;
+use super::headline::Intent;
 use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
 use super::measured::{MeasuredDevice, ended};
-use super::{ask, mixed, mounted, remembered, simulated};
+use super::{ask, html, mixed, mounted, remembered, simulated};
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::{percent, progress as bar_of};
 use crate::settings_holder::holder;
@@ -37,6 +40,7 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         return model_of(model, args, out);
     }
     refuse_quick(args)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let interrupted = interrupts()?;
     restore_left_behind(sys, out)?;
     let paths = if args.all {
@@ -72,6 +76,7 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         }
     }
     print_json(args, &measured, out)?;
+    write_page(page, args, &measured, out)?;
     out.notes(&failed)?;
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Check(interrupted_after(&set)));
@@ -107,8 +112,21 @@ fn print_json(
     if args.json { out.json("tune", measured) } else { Ok(()) }
 }
 
+/// After the answer: what was measured is known even if the page cannot be written.
+fn write_page(
+    page: Option<HtmlFile>,
+    args: &TuneArgs,
+    measured: &[MeasuredDevice],
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let Some(page) = page else { return Ok(()) };
+    out.flush()?;
+    page.write(html::page(measured, Intent::of(args)))
+}
+
 /// A device in virtual time.
 fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let interrupted = interrupts()?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
@@ -136,6 +154,7 @@ fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failu
     } else {
         one.print(args, out)?;
     }
+    write_page(page, args, std::slice::from_ref(&one), out)?;
     ended(&one)
 }
 

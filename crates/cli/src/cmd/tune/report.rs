@@ -19,7 +19,7 @@ use std::io::Write as _;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_tune::advice::{Tradeoff, beside, tradeoffs};
-use foreread_tune::flood::FloodReport;
+use foreread_tune::flood::{FloodReport, FloodRow};
 use foreread_tune::report::{Method, Recommended, Report, WindowResult};
 
 use super::headline::{Intent, headline};
@@ -56,19 +56,7 @@ pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), 
     let title = format!("{device}: a chain of 4 KiB reads beside 64 random writes, {seconds:.0} s");
     out.entry("", &title)?;
     writeln!(out)?;
-    let heading = ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];
-    let rows = flood.rows.iter().map(|row| {
-        [
-            row.name.clone(),
-            speed(row.reads_per_s),
-            speed(row.low),
-            speed(row.high),
-            time(row.read_median_us),
-            time(row.read_p99_us),
-            speed(row.write_mb_per_s),
-        ]
-    });
-    table::print(out, heading, rows)?;
+    table::print(out, FLOOD_HEADING, flood.rows.iter().map(flood_cells))?;
     let settings = match flood.recommended.as_slice() {
         [] => "what is in force".to_owned(),
         settings => words(settings),
@@ -78,10 +66,25 @@ pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), 
     out.entry("             ", &flood.why)
 }
 
-const HEADING: [&str; 7] =
+pub(super) const FLOOD_HEADING: [&str; 7] =
+    ["setting", "reads/s", "from", "to", "one read", "1 of 100", "written, MB/s"];
+
+pub(super) fn flood_cells(row: &FloodRow) -> [String; 7] {
+    [
+        row.name.clone(),
+        speed(row.reads_per_s),
+        speed(row.low),
+        speed(row.high),
+        time(row.read_median_us),
+        time(row.read_p99_us),
+        speed(row.write_mb_per_s),
+    ]
+}
+
+pub(super) const HEADING: [&str; 7] =
     ["     window", "MB/s", "from", "to", "next gains", "one read of it", "100 streams hold"];
 
-fn cells(report: &Report, row: &WindowResult, tradeoff: &Tradeoff) -> [String; 7] {
+pub(super) fn cells(report: &Report, row: &WindowResult, tradeoff: &Tradeoff) -> [String; 7] {
     let mark = if marked(report) == Some(row.window_kib) { "==>" } else { "   " };
     [
         format!("{mark}  {}", size(row.window_kib)),
@@ -95,13 +98,13 @@ fn cells(report: &Report, row: &WindowResult, tradeoff: &Tradeoff) -> [String; 7
 }
 
 /// The window that the mark is at: what is recommended.
-fn marked(report: &Report) -> Option<u64> {
+pub(super) fn marked(report: &Report) -> Option<u64> {
     let recommended = report.recommended.as_ref().and_then(|to| report.row(to.read_ahead_kb));
     recommended.map(|row| row.window_kib).or(report.plateau_kib)
 }
 
 /// Name and text, a line each.
-fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
+pub(super) fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(kib) = report.plateau_kib {
         let between = report.plateau_between_kib.filter(|[low, high]| low < high);
@@ -167,7 +170,7 @@ fn settings(recommended: &Recommended) -> String {
     format!("{} ({})", list.join(" "), recommended.profile.name())
 }
 
-fn size(kib: u64) -> String {
+pub(super) fn size(kib: u64) -> String {
     Exact(ByteCount(kib << 10)).to_string()
 }
 

@@ -64,7 +64,7 @@ fn explain(
     inodes: &[u32],
     windows: &ItableWindows,
 ) -> Result<Vec<ImageTableRead>, Failure> {
-    let fs = target.open()?;
+    let fs = target.open(None)?;
     let superblock = fs.superblock();
     let block_bytes = superblock.block_size;
     let in_block = block_bytes / u32::from(superblock.inode_size);

@@ -1,0 +1,57 @@
+//! What the kernel is told of a node of a tree.
+//!
+//! In:    its number, what was listed of it.
+//! Out:   attributes that never change, as the node does not.
+//! Never: an owner or a mode that a store has: it has none.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, FileType, INodeNo};
+use rustix::process::{getegid, geteuid};
+
+use crate::tree::TreeFile;
+
+/// The owner of all files: stores do not say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeOwner {
+    uid: u32,
+    gid: u32,
+}
+
+impl NodeOwner {
+    /// The user that mounts.
+    pub(super) fn of_process() -> Self {
+        Self { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    }
+
+    /// The attributes of a node; None: of a directory.
+    pub(super) fn attributes(self, number: u64, file: Option<&TreeFile>) -> FileAttr {
+        let size = file.map_or(0, |file| file.size);
+        let time = file.map_or(UNIX_EPOCH, |file| time(file.modified));
+        FileAttr {
+            ino: INodeNo(number),
+            size,
+            blocks: size.div_ceil(512),
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            kind: if file.is_some() { FileType::RegularFile } else { FileType::Directory },
+            perm: if file.is_some() { 0o444 } else { 0o555 },
+            // Programs then do not count the directories in a directory, to see when all are found.
+            nlink: 1,
+            uid: self.uid,
+            gid: self.gid,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+fn time(seconds: i64) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let time =
+        if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    time.unwrap_or(UNIX_EPOCH)
+}

@@ -1,0 +1,233 @@
+//! The listings that are in memory.
+//!
+//! In:    directories; the time.
+//! Out:   their names, as they were listed at most a lifetime ago.
+//! Never: more bytes than the limit, whatever is held elsewhere; two requests for one listing at a
+//!        time; a wait that goes on when the request that is waited for has failed.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::log::DamageLog;
+use crate::tree::FileTree;
+use crate::tree::listing::{DirectoryListing, FIXED_BYTES, ListingBuilder, MemoryCharge};
+
+/// Listings, for their lifetime.
+pub(super) struct ListingCache {
+    tree: Arc<dyn FileTree>,
+    lifetime: Duration,
+    limit: usize,
+    /// Bytes of all listings, those that were evicted and are still in use among them.
+    live: Arc<AtomicUsize>,
+    state: Mutex<KnownListings>,
+    changed: Condvar,
+    log: Arc<DamageLog>,
+}
+
+#[derive(Debug, Default)]
+struct KnownListings {
+    known: HashMap<Arc<str>, KnownListing>,
+    /// In the order in which they are looked at for eviction.
+    order: VecDeque<Arc<str>>,
+}
+
+#[derive(Debug)]
+enum KnownListing {
+    Coming(Arc<ListingRequest>),
+    There { listing: Arc<DirectoryListing>, is_used: bool },
+}
+
+impl KnownListings {
+    /// A directory that is listed again is in line twice, which must not go on.
+    fn bound_order(&mut self) {
+        if self.order.len() > 2 * self.known.len() + SPARE {
+            let (known, mut seen) = (&self.known, HashSet::new());
+            self.order.retain(|name| known.contains_key(name) && seen.insert(Arc::clone(name)));
+        }
+    }
+}
+
+/// How a request has ended, for all that wait for it.
+type ListingRequest = OnceLock<Result<Arc<DirectoryListing>, (io::ErrorKind, String)>>;
+
+impl ListingCache {
+    pub(super) fn new(
+        tree: Arc<dyn FileTree>,
+        lifetime: Duration,
+        limit: usize,
+        log: Arc<DamageLog>,
+    ) -> Self {
+        let (live, state, changed) = (Arc::default(), Mutex::default(), Condvar::new());
+        Self { tree, lifetime, limit, live, state, changed, log }
+    }
+
+    /// Returns how many bytes the listings take.
+    pub(super) fn bytes(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    /// The names in a directory. Lists it if they are not known, or were listed too long ago.
+    pub(super) fn of(&self, directory: &str, now: Instant) -> io::Result<Arc<DirectoryListing>> {
+        let mut state = self.lock();
+        let request = match state.known.get_mut(directory) {
+            Some(KnownListing::There { listing, is_used }) if listing.expires > now => {
+                *is_used = true;
+                return Ok(Arc::clone(listing));
+            }
+            Some(KnownListing::Coming(request)) => {
+                let request = Arc::clone(request);
+                while request.get().is_none() {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+                drop(state);
+                return ended(&request);
+            }
+            Some(KnownListing::There { .. }) | None => Arc::new(ListingRequest::new()),
+        };
+        let directory: Arc<str> = directory.into();
+        let coming = KnownListing::Coming(Arc::clone(&request));
+        let before = state.known.insert(Arc::clone(&directory), coming);
+        drop(state);
+        drop(before);
+        // Tells those that wait also if the tree panics.
+        let end = RequestEnd { cache: self, directory: &directory, request: &request };
+        let listed = self.listed(&directory, now);
+        end.with(listed);
+        ended(&request)
+    }
+
+    /// The names are to be listed again when they are asked for next.
+    pub(super) fn expire(&self, directory: &str) {
+        let mut state = self.lock();
+        let is_there = matches!(state.known.get(directory), Some(KnownListing::There { .. }));
+        let expired = if is_there { state.known.remove(directory) } else { None };
+        drop(state);
+        drop(expired);
+    }
+
+    fn listed(&self, directory: &str, now: Instant) -> io::Result<DirectoryListing> {
+        let mut builder = ListingBuilder::new();
+        let mut charge = MemoryCharge::new(Arc::clone(&self.live));
+        let (mut page, mut empty) = (None, 0);
+        loop {
+            let listed = self.tree.list(directory, page.clone())?;
+            empty = if listed.names.is_empty() { empty + 1 } else { 0 };
+            listed.names.into_iter().for_each(|name| builder.add(name));
+            listed.left_out.into_iter().for_each(|line| builder.leave_out(line));
+            charge.set(FIXED_BYTES + builder.bytes());
+            self.make_room(directory)?;
+            if listed.next.is_none() {
+                break;
+            }
+            if listed.next == page || empty > EMPTY_MAX {
+                let why = format!("{}: pages of names come without end", shown(directory));
+                return Err(io::Error::other(why));
+            }
+            page = listed.next;
+        }
+        let expires = now.checked_add(self.lifetime).unwrap_or(now);
+        let (listing, left_out) = builder.finish(expires, charge);
+        for line in left_out {
+            let slash = if directory.is_empty() { "" } else { "/" };
+            self.log.say_once(format!("{directory}{slash}{line}"));
+        }
+        Ok(listing)
+    }
+
+    /// Evicts listings until those that are left fit the memory.
+    fn make_room(&self, directory: &str) -> io::Result<()> {
+        let mut state = self.lock();
+        while self.bytes() > self.limit {
+            let Some(oldest) = state.order.pop_front() else {
+                let limit = self.limit >> 20;
+                let why = format!(
+                    "{}: its names and those of directories that are being listed need more than \
+                     {limit} MiB; give more with --list-memory, or mount a longer prefix",
+                    shown(directory)
+                );
+                return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+            };
+            match state.known.get_mut(&oldest) {
+                Some(KnownListing::There { is_used, .. }) if *is_used => {
+                    *is_used = false;
+                    state.order.push_back(oldest);
+                }
+                Some(KnownListing::There { .. }) => {
+                    state.known.remove(&oldest);
+                }
+                // It will be in line again when it is there.
+                Some(KnownListing::Coming(_)) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownListings> {
+        // Nothing panics while it holds this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that others may wait for. Dropped without a result, it has failed.
+struct RequestEnd<'r> {
+    cache: &'r ListingCache,
+    directory: &'r Arc<str>,
+    request: &'r Arc<ListingRequest>,
+}
+
+impl RequestEnd<'_> {
+    fn with(self, listed: io::Result<DirectoryListing>) {
+        let result = listed.map(Arc::new).map_err(|error| (error.kind(), error.to_string()));
+        let _ = self.request.set(result);
+    }
+}
+
+impl Drop for RequestEnd<'_> {
+    fn drop(&mut self) {
+        let failed = || Err((io::ErrorKind::Other, "a listing has panicked".to_owned()));
+        let result = self.request.get_or_init(failed);
+        let mut state = self.cache.lock();
+        if let Ok(listing) = result {
+            let there = KnownListing::There { listing: Arc::clone(listing), is_used: true };
+            state.known.insert(Arc::clone(self.directory), there);
+            state.order.push_back(Arc::clone(self.directory));
+            state.bound_order();
+        } else {
+            state.known.remove(&**self.directory);
+        }
+        drop(state);
+        self.cache.changed.notify_all();
+    }
+}
+
+fn ended(request: &ListingRequest) -> io::Result<Arc<DirectoryListing>> {
+    let result = request.get().expect("it is waited for until it has ended");
+    result.clone().map_err(|(kind, text)| io::Error::new(kind, text))
+}
+
+/// How many directories may be in line beside twice as many as there are.
+const SPARE: usize = 64;
+
+/// How many pages without a name may come in a row: of a server that sends them without end.
+const EMPTY_MAX: usize = 1000;
+
+/// The root has no name.
+fn shown(directory: &str) -> &str {
+    if directory.is_empty() { "/" } else { directory }
+}
+
+impl fmt::Debug for ListingCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lifetime, limit, .. } = self;
+        let mut debug = f.debug_struct("ListingCache");
+        debug.field("lifetime", lifetime).field("limit", limit).field("bytes", &self.bytes());
+        debug.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The nodes that the kernel remembers: each is one version of what is at a path.
+//!
+//! In:    names as they are looked up; what the kernel forgets.
+//! Out:   numbers for paths, paths for numbers.
+//! Never: one number for two versions of a file, so the kernel's pages of a number are of one.
+//!
+//! ```text
+//!   1 root <-- 7f3a.. a/ <-- 2b91.. a/x (412 bytes, "etag1")      number = hash(path, version)
+//!                        <-- 90cc.. a/x (412 bytes, "etag2")      replaced: another node
+//! ```
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::tree::TreeFile;
+
+/// All nodes.
+#[derive(Debug, Default)]
+pub(super) struct NodeTable(Mutex<Nodes>);
+
+#[derive(Debug, Default)]
+struct Nodes {
+    known: HashMap<u64, TreeNode>,
+    /// The oldest first; those that are gone are still in it for a while.
+    order: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+struct TreeNode {
+    parent: u64,
+    name: Box<str>,
+    /// None: it is a directory.
+    file: Option<TreeFile>,
+    /// How often the kernel was told of it, less what it has forgotten.
+    lookups: u64,
+    /// How many nodes have it as their parent.
+    children: u32,
+}
+
+/// The number of the root.
+pub(super) const ROOT: u64 = 1;
+
+impl NodeTable {
+    /// The number of a name that the kernel is told of.
+    pub(super) fn told(&self, parent: u64, path: &str, file: Option<&TreeFile>) -> u64 {
+        let mut nodes = self.lock();
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let mut number = number(path, file);
+        // Two paths may have one hash: then the second one has the next number.
+        while let Some(node) = nodes.known.get_mut(&number) {
+            if node.parent == parent && *node.name == *name && node.file.as_ref() == file {
+                node.lookups += 1;
+                return number;
+            }
+            number = next(number);
+        }
+        if let Some(parent) = nodes.known.get_mut(&parent) {
+            parent.children += 1;
+        }
+        let (name, file) = (name.into(), file.cloned());
+        nodes.known.insert(number, TreeNode { parent, name, file, lookups: 1, children: 0 });
+        nodes.order.push_back(number);
+        number
+    }
+
+    /// The kernel has forgotten a number so many times.
+    pub(super) fn forgotten(&self, number: u64, times: u64) {
+        let mut nodes = self.lock();
+        let Some(node) = nodes.known.get_mut(&number) else { return };
+        node.lookups = node.lookups.saturating_sub(times);
+        let mut number = number;
+        while let Some(node) = nodes.known.get(&number) {
+            if node.lookups > 0 || node.children > 0 {
+                break;
+            }
+            let parent = node.parent;
+            nodes.known.remove(&number);
+            if let Some(parent) = nodes.known.get_mut(&parent) {
+                parent.children = parent.children.saturating_sub(1);
+            }
+            number = parent;
+        }
+        if nodes.order.len() > 2 * nodes.known.len() + SPARE {
+            let Nodes { known, order } = &mut *nodes;
+            order.retain(|number| known.contains_key(number));
+        }
+    }
+
+    /// The path of a node; None: there is none of this number.
+    pub(super) fn path(&self, number: u64) -> Option<String> {
+        let nodes = self.lock();
+        let (mut names, mut at) = (Vec::new(), number);
+        while at != ROOT {
+            let node = nodes.known.get(&at)?;
+            names.push(&*node.name);
+            at = node.parent;
+        }
+        names.reverse();
+        Some(names.join("/"))
+    }
+
+    /// What is known of a node: its parent, its name, and the file that it is.
+    pub(super) fn get(&self, number: u64) -> Option<(u64, String, Option<TreeFile>)> {
+        if number == ROOT {
+            return Some((ROOT, String::new(), None));
+        }
+        let nodes = self.lock();
+        let node = nodes.known.get(&number)?;
+        Some((node.parent, node.name.to_string(), node.file.clone()))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().known.len()
+    }
+
+    /// Up to `count` of the oldest nodes, as parents and names. They are then the youngest.
+    pub(super) fn oldest(&self, count: usize) -> Vec<(u64, String)> {
+        let mut nodes = self.lock();
+        let mut oldest = Vec::new();
+        for _ in 0..nodes.order.len() {
+            if oldest.len() == count {
+                break;
+            }
+            let Some(number) = nodes.order.pop_front() else { break };
+            let Some(node) = nodes.known.get(&number) else { continue };
+            oldest.push((node.parent, node.name.to_string()));
+            nodes.order.push_back(number);
+        }
+        oldest
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Nodes> {
+        // Nothing panics while it holds this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of what is at a path: the same in each run, so that programs which note it find it
+/// again.
+pub(super) fn number(path: &str, file: Option<&TreeFile>) -> u64 {
+    if path.is_empty() {
+        return ROOT;
+    }
+    let mut hasher = DefaultHasher::new();
+    (path, file).hash(&mut hasher);
+    next(hasher.finish())
+}
+
+/// The next number that may be one of a node: neither 0, which is none, nor the root's, and
+/// positive for those that take it as signed.
+fn next(number: u64) -> u64 {
+    let next = number.wrapping_add(1) & (u64::MAX >> 1);
+    if next <= ROOT { ROOT + 1 } else { next }
+}
+
+/// How many numbers of nodes that are gone may be in line, beside as many as there are nodes.
+const SPARE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(tag: &str) -> TreeFile {
+        TreeFile { size: 5, modified: 6, version: tag.into() }
+    }
+
+    #[test]
+    fn a_node_is_one_version_at_one_path_until_it_is_forgotten() {
+        let nodes = NodeTable::default();
+        let directory = nodes.told(ROOT, "a", None);
+        let first = nodes.told(directory, "a/x", Some(&version("1")));
+        let second = nodes.told(directory, "a/x", Some(&version("2")));
+        assert_ne!(first, second);
+        assert_eq!(nodes.told(directory, "a/x", Some(&version("1"))), first);
+        assert_eq!(nodes.path(first).as_deref(), Some("a/x"));
+        assert_eq!((nodes.path(ROOT).as_deref(), nodes.len()), (Some(""), 3));
+        nodes.forgotten(directory, 1);
+        assert_eq!(nodes.path(first).as_deref(), Some("a/x"), "its parent is kept for it");
+        nodes.forgotten(first, 1);
+        nodes.forgotten(second, 1);
+        assert_eq!(nodes.len(), 2, "the first was told twice");
+        nodes.forgotten(first, 1);
+        assert_eq!((nodes.len(), nodes.path(first)), (0, None));
+        assert!(nodes.get(ROOT).is_some(), "the root is always there");
+    }
+
+    #[test]
+    fn paths_of_one_hash_have_numbers_of_their_own() {
+        let nodes = NodeTable::default();
+        let taken = number("b", None);
+        let other =
+            TreeNode { parent: ROOT, name: "c".into(), file: None, lookups: 1, children: 0 };
+        nodes.lock().known.insert(taken, other);
+        let told = nodes.told(ROOT, "b", None);
+        assert_eq!(told, next(taken));
+        assert_eq!(nodes.path(told).as_deref(), Some("b"));
+        assert_eq!(nodes.told(ROOT, "b", None), told);
+        assert_eq!(next(u64::MAX >> 1), ROOT + 1);
+    }
+
+    #[test]
+    fn the_oldest_come_round_and_those_that_are_gone_do_not() {
+        let nodes = NodeTable::default();
+        let told: Vec<_> = (0..10).map(|n| nodes.told(ROOT, &format!("f{n}"), None)).collect();
+        nodes.forgotten(told[1], 1);
+        let names = |count| nodes.oldest(count).into_iter().map(|it| it.1).collect::<Vec<_>>();
+        assert_eq!(names(2), ["f0", "f2"]);
+        assert_eq!(names(8), ["f3", "f4", "f5", "f6", "f7", "f8", "f9", "f0"]);
+        assert_eq!(names(100).len(), 9);
+        for number in told {
+            nodes.forgotten(number, 1);
+        }
+        assert_eq!((nodes.len(), names(1).len()), (0, 0));
+    }
+}

@@ -1,0 +1,278 @@
+//! The keys below a prefix, a page at a time.
+//!
+//! In:    a store, a prefix, a directory below it.
+//! Out:   names with their attributes, up to a thousand a page; objects by what a page says.
+//! Never: all names in memory at once, where the store has pages; a request without a deadline.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use futures_util::StreamExt as _;
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::path::{DELIMITER, Path};
+use object_store::{ListResult, ObjectMeta, ObjectStore};
+
+use crate::counters::StoreCounters;
+use crate::error::ObjectError;
+use crate::listing_filter::UnreadableKeys;
+use crate::object::Object;
+use crate::options::StoreOptions;
+use crate::runtime::wait;
+
+/// All keys of a store that begin with a prefix.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let stores = foreread_object::Stores::new(foreread_object::StoreOptions::default());
+/// let prefix = stores.prefix("s3://bucket/images/")?;
+/// let page = prefix.page("old", false, None)?; // what is directly below images/old/
+/// println!("{} names, more: {}", page.names.len(), page.next.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Prefix {
+    store: Arc<dyn ObjectStore>,
+    pages: Option<Arc<dyn PaginatedListStore>>,
+    /// Its name in errors, and that of its bucket.
+    url: String,
+    device: String,
+    /// What all its keys begin with: nothing, or with `/` at the end.
+    start: String,
+    options: StoreOptions,
+    counters: Arc<StoreCounters>,
+}
+
+/// A name below a prefix.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ListedName {
+    /// The name, from the prefix on. That of a prefix ends with `/`.
+    pub name: String,
+    /// The attributes of an object; None for a prefix.
+    pub meta: Option<ObjectMeta>,
+}
+
+/// Some of the names below a directory.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PrefixPage {
+    /// The names, in the order of the store.
+    pub names: Vec<ListedName>,
+    /// Names that no request can ask for, such as `a//b`.
+    pub unreadable: Vec<String>,
+    /// What the next page is asked for with; None: this is the last one.
+    pub next: Option<String>,
+}
+
+/// What a listing says of an object: enough to read that version of it without another request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ListedVersion {
+    /// Its length.
+    pub size: u64,
+    /// When it was modified.
+    pub modified: SystemTime,
+    /// Its `ETag`, as the listing has it.
+    pub e_tag: Option<String>,
+}
+
+/// What prefixes of one bucket have in common.
+pub(crate) struct PrefixStore {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// The same, if it has pages.
+    pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
+    pub(crate) device: String,
+    pub(crate) counters: Arc<StoreCounters>,
+}
+
+impl Prefix {
+    /// Returns the keys of any store that begin with a prefix, as one page for each directory. The
+    /// `url` is its name in errors, the `device` what its objects have in common.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use foreread_object::object_store::{ObjectStoreExt as _, memory::InMemory, path::Path};
+    /// use foreread_object::{Prefix, StoreOptions};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// let store = Arc::new(InMemory::new());
+    /// runtime.block_on(store.put(&Path::from("data/greeting"), "hello".into()))?;
+    /// let options = StoreOptions::default();
+    /// let prefix = Prefix::new(store, &Path::from("data"), "memory:", "memory", options);
+    /// assert_eq!(prefix.page("", false, None)?.names[0].name, "greeting");
+    /// # Ok(()) }
+    /// ```
+    pub fn new(
+        store: Arc<dyn ObjectStore>,
+        location: &Path,
+        url: &str,
+        device: &str,
+        options: StoreOptions,
+    ) -> Self {
+        let device = device.to_owned();
+        let store = PrefixStore { store, pages: None, device, counters: Arc::default() };
+        Self::of(store, location, url, options)
+    }
+
+    pub(crate) fn of(
+        store: PrefixStore,
+        location: &Path,
+        url: &str,
+        options: StoreOptions,
+    ) -> Self {
+        let PrefixStore { store, pages, device, counters } = store;
+        let start = directory_start("", location.as_ref());
+        Self { store, pages, url: url.to_owned(), device, start, options, counters }
+    }
+
+    /// Returns its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the name of what its objects share their speed with: the bucket, at its endpoint.
+    #[must_use]
+    pub fn device_name(&self) -> &str {
+        &self.device
+    }
+
+    /// Lists a page of what is directly below a directory (`""`, `a`, `a/b`), or of all keys below
+    /// it, by one request, and blocks meanwhile. The names begin behind the directory.
+    ///
+    /// # Errors
+    ///
+    /// If the store refuses, or does not answer within the deadline.
+    pub fn page(
+        &self,
+        directory: &str,
+        is_deep: bool,
+        token: Option<String>,
+    ) -> Result<PrefixPage, ObjectError> {
+        let start = directory_start(&self.start, directory);
+        let url = self.url_of(&directory_start("", directory));
+        let (prefix, deadline) = (self.clone(), self.options.deadline);
+        let below = start.clone();
+        let listed = wait(async move {
+            tokio::time::timeout(deadline, prefix.list(&below, is_deep, token)).await
+        });
+        match listed.map_err(|error| ObjectError::of_process(&url, &error))? {
+            Ok(Ok((result, next))) => Ok(page_of(&result, next, &start)),
+            Ok(Err(error)) => Err(ObjectError::of(&url, None, &error)),
+            Err(_) => Err(ObjectError::TimedOut { url, range: None, deadline }),
+        }
+    }
+
+    /// Opens the version of an object that a listing has told of, without a request.
+    ///
+    /// # Errors
+    ///
+    /// If the path cannot be one of a key, or the listing tells versions not apart.
+    pub fn open(&self, path: &str, listed: &ListedVersion) -> Result<Object, ObjectError> {
+        let key = format!("{}{path}", self.start);
+        let url = self.url_of(path);
+        let failed = |url: &str, why: String| {
+            Err(ObjectError::Failed { url: url.to_owned(), range: None, why })
+        };
+        let location = match Path::parse(&key) {
+            Ok(location) if location.as_ref() == key => location,
+            Ok(_) => return failed(&url, "no request can name this key".to_owned()),
+            Err(error) => return failed(&url, error.to_string()),
+        };
+        let meta = ObjectMeta {
+            location,
+            last_modified: listed.modified.into(),
+            size: listed.size,
+            e_tag: listed.e_tag.as_deref().map(quoted),
+            version: None,
+        };
+        let store = Arc::clone(&self.store);
+        let (name, counters) = ((url.clone(), self.device.clone()), Arc::clone(&self.counters));
+        match Object::new(store, meta, name, self.options, counters) {
+            Some(object) => Ok(object),
+            None => failed(
+                &url,
+                "the listing has neither ETag nor date, which tell versions apart \
+                                  from each other"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// The URL of what is below it.
+    fn url_of(&self, path: &str) -> String {
+        let slash = if path.is_empty() || self.url.ends_with('/') { "" } else { "/" };
+        format!("{}{slash}{path}", self.url)
+    }
+
+    async fn list(
+        &self,
+        start: &str,
+        is_deep: bool,
+        page_token: Option<String>,
+    ) -> object_store::Result<(ListResult, Option<String>)> {
+        if let Some(pages) = &self.pages {
+            let delimiter = (!is_deep).then(|| DELIMITER.into());
+            let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
+            let prefix = (!start.is_empty()).then_some(start);
+            let page = pages.list_paginated(prefix, options).await?;
+            return Ok((page.result, page.page_token));
+        }
+        let path = Path::parse(start)?;
+        let prefix = (!start.is_empty()).then_some(&path);
+        if !is_deep {
+            return Ok((self.store.list_with_delimiter(prefix).await?, None));
+        }
+        let mut all = ListResult {
+            common_prefixes: Vec::new(),
+            objects: Vec::new(),
+            extensions: Default::default(),
+        };
+        let mut objects = self.store.list(prefix);
+        while let Some(meta) = objects.next().await {
+            all.objects.push(meta?);
+            if all.objects.len() > NAMES_MAX {
+                break;
+            }
+        }
+        Ok((all, None))
+    }
+}
+
+/// How many names are kept: a few hundred MB of memory, and a thousand requests.
+pub(crate) const NAMES_MAX: usize = 1_000_000;
+
+/// What the keys of a directory begin with.
+fn directory_start(start: &str, directory: &str) -> String {
+    if directory.is_empty() { start.to_owned() } else { format!("{start}{directory}{DELIMITER}") }
+}
+
+fn page_of(result: &ListResult, next: Option<String>, start: &str) -> PrefixPage {
+    let unreadable = result.extensions.get::<UnreadableKeys>().cloned().unwrap_or_default().0;
+    let name = |key: String| key.strip_prefix(start).map_or_else(|| key.clone(), str::to_owned);
+    let unreadable = unreadable.into_iter().map(name).collect();
+    // The key of the directory itself, which some programs make, has no name below it.
+    let below = |path: &Path| {
+        path.as_ref().strip_prefix(start).filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    let prefixes = result.common_prefixes.iter().filter_map(|path| {
+        Some(ListedName { name: format!("{}{DELIMITER}", below(path)?), meta: None })
+    });
+    let objects = result.objects.iter().filter_map(|meta| {
+        Some(ListedName { name: below(&meta.location)?, meta: Some(meta.clone()) })
+    });
+    PrefixPage { names: prefixes.chain(objects).collect(), unreadable, next }
+}
+
+/// Servers exist whose listings have tags without the quotes that their responses have.
+fn quoted(tag: &str) -> String {
+    if tag.ends_with('"') { tag.to_owned() } else { format!("\"{tag}\"") }
+}
+
+impl fmt::Debug for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, start, options, .. } = self;
+        let mut debug = f.debug_struct("Prefix");
+        debug.field("url", url).field("start", start).field("options", options);
+        debug.finish_non_exhaustive()
+    }
+}

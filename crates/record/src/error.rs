@@ -1,0 +1,40 @@
+//! Why a program was not recorded.
+//!
+//! In:    errors of the system.
+//! Out:   one line: what failed, on what, why.
+//! Never: an error of the recorded program: its exit code says that.
+
+use std::fmt;
+use std::io;
+
+/// Why a program was not recorded.
+#[derive(Debug)]
+pub enum RecordError {
+    /// The program could not be started.
+    Start {
+        /// Its name.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The kernel does not let its reads be seen.
+    Unsupported(io::Error),
+    /// The trace could not be written.
+    Output(io::Error),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start { program, error } => write!(f, "cannot start {program}: {error}"),
+            Self::Unsupported(error) => write!(
+                f,
+                "cannot watch the reads of a program here: {error}; recording needs seccomp's user \
+                 notifications (Linux 5.5), and no other such listener around it"
+            ),
+            Self::Output(error) => write!(f, "cannot write the trace: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}

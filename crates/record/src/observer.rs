@@ -1,0 +1,146 @@
+//! Stopped system calls on their way to records.
+//!
+//! In:    a stopped call.
+//! Out:   what it will read, or why that is not known.
+//! Never: bytes beyond the end of the file: the call will not return them.
+
+use std::collections::HashMap;
+
+use foreread_core::units::MAX_FILE_BYTES;
+use foreread_trace::{FileNo, FileTable};
+
+use crate::filter::{WATCHED, WatchedCall};
+use crate::listener::StoppedCall;
+use crate::target::{self, RecordedInode};
+
+/// The files of a recording, and what was not seen.
+#[derive(Debug, Default)]
+pub(crate) struct ReadObserver {
+    pub(crate) files: FileTable,
+    numbers: HashMap<RecordedInode, FileNo>,
+    pub(crate) unseen: UnseenReads,
+}
+
+/// What a recording does not have.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct UnseenReads {
+    /// Mappings of files: what was read through them is not seen.
+    pub mappings: u64,
+    /// Bytes of these mappings.
+    pub mapped_bytes: u64,
+    /// Rings of io_uring, and submissions of Linux' older asynchronous I/O.
+    pub asynchronous: u64,
+    /// Reads whose file or position could not be found.
+    pub lost: u64,
+}
+
+/// What a call will read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct ObservedRead {
+    pub(crate) file: FileNo,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// Where a call reads.
+#[derive(Clone, Copy, Debug)]
+enum ReadOffset {
+    /// Of the descriptor.
+    Position,
+    At(u64),
+    /// In memory; address 0: the position of the descriptor.
+    Pointer(u64),
+}
+
+impl ReadObserver {
+    /// Returns what a call reads of a file; None if it reads nothing that is recorded.
+    pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<ObservedRead> {
+        let [a0, a1, a2, a3, a4, _] = call.args;
+        let kind = WATCHED.iter().find(|(number, _)| *number == call.number)?.1;
+        let vector = || target::vector_length(call.thread, a1, a2).ok();
+        match kind {
+            WatchedCall::Read => self.read(call, a0, ReadOffset::Position, Some(a2)),
+            WatchedCall::PositionedRead => self.read(call, a0, ReadOffset::At(a3), Some(a2)),
+            WatchedCall::VectorRead => self.read(call, a0, ReadOffset::Position, vector()),
+            WatchedCall::PositionedVectorRead => {
+                let is_position = a3 == u64::MAX;
+                let offset = if is_position { ReadOffset::Position } else { ReadOffset::At(a3) };
+                self.read(call, a0, offset, vector())
+            }
+            WatchedCall::SendFile => self.read(call, a1, ReadOffset::Pointer(a2), Some(a3)),
+            WatchedCall::CopyRange => self.read(call, a0, ReadOffset::Pointer(a1), Some(a4)),
+            WatchedCall::Map => {
+                self.map(call.thread, a4, a1);
+                None
+            }
+            WatchedCall::Ring | WatchedCall::Submit => {
+                self.unseen.asynchronous += 1;
+                None
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        call: &StoppedCall,
+        fd: u64,
+        offset: ReadOffset,
+        length: Option<u64>,
+    ) -> Option<ObservedRead> {
+        let fd = descriptor(fd)?;
+        let Ok(opened) = target::opened(call.thread, fd) else {
+            self.unseen.lost += 1;
+            return None;
+        };
+        let opened = opened?;
+        let offset = match offset {
+            ReadOffset::Position | ReadOffset::Pointer(0) => target::position(call.thread, fd),
+            ReadOffset::At(offset) => Some(offset),
+            ReadOffset::Pointer(address) => target::integer(call.thread, address).ok(),
+        };
+        let Some((offset, length)) = offset.zip(length) else {
+            self.unseen.lost += 1;
+            return None;
+        };
+        let left = opened.size.map_or(u64::MAX, |size| size.saturating_sub(offset));
+        let length = length.min(left);
+        let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_BYTES.0);
+        if length == 0 || end.is_none() {
+            return None;
+        }
+        let file = self.number(call.thread, fd, opened.identity, opened.size);
+        if file.is_none() {
+            self.unseen.lost += 1;
+        }
+        Some(ObservedRead { file: file?, offset, length })
+    }
+
+    fn map(&mut self, thread: u32, fd: u64, length: u64) {
+        let opened = descriptor(fd).map(|fd| target::opened(thread, fd));
+        if matches!(opened, Some(Ok(Some(_)))) {
+            self.unseen.mappings += 1;
+            self.unseen.mapped_bytes = self.unseen.mapped_bytes.saturating_add(length);
+        }
+    }
+
+    fn number(
+        &mut self,
+        thread: u32,
+        fd: i32,
+        identity: RecordedInode,
+        size: Option<u64>,
+    ) -> Option<FileNo> {
+        if let Some(number) = self.numbers.get(&identity) {
+            return Some(*number);
+        }
+        let number = self.files.add(&target::name(thread, fd)?, size).ok()?;
+        self.numbers.insert(identity, number);
+        Some(number)
+    }
+}
+
+/// A descriptor from an argument, of which the kernel takes the lower half.
+fn descriptor(argument: u64) -> Option<i32> {
+    let fd = u32::try_from(argument & u64::from(u32::MAX)).ok()?.cast_signed();
+    (fd >= 0).then_some(fd)
+}

@@ -1,0 +1,116 @@
+//! What a stopped thread reads: its descriptors and its memory, as `/proc` shows them.
+//!
+//! In:    a thread that is stopped in a system call.
+//! Out:   the file behind a descriptor, its position, integers in its memory.
+//! Never: a descriptor of the thread duplicated here: a file that it closes must be closed.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use foreread_core::units::SECTOR_SIZE;
+use rustix::fs::{FileType, Stat, stat};
+use rustix::io::Errno;
+
+/// A file that can be recorded.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct RecordedInode {
+    device: u64,
+    inode: u64,
+    /// Of a block device: which. 0 of a regular file.
+    block_device: u64,
+}
+
+/// A process whose descriptors cannot be seen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HiddenProcess;
+
+/// The file behind a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenedFile {
+    pub(crate) identity: RecordedInode,
+    /// None where it is not known.
+    pub(crate) size: Option<u64>,
+}
+
+/// Returns the regular file or block device behind a descriptor; None if there is none.
+///
+/// # Errors
+///
+/// If the system hides the descriptors of the process: it is not dumpable, and we are not root.
+pub(crate) fn opened(thread: u32, fd: i32) -> Result<Option<OpenedFile>, HiddenProcess> {
+    match stat(format!("/proc/{thread}/fd/{fd}")) {
+        Ok(found) => Ok(recordable(&found)),
+        Err(Errno::ACCESS | Errno::PERM) => Err(HiddenProcess),
+        // The call will fail.
+        Err(_) => Ok(None),
+    }
+}
+
+fn recordable(found: &Stat) -> Option<OpenedFile> {
+    let (device, inode, special) = (found.st_dev, found.st_ino, found.st_rdev);
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => {
+            let identity = RecordedInode { device, inode, block_device: 0 };
+            Some(OpenedFile { identity, size: u64::try_from(found.st_size).ok() })
+        }
+        FileType::BlockDevice => {
+            let identity = RecordedInode { device, inode, block_device: special };
+            Some(OpenedFile { identity, size: block_device_size(special) })
+        }
+        FileType::Directory
+        | FileType::Symlink
+        | FileType::CharacterDevice
+        | FileType::Fifo
+        | FileType::Socket
+        | FileType::Unknown => None,
+    }
+}
+
+fn block_device_size(special: u64) -> Option<u64> {
+    let (major, minor) = (rustix::fs::major(special), rustix::fs::minor(special));
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size")).ok()?;
+    text.trim().parse::<u64>().ok()?.checked_mul(SECTOR_SIZE)
+}
+
+/// Returns the name of the file behind a descriptor. Bytes that are no text become U+FFFD.
+pub(crate) fn name(thread: u32, fd: i32) -> Option<String> {
+    let name = fs::read_link(format!("/proc/{thread}/fd/{fd}")).ok()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// Returns the position of a descriptor.
+pub(crate) fn position(thread: u32, fd: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{thread}/fdinfo/{fd}")).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("pos:")?.trim().parse().ok())
+}
+
+/// Returns the sum of the lengths in a vector of `struct iovec`.
+pub(crate) fn vector_length(thread: u32, address: u64, count: u64) -> io::Result<u64> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if count > VECTORS_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = vec![0; count * 16];
+    memory(thread)?.read_exact_at(&mut bytes, address)?;
+    let lengths = bytes.chunks_exact(16).map(|vector| word(&vector[8..]));
+    Ok(lengths.fold(0, u64::saturating_add))
+}
+
+/// Returns the 64-bit integer at an address.
+pub(crate) fn integer(thread: u32, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    memory(thread)?.read_exact_at(&mut bytes, address)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn memory(thread: u32) -> io::Result<File> {
+    File::open(format!("/proc/{thread}/mem"))
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+/// Linux's `UIO_MAXIOV`: with more the call fails.
+const VECTORS_MAX: usize = 1024;

@@ -1,0 +1,207 @@
+//! The file of an overlay: a header, a bit for each block, the blocks.
+//!
+//! In:    the length of the base, its name and version.
+//! Out:   where things are; a new file; whether an old one is of this base.
+//! Never: a header that is written a second time.
+//!
+//! ```text
+//!   0        4096                    data_at (a multiple of 1 MiB)
+//!   | header | bit 0, bit 1, ..      | block 0 | block 1 | ..      sparse: blocks that were not
+//!                                                                  written take no room
+//! ```
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use foreread::SourceIdentity;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, retry_on_intr};
+
+/// The size of a block: a page of the engine, which writes pages whole.
+pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
+pub(super) const BLOCK_BYTES: usize = 4096;
+
+/// Where the parts of the file are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct OverlayLayout {
+    /// The length of the base.
+    pub(super) size: u64,
+    pub(super) data_at: u64,
+}
+
+/// Where the bits are.
+pub(super) const MAP_AT: u64 = HEADER as u64;
+
+impl OverlayLayout {
+    pub(super) fn new(size: u64) -> Self {
+        let map_bytes = size.div_ceil(BLOCK).div_ceil(8);
+        Self { size, data_at: (MAP_AT + map_bytes).next_multiple_of(DATA_ALIGN) }
+    }
+
+    pub(super) fn blocks(self) -> u64 {
+        self.size.div_ceil(BLOCK)
+    }
+
+    /// The length of the file.
+    pub(super) fn end(self) -> u64 {
+        self.data_at + self.size
+    }
+
+    /// The header of an overlay of this base.
+    ///
+    /// ```text
+    ///   magic 16 | format 4 | log2 of a block 4 | size 8 | data_at 8 | lengths 2 x 4
+    ///   name | version | zeroes | sum 8
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If name and version do not fit.
+    pub(super) fn header(self, identity: &SourceIdentity) -> Result<Vec<u8>, String> {
+        let texts = [identity.name().as_bytes(), identity.version().as_bytes()];
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend(MAGIC);
+        header.extend(FORMAT.to_le_bytes());
+        header.extend(BLOCK.trailing_zeros().to_le_bytes());
+        header.extend(self.size.to_le_bytes());
+        header.extend(self.data_at.to_le_bytes());
+        for text in texts {
+            header.extend(u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        }
+        header.extend(texts.concat());
+        if header.len() > HEADER - SUM {
+            return Err("the URL is too long for an overlay; give a shorter one".to_owned());
+        }
+        header.resize(HEADER - SUM, 0);
+        header.extend(sum(&header).to_le_bytes());
+        assert_eq!(header.len(), HEADER);
+        Ok(header)
+    }
+
+    /// Writes what a new file begins with, and takes room for the bits.
+    pub(super) fn make(self, file: &File, header: &[u8]) -> io::Result<()> {
+        file.set_len(self.end())?;
+        match retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, 0, self.data_at)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        file.write_all_at(header, 0)
+    }
+
+    /// Whether a file has this header; else what it is.
+    pub(super) fn check(self, file: &File, header: &[u8]) -> io::Result<Result<(), String>> {
+        let mut found = [0; HEADER];
+        if file.metadata()?.len() < HEADER as u64 {
+            return Ok(Err(NO_OVERLAY.to_owned()));
+        }
+        file.read_exact_at(&mut found, 0)?;
+        if found[..MAGIC.len()] != MAGIC {
+            return Ok(Err(NO_OVERLAY.to_owned()));
+        }
+        let (start, end) = found.split_at(HEADER - SUM);
+        if sum(start).to_le_bytes() != end {
+            return Ok(Err("its header is damaged; restore it, or remove it".to_owned()));
+        }
+        if found[..] == *header {
+            let is_whole = file.metadata()?.len() >= self.end();
+            return Ok(if is_whole { Ok(()) } else { Err(CUT.to_owned()) });
+        }
+        if found[MAGIC.len()..AFTER_BLOCK] != header[MAGIC.len()..AFTER_BLOCK] {
+            return Ok(
+                Err("is an overlay of another format; use the foreread that made it".into()),
+            );
+        }
+        let text = |at: usize, len: usize| {
+            let bytes = found.get(at..at + len).unwrap_or_default();
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        let len = |at: usize| {
+            let bytes = found[at..at + 4].try_into().expect("four bytes");
+            u32::from_le_bytes(bytes) as usize
+        };
+        let (name_len, version_len) = (len(LENGTHS), len(LENGTHS + 4));
+        let name_len = name_len.min(HEADER);
+        let name = text(TEXTS, name_len);
+        let version = text(TEXTS + name_len, version_len.min(HEADER));
+        Ok(Err(format!(
+            "is the overlay of {name} in the version '{version}', and TARGET is another one by now; \
+             give another file, or what was written would be mixed with what it was not written over"
+        )))
+    }
+}
+
+/// FNV-1a: it finds damage, and no intent.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+const MAGIC: [u8; 16] = *b"foreread overlay";
+const FORMAT: u32 = 1;
+const HEADER: usize = 4096;
+const SUM: usize = 8;
+const AFTER_BLOCK: usize = 24;
+const LENGTHS: usize = 40;
+const TEXTS: usize = 48;
+
+/// Large pages of file systems, and extents of devices, begin at multiples of it.
+const DATA_ALIGN: u64 = 1 << 20;
+
+const NO_OVERLAY: &str = "is no overlay; give the path of one, or of a file that is not there yet";
+
+/// What is wrong with a file that ends early.
+pub(super) const CUT: &str = "has become shorter than it was made; restore it, or remove it";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(name: &str, version: &str) -> SourceIdentity {
+        SourceIdentity::new(name, version)
+    }
+
+    #[test]
+    fn only_the_overlay_of_this_version_of_this_base_is_taken() {
+        let layout = OverlayLayout::new(10_000);
+        assert_eq!(
+            (layout.blocks(), layout.data_at, layout.end()),
+            (3, 1 << 20, (1 << 20) + 10_000)
+        );
+        let header = layout.header(&identity("s3://b/k", "\"1\"")).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        layout.make(&file, &header).unwrap();
+        assert_eq!(layout.check(&file, &header).unwrap(), Ok(()));
+        for (name, version, size) in [
+            ("s3://b/k", "\"2\"", 10_000),
+            ("s3://b/l", "\"1\"", 10_000),
+            ("s3://b/k", "\"1\"", 9999),
+        ] {
+            let other = OverlayLayout::new(size);
+            let header = other.header(&identity(name, version)).unwrap();
+            let what = other.check(&file, &header).unwrap().unwrap_err();
+            assert!(what.contains("overlay of s3://b/k in the version '\"1\"'"), "{what}");
+        }
+        file.set_len(layout.end() - 1).unwrap();
+        assert!(layout.check(&file, &header).unwrap().unwrap_err().contains("shorter"));
+    }
+
+    #[test]
+    fn what_is_no_overlay_or_is_damaged_is_refused() {
+        let layout = OverlayLayout::new(10_000);
+        let header = layout.header(&identity("n", "v")).unwrap();
+        let file = tempfile::tempfile().unwrap();
+        let what = |file: &File| layout.check(file, &header).unwrap().unwrap_err();
+        assert!(what(&file).contains("is no overlay"));
+        file.set_len(1 << 21).unwrap();
+        assert!(what(&file).contains("is no overlay"));
+        for at in [16, 24, 50, 4095] {
+            layout.make(&file, &header).unwrap();
+            file.write_all_at(&[header[at] ^ 1], at as u64).unwrap();
+            assert!(what(&file).contains("damaged"), "byte {at}");
+        }
+        let long = identity(&"x".repeat(4096), "v");
+        assert!(layout.header(&long).unwrap_err().contains("too long"));
+    }
+}
