@@ -198,6 +198,11 @@ impl PageCache {
         self.frames.idle()
     }
 
+    /// How many frames have no page.
+    pub(crate) fn free(&self) -> Pages {
+        self.frames.free()
+    }
+
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> CacheStats {

@@ -72,6 +72,8 @@ pub struct SentRequest {
     /// How many there were, itself included.
     in_flight: u32,
     burst: Option<u32>,
+    /// Whether it starts where the one before it ended.
+    pub(crate) goes_on: bool,
 }
 
 /// Whether a caller waits for devices, so that completions are seen when they happen.
@@ -126,7 +128,8 @@ impl DeviceEstimator {
             self.gap.in_flight = in_flight + 1;
         }
         let burst = self.burst.dispatched(now);
-        SentRequest { at: now, op, found_idle, in_flight: in_flight + 1, burst }
+        let in_flight = in_flight + 1;
+        SentRequest { at: now, op, found_idle, in_flight, burst, goes_on: false }
     }
 
     /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
@@ -223,6 +226,12 @@ impl DeviceEstimator {
             let served = load::whole(served);
             if is_limit { served.saturating_add(served / 2) } else { served.saturating_mul(2) }
         })
+    }
+
+    /// The same; None before it was seen.
+    #[must_use]
+    pub(crate) fn known_parallel(&self) -> Option<u32> {
+        self.scaling.known().map(|_| self.busy_parallel())
     }
 
     /// How many requests of this direction told their cost so far.

@@ -11,10 +11,12 @@
 //!             '-- full: no room at the device, or held back
 //! ```
 
+mod ahead_queue;
 mod in_flight;
 mod invariants;
 pub(crate) mod payload;
 mod queue;
+mod seek_meter;
 mod write_depth;
 
 use alloc::collections::VecDeque;
@@ -29,9 +31,11 @@ use self::queue::largest_request;
 use crate::device_model::{LatencyObserver, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DeviceKind, DomainCommand, RequestKind, Tag};
+use crate::page_in::FilePages;
 use crate::sched::{BadSetting, Choice, Op, Origin, Request};
 use crate::slab::Slab;
-use crate::units::{ByteCount, Nanos, Sectors};
+use crate::table::Frame;
+use crate::units::{ByteCount, Nanos, PageIndex, Sectors};
 
 /// A request that has completed.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub(crate) struct DeviceQueues {
     full: usize,
     /// Whether a caller waits for devices, so that completions are seen when they happen.
     pub(crate) observer: LatencyObserver,
+    /// Whether read-ahead waits until no demand read does.
+    pub(crate) defers_ahead: bool,
 }
 
 impl DeviceQueues {
@@ -80,8 +86,7 @@ impl DeviceQueues {
     ) -> Option<(DeviceQueue, Vec<Request<IoPayload>>)> {
         let mut device = self.devices.remove(id)?;
         self.full -= usize::from(device.is_full);
-        let queued = device.queue.drain();
-        assert!(device.queue.is_empty(), "a scheduler that is drained has nothing left");
+        let queued = device.drain();
         Some((device, queued))
     }
 
@@ -117,9 +122,29 @@ impl DeviceQueues {
     ) {
         let state = self.devices.get_mut(device).expect("a device with open files is not removed");
         for run in runs {
-            state.queue.add(now, run.request(now, origin));
+            let request = run.request(now, origin);
+            if self.defers_ahead && request.load.is_ahead {
+                state.add_ahead(request);
+            } else {
+                state.queue.add(now, request);
+            }
         }
         self.note_busy(device);
+    }
+
+    /// A caller waits for a page of an open file that is being read into `frame`: if its request
+    /// waits behind demand requests, it is one from now on.
+    pub(crate) fn promote(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        file: FilePages<'_>,
+        (page, frame): (PageIndex, Frame),
+    ) {
+        let state = self.devices.get_mut(device).expect("a device with open files is not removed");
+        if state.has_ahead() {
+            file.sectors_of(page, |sector| state.promote(now, sector, frame));
+        }
     }
 
     /// Queues a request.
@@ -165,7 +190,7 @@ impl DeviceQueues {
                 self.observer.begin(now);
             }
             let device = self.devices.get_mut(id).expect("a device that gave a request is there");
-            let sent = device.sent(now, request.origin.op);
+            let sent = device.sent(now, &request);
             self.note_busy(id);
             return Some((id, request, sent));
         }
@@ -215,10 +240,9 @@ impl DeviceQueues {
         let pages = in_flight.arrive(bytes);
         if in_flight.is_newly_served() {
             in_flight.served = Some(ServedRequest { at: now, is_seen: true });
-            let request = (in_flight.request.origin, in_flight.request.arrival);
             if let Some(queue) = self.devices.get_mut(in_flight.device) {
                 let observed = Some(ObservedSince::ALWAYS);
-                queue.completed(now, request, in_flight.sent, Ok(bytes), observed);
+                queue.completed(now, &in_flight.request, in_flight.sent, Ok(bytes), observed);
             }
         }
         pages
@@ -239,7 +263,7 @@ impl DeviceQueues {
         // Before any wait for it ends.
         let observed: Option<ObservedSince> = self.observer.now();
         if let Some(queue) = self.devices.get_mut(device).filter(|_| before.is_none()) {
-            queue.completed(now, (request.origin, request.arrival), sent, result, observed);
+            queue.completed(now, &request, sent, result, observed);
         }
         if is_awaited(&request) {
             self.observer.end();
@@ -276,7 +300,7 @@ impl DeviceQueues {
     /// Puts a device in the line for dispatch if it has something queued and room for it.
     pub(crate) fn note_busy(&mut self, id: DeviceId) {
         let Some(device) = self.devices.get_mut(id) else { return };
-        let (has_room, is_queued) = (device.has_room(), !device.queue.is_empty());
+        let (has_room, is_queued) = (device.has_room(), !device.is_queue_empty());
         if !device.is_busy && has_room && is_queued {
             device.is_busy = true;
             debug_assert!(!self.busy.contains(&id), "{id:?} is in line twice");
@@ -288,7 +312,7 @@ impl DeviceQueues {
     /// The scheduler gives nothing now although something is queued: it waits for a completion, or
     /// for a time.
     fn note_held_back(&mut self, id: DeviceId) {
-        let is_held_back = self.devices.get(id).is_some_and(|device| !device.queue.is_empty());
+        let is_held_back = self.devices.get(id).is_some_and(|device| !device.is_queue_empty());
         self.set_full(id, is_held_back);
     }
 

@@ -53,6 +53,32 @@ impl FilePages<'_> {
         page_len(self.len, page)
     }
 
+    /// Where a page begins on the device, if all of it is in one place.
+    pub(crate) fn sector_of(&self, page: PageIndex) -> Option<Sector> {
+        match self.location {
+            FileLocation::Contiguous(start) => Some(*start + Sectors(page.0 * SECTORS_PER_PAGE)),
+            FileLocation::Extents(map) => match map.page(page, &mut 0) {
+                PagePlace::At(start) => Some(start),
+                PagePlace::Hole | PagePlace::Parts => None,
+            },
+        }
+    }
+
+    /// Where a page is on the device: a sector for each of its parts.
+    pub(crate) fn sectors_of(&self, page: PageIndex, mut add: impl FnMut(Sector)) {
+        match self.location {
+            FileLocation::Contiguous(start) => add(*start + Sectors(page.0 * SECTORS_PER_PAGE)),
+            FileLocation::Extents(map) => match map.page(page, &mut 0) {
+                PagePlace::At(start) => add(start),
+                PagePlace::Hole => {}
+                PagePlace::Parts => {
+                    let parts = map.parts_of(page, self.page_len(page));
+                    parts.filter_map(|(_, start)| start).for_each(add);
+                }
+            },
+        }
+    }
+
     /// Hands the parts of a page to `add`, each with its place on the device; holes go to
     /// `partial`. `near` is where in the extent map the last page was found.
     pub(crate) fn place(

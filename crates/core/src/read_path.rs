@@ -72,13 +72,15 @@ impl ReadPath {
             telemetry: Telemetry::default(),
             clock: Nanos(0),
         };
-        path.keep_unread();
+        path.apply_policy();
         path
     }
 
-    /// Pages that were read ahead are kept for their readers if the policy says how many there are.
-    pub(crate) fn keep_unread(&mut self) {
+    /// Pages that were read ahead are kept for their readers if the policy says how many there are,
+    /// and demand reads go before read-ahead if it says so.
+    pub(crate) fn apply_policy(&mut self) {
         self.page_in.cache.set_keeps_unread(self.prefetch.keeps_unread());
+        self.devices.defers_ahead = self.prefetch.defers_ahead();
     }
 
     /// A file is about to be closed: how long its streams ran is counted for its device.
@@ -103,7 +105,11 @@ impl ReadPath {
 }
 
 /// An open file, as far as its pages are read from its device.
-fn file_pages<'f>(file: FileId, open: &'f OpenFile, device: &DeviceQueue) -> FilePages<'f> {
+pub(crate) fn file_pages<'f>(
+    file: FileId,
+    open: &'f OpenFile,
+    device: &DeviceQueue,
+) -> FilePages<'f> {
     let max_io = device.geometry.max_io;
     FilePages { slot: slot_of(file), len: open.len, location: &open.location, max_io }
 }

@@ -35,6 +35,22 @@ pub trait Scheduler<L: Payload>: fmt::Debug + Send {
     /// Queues a request.
     fn add(&mut self, now: Nanos, request: Request<L>);
 
+    /// Queues a request that is to go next, as far as this scheduler lets it.
+    fn add_next(&mut self, now: Nanos, request: Request<L>) {
+        self.add(now, request);
+    }
+
+    /// Queues a request that arrived earlier, as if it had been queued then.
+    fn add_by_age(&mut self, now: Nanos, request: Request<L>) {
+        self.add(now, request);
+    }
+
+    /// Whether requests go in the order of the device, and not of their arrival: it can do so only
+    /// with those that it has.
+    fn sorts(&self) -> bool {
+        true
+    }
+
     /// Takes the request that is next. None if nothing is queued, or if what is queued has to wait
     /// for a completion, or until [`Self::wake_at`].
     fn take(&mut self, now: Nanos) -> Option<Request<L>>;

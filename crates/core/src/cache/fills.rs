@@ -68,6 +68,19 @@ impl PageCache {
         Filling { frame, generation }
     }
 
+    /// Takes a frame for bytes that a device reads on its way to others: no page gets it, and it is
+    /// free again when its fill ends, well or not.
+    ///
+    /// # Panics
+    ///
+    /// If no frame is [available](Self::available).
+    pub fn start_discard(&mut self) -> Filling {
+        let frame = self.start_write().into_frame();
+        let is_pinned = self.table.table().orphan(frame);
+        assert!(!is_pinned, "no reader knows {frame:?}");
+        Filling { frame, generation: self.table.table().generation(frame) }
+    }
+
     /// Ends a fill that went well. When the frame's last hold ends, it goes to the head of its
     /// list; if its page has left the table in the meantime, it becomes free instead.
     ///

@@ -122,4 +122,9 @@ impl Fresh {
     pub fn frame(&self) -> Frame {
         self.frame
     }
+
+    /// The frame, to be filled for no page.
+    pub(super) fn into_frame(self) -> Frame {
+        self.frame
+    }
 }

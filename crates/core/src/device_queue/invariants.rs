@@ -34,10 +34,10 @@ impl DeviceQueues {
             let places = self.busy.iter().filter(|&&other| other == id).count();
             assert!(places == usize::from(device.is_busy), "{id:?} is {places} times in line");
             assert!(!device.is_busy || device.has_room(), "{id:?} is in line without room");
-            assert!(!device.is_full || !device.queue.is_empty(), "{id:?} is full of nothing");
+            assert!(!device.is_full || !device.is_queue_empty(), "{id:?} is full of nothing");
             let is_known = device.is_busy || device.is_full;
             assert!(
-                device.queue.is_empty() || is_known,
+                device.is_queue_empty() || is_known,
                 "{id:?} is forgotten with requests queued"
             );
             let in_flight = self.in_flight.iter().filter(|(_, it)| it.device == id);

@@ -265,6 +265,17 @@ impl PageRun {
         Ok(())
     }
 
+    /// One past its last sector.
+    pub(crate) fn end(&self) -> Sector {
+        self.start + self.sectors
+    }
+
+    /// Whether so many whole pages more fit into it.
+    pub(crate) fn has_room(&self, pages: Pages, max_io: Pages) -> bool {
+        let sectors = self.sectors + Sectors(pages.0 * SECTORS_PER_PAGE);
+        sectors <= Sectors(max_io.0 * SECTORS_PER_PAGE) && self.job.has_whole_pages()
+    }
+
     /// The request that it is.
     pub(crate) fn request(self, now: Nanos, origin: crate::sched::Origin) -> Request<IoPayload> {
         let Self { start, sectors, job } = self;

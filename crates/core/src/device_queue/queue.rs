@@ -9,13 +9,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::ahead_queue::AheadQueue;
 use super::payload::IoPayload;
+use super::seek_meter::SeekMeter;
 use super::write_depth::{WriteDemand, WriteDepthLimiter};
 use crate::device_model::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::DomainId;
-use crate::sched::{Choice, Op, Origin, Request, Scheduler, Why};
-use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sectors};
+use crate::sched::{Choice, Op, Request, Scheduler, Why};
+use crate::table::Frame;
+use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sector, Sectors};
 
 /// What a device is doing, and what is known of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +61,16 @@ pub(crate) struct DeviceQueue {
     pub(super) is_busy: bool,
     /// It has something queued, and no room for it, or its scheduler holds it back.
     pub(super) is_full: bool,
+    ahead: AheadQueue,
+    seeks: SeekMeter,
+    /// One past the last sector that was sent.
+    sent_end: Sector,
+    /// How many demand requests went before the oldest read-ahead.
+    passed: u32,
+    /// How many read-ahead requests it works on.
+    ahead_in_flight: u32,
+    /// How many read-ahead requests went since the last demand request.
+    since_demand: u32,
     limiter: WriteDepthLimiter,
     /// None until something was read or written: many files are opened and few of them used.
     estimator: Option<Box<DeviceEstimator>>,
@@ -78,6 +91,12 @@ impl DeviceQueue {
             awaited: 0,
             is_busy: false,
             is_full: false,
+            ahead: AheadQueue::new(largest_request(&geometry)),
+            seeks: SeekMeter::default(),
+            sent_end: Sector(0),
+            passed: 0,
+            ahead_in_flight: 0,
+            since_demand: 0,
             limiter: WriteDepthLimiter::default(),
             estimator: None,
             disk,
@@ -100,13 +119,94 @@ impl DeviceQueue {
         self.estimator.as_deref()
     }
 
+    /// Whether nothing waits to be sent.
+    pub(super) fn is_queue_empty(&self) -> bool {
+        self.queue.is_empty() && self.ahead.is_empty()
+    }
+
+    /// Queues a read that no caller waits for, behind all that a caller waits for.
+    pub(super) fn add_ahead(&mut self, request: Request<IoPayload>) {
+        self.ahead.add(request);
+    }
+
+    /// A reader waits for a page that is read ahead: its request is a demand request from now on.
+    pub(super) fn promote(&mut self, now: Nanos, sector: Sector, frame: Frame) {
+        if let Some(mut request) = self.ahead.take_filling(sector, frame) {
+            request.load.is_ahead = false;
+            self.queue.add_by_age(now, request);
+        }
+    }
+
+    /// Whether a read that waits for its turn behind demand requests may be one of this device.
+    pub(super) fn has_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// Its device is gone: all that waits to be sent.
+    pub(super) fn drain(&mut self) -> Vec<Request<IoPayload>> {
+        let mut queued = self.queue.drain();
+        while let Some(request) = self.ahead.take_oldest() {
+            queued.push(request);
+        }
+        assert!(self.is_queue_empty(), "a scheduler that is drained has nothing left");
+        queued
+    }
+
     /// The next request to send, if the scheduler gives one.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Request<IoPayload>> {
         assert!(self.has_room(), "a device without room is not asked");
+        self.release_ahead(now);
         self.limit_writes(now);
         let request = self.queue.take(now);
         debug_assert!(request.as_ref().is_none_or(|it| it.load.has_one_kind()), "{request:?}");
         request
+    }
+
+    /// How many read-ahead requests it may work on. While demand reads come, no more than it serves
+    /// at once: the others would wait in the device, and a demand read that comes behind them.
+    fn ahead_limit(&self) -> u32 {
+        if self.since_demand >= DEMAND_LASTS {
+            return u32::MAX;
+        }
+        let served = self.estimator.as_ref().and_then(|it| it.known_parallel());
+        served.map_or(u32::MAX, |served| served.max(AHEAD_LIMIT_MIN))
+    }
+
+    /// Hands read-ahead to the scheduler, as far as it is its turn.
+    ///
+    /// ```text
+    ///   no demand read queued         the oldest
+    ///   a demand read is queued       what starts where the last request ended, on a disk
+    ///                                 the oldest, after a number of demand reads went before it
+    /// ```
+    fn release_ahead(&mut self, now: Nanos) {
+        if self.ahead.is_empty() {
+            self.passed = 0;
+            return;
+        }
+        if self.queue.queued(Op::Read) == 0 {
+            let most = if self.queue.sorts() { RELEASED_SORTED } else { 1 };
+            for _ in 0..most {
+                if self.ahead_in_flight >= self.ahead_limit() {
+                    break;
+                }
+                let Some(request) = self.ahead.take_oldest() else { break };
+                self.queue.add(now, request);
+            }
+            self.passed = 0;
+            return;
+        }
+        let goes_on = self.seeks.has_arm().then(|| self.ahead.take_at(self.sent_end)).flatten();
+        if let Some(request) = goes_on {
+            self.queue.add_next(now, request);
+        } else if self.passed >= PASSED_MAX
+            && let Some(request) = self.ahead.take_oldest()
+        {
+            self.passed = 0;
+            self.queue.add_next(now, request);
+        } else {
+            self.passed += 1;
+        }
     }
 
     /// One more flush or write waits for what the device writes, or one less.
@@ -132,16 +232,22 @@ impl DeviceQueue {
     /// When its scheduler may give something although nothing came or ended: it waits for a time,
     /// or writes are held back for a read that does not come.
     pub(super) fn wake_at(&self) -> Option<Nanos> {
-        let held_until = self.limiter.held_until().filter(|_| !self.queue.is_empty());
+        let held_until = self.limiter.held_until().filter(|_| !self.is_queue_empty());
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
     /// A request was taken for the device.
-    pub(super) fn sent(&mut self, now: Nanos, op: Op) -> SentRequest {
+    pub(super) fn sent(&mut self, now: Nanos, request: &Request<IoPayload>) -> SentRequest {
+        let op = request.origin.op;
         let others = self.at_device();
         self.limiter.sent(op, self.queue.why() == Some(Why::Expired));
         let estimator = self.estimator.get_or_insert_default();
-        let sent = estimator.dispatched(now, op, others);
+        let mut sent = estimator.dispatched(now, op, others);
+        sent.goes_on = request.start == self.sent_end;
+        self.sent_end = request.end();
+        self.ahead_in_flight += u32::from(request.load.is_ahead);
+        self.since_demand =
+            if request.load.is_ahead { self.since_demand.saturating_add(1) } else { 0 };
         self.in_flight += 1;
         assert!(self.in_flight <= self.geometry.depth, "more requests than the device takes");
         sent
@@ -151,13 +257,16 @@ impl DeviceQueue {
     pub(super) fn completed(
         &mut self,
         now: Nanos,
-        (origin, arrival): (Origin, Nanos),
+        request: &Request<IoPayload>,
         sent: SentRequest,
         result: Result<ByteCount, i32>,
         observed: Option<ObservedSince>,
     ) {
         assert!(self.in_flight > 0, "what completes was in flight");
+        let Request { origin, arrival, .. } = *request;
         self.queue.completed(now, origin, arrival);
+        self.seeks.ended(now, sent.ns_until(now), sent.goes_on, sent.is_seen(now, observed));
+        self.ahead_in_flight -= u32::from(request.load.is_ahead);
         let at_device = self.at_device();
         if let Some(estimator) = &mut self.estimator {
             estimator.completed(now, sent, result.ok(), at_device, observed);
@@ -194,7 +303,7 @@ impl DeviceQueue {
         let model = |op| self.estimator.as_ref().and_then(|it| it.model_of(op));
         DeviceState {
             scheduler: self.queue.tunables().0,
-            queued_reads: self.queue.queued(Op::Read) as u64,
+            queued_reads: (self.queue.queued(Op::Read) + self.ahead.len()) as u64,
             queued_writes: self.queue.queued(Op::Write) as u64,
             in_flight_reads: self.limiter.in_flight(Op::Read),
             in_flight_writes: self.limiter.in_flight(Op::Write),
@@ -214,6 +323,19 @@ impl DeviceQueue {
         settings
     }
 }
+
+/// After so many demand reads went before it, the oldest read-ahead goes: it gets a part of the
+/// device however many readers wait.
+const PASSED_MAX: u32 = 16;
+
+/// So many read-ahead requests after a demand request, none is expected any more.
+const DEMAND_LASTS: u32 = 64;
+
+/// With one at a time the device would be idle until the next one is sent.
+const AHEAD_LIMIT_MIN: u32 = 2;
+
+/// A scheduler that sorts gets so many at a time to sort, a batch of `deadline`.
+const RELEASED_SORTED: u32 = 16;
 
 const AWAITED: &str = "a wait that ends has begun";
 

@@ -17,7 +17,8 @@ use crate::prefetch::Residency;
 use crate::prefetch::hinted_frames::HintedFrames;
 use crate::prefetch::walk::PageSet;
 use crate::stats::Stats;
-use crate::units::{PageIndex, Pages, Sector};
+use crate::table::Frame;
+use crate::units::{PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 
 /// What pages are read for.
 #[derive(Debug)]
@@ -41,12 +42,17 @@ pub(crate) struct PageInWalk<'a> {
     pub(crate) may_read_ahead: bool,
     /// How many frames may be filled for pages ahead; None: as many as there are.
     pub(crate) frames_ahead: Option<Pages>,
+    /// So many resident pages between two that are missing are read again, and dropped, if that
+    /// joins two requests.
+    pub(crate) bridge: Pages,
     /// Whether no use of this stream makes a page active.
     pub(crate) no_reuse: bool,
     /// Where the fetches since the last plan first ended for want of frames.
     pub(crate) cut_at: Option<PageIndex>,
     /// The requests so far.
     pub(crate) runs: Vec<PageRun>,
+    /// Pages that were on their way already and that the read waits for.
+    pub(crate) joined: Vec<(PageIndex, Frame)>,
     /// Where in the extent map the last page was found.
     near: usize,
 }
@@ -67,9 +73,11 @@ impl<'a> PageInWalk<'a> {
             purpose,
             may_read_ahead,
             frames_ahead: None,
+            bridge: Pages::ZERO,
             no_reuse: false,
             cut_at: None,
             runs: Vec::new(),
+            joined: Vec::new(),
             near: 0,
         }
     }
@@ -150,6 +158,57 @@ impl<'a> PageInWalk<'a> {
     }
 }
 
+impl PageInWalk<'_> {
+    /// Resident pages follow on those that are fetched. Reads them, too, into frames that are
+    /// dropped, if the pages behind them are missing and so become part of the same request.
+    /// Returns where to go on.
+    ///
+    /// ```text
+    ///   pages      |-------|....|-----|              - missing   . resident
+    ///   two        |= R + 7 ====|= R + 5 ==|         R what a request costs, in pages of transfer
+    ///   one        |= R + 7 + 4 + 5 ==|              cheaper, as long as a gap is smaller than R
+    /// ```
+    fn cross_gap(&mut self, pages: Range<PageIndex>, first_new: usize) -> PageIndex {
+        let limit = self.bridge + Pages(1);
+        let hole = self.next_hole(pages.start, limit).filter(|hole| *hole < pages.end);
+        let Some(hole) = hole else {
+            // It is too long, and so is all that is left of it.
+            return self.next_hole(pages.start, pages.end - pages.start).unwrap_or(pages.end);
+        };
+        if !self.can_cross(pages.start..hole, first_new) {
+            return hole;
+        }
+        let mut page = pages.start;
+        while page < hole {
+            let filling = self.page_in.cache.start_discard();
+            let fill = PageFill::whole(filling, self.file.page_len(page));
+            let Self { page_in, file, runs, near, .. } = self;
+            let max_io = file.max_io;
+            file.place(page, fill, near, &mut page_in.partial, |start, fill| {
+                append(runs, first_new, (start, fill), true, max_io);
+            });
+            page = page + Pages(1);
+        }
+        hole
+    }
+
+    /// Whether a gap of resident pages, and the page behind it, may become part of the newest
+    /// request: they follow on the device, and frames are free for them.
+    fn can_cross(&self, gap: Range<PageIndex>, first_new: usize) -> bool {
+        let pages = gap.end - gap.start;
+        let free = self.page_in.cache.free().min(self.page_in.cache.available());
+        let has_frames = free > self.set_aside() + pages;
+        let Some(last) = self.runs[first_new..].last().filter(|_| has_frames) else { return false };
+        let follows = |count: u64| {
+            let page = gap.start + Pages(count);
+            self.file.sector_of(page) == Some(last.end() + Sectors(count * SECTORS_PER_PAGE))
+        };
+        last.has_room(pages + Pages(1), self.file.max_io)
+            && (0..=pages.0).all(follows)
+            && (0..pages.0).all(|count| !self.is_in_flight(gap.start + Pages(count)))
+    }
+}
+
 impl Residency for PageInWalk<'_> {
     #[inline]
     fn history(&self, page: PageIndex, limit: Pages) -> Pages {
@@ -198,6 +257,9 @@ impl PageSet for PageInWalk<'_> {
                 };
                 self.start_fill(page, use_, marker == Some(page), first_new);
                 fetched += Pages(1);
+            } else if fetched > Pages::ZERO && self.bridge > Pages::ZERO {
+                page = self.cross_gap(page..pages.end, first_new);
+                continue;
             }
             page = page + Pages(1);
         }
@@ -236,7 +298,10 @@ impl PageSet for PageInWalk<'_> {
             cache.touch(slot, page, continues);
         }
         if !entry.is_up_to_date() {
-            self.stats.pages_joined += u64::from(!is_new);
+            if !is_new {
+                self.stats.pages_joined += 1;
+                self.joined.push((page, entry.frame()));
+            }
             read.outstanding += 1;
             assert!(read.outstanding as usize <= read.frames.len(), "one wait for each page");
             let id = read.id.expect("a read gets its id when it begins");

@@ -56,7 +56,7 @@ impl IoPath {
                 let policy = Policy::from_name(value);
                 let policy = policy.ok_or_else(|| settings::bad(name, value, wants))?;
                 read_path.prefetch.set_policy(policy);
-                read_path.keep_unread();
+                read_path.apply_policy();
             }
             _ => writeback.set(name, value, Self::SETTINGS)?,
         }

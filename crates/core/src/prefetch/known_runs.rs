@@ -11,7 +11,7 @@ use super::run_lengths::{CountedRun, RunEnd, RunLengths, RunWay};
 use super::streams::{StreamDirection, StreamEntry};
 use crate::device_model::DeviceEstimator;
 use crate::table::FileSlot;
-use crate::units::PAGE_SIZE;
+use crate::units::{PAGE_SIZE, Pages};
 
 /// What is known of how long streams run.
 #[derive(Debug, Default)]
@@ -29,6 +29,9 @@ pub(super) struct DeviceRuns {
     pub(super) lengths: Option<Box<RunLengths>>,
     /// What a request costs, in pages of transfer; None: not known yet.
     pub(super) request: Option<f32>,
+    /// How many pages take no longer than a request costs a device that is at work: what several
+    /// requests at once share.
+    pub(super) bridge: Pages,
     /// How many reads have ended since it was computed.
     ended: u8,
 }
@@ -58,7 +61,13 @@ impl KnownRuns {
         if known.ended >= LOOK_EVERY {
             known.ended = 0;
             known.request = estimator.and_then(request_pages).or(known.request);
+            known.bridge = bridge_pages(known.request, estimator);
         }
+    }
+
+    /// So many pages take no longer than a request of the device costs.
+    pub(super) fn bridge(&self, device: u32) -> Pages {
+        self.devices[device as usize].bridge
     }
 
     fn of_file(&mut self, file: FileSlot) -> &mut Option<Box<RunLengths>> {
@@ -117,6 +126,14 @@ fn request_pages(estimator: &DeviceEstimator) -> Option<f32> {
     let page_ns = known.per_kib_ns? * (PAGE_SIZE / 1024) as f64;
     let request_ns = known.per_request_ns.max(ASKING_NS);
     Some((request_ns / page_ns.max(1.0)).min(REQUEST_MAX) as f32)
+}
+
+/// How many pages may be transferred for nothing to save a request. Where it is served beside
+/// others, the device loses only its share of that time.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few pages")]
+fn bridge_pages(request: Option<f32>, estimator: Option<&DeviceEstimator>) -> Pages {
+    let parallel = estimator.map_or(1, DeviceEstimator::min_parallel);
+    Pages((request.unwrap_or(0.0) / parallel.max(1) as f32) as u64)
 }
 
 /// What is known of a device changes slowly.

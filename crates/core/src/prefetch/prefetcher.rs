@@ -122,6 +122,17 @@ impl Prefetcher {
         self.policy == Policy::Adaptive && !self.rules.without.clip
     }
 
+    /// Whether its requests wait until no demand read does.
+    pub(crate) fn defers_ahead(&self) -> bool {
+        self.policy == Policy::Adaptive && !self.rules.without.order
+    }
+
+    /// So many resident pages between two that are missing are read again, if that saves a request.
+    pub(crate) fn bridge(&self, device: u32) -> Pages {
+        let is_on = self.policy == Policy::Adaptive && !self.rules.without.gaps;
+        if is_on { self.runs.bridge(device) } else { Pages::ZERO }
+    }
+
     /// Sets the weight of a submitter's streams beside those of others.
     pub(crate) fn set_weight(
         &mut self,

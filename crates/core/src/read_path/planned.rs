@@ -141,7 +141,8 @@ impl ReadPath {
                 walk.fetch(page..end, None);
             }
         });
-        let mut runs = walk.runs;
+        let PageInWalk { mut runs, joined, .. } = walk;
+        joined.into_iter().for_each(|page| devices.promote(now, open.device, pages, page));
         for run in &mut runs {
             run.job.is_planned = true;
         }

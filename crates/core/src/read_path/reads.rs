@@ -252,6 +252,7 @@ impl ReadPath {
         let Telemetry { stats, windows, trace } = telemetry;
         let mut walk = PageInWalk::new(page_in, stats, pages, purpose, may_read_ahead);
         walk.no_reuse = stream.no_reuse;
+        walk.bridge = prefetch.bridge(open.device.index());
         let mut asker = Asker {
             now,
             reader: &mut stream.reader,
@@ -284,8 +285,9 @@ impl ReadPath {
             }
         }
         assert!(asker.pending.is_none(), "what came of the last plan was reported");
-        let runs = walk.runs;
+        let PageInWalk { runs, joined, .. } = walk;
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
+        joined.into_iter().for_each(|page| devices.promote(now, open.device, pages, page));
         devices.add_runs(now, open.device, runs, origin);
     }
 

@@ -16,6 +16,8 @@ use crate::units::{Nanos, Sectors};
 #[derive(Debug)]
 pub struct Noop<L> {
     queue: VecDeque<Request<L>>,
+    /// How many of them are reads.
+    reads: usize,
     max: Sectors,
 }
 
@@ -28,7 +30,7 @@ impl<L> Noop<L> {
     #[must_use]
     pub const fn new(max: Sectors) -> Self {
         assert!(max.0 > 0, "a device takes at least one sector at once");
-        Self { queue: VecDeque::new(), max }
+        Self { queue: VecDeque::new(), reads: 0, max }
     }
 }
 
@@ -51,11 +53,30 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
                 return request.prepend_to(queued);
             }
         }
+        self.reads += usize::from(request.origin.op == Op::Read);
         self.queue.push_back(request);
+    }
+
+    fn add_next(&mut self, _now: Nanos, request: Request<L>) {
+        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
+        self.reads += usize::from(request.origin.op == Op::Read);
+        self.queue.push_front(request);
+    }
+
+    fn add_by_age(&mut self, _now: Nanos, request: Request<L>) {
+        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
+        self.reads += usize::from(request.origin.op == Op::Read);
+        let place = self.queue.partition_point(|other| other.arrival <= request.arrival);
+        self.queue.insert(place, request);
+    }
+
+    fn sorts(&self) -> bool {
+        false
     }
 
     fn take(&mut self, _now: Nanos) -> Option<Request<L>> {
         let request = self.queue.pop_front();
+        self.reads -= usize::from(request.as_ref().is_some_and(|it| it.origin.op == Op::Read));
         debug_assert!(request.as_ref().is_none_or(|it| it.sectors <= self.max), "{request:?}");
         request
     }
@@ -63,6 +84,7 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     fn completed(&mut self, _now: Nanos, _origin: Origin, _arrival: Nanos) {}
 
     fn drain(&mut self) -> Vec<Request<L>> {
+        self.reads = 0;
         self.queue.drain(..).collect()
     }
 
@@ -71,7 +93,10 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     }
 
     fn queued(&self, op: Op) -> usize {
-        self.queue.iter().filter(|request| request.origin.op == op).count()
+        match op {
+            Op::Read => self.reads,
+            Op::Write => self.queue.len() - self.reads,
+        }
     }
 
     fn adopt(&mut self, _origin: Origin, _arrival: Nanos) {}

@@ -26,7 +26,7 @@ use crate::device_queue::payload::{PageFill, PageRun};
 use crate::driver_io::{Fault, WriteFill, WriteStep};
 use crate::ids::{Waiter, WriteId, slot_of};
 use crate::page_in::{PageIn, page_len};
-use crate::read_path::{ONE_READ_DENOM, ReadPath};
+use crate::read_path::{ONE_READ_DENOM, ReadPath, file_pages};
 use crate::sched::{Class, Op, Origin};
 use crate::units::{ByteCount, Nanos, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
 
@@ -229,7 +229,7 @@ impl Writeback {
         self.take_fresh(path, id, &pages, &partial);
         let origin = Origin { op: Op::Read, class: Class::BestEffort, submitter };
         path.devices.add_runs(now, device, runs, origin);
-        self.wait_for_old_bytes(path, id);
+        self.wait_for_old_bytes(path, now, id);
         true
     }
 
@@ -259,11 +259,12 @@ impl Writeback {
     }
 
     /// Notes which old pages are still on their way; without any, the write can be filled.
-    fn wait_for_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
+    fn wait_for_old_bytes(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let PageIn { cache, waiters, .. } = &mut path.page_in;
         let write = self.writes.get_mut(id).expect("a write that has frames is not over");
         assert!(write.outstanding == 0, "{id:?} waits for something else");
-        let slot = slot_of(write.file);
+        let (open, slot) = (path.files.used(write.file), slot_of(write.file));
+        let pages = file_pages(write.file, open, path.devices.of_file(open.device));
         for fill in &write.fills {
             let Some(old) = fill.old else { continue };
             let entry = cache.look_up(slot, fill.page).expect(OLD_IS_HELD);
@@ -271,6 +272,7 @@ impl Writeback {
             if !entry.is_up_to_date() {
                 write.outstanding += 1;
                 waiters.add(old, Waiter::Write(id));
+                path.devices.promote(now, open.device, pages, (fill.page, old));
             }
         }
         if write.outstanding == 0 {

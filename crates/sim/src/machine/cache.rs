@@ -23,7 +23,8 @@ pub struct CacheSpec {
     pub max_window: MaxWindowSpec,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
-    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`, `runs`.
+    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`, `runs`, `order`,
+    /// `gaps`.
     pub without: Vec<PartName>,
 }
 
@@ -55,6 +56,10 @@ pub enum PartName {
     Lead,
     /// See [`Without::runs`].
     Runs,
+    /// See [`Without::order`].
+    Order,
+    /// See [`Without::gaps`].
+    Gaps,
 }
 
 impl CacheSpec {
@@ -76,6 +81,8 @@ impl CacheSpec {
                     clip: is_without(PartName::Clip),
                     distance: is_without(PartName::Lead),
                     runs: is_without(PartName::Runs),
+                    order: is_without(PartName::Order),
+                    gaps: is_without(PartName::Gaps),
                 },
             },
         }
@@ -96,7 +103,11 @@ impl Default for CacheSpec {
 
 impl PartName {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
+    pub const ALL: [Self; 6] =
+        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps];
+
+    /// Those that decide windows; the others decide how requests go to the device.
+    pub const OF_WINDOWS: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
 
     /// As a scenario writes it.
     #[must_use]
@@ -106,6 +117,8 @@ impl PartName {
             Self::Clip => "clip",
             Self::Lead => "lead",
             Self::Runs => "runs",
+            Self::Order => "order",
+            Self::Gaps => "gaps",
         }
     }
 }

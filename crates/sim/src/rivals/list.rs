@@ -64,10 +64,11 @@ impl Rival {
         }
     }
 
-    /// `adaptive`, and what is left of it without its parts, one by one and together.
+    /// `adaptive`, and what is left of it without the parts that decide windows, one by one and
+    /// together.
     #[must_use]
     pub fn ablations(&self) -> Vec<PolicySetup> {
-        let parts = PartName::ALL;
+        let parts = PartName::OF_WINDOWS;
         let chosen = |bits: u32| -> Vec<PartName> {
             let is_out = |at: &usize| bits & 1 << at != 0;
             (0..parts.len()).filter(is_out).map(|at| parts[at]).collect()

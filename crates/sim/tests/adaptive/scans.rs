@@ -126,7 +126,8 @@ fn a_long_scan_after_short_ones_loses_nothing() {
         let (seconds, wasted) = figures(&measure(&scenario));
         let (before, _) = figures(&measure(&without_runs(&scenario)));
         assert!(seconds <= 1.03 * before, "{device}: {seconds} s, {before} without");
-        assert!(wasted <= 1.03, "{device}: {wasted}");
+        // What the short scans left resident is read again where that saves a request.
+        assert!(wasted <= 1.05, "{device}: {wasted}");
     }
     assert!(full.amplification <= 1.01 && full.elapsed_s <= 7.7, "{full:?}");
 }

@@ -33,6 +33,10 @@ pub struct Without {
     pub distance: bool,
     /// Nothing is learnt of how long streams run.
     pub runs: bool,
+    /// Read-ahead goes to its device in the order of its arrival, as demand reads do.
+    pub order: bool,
+    /// Requests end where a resident page is in their way.
+    pub gaps: bool,
 }
 
 impl Rules {

@@ -1,0 +1,115 @@
+//! Read-ahead requests of one device that wait while demand requests do.
+//!
+//! In:    requests that no caller waits for; a page that a reader has come to.
+//! Out:   the oldest of them, the one that starts at a sector, the one that reads a page.
+//! Never: a decision when they go: [`super::queue`] takes them.
+//!
+//! ```text
+//!   by place   |==3==|    |=1=|        |====2====|        merged where they touch
+//!   by age      1, 2, 3
+//! ```
+
+use alloc::collections::BTreeMap;
+
+use super::payload::IoPayload;
+use crate::sched::Request;
+use crate::table::Frame;
+use crate::units::{Sector, Sectors};
+
+/// The requests that wait.
+#[derive(Debug)]
+pub(super) struct AheadQueue {
+    by_place: BTreeMap<Place, Request<IoPayload>>,
+    /// Where the request of each number starts.
+    by_age: BTreeMap<u64, Sector>,
+    /// The number of the next request.
+    next: u64,
+    /// No request is longer.
+    max: Sectors,
+}
+
+/// Where a request starts, and its number: two files may name the same sectors.
+type Place = (Sector, u64);
+
+impl AheadQueue {
+    /// Without a request; the largest of its device has `max` sectors.
+    pub(super) fn new(max: Sectors) -> Self {
+        let (by_place, by_age) = (BTreeMap::new(), BTreeMap::new());
+        Self { by_place, by_age, next: 0, max }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(self.by_place.len() == self.by_age.len(), "each request is there twice");
+        self.by_age.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_age.len()
+    }
+
+    /// Adds a request, as one with its neighbours where they touch. It has the place of the oldest
+    /// of them in the order of age.
+    pub(super) fn add(&mut self, mut request: Request<IoPayload>) {
+        debug_assert!(request.load.is_ahead, "a caller waits for it");
+        let mut oldest = self.next;
+        self.next += 1;
+        let before = self.by_place.range(..(request.start, 0)).next_back();
+        let before = before.filter(|(_, before)| before.can_take(&request, self.max));
+        if let Some(&place) = before.map(|(place, _)| place) {
+            let mut before = self.take(place);
+            before.append(request);
+            (oldest, request) = (place.1, before);
+        }
+        let after = self.by_place.range((request.end(), 0)..=(request.end(), u64::MAX)).next();
+        let after = after.filter(|(_, after)| request.can_take(after, self.max));
+        if let Some(&place) = after.map(|(place, _)| place) {
+            let mut after = self.take(place);
+            request.prepend_to(&mut after);
+            (oldest, request) = (oldest.min(place.1), after);
+        }
+        self.put(oldest, request);
+    }
+
+    /// Takes the one that has waited for longest.
+    pub(super) fn take_oldest(&mut self) -> Option<Request<IoPayload>> {
+        let (&number, &start) = self.by_age.first_key_value()?;
+        Some(self.take((start, number)))
+    }
+
+    /// Takes the one that starts at a sector.
+    pub(super) fn take_at(&mut self, start: Sector) -> Option<Request<IoPayload>> {
+        let (&place, _) = self.by_place.range((start, 0)..=(start, u64::MAX)).next()?;
+        Some(self.take(place))
+    }
+
+    /// Takes the one that reads a sector into a frame.
+    pub(super) fn take_filling(
+        &mut self,
+        sector: Sector,
+        frame: Frame,
+    ) -> Option<Request<IoPayload>> {
+        let first = Sector(sector.0.saturating_sub(self.max.0));
+        let near = self.by_place.range((first, 0)..=(sector, u64::MAX)).rev();
+        let reads = |request: &Request<IoPayload>| {
+            request.end() > sector && request.load.frames().any(|it| it == frame)
+        };
+        // Two requests with the same sectors, of different files, are rare.
+        let (&place, _) = near.take(OVERLAPS_MAX).find(|(_, request)| reads(request))?;
+        Some(self.take(place))
+    }
+
+    fn put(&mut self, number: u64, request: Request<IoPayload>) {
+        let start = request.start;
+        let is_new = self.by_age.insert(number, start).is_none();
+        let is_alone = self.by_place.insert((start, number), request).is_none();
+        assert!(is_new && is_alone, "request {number} waits twice");
+    }
+
+    fn take(&mut self, place: Place) -> Request<IoPayload> {
+        self.by_age.remove(&place.1).expect("each request is there twice");
+        self.by_place.remove(&place).expect("each request is there twice")
+    }
+}
+
+/// So many requests that begin before a sector are looked at for it.
+const OVERLAPS_MAX: usize = 4;
