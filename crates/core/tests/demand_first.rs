@@ -5,6 +5,8 @@
 //! Out:   the order in which the device is asked.
 //! Never: a policy's windows; those are in adaptive.rs.
 
+use std::collections::VecDeque;
+
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId};
 use foreread_core::prefetch::{Policy, Rules, Without};
@@ -137,6 +139,18 @@ fn what_continues_the_last_request_of_a_disk_goes_with_it() {
 }
 
 #[test]
+fn a_demand_read_is_not_starved_by_a_stream_that_goes_on() {
+    let mut world = World::adaptive();
+    world.read(9_000);
+    for number in 0..100 {
+        world.hint(100_001 + 8 * number, 8);
+        world.answer();
+    }
+    let place = world.asked.iter().position(|asked| *asked == 9_000);
+    assert_eq!(place, Some(17), "{:?}", world.asked);
+}
+
+#[test]
 fn queued_read_ahead_merges_with_its_neighbours() {
     let mut world = World::adaptive();
     for page in [508, 500, 516, 504, 512] {
@@ -197,4 +211,58 @@ fn a_window_reads_through_a_few_resident_pages_where_that_saves_a_request() {
     assert_eq!(requests, 1);
     let (first, requests) = asks(Without { gaps: true, ..Without::default() });
     assert_eq!((first, requests), (Some(3), 4));
+}
+
+/// How many windows a device of depth 16 that serves two requests at once gets of twenty, shortly
+/// after demand reads.
+fn ahead_at_the_device(scheduler: &Choice) -> usize {
+    let rules = Rules::default();
+    let (memory, max_window) = (ByteCount(16 << 20), Pages(32));
+    let mut path = IoPath::new(Config { memory, policy: Policy::Adaptive, max_window, rules });
+    let geometry = Geometry { max_io: Pages(64), depth: 16, ..Geometry::new(ByteCount(1 << 32)) };
+    let device = path.add_device(geometry, scheduler);
+    let file = path.open(device, ByteCount(1 << 30)).unwrap();
+    let mut now = Nanos(0);
+    for round in 0..200 {
+        for reader in 0..1 << (round % 4) {
+            let stream = path.stream(file);
+            let page = 100 + 500 * round + 31 * reader;
+            path.read(now, stream, ByteCount(page * PAGE), ByteCount(PAGE), None);
+        }
+        serve(&mut path, &mut now);
+    }
+    for window in 0..20 {
+        path.will_need(now, file, PageIndex(200_000 + 1_000 * window), Pages(4));
+    }
+    let (most, windows) = serve(&mut path, &mut now);
+    assert_eq!(windows, 20, "all of them were read");
+    most
+}
+
+/// Serves all that is asked, two requests at once; returns how many were there at most, and how
+/// many in all.
+fn serve(path: &mut IoPath, now: &mut Nanos) -> (usize, usize) {
+    let (mut there, mut most, mut all) = (VecDeque::new(), 0, 0);
+    loop {
+        let before = there.len();
+        there.extend(std::iter::from_fn(|| path.poll_dispatch(*now)));
+        path.assert_consistent();
+        (most, all) = (most.max(there.len()), all + there.len() - before);
+        if there.is_empty() {
+            return (most, all);
+        }
+        now.0 += 1_000_000;
+        for DeviceIo { tag, len, .. } in there.drain(..there.len().min(2)) {
+            path.complete(*now, tag, Ok(len));
+        }
+        while let Some(ready) = path.poll_ready() {
+            path.release(*now, ready.id);
+        }
+    }
+}
+
+#[test]
+fn while_demand_reads_come_a_device_has_no_more_windows_than_it_serves() {
+    assert_eq!(ahead_at_the_device(&Choice::Noop), 3);
+    assert_eq!(ahead_at_the_device(&Choice::learning()), 3);
 }

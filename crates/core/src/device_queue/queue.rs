@@ -67,6 +67,8 @@ pub(crate) struct DeviceQueue {
     sent_end: Sector,
     /// How many demand requests went before the oldest read-ahead.
     passed: u32,
+    /// How many read-ahead requests went one after another before demand reads that wait.
+    went_on: u32,
     /// How many read-ahead requests it works on.
     ahead_in_flight: u32,
     /// How many read-ahead requests went since the last demand request.
@@ -95,6 +97,7 @@ impl DeviceQueue {
             seeks: SeekMeter::default(),
             sent_end: Sector(0),
             passed: 0,
+            went_on: 0,
             ahead_in_flight: 0,
             since_demand: 0,
             limiter: WriteDepthLimiter::default(),
@@ -176,30 +179,34 @@ impl DeviceQueue {
     ///
     /// ```text
     ///   no demand read queued         the oldest
-    ///   a demand read is queued       what starts where the last request ended, on a disk
+    ///   a demand read is queued       what starts where the last request ended, on a disk, but
+    ///                                 no endless stream of it
     ///                                 the oldest, after a number of demand reads went before it
     /// ```
     fn release_ahead(&mut self, now: Nanos) {
         if self.ahead.is_empty() {
-            self.passed = 0;
+            (self.passed, self.went_on) = (0, 0);
             return;
         }
         if self.queue.queued(Op::Read) == 0 {
+            // None of it is in the scheduler: it has no read.
+            let room = self.ahead_limit().saturating_sub(self.ahead_in_flight);
             let most = if self.queue.sorts() { RELEASED_SORTED } else { 1 };
-            for _ in 0..most {
-                if self.ahead_in_flight >= self.ahead_limit() {
-                    break;
-                }
+            for _ in 0..most.min(room) {
                 let Some(request) = self.ahead.take_oldest() else { break };
                 self.queue.add(now, request);
             }
-            self.passed = 0;
+            (self.passed, self.went_on) = (0, 0);
             return;
         }
-        let goes_on = self.seeks.has_arm().then(|| self.ahead.take_at(self.sent_end)).flatten();
+        let may_go_on = self.went_on < WENT_ON_MAX && self.seeks.has_arm();
+        let goes_on = may_go_on.then(|| self.ahead.take_at(self.sent_end)).flatten();
         if let Some(request) = goes_on {
-            self.queue.add_next(now, request);
-        } else if self.passed >= PASSED_MAX
+            self.went_on += 1;
+            return self.queue.add_next(now, request);
+        }
+        self.went_on = 0;
+        if self.passed >= PASSED_MAX
             && let Some(request) = self.ahead.take_oldest()
         {
             self.passed = 0;
@@ -327,6 +334,10 @@ impl DeviceQueue {
 /// After so many demand reads went before it, the oldest read-ahead goes: it gets a part of the
 /// device however many readers wait.
 const PASSED_MAX: u32 = 16;
+
+/// A stream whose reader is as fast as a disk always has a window that goes on: after so many, a
+/// demand read goes.
+const WENT_ON_MAX: u32 = 16;
 
 /// So many read-ahead requests after a demand request, none is expected any more.
 const DEMAND_LASTS: u32 = 64;

@@ -192,9 +192,20 @@ impl PageInWalk<'_> {
         hole
     }
 
+    /// Whether this page gets a frame if one is free.
+    fn may_have_frame(&self, page: PageIndex) -> bool {
+        match &self.purpose {
+            Purpose::Read(frames) if frames.pages.contains(&page) => true,
+            _ => self.may_read_ahead && self.frames_ahead != Some(Pages::ZERO),
+        }
+    }
+
     /// Whether a gap of resident pages, and the page behind it, may become part of the newest
     /// request: they follow on the device, and frames are free for them.
     fn can_cross(&self, gap: Range<PageIndex>, first_new: usize) -> bool {
+        if !self.may_have_frame(gap.end) {
+            return false;
+        }
         let pages = gap.end - gap.start;
         let free = self.page_in.cache.free().min(self.page_in.cache.available());
         let has_frames = free > self.set_aside() + pages;
@@ -325,5 +336,46 @@ fn append(
     };
     if let Err(fill) = fill {
         runs.push(PageRun::of_page(start, fill, is_ahead));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::PageCache;
+    use crate::extent_map::FileLocation;
+    use crate::table::FileSlot;
+    use crate::units::ByteCount;
+
+    const FILE: FileSlot = FileSlot(0);
+
+    /// The requests of a window of ten pages, of which 3 and 4 are resident, if so many frames may
+    /// be filled for it; and how many frames were taken.
+    fn runs(may_read_ahead: bool, frames_ahead: u64) -> (Vec<u64>, u64) {
+        let location = FileLocation::Contiguous(Sector(0));
+        let len = ByteCount(100 << 12);
+        let file = FilePages { slot: FILE, len, location: &location, max_io: Pages(64) };
+        let mut page_in = PageIn::new(PageCache::new(PageCache::MIN_BOUND));
+        for page in [3, 4] {
+            let cache = &mut page_in.cache;
+            let filling = cache.start_fill(FILE, PageIndex(page), Use::Wanted, false);
+            cache.filled(filling);
+        }
+        let idle = page_in.cache.idle();
+        let mut stats = Stats::default();
+        let purpose = Purpose::Marker;
+        let mut walk = PageInWalk::new(&mut page_in, &mut stats, file, purpose, may_read_ahead);
+        (walk.bridge, walk.frames_ahead) = (Pages(8), Some(Pages(frames_ahead)));
+        walk.fetch(PageIndex(0)..PageIndex(10), None);
+        let sizes = walk.runs.iter().map(|run| run.job.page_count().0).collect();
+        (sizes, (idle - page_in.cache.idle()).0)
+    }
+
+    #[test]
+    fn a_gap_is_read_only_if_the_page_behind_it_gets_a_frame() {
+        assert_eq!(runs(true, 8), (Vec::from([10]), 10));
+        assert_eq!(runs(true, 4), (Vec::from([6]), 6));
+        assert_eq!(runs(true, 3), (Vec::from([3]), 3));
+        assert_eq!(runs(false, 8), (Vec::new(), 0));
     }
 }
