@@ -164,6 +164,11 @@ impl ObjectError {
         }
     }
 
+    /// Whether any other range would have the same error.
+    pub(crate) fn is_of_all(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Denied { .. } | Self::Changed { .. })
+    }
+
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Url { .. } => io::ErrorKind::InvalidInput,

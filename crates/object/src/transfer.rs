@@ -24,6 +24,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
     let transferred = tokio::time::timeout(deadline, copied).await;
     match transferred {
         Ok(Ok(())) => reply.finish(),
+        Ok(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
         Ok(Err(error)) => reply.fail(error.of_read()),
         Err(_) => {
             let (url, range) = (object.url.clone(), Some(range));
