@@ -23,7 +23,7 @@ const OF_COMMANDS: &[(&str, &str)] = &[
     (
         "",
         "[subcommands: demo, bench, serve, stats, set, mount, ls, cat, stat, doctor, tune, sim, \
-         replay, trace, seeds, explain, man, completions, help];",
+         record, replay, trace, seeds, explain, man, completions, help];",
     ),
     ("", "see 'foreread --help'"),
     ("explian", "'explain'); see 'foreread --help'"),

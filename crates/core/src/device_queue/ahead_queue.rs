@@ -9,7 +9,9 @@
 //!   by age      1, 2, 3
 //! ```
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use core::ops::RangeInclusive;
 
 use super::payload::IoPayload;
 use crate::sched::Request;
@@ -19,13 +21,20 @@ use crate::units::{Sector, Sectors};
 /// The requests that wait.
 #[derive(Debug)]
 pub(super) struct AheadQueue {
+    /// None where none waits: there may be ten thousand devices, and few of them at work.
+    waiting: Option<Box<WaitingReads>>,
+    /// No request is longer.
+    max: Sectors,
+}
+
+/// At least one request.
+#[derive(Debug, Default)]
+struct WaitingReads {
     by_place: BTreeMap<Place, Request<IoPayload>>,
     /// Where the request of each number starts.
     by_age: BTreeMap<u64, Sector>,
     /// The number of the next request.
     next: u64,
-    /// No request is longer.
-    max: Sectors,
 }
 
 /// Where a request starts, and its number: two files may name the same sectors.
@@ -34,52 +43,32 @@ type Place = (Sector, u64);
 impl AheadQueue {
     /// Without a request; the largest of its device has `max` sectors.
     pub(super) fn new(max: Sectors) -> Self {
-        let (by_place, by_age) = (BTreeMap::new(), BTreeMap::new());
-        Self { by_place, by_age, next: 0, max }
+        Self { waiting: None, max }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        debug_assert!(self.by_place.len() == self.by_age.len(), "each request is there twice");
-        self.by_age.is_empty()
+        self.waiting.is_none()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_age.len()
+        self.waiting.as_ref().map_or(0, |waiting| waiting.by_age.len())
     }
 
     /// Adds a request, as one with its neighbours where they touch. It has the place of the oldest
     /// of them in the order of age.
-    pub(super) fn add(&mut self, mut request: Request<IoPayload>) {
+    pub(super) fn add(&mut self, request: Request<IoPayload>) {
         debug_assert!(request.load.is_ahead, "a caller waits for it");
-        let mut oldest = self.next;
-        self.next += 1;
-        let before = self.by_place.range(..(request.start, 0)).next_back();
-        let before = before.filter(|(_, before)| before.can_take(&request, self.max));
-        if let Some(&place) = before.map(|(place, _)| place) {
-            let mut before = self.take(place);
-            before.append(request);
-            (oldest, request) = (place.1, before);
-        }
-        let after = self.by_place.range((request.end(), 0)..=(request.end(), u64::MAX)).next();
-        let after = after.filter(|(_, after)| request.can_take(after, self.max));
-        if let Some(&place) = after.map(|(place, _)| place) {
-            let mut after = self.take(place);
-            request.prepend_to(&mut after);
-            (oldest, request) = (oldest.min(place.1), after);
-        }
-        self.put(oldest, request);
+        self.waiting.get_or_insert_default().add(request, self.max);
     }
 
     /// Takes the one that has waited for longest.
     pub(super) fn take_oldest(&mut self) -> Option<Request<IoPayload>> {
-        let (&number, &start) = self.by_age.first_key_value()?;
-        Some(self.take((start, number)))
+        self.take(WaitingReads::oldest)
     }
 
     /// Takes the one that starts at a sector.
     pub(super) fn take_at(&mut self, start: Sector) -> Option<Request<IoPayload>> {
-        let (&place, _) = self.by_place.range((start, 0)..=(start, u64::MAX)).next()?;
-        Some(self.take(place))
+        self.take(|waiting| waiting.at(start))
     }
 
     /// Takes the one that reads a sector into a frame.
@@ -89,13 +78,63 @@ impl AheadQueue {
         frame: Frame,
     ) -> Option<Request<IoPayload>> {
         let first = Sector(sector.0.saturating_sub(self.max.0));
+        self.take(|waiting| waiting.filling(first..=sector, frame))
+    }
+
+    fn take(
+        &mut self,
+        find: impl FnOnce(&WaitingReads) -> Option<Place>,
+    ) -> Option<Request<IoPayload>> {
+        let waiting = self.waiting.as_mut()?;
+        let place = find(waiting)?;
+        let request = waiting.take(place);
+        if waiting.by_age.is_empty() {
+            self.waiting = None;
+        }
+        Some(request)
+    }
+}
+
+impl WaitingReads {
+    fn add(&mut self, mut request: Request<IoPayload>, max: Sectors) {
+        let mut oldest = self.next;
+        self.next += 1;
+        let before = self.by_place.range(..(request.start, 0)).next_back();
+        let before = before.filter(|(_, before)| before.can_take(&request, max));
+        if let Some(&place) = before.map(|(place, _)| place) {
+            let mut before = self.take(place);
+            before.append(request);
+            (oldest, request) = (place.1, before);
+        }
+        let after = self.by_place.range((request.end(), 0)..=(request.end(), u64::MAX)).next();
+        let after = after.filter(|(_, after)| request.can_take(after, max));
+        if let Some(&place) = after.map(|(place, _)| place) {
+            let mut after = self.take(place);
+            request.prepend_to(&mut after);
+            (oldest, request) = (oldest.min(place.1), after);
+        }
+        self.put(oldest, request);
+    }
+
+    fn oldest(&self) -> Option<Place> {
+        let (&number, &start) = self.by_age.first_key_value()?;
+        Some((start, number))
+    }
+
+    fn at(&self, start: Sector) -> Option<Place> {
+        let (&place, _) = self.by_place.range((start, 0)..=(start, u64::MAX)).next()?;
+        Some(place)
+    }
+
+    fn filling(&self, starts: RangeInclusive<Sector>, frame: Frame) -> Option<Place> {
+        let (first, sector) = starts.into_inner();
         let near = self.by_place.range((first, 0)..=(sector, u64::MAX)).rev();
         let reads = |request: &Request<IoPayload>| {
             request.end() > sector && request.load.frames().any(|it| it == frame)
         };
         // Two requests with the same sectors, of different files, are rare.
         let (&place, _) = near.take(OVERLAPS_MAX).find(|(_, request)| reads(request))?;
-        Some(self.take(place))
+        Some(place)
     }
 
     fn put(&mut self, number: u64, request: Request<IoPayload>) {
