@@ -34,7 +34,7 @@ pub(crate) use opened::{StoreClient, device_name, is_prefix, modified, modified_
 /// How stores are asked.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// If TARGET is a URL: how long one read of the object may take, with all retries
+    /// If TARGET is a URL: how long one request may take, with all retries
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) deadline: Duration,
 

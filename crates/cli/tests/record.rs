@@ -167,6 +167,29 @@ fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
     assert_eq!(output.status.code(), Some(7));
 }
 
+/// The recorder's own handlers took from the command what `nohup` gives it.
+#[test]
+fn a_signal_that_is_ignored_stays_ignored_for_the_command() {
+    let test = "a_signal_that_is_ignored_stays_ignored_for_the_command";
+    let folder = TempDir::new().unwrap();
+    let said = |before: &str| {
+        let script =
+            format!("{before} exec \"$0\" record -o trace -- sh -c 'kill -HUP $$; exit 5'");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).current_dir(folder.path());
+        let output = shell.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, line) = said("trap '' HUP;");
+    if line.contains("cannot watch the reads") {
+        assert!(!is_required("tools"), "{line}");
+        return skip(test, &line);
+    }
+    assert_eq!(code, Some(5), "{line}");
+    let (code, line) = said("");
+    assert_eq!(code, Some(129), "{line}");
+}
+
 #[test]
 fn what_is_recorded_is_replayed() {
     let test = "what_is_recorded_is_replayed";

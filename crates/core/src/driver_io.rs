@@ -76,6 +76,12 @@ pub enum Fault {
     Lost(i32),
 }
 
+impl Fault {
+    /// A request that fails with this error number (`ESTALE`) says that each part of it would fail,
+    /// too: what is read is gone, or another one by now. Its pages are not asked for once more.
+    pub const OF_ALL: Self = Self::Io(116);
+}
+
 /// When a write is done.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum WriteMode {

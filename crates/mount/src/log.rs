@@ -47,7 +47,7 @@ impl DamageLog {
         (self.say)(&line);
         said.insert(line);
         if said.len() == LINES {
-            (self.say)("more is damaged; no more of it is said");
+            (self.say)("so many lines are enough; no more are said until the next mount");
         }
     }
 }

@@ -111,7 +111,8 @@ fn with_sources(error: &object_store::Error) -> String {
     text
 }
 
-/// A text as one line of bounded length: servers send whole pages with their errors.
+/// A text as one line of bounded length, without what a terminal would obey: servers send whole
+/// pages with their errors.
 fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -122,7 +123,7 @@ fn one_line(text: &str) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line += word;
+        line.extend(word.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
     }
     line
 }
@@ -161,6 +162,11 @@ impl ObjectError {
             ),
             Self::Failed { range, why, .. } => format!("{}{why}", part(range)),
         }
+    }
+
+    /// Whether any other range would have the same error.
+    pub(crate) fn is_of_all(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Denied { .. } | Self::Changed { .. })
     }
 
     fn kind(&self) -> io::ErrorKind {
@@ -218,6 +224,14 @@ mod tests {
         let line = ObjectError::of("s3://b/k", Some(0..4096), &page).to_string();
         assert!(line.starts_with("s3://b/k: bytes 0 to 4096: <p> sorry"), "{line}");
         assert!(line.len() < 600 && !line.contains('\n'), "{line}");
+    }
+
+    /// A server's page could clear the screen, or set the title of the terminal.
+    #[test]
+    fn a_page_of_a_server_tells_the_terminal_nothing() {
+        let page = generic("sorry \u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\0 gone");
+        let line = ObjectError::of("s3://b/k", None, &page).to_string();
+        assert_eq!(line, "s3://b/k: sorry ?[2J?]0;title??31m? gone");
     }
 
     #[test]

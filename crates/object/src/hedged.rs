@@ -3,7 +3,7 @@
 //! In:    a request that can be sent any number of times; what is known of the store's traffic.
 //! Out:   one answer, whole. The other copy is cancelled with it.
 //! Never: parts of two answers. A second copy of what failed, which is a retry and has its own
-//!        rules.
+//!        rules; or of what was not sent yet.
 //!
 //! ```text
 //!   first   |---- p95 or later ----.----------- .. cancelled
@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use futures_util::future::{Either, select};
 use tokio::time::{Instant, timeout};
 
-use crate::traffic::StoreTraffic;
+use crate::traffic::{Gated, StoreTraffic};
 
 /// Sends a request; and once more if it is late, a reader waits for it, and the budget allows it.
 ///
@@ -24,26 +24,33 @@ use crate::traffic::StoreTraffic;
 pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     traffic: &StoreTraffic,
     is_demand: bool,
-    request: impl Fn() -> F,
+    request: impl Fn(Gated) -> F,
 ) -> Result<T, E> {
-    let sent = Instant::now();
+    let (called, gate) = (Instant::now(), Gated::new(is_demand));
     let note = |answer: &Result<T, E>| {
         if answer.is_ok() {
-            traffic.first_byte(sent);
+            // What it waits for others tells nothing of the store.
+            traffic.first_byte(gate.sent_at().unwrap_or(called));
         }
     };
-    let mut first = pin!(request());
+    let mut first = pin!(request(gate.clone()));
     if let Some(delay) = traffic.sent(is_demand) {
-        match timeout(delay, first.as_mut()).await {
-            Ok(answer) => {
-                note(&answer);
-                return answer;
+        let since_sent = || gate.sent_at().unwrap_or(called).elapsed();
+        let mut left = delay;
+        loop {
+            match timeout(left, first.as_mut()).await {
+                Ok(answer) => {
+                    note(&answer);
+                    return answer;
+                }
+                Err(_) if gate.is_waiting() => left = delay,
+                Err(_) if since_sent() < delay => left = delay.saturating_sub(since_sent()),
+                Err(_) if traffic.take_copy() => {
+                    let second = pin!(request(Gated::new(is_demand)));
+                    return of_two(first, second, note).await;
+                }
+                Err(_) => break,
             }
-            Err(_) if traffic.take_copy() => {
-                let second = pin!(request());
-                return of_two(first, second, note).await;
-            }
-            Err(_) => {}
         }
     }
     let answer = first.await;
@@ -87,7 +94,7 @@ mod tests {
     async fn learnt() -> Arc<StoreTraffic> {
         let traffic = StoreTraffic::new(true, Arc::default());
         for _ in 0..1000 {
-            let answer = first_answer(&traffic, true, || async {
+            let answer = first_answer(&traffic, true, |_| async {
                 sleep(20 * MS).await;
                 Ok::<_, ()>(())
             });
@@ -124,7 +131,7 @@ mod tests {
             is_demand: bool,
         ) -> (Result<u32, &'static str>, u128, usize, usize) {
             let started = Instant::now();
-            let answer = first_answer(traffic, is_demand, || self.send()).await;
+            let answer = first_answer(traffic, is_demand, |_| self.send()).await;
             let ms = started.elapsed().as_millis();
             (answer, ms, *self.sent.borrow(), *self.ended.borrow())
         }
@@ -174,6 +181,34 @@ mod tests {
         let traffic = learnt().await;
         let failed = Copies::new(&[(5, Err("first"))]);
         assert_eq!(failed.run(&traffic, true).await, (Err("first"), 5, 1, 1));
+    }
+
+    /// A copy was made of what had not been sent, and waited behind it.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_waits_for_others_is_not_late() {
+        let traffic = learnt().await;
+        let mut others = Vec::new();
+        for _ in 0..64 {
+            others.push(traffic.permit(true).await);
+        }
+        let sent = RefCell::new(0);
+        let waits = first_answer(&traffic, true, |gate| {
+            *sent.borrow_mut() += 1;
+            let (traffic, number) = (&traffic, *sent.borrow());
+            async move {
+                let _permit = gate.permit(traffic).await;
+                sleep(if number == 1 { 400 * MS } else { 15 * MS }).await;
+                Ok::<_, ()>(number)
+            }
+        });
+        let mut waits = pin!(waits);
+        assert!(timeout(500 * MS, waits.as_mut()).await.is_err());
+        assert_eq!(*sent.borrow(), 1);
+        let started = Instant::now();
+        others.clear();
+        assert_eq!(waits.await, Ok(2), "once it is sent, it may be late");
+        // Two delays at most, and the copy.
+        assert!((35..=60).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

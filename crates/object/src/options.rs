@@ -11,7 +11,8 @@ use object_store::{BackoffConfig, RetryConfig};
 /// How long a request may take, and how often it is sent again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoreOptions {
-    /// How long one read of an object may take, with all retries; then its readers get an error.
+    /// How long one request may take, with all retries; then its readers get an error, or ask for
+    /// each of its pages once more.
     pub deadline: Duration,
     /// How often a request is sent again after a response of 429, 503 or another error of the
     /// server, or a connection that broke, within the deadline.

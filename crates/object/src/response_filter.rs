@@ -2,13 +2,19 @@
 //!
 //! In:    requests and responses of any store.
 //! Out:   responses whose meaning is the same, and which it neither refuses nor misreads.
-//! Never: a body of bytes that is touched, or a range that is assumed.
+//! Never: bytes of an object that are touched, or a range that is assumed; in memory, more of a
+//!        listing or of an error than stores send.
+
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt as _;
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
 };
+use tokio::time::timeout;
 
 use crate::listing_filter::{UnreadableKeys, without_unreadable};
 use crate::partial_content::is_partial;
@@ -37,12 +43,15 @@ impl HttpService for FilteringService {
         let is_ok = response.status().as_u16() == 200;
         if is_listing && is_ok {
             let (mut parts, body) = response.into_parts();
-            let page = body.bytes().await?;
+            let page = listed(body).await?;
             let (readable, unreadable) = without_unreadable(&String::from_utf8_lossy(&page));
             parts.extensions.insert(UnreadableKeys(unreadable));
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
         let (mut parts, body) = response.into_parts();
+        if parts.status.is_client_error() || parts.status.is_server_error() {
+            return Ok(HttpResponse::from_parts(parts, start_of(body).await.into_bytes().into()));
+        }
         let header = |name: &str| parts.headers.get(name)?.to_str().ok();
         let is_part = is_partial(header("content-range"), header("content-length"));
         if wants_range
@@ -53,5 +62,87 @@ impl HttpService for FilteringService {
             parts.status = status;
         }
         Ok(HttpResponse::from_parts(parts, body))
+    }
+}
+
+/// A page of a listing: `object_store` takes all that a server sends into memory.
+async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
+    let (mut page, mut chunks) = (Vec::new(), body.bytes_stream());
+    while let Some(chunk) = chunks.next().await {
+        page.extend_from_slice(&chunk?);
+        if page.len() > PAGE_MAX {
+            let why = format!("a page of a listing has more than {} MiB", PAGE_MAX >> 20);
+            return Err(HttpError::new(HttpErrorKind::Decode, std::io::Error::other(why)));
+        }
+    }
+    Ok(page)
+}
+
+/// What comes of an error's text at once: more than is shown.
+async fn start_of(body: HttpResponseBody) -> String {
+    let (mut start, mut chunks) = (Vec::new(), body.bytes_stream());
+    let read = async {
+        while start.len() < ERROR_MAX
+            && let Some(Ok(chunk)) = chunks.next().await
+        {
+            start.extend_from_slice(&chunk[..chunk.len().min(ERROR_MAX)]);
+        }
+    };
+    let _ = timeout(ERROR_TIME, read).await;
+    start.truncate(ERROR_MAX);
+    String::from_utf8_lossy(&start).into_owned()
+}
+
+/// A thousand keys of 1 KiB, escaped, are 10 MB at most.
+const PAGE_MAX: usize = 64 << 20;
+
+/// Stores describe an error in some KiB.
+const ERROR_MAX: usize = 64 << 10;
+
+/// The text is sent together with the head; a server that stops in it is asked again all the same.
+const ERROR_TIME: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use object_store::client::HttpRequestBody;
+
+    use super::*;
+
+    /// Answers all requests with this status and so many letters.
+    #[derive(Debug)]
+    struct Talker(u16, usize);
+
+    #[async_trait]
+    impl HttpService for Talker {
+        async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+            let mut response = HttpResponse::new("\u{e4}".repeat(self.1).into_bytes().into());
+            *response.status_mut() = self.0.try_into().unwrap();
+            Ok(response)
+        }
+    }
+
+    async fn answer(talker: Talker, path: &str) -> Result<HttpResponse, HttpError> {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        *request.uri_mut() = format!("http://host/{path}").parse().unwrap();
+        FilteringService(HttpClient::new(talker)).call(request).await
+    }
+
+    /// Both were taken into memory whole, as fast as a server sends and until the deadline.
+    #[tokio::test]
+    async fn a_listing_and_an_error_without_end_take_little_memory() {
+        let listing = "bucket?list-type=2&prefix=a";
+        let page = answer(Talker(200, 1000), listing).await.unwrap();
+        assert_eq!(page.into_body().bytes().await.unwrap().len(), 2000);
+        let error = answer(Talker(200, PAGE_MAX / 2 + 1), listing).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("more than 64 MiB"), "{source}");
+        for status in [404, 503] {
+            let response = answer(Talker(status, ERROR_MAX), "object").await.unwrap();
+            assert_eq!(response.status().as_u16(), status);
+            let text = response.into_body().bytes().await.unwrap();
+            assert!(std::str::from_utf8(&text).is_ok() && text.len() == ERROR_MAX);
+        }
+        let object = answer(Talker(200, PAGE_MAX / 2 + 1), "object").await.unwrap();
+        assert_eq!(object.into_body().bytes().await.unwrap().len(), PAGE_MAX + 2);
     }
 }

@@ -4,13 +4,12 @@
 //! Out:   permission to start, demand reads first; the core's advice about a second copy.
 //! Never: a rule of its own: those are in `foreread_core::store_requests`.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foreread::core::store_requests::{Hedging, RequestLimit};
+use foreread::core::store_requests::{Hedging, RequestLimit, WaitingRequests};
 use foreread::core::units::Nanos;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -28,8 +27,7 @@ pub(crate) struct StoreTraffic {
 struct TrafficState {
     limit: RequestLimit,
     hedging: Hedging,
-    /// Requests that wait for others to end: of readers, then of read-ahead.
-    waiting: [VecDeque<oneshot::Sender<Permit>>; 2],
+    waiting: WaitingRequests<oneshot::Sender<Permit>>,
 }
 
 /// Sent with a request that waits for a permit, and has it as long as its response lives.
@@ -39,17 +37,49 @@ pub(crate) struct Gated {
     /// Whether an attempt of it has had a good head, with a permit. If its body breaks, the rest is
     /// asked for under that: one that waited for another could wait for itself.
     is_granted: Arc<AtomicBool>,
+    permits: Arc<Mutex<PermitWait>>,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct PermitWait {
+    is_waiting: bool,
+    /// When it had its first permit.
+    first: Option<Instant>,
 }
 
 impl Gated {
     pub(crate) fn new(is_demand: bool) -> Self {
-        Self { is_demand, is_granted: Arc::default() }
+        Self { is_demand, is_granted: Arc::default(), permits: Arc::default() }
+    }
+
+    /// Whether it is not sent, because others have to end first.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.permits().is_waiting
+    }
+
+    /// When it was sent first, if it had to wait for a permit.
+    pub(crate) fn sent_at(&self) -> Option<Instant> {
+        self.permits().first
+    }
+
+    fn permits(&self) -> MutexGuard<'_, PermitWait> {
+        // Nothing panics while it holds this lock.
+        self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the permit of an attempt; None if the request has one.
     pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Option<Permit> {
         let needs_one = !self.is_granted.load(Ordering::Relaxed);
-        if needs_one { Some(traffic.permit(self.is_demand).await) } else { None }
+        if !needs_one {
+            return None;
+        }
+        self.permits().is_waiting = true;
+        let permit = traffic.permit(self.is_demand).await;
+        let mut permits = self.permits();
+        permits.is_waiting = false;
+        permits.first.get_or_insert_with(Instant::now);
+        Some(permit)
     }
 
     /// An attempt has a good head.
@@ -66,7 +96,7 @@ impl StoreTraffic {
         let state = TrafficState {
             limit: RequestLimit::new(IN_FLIGHT_MAX),
             hedging: Hedging::default(),
-            waiting: Default::default(),
+            waiting: WaitingRequests::default(),
         };
         Arc::new(Self { started: Instant::now(), may_hedge, counters, state: Mutex::new(state) })
     }
@@ -79,7 +109,7 @@ impl StoreTraffic {
                 return Permit(Arc::clone(self));
             }
             let (grant, granted) = oneshot::channel();
-            state.waiting[usize::from(!is_demand)].push_back(grant);
+            state.waiting.push(is_demand, grant);
             granted
         };
         granted.await.expect("a grant is kept until it is sent, by the requests in flight")
@@ -91,15 +121,11 @@ impl StoreTraffic {
             let grant = {
                 let mut state = self.lock();
                 // A reader that has given up waits no more.
-                for waiting in &mut state.waiting {
-                    while waiting.pop_front_if(|grant| grant.is_closed()).is_some() {}
-                }
-                let [demand, ahead] = &state.waiting;
-                if demand.is_empty() && ahead.is_empty() || !state.limit.start() {
+                state.waiting.drop_front(oneshot::Sender::is_closed);
+                if state.waiting.is_empty() || !state.limit.start() {
                     return;
                 }
-                let [demand, ahead] = &mut state.waiting;
-                demand.pop_front().or_else(|| ahead.pop_front()).expect("one of them has one")
+                state.waiting.pop().expect("some wait")
             };
             // One that has given up meanwhile drops the permit, which grants it to the next.
             let _ = grant.send(Permit(Arc::clone(self)));

@@ -24,6 +24,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
     let transferred = tokio::time::timeout(deadline, copied).await;
     match transferred {
         Ok(Ok(())) => reply.finish(),
+        Ok(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
         Ok(Err(error)) => reply.fail(error.of_read()),
         Err(_) => {
             let (url, range) = (object.url.clone(), Some(range));
@@ -72,7 +73,7 @@ async fn copy(
     is_demand: bool,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
-    let send = || answer(object, range, is_demand);
+    let send = |gate| answer(object, range, gate);
     let mut response = hedged::first_answer(&object.traffic, is_demand, send).await?;
     // In flight until the last byte has come.
     let _permit = response.extensions.remove::<Arc<Permit>>();
@@ -101,10 +102,10 @@ async fn copy(
 async fn answer(
     object: &ObjectState,
     range: &Range<u64>,
-    is_demand: bool,
+    gate: Gated,
 ) -> Result<GetResult, ObjectError> {
     let mut options = request(object, range);
-    options.extensions.insert(Gated::new(is_demand));
+    options.extensions.insert(gate);
     let response = object.store.get_opts(&object.meta.location, options).await;
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;

@@ -184,6 +184,23 @@ fn a_read_that_waits_for_a_late_request_has_its_bytes_from_a_second_copy() {
     panic!("no copy was sent: {:?}", stores.counters());
 }
 
+/// Each of 256 pages was asked for once more: of an object that is gone, with as many requests.
+#[test]
+fn an_object_that_is_gone_forbidden_or_replaced_is_not_asked_for_page_by_page() {
+    for fault in [Fault::Status(404), Fault::Status(403), Fault::OtherVersion] {
+        let server = FaultyServer::start(4 << 20);
+        let engine = Engine::builder().memory(8 << 20).build().unwrap();
+        let file = open(&engine, &stores(0), &server);
+        file.stream().advise(Advice::Random);
+        server.always(fault);
+        let error = read(&file, 0..256 * PAGE).unwrap_err();
+        let gets = server.gets();
+        assert!(gets <= 2, "{fault:?}: {gets} requests, {error}");
+        server.always(Fault::None);
+        assert_eq!(read(&file, 0..256 * PAGE), Ok(bytes(1, 0..256 * PAGE)), "{fault:?}");
+    }
+}
+
 /// Each request in flight has a permit, and its body breaks: the rest is asked for under the same
 /// permit. Those that waited for another one waited for each other, until the deadline.
 #[test]

@@ -103,10 +103,14 @@ impl Overlay {
         let failed = |source| OverlayError::Io { path: path.to_owned(), source };
         if !is_new {
             layout.check(&file, &header).map_err(failed)?.map_err(|what| not_ours(path, what))?;
+            // The server before was perhaps killed in a flush: bits that are read count as saved.
+            file.sync_data().map_err(failed)?;
         }
         let map = BlockMap::read(&file, layout).map_err(failed)?;
         let options = OpenOptions::new().write(true);
-        let blocks = engine.open_with(path, &options).map_err(OverlayError::Open)?;
+        // The file that is locked, whatever has its name by now.
+        let same = file.try_clone().map_err(failed)?;
+        let blocks = engine.open_file(same, &options).map_err(OverlayError::Open)?;
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }

@@ -5,6 +5,7 @@
 //! Never: a line on stdout: that is the command's.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
@@ -150,11 +151,15 @@ impl Terminator {
     /// From now on signals do not end this process: the command would be left without its reads.
     fn new() -> io::Result<Self> {
         // Handlers that do nothing: the command gets the signal's own meaning back. The terminal
-        // sends both to all of its processes.
-        flag::register(SIGINT, Arc::default())?;
-        flag::register(SIGHUP, Arc::default())?;
+        // sends both to all of its processes. What is ignored (nohup) stays so for the command.
+        let ignored = ignored_signals();
+        for signal in [SIGINT, SIGHUP].into_iter().filter(|signal| !is_in(ignored, *signal)) {
+            flag::register(signal, Arc::default())?;
+        }
         let (heard, said) = UnixStream::pair()?;
-        low_level::pipe::register(SIGTERM, said)?;
+        if !is_in(ignored, SIGTERM) {
+            low_level::pipe::register(SIGTERM, said)?;
+        }
         Ok(Self { heard })
     }
 
@@ -172,4 +177,15 @@ impl Terminator {
         };
         let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on);
     }
+}
+
+/// The signals that this process ignores, as bits from signal 1 on.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn is_in(signals: u64, signal: i32) -> bool {
+    signals & (1 << (signal - 1)) != 0
 }

@@ -29,7 +29,8 @@ impl ReadPath {
     ///   request of several pages   a caller waits for this one   read it once more, alone
     ///                              no caller waits               drop it
     ///   request of one page, or    a caller waits                it gets the error
-    ///   the device is removed      no caller waits               drop it
+    ///   the device is removed, or  no caller waits               drop it
+    ///   [`Fault::OF_ALL`]
     /// ```
     ///
     /// A reader must not pay for a bad sector in a neighbour that it never asked for. Says whether
@@ -48,7 +49,8 @@ impl ReadPath {
             return true;
         }
         let is_awaited = self.page_in.waiters.is_waited_for(page.filling.frame());
-        if pages > 1 && is_awaited && self.devices.get(source.device).is_some() {
+        let may_be_good = pages > 1 && fault != Fault::OF_ALL;
+        if may_be_good && is_awaited && self.devices.get(source.device).is_some() {
             self.retry_page(now, source.device, source.origin, PageRun::again(source.start, page));
         } else {
             let got = if page.part.is_whole() { page.got(from, bytes) } else { 0 };

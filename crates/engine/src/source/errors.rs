@@ -19,6 +19,12 @@ impl LastError {
         errno
     }
 
+    /// The same of an error that each part of the request would have as well.
+    pub(crate) fn keep_of_all(&self, error: &io::Error) -> i32 {
+        *self.lock() = Some((libc::ESTALE, error.kind(), error.to_string()));
+        libc::ESTALE
+    }
+
     /// Returns the error of this number: with the text of the last one, if that has the number.
     pub(crate) fn of(&self, errno: i32) -> io::Error {
         match &*self.lock() {

@@ -128,6 +128,13 @@ impl Reply {
     pub fn fail(self, error: io::Error) {
         self.request.fail(&error);
     }
+
+    /// Ends the answer with an error that each part of the range would have as well: the object is
+    /// gone, or may not be read. No page of it is asked for once more.
+    #[expect(clippy::needless_pass_by_value, reason = "an error is reported once")]
+    pub fn fail_all(self, error: io::Error) {
+        self.request.fail_with(|errors| errors.keep_of_all(&error));
+    }
 }
 
 impl Drop for Reply {
@@ -159,8 +166,12 @@ impl FetchRequest {
     }
 
     fn fail(&self, error: &io::Error) {
+        self.fail_with(|errors| errors.keep(error));
+    }
+
+    fn fail_with(&self, keep: impl FnOnce(&LastError) -> i32) {
         if self.detach().is_some() {
-            let result = Err(self.errors.keep(error));
+            let result = Err(keep(&self.errors));
             (self.post)(DriverEvent::Fetched { tag: self.tag, result });
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn mesh<'a, 't>(
         .margin_right(28)
         .margin_top(18)
         .x_label_area_size(44)
-        .y_label_area_size(70)
+        .y_label_area_size(84)
         .build_cartesian_2d(
             TickedAxis { range: x.from..x.to, ticks: x.ticks.clone() },
             TickedAxis { range: y.from..y.to, ticks: y.ticks.clone() },

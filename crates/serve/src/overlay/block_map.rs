@@ -106,15 +106,21 @@ impl BlockMap {
             words.iter().map(|word| word.load(Ordering::Acquire)).collect::<Vec<_>>()
         };
         let now: Vec<(usize, Vec<u64>)> = pages.iter().map(|&page| (page, bits(page))).collect();
+        let mut before = Vec::new();
         let done = sync().and_then(|()| {
             for (page, now) in now {
-                saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS].copy_from_slice(&now);
+                let words = &mut saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS];
+                before.push((page, words.to_vec()));
+                words.copy_from_slice(&now);
                 write_page(file, page, &saved)?;
             }
             if pages.is_empty() { Ok(()) } else { file.sync_data() }
         });
         if done.is_err() {
-            // All of it is to be saved again.
+            // All of it is to be saved again, by the next flush or FUA write.
+            for (page, words) in before {
+                saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS].copy_from_slice(&words);
+            }
             pages.iter().for_each(|page| self.changed[*page].store(true, Ordering::Release));
         }
         done
@@ -235,6 +241,25 @@ mod tests {
         assert_eq!(read().count(), 3);
         map.save(&file, || Ok(())).unwrap();
         assert_eq!(read().count(), 4);
+    }
+
+    /// The bits of a flush that failed counted as saved: a FUA write of such a block was answered,
+    /// and its bit was nowhere.
+    #[test]
+    fn after_a_flush_that_failed_a_fua_write_saves_its_bits() {
+        let (file, layout, map) = made(70_000);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let cannot_write = File::open(path).unwrap();
+        map.set(1..3);
+        map.set(40_000..40_001);
+        map.save(&cannot_write, || Ok(())).unwrap_err();
+        map.save_these(&file, 2..3).unwrap();
+        map.save_these(&file, 40_000..40_001).unwrap();
+        let read = BlockMap::read(&file, layout).unwrap();
+        assert!(read.has_all(2..3) && read.has_all(40_000..40_001), "{read:?}");
+        assert_eq!(read.count(), 2, "the other block is perhaps not durable");
+        map.save(&file, || Ok(())).unwrap();
+        assert_eq!(BlockMap::read(&file, layout).unwrap().count(), 3);
     }
 
     #[test]

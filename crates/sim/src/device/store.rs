@@ -13,10 +13,10 @@
 //! ```
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 
 use foreread_core::path::Tag;
-use foreread_core::store_requests::{Hedging, RequestLimit};
+use foreread_core::store_requests::{Hedging, RequestLimit, WaitingRequests};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::model::{
@@ -38,8 +38,8 @@ pub(super) struct StoreLink {
     limit: RequestLimit,
     /// Commands that have not been answered, by their number.
     requests: HashMap<u64, StoreRequest>,
-    /// Of those, the ones that wait for a connection: of readers, then of read-ahead.
-    waiting: [VecDeque<u64>; 2],
+    /// Of those, the ones that wait for a connection.
+    waiting: WaitingRequests<u64>,
     /// What happens when; of what happens at one time in the order in which it was caused.
     events: BinaryHeap<Reverse<(Nanos, u64, StoreEvent)>>,
     /// So many commands and events there were.
@@ -99,7 +99,7 @@ impl StoreLink {
             hedging: Hedging::default(),
             limit: RequestLimit::new(params.connections),
             requests: HashMap::new(),
-            waiting: Default::default(),
+            waiting: WaitingRequests::default(),
             events: BinaryHeap::new(),
             count: 0,
             totals: StoreTotals::default(),
@@ -115,10 +115,8 @@ impl StoreLink {
 
     /// Sends what waits for a connection, as far as the limit allows.
     fn send_waiting(&mut self, now: Nanos) {
-        while self.waiting.iter().any(|queue| !queue.is_empty()) && self.limit.start() {
-            let [demand, ahead] = &mut self.waiting;
-            let number = demand.pop_front().or_else(|| ahead.pop_front());
-            let number = number.expect("one of them has one");
+        while !self.waiting.is_empty() && self.limit.start() {
+            let number = self.waiting.pop().expect("some wait");
             let Some(request) = self.requests.get_mut(&number) else {
                 // Its copy was faster.
                 self.limit.end();
@@ -186,7 +184,7 @@ impl StoreLink {
                 if attempt.is_copy && self.requests.contains_key(&number) {
                     self.send(now, number, attempt);
                 } else if let Some(request) = self.requests.get(&number) {
-                    self.waiting[usize::from(!request.is_demand)].push_back(number);
+                    self.waiting.push(request.is_demand, number);
                 }
             }
             StoreEvent::Late(number) => {
@@ -258,7 +256,7 @@ impl BlockDevice for StoreLink {
             refusals: 0,
         };
         self.requests.insert(self.count, request);
-        self.waiting[usize::from(command.is_ahead)].push_back(self.count);
+        self.waiting.push(!command.is_ahead, self.count);
         self.send_waiting(now);
         None
     }
