@@ -18,10 +18,15 @@
 mod write_world;
 
 use foreread_core::path::WriteMode;
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::Choice;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use write_world::{Answer, Op, World};
+
+fn policy() -> impl Strategy<Value = Policy> {
+    proptest::sample::select(vec![Policy::Linux6, Policy::Adaptive])
+}
 
 fn op() -> impl Strategy<Value = Op> {
     let answer = prop_oneof![
@@ -61,6 +66,9 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(file, start, pages)| Op::Invalidate { file, start, pages }),
         1 => (0..4_usize).prop_map(|file| Op::Reopen { file }),
         1 => setting.prop_map(|(name, value)| Op::Set { name, value }),
+        1 => policy().prop_map(Op::Policy),
+        1 => (0..2_usize, proptest::sample::select(vec!["noop", "deadline"]))
+            .prop_map(|(device, name)| Op::Scheduler { device, name }),
         2 => (0..4_usize, any::<u64>()).prop_map(|(file, page)| Op::Pin { file, page }),
         2 => which().prop_map(|which| Op::Unpin { which }),
         1 => (0..4_usize, any::<u64>()).prop_map(|(file, page)| Op::Break { file, page }),
@@ -80,12 +88,14 @@ proptest! {
     fn whatever_happens_no_byte_is_old_or_lost_and_everything_ends(
         seed in any::<u64>(),
         by_deadline in any::<bool>(),
+        policy in policy(),
         ops in proptest::collection::vec(op(), 1..200),
     ) {
         let name = if by_deadline { "deadline" } else { "noop" };
         let scheduler = Choice::from_name(name).unwrap();
         let lens: &[&[usize]] = &[&[700_001, 100_000], &[4096, 1_300_000]];
         let mut world = World::new(seed, &scheduler, lens);
+        world.path.set("policy", policy.name()).unwrap();
         for op in &ops {
             world.apply(op);
         }

@@ -116,7 +116,7 @@ impl fmt::Display for ObjectUrl {
 }
 
 /// The text without what may be secret: the user and password before the host, and the query.
-fn without_secrets(text: &str) -> String {
+pub(crate) fn without_secrets(text: &str) -> String {
     let (start, query) = match text.find(['?', '#']) {
         Some(at) => (&text[..at], "?.."),
         None => (text, ""),

@@ -21,7 +21,7 @@ use crate::error::ObjectError;
 use crate::http_client::Redirects;
 use crate::listing::{self, Listing};
 use crate::object::Object;
-use crate::object_url::ObjectUrl;
+use crate::object_url::{ObjectUrl, without_secrets};
 use crate::options::StoreOptions;
 use crate::prefix::{Prefix, PrefixStore};
 use crate::response_filter::FilteringConnector;
@@ -161,7 +161,7 @@ impl Stores {
                     if endpoint.starts_with("http://") && !is_said {
                         builder = builder.with_allow_http(true);
                     }
-                    device = format!("{bucket} {endpoint}");
+                    device = format!("{bucket} {}", without_secrets(&endpoint));
                 }
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);

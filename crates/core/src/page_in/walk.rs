@@ -194,10 +194,9 @@ impl PageInWalk<'_> {
 
     /// Whether this page gets a frame if one is free.
     fn may_have_frame(&self, page: PageIndex) -> bool {
-        match &self.purpose {
-            Purpose::Read(frames) if frames.pages.contains(&page) => true,
-            _ => self.may_read_ahead && self.frames_ahead != Some(Pages::ZERO),
-        }
+        let is_wanted =
+            matches!(&self.purpose, Purpose::Read(frames) if frames.pages.contains(&page));
+        is_wanted || self.may_read_ahead && self.frames_ahead != Some(Pages::ZERO)
     }
 
     /// Whether a gap of resident pages, and the page behind it, may become part of the newest

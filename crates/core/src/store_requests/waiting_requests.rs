@@ -69,6 +69,8 @@ const PASSED_MAX: u32 = 7;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -77,7 +79,7 @@ mod tests {
         waiting.push(false, 100);
         waiting.push(false, 101);
         (0..20).for_each(|number| waiting.push(true, number));
-        let order: alloc::vec::Vec<i32> = core::iter::from_fn(|| waiting.pop()).collect();
+        let order: Vec<i32> = core::iter::from_fn(|| waiting.pop()).collect();
         assert_eq!(order[..9], [0, 1, 2, 3, 4, 5, 6, 100, 7]);
         assert_eq!(order[14..17], [13, 101, 14]);
         assert_eq!((order.len(), waiting.is_empty()), (22, true));

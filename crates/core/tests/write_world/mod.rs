@@ -89,6 +89,11 @@ pub(crate) enum Op {
         name: &'static str,
         value: u64,
     },
+    Policy(Policy),
+    Scheduler {
+        device: usize,
+        name: &'static str,
+    },
     Pin {
         file: usize,
         page: u64,
@@ -331,6 +336,15 @@ impl World {
                 self.has_lowered_limit |= name == "dirty_limit";
                 let now = self.tick();
                 self.path.timeout(now);
+            }
+            Op::Policy(policy) => self.path.set("policy", policy.name()).unwrap(),
+            Op::Scheduler { device, name } => {
+                let device = self.devices[device % self.devices.len()].id;
+                self.path.set_scheduler(device, "scheduler", name).unwrap();
+                if name == "deadline" {
+                    // What is held back for a while looks as if it waited for nothing.
+                    self.path.set_scheduler(device, "read_hold", "0").unwrap();
+                }
             }
             Op::Pin { file, page } => self.pin(file % files, page),
             Op::Unpin { which } => {
