@@ -83,8 +83,8 @@ fn the_keys_of_the_json_are_these() {
     assert_eq!(
         keys(&json),
         [
-            "ahead", "cache", "clients", "device", "export", "memory", "pages", "reads", "up_s",
-            "version", "writes"
+            "ahead", "cache", "clients", "device", "export", "memory", "pages", "reads", "store",
+            "up_s", "version", "writes"
         ]
     );
     assert_eq!(
