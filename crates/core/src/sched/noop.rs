@@ -34,6 +34,15 @@ impl<L> Noop<L> {
     }
 }
 
+impl<L: Payload> Noop<L> {
+    /// Queues a request at a place, by itself.
+    fn put(&mut self, place: usize, request: Request<L>) {
+        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
+        self.reads += usize::from(request.origin.op == Op::Read);
+        self.queue.insert(place, request);
+    }
+}
+
 impl<L: Payload> Scheduler<L> for Noop<L> {
     /// ```text
     ///   queued      |=========|                    |=========|
@@ -53,21 +62,16 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
                 return request.prepend_to(queued);
             }
         }
-        self.reads += usize::from(request.origin.op == Op::Read);
-        self.queue.push_back(request);
+        self.put(self.queue.len(), request);
     }
 
     fn add_next(&mut self, _now: Nanos, request: Request<L>) {
-        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
-        self.reads += usize::from(request.origin.op == Op::Read);
-        self.queue.push_front(request);
+        self.put(0, request);
     }
 
     fn add_by_age(&mut self, _now: Nanos, request: Request<L>) {
-        assert!(request.sectors <= self.max, "a request is no larger than the device takes");
-        self.reads += usize::from(request.origin.op == Op::Read);
         let place = self.queue.partition_point(|other| other.arrival <= request.arrival);
-        self.queue.insert(place, request);
+        self.put(place, request);
     }
 
     fn sorts(&self) -> bool {
