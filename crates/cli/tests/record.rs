@@ -22,21 +22,24 @@ struct CsvRead {
     length: u64,
 }
 
-/// Records a command below a folder; None where the system does not let reads be seen.
-fn recorded(test: &str, folder: &Path, command: &[&str]) -> Option<(Output, Vec<CsvRead>)> {
-    let trace = folder.join("trace.csv");
-    let output = Command::new(env!("CARGO_BIN_EXE_foreread"))
-        .args(["record", "--to", "csv", "-o", "trace.csv", "--"])
-        .args(command)
-        .current_dir(folder)
-        .output()
-        .unwrap();
+/// Runs a recorder: what it gave and said; None where the system does not let reads be seen.
+fn run(test: &str, recorder: &mut Command) -> Option<(Output, String)> {
+    let output = recorder.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("cannot watch the reads") {
         assert!(!is_required("tools"), "{said}");
         skip(test, &said);
         return None;
     }
+    Some((output, said))
+}
+
+/// Records a command below a folder; None where the system does not let reads be seen.
+fn recorded(test: &str, folder: &Path, command: &[&str]) -> Option<(Output, Vec<CsvRead>)> {
+    let trace = folder.join("trace.csv");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--"]).args(command);
+    let (output, said) = run(test, recorder.current_dir(folder))?;
     let text = fs::read_to_string(trace).unwrap_or_else(|error| panic!("{error}: {said}"));
     let mut reads = Vec::new();
     let mut last = 0;
@@ -177,16 +180,11 @@ fn a_signal_that_is_ignored_stays_ignored_for_the_command() {
             format!("{before} exec \"$0\" record -o trace -- sh -c 'kill -HUP $$; exit 5'");
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).current_dir(folder.path());
-        let output = shell.output().unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        run(test, &mut shell).map(|(output, line)| (output.status.code(), line))
     };
-    let (code, line) = said("trap '' HUP;");
-    if line.contains("cannot watch the reads") {
-        assert!(!is_required("tools"), "{line}");
-        return skip(test, &line);
-    }
+    let Some((code, line)) = said("trap '' HUP;") else { return };
     assert_eq!(code, Some(5), "{line}");
-    let (code, line) = said("");
+    let (code, line) = said("").expect("reads were seen before");
     assert_eq!(code, Some(129), "{line}");
 }
 
@@ -206,16 +204,9 @@ fn what_is_recorded_is_replayed() {
     assert!(made.success());
     let script = "sqlite3 t.db 'select sum(length(v)) from t' && tar -cf - t.db | cat >/dev/null";
     let trace = path.join("trace.frt");
-    let output = Command::new(env!("CARGO_BIN_EXE_foreread"))
-        .args(["record", "--hash-names", "-o", "trace.frt", "--", "sh", "-c", script])
-        .current_dir(path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("cannot watch the reads") {
-        assert!(!is_required("tools"), "{said}");
-        return skip(test, &said);
-    }
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--hash-names", "-o", "trace.frt", "--", "sh", "-c", script]);
+    let Some((output, _)) = run(test, recorder.current_dir(path)) else { return };
     assert!(output.status.success() && output.stdout == b"1200000\n", "{output:?}");
     let trace = trace.to_str().unwrap();
     let summary = &json(&["trace", trace, "--json"])[0];
@@ -256,17 +247,11 @@ fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
     let hides = "cat data >/dev/null; /usr/bin/python3 -I -S -c 'import ctypes, os\n\
                  ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n\
                  print(len(os.read(os.open(\"data\", 0), 99)))'";
-    let output = Command::new("setpriv")
+    let mut recorder = Command::new("setpriv");
+    recorder
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "./foreread", "record"])
-        .args(["--to", "csv", "-o", "trace.csv", "--", "sh", "-c", hides])
-        .current_dir(path)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("cannot watch the reads") {
-        assert!(!is_required("tools"), "{said}");
-        return skip(test, &said);
-    }
+        .args(["--to", "csv", "-o", "trace.csv", "--", "sh", "-c", hides]);
+    let Some((output, said)) = run(test, recorder.current_dir(path)) else { return };
     assert!(output.status.success() && output.stdout == b"99\n", "{output:?}");
     let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
     assert!(trace.contains("/data,0,5000,0\n") && !trace.contains("/data,0,99,0"), "{trace}");
