@@ -105,7 +105,8 @@ fn measured_undisturbed(
         if after == before {
             for sample in samples {
                 let slices = &sample.slices;
-                assert!(slices.len() >= 3, "{sample:?}");
+                // The stream of the largest window is four laps, and two windows may come at once.
+                assert!(slices.len() >= 2, "{sample:?}");
                 assert!(slices.iter().all(|slice| slice.ns > 0 && slice.bytes > ByteCount(0)));
                 assert!(slices.is_sorted_by_key(|slice| slice.at));
             }
