@@ -237,6 +237,8 @@ fn the_table_lines_up_and_the_saved_figures_are_those_of_json() {
         assert_eq!(line.len(), lines[0].len(), "{text}");
     }
     assert!(lines[3].starts_with("hot-small (ns) "), "{text}");
+    let bare = lines[0].find("to bare").unwrap();
+    assert!(lines[3][..bare + "to bare".len()].ends_with(" x"), "beside a copy: {text}");
     let rows = said::data(&fs::read(&saved).unwrap());
     let hot = ["buffered", "foreread", "memory"].map(|method| ("hot-small", method));
     assert!(pairs(&rows).ends_with(&hot));

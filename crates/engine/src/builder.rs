@@ -52,6 +52,7 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     memory: u64,
+    prefault: bool,
     max_window: WindowSetting,
     policy: Policy,
     trace: usize,
@@ -92,6 +93,7 @@ impl EngineBuilder {
     fn new() -> Self {
         Self {
             memory: DEFAULT_MEMORY,
+            prefault: false,
             max_window: WindowSetting::ByPolicy,
             policy: Policy::default(),
             trace: 0,
@@ -137,6 +139,25 @@ impl EngineBuilder {
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
+        self
+    }
+
+    /// Whether [`build`](Self::build) has the system give all of that memory at once; default: no,
+    /// memory is had as it is used, and up to 8 MiB before.
+    ///
+    /// New memory is zeroed when it is first touched, and where a host gives it to a virtual
+    /// machine that costs a multiple of that. An engine that lives long pays this once either way;
+    /// with `prefault` it pays while nobody reads. The process then has all of the bound from the
+    /// start, and a system without so much memory may end it instead of refusing it.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), foreread::EngineError> {
+    /// let engine = foreread::Engine::builder().memory(16 << 20).prefault(true).build()?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn prefault(mut self, prefault: bool) -> Self {
+        self.prefault = prefault;
         self
     }
 
@@ -304,7 +325,11 @@ impl EngineBuilder {
             let value = if value.len() > max.len() { max } else { value };
             path.set(name, &value).expect("both settings take every number of 64 bits");
         }
-        let pool = Arc::new(Pool::new(path.frame_count())?);
+        let mut pool = Pool::new(path.frame_count())?;
+        if self.prefault {
+            pool.prefault().map_err(|source| EngineError::Arena { len: memory, source })?;
+        }
+        let pool = Arc::new(pool);
         let table = path.table();
         let ring = Ring::with(Arc::clone(&pool), self.io)?;
         let timeout = self.timeout;

@@ -45,7 +45,8 @@ pub(crate) struct TouchJob {
 impl FirstTouch {
     pub(crate) fn new(pool: Arc<Pool>, frames: u32) -> Self {
         let (threads, state) = (Arc::default(), Arc::new(AtomicU8::new(IDLE)));
-        Self { pool, threads, frames, touched: 0, state }
+        let touched = if pool.has_memory() { frames } else { 0 };
+        Self { pool, threads, frames, touched, state }
     }
 
     /// The job that is to be started when so many frames were ever used; one at a time.

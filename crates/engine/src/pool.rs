@@ -28,6 +28,8 @@ const _: () = assert!(PAGE as u64 == foreread_core::units::PAGE_SIZE);
 pub(crate) struct Pool {
     base: NonNull<u8>,
     frames: u32,
+    /// All frames have memory.
+    has_memory: bool,
     /// The process that made it, where the kernel does not wipe a page in its children.
     process: Option<u32>,
 }
@@ -54,7 +56,7 @@ impl Pool {
         // reads). A kernel without them loses nothing but that. SAFETY: the range is the mapping
         // that was just made, and the advice does not change it.
         let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len - PAGE, HUGE) };
-        let mut pool = Self { base, frames, process: None };
+        let mut pool = Self { base, frames, has_memory: false, process: None };
         let own_page = pool.own_page();
         // SAFETY: the page is the last one of the mapping that was just made; what the advice does
         // to it in a child is what it is for.
@@ -97,6 +99,29 @@ impl Pool {
         // that are there stay as they are.
         unsafe { rustix::mm::madvise(first.as_ptr().cast(), len, Advice::LinuxPopulateWrite) }?;
         Ok(())
+    }
+
+    /// Has the system give memory to all frames.
+    ///
+    /// # Errors
+    ///
+    /// If it has none.
+    pub(crate) fn prefault(&mut self) -> io::Result<()> {
+        let populated = self.populate(0..self.frames);
+        let is_unknown =
+            populated.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
+        // Before Linux 5.14 a write to each page does the same, but for a clear error.
+        for frame in (0..self.frames).filter(|_| is_unknown) {
+            // SAFETY: nobody else has a frame of this pool yet, and a fresh page is zeros.
+            unsafe { self.address(Frame(frame)).write_volatile(0) };
+        }
+        self.has_memory = is_unknown || populated.is_ok();
+        if is_unknown { Ok(()) } else { populated }
+    }
+
+    /// Whether all frames were given memory when it was made.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.has_memory
     }
 
     /// Where a device writes the page of this frame.

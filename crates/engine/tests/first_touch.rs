@@ -28,8 +28,13 @@ fn faults_of_this_thread() -> u64 {
     after_name.split(' ').nth(7).unwrap().parse().unwrap()
 }
 
-/// How much memory the largest mapping has.
+/// How much memory the engine's arena has.
 fn resident() -> u64 {
+    resident_of(MEMORY / 2)
+}
+
+/// How much memory the largest mapping has, which has room for so much at least.
+fn resident_of(least: u64) -> u64 {
     let maps = fs::read_to_string("/proc/self/smaps").unwrap();
     let mut largest = (0, 0);
     let mut size = 0;
@@ -41,7 +46,7 @@ fn resident() -> u64 {
             largest = (size, kib(line));
         }
     }
-    assert!(largest.0 > MEMORY / 2, "the arena is the largest mapping");
+    assert!(largest.0 > least, "the arena is the largest mapping");
     largest.1
 }
 
@@ -77,6 +82,14 @@ fn a_stream_finds_its_memory_ready_and_no_more_is_taken_than_that() {
     // The read itself, and the window behind it.
     assert!(resident() <= 2 * small + (128 << 10), "{} bytes for a small read", resident());
     drop(file);
+
+    let prefaulted = Engine::builder().memory(MEMORY / 8).prefault(true).build().unwrap();
+    assert!(resident_of(MEMORY / 10) > MEMORY / 10, "an eighth of the memory, from the start");
+    let before = faults_of_this_thread();
+    read_and_check(&prefaulted.open(&path).unwrap(), 1, &mut buffer, 0);
+    let faults = faults_of_this_thread() - before;
+    assert!(faults < small / PAGE / 4, "{faults} faults with memory that is there");
+    drop(prefaulted);
 
     for io in [IoBackend::Threads, IoBackend::IoUring] {
         let file = open(io, &path);

@@ -137,6 +137,7 @@ fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>,
     let testbed = Testbed::new(target, args.delay, args.policy, window, args.memory.0);
     let mut testbed = testbed.map_err(|error| Failure::WrongUse(error.to_string()))?;
     testbed.remember.clone_from(&args.remember);
+    testbed.prefault = args.prefault;
     Ok(testbed)
 }
 

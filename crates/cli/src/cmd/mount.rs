@@ -87,6 +87,13 @@ pub(crate) struct MountArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: ByteCount,
 
+    /// Have the system give all of that memory at the start, and not as it is used
+    ///
+    /// Nobody waits for the first use of memory later. A system without so much memory may end the
+    /// process instead of refusing it.
+    #[arg(long)]
+    prefault: bool,
+
     /// The largest window of files, or auto: learnt from the device [default: the kernel's for this
     /// device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
@@ -191,6 +198,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
 
 fn built(args: &MountArgs) -> Result<Engine, Failure> {
     let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
+    let builder = builder.prefault(args.prefault);
     let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(&args.target.target));
     let built = args.remember.give(window.give(builder)).build();
     built.map_err(|error| Failure::WrongUse(error.to_string()))

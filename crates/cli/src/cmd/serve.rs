@@ -164,6 +164,7 @@ struct OpenedTarget {
 fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     let builder =
         Engine::builder().memory(args.memory.0).policy(args.policy).dirty_age(args.dirty_age);
+    let builder = builder.prefault(args.prefault);
     let mut builder = args.remember.give(window(args).give(builder));
     if let Some(limit) = args.dirty_limit {
         builder = builder.dirty_limit(limit.0);

@@ -48,6 +48,8 @@ pub(crate) struct Testbed<'t> {
     /// Whether foreread learns which it is.
     pub(crate) learns_window: bool,
     memory: u64,
+    /// Whether foreread has all of it before the clock starts.
+    pub(crate) prefault: bool,
     /// Where foreread keeps what it learns of the device; None: each run begins anew.
     pub(crate) remember: Option<PathBuf>,
     /// How many bytes the kernel's page cache may have; None for as many as there are.
@@ -103,6 +105,7 @@ impl<'t> Testbed<'t> {
             window: 0,
             learns_window: asked_window == Some(MaxWindow::Auto),
             memory,
+            prefault: false,
             remember: None,
             kernel_memory: None,
         };
@@ -250,6 +253,7 @@ impl<'t> Testbed<'t> {
 
     fn open_foreread(&self, threads: u32) -> io::Result<(Vec<ColdReader>, RequestMeter<'_>)> {
         let mut builder = Engine::builder().policy(self.policy).memory(self.memory);
+        builder = builder.prefault(self.prefault);
         builder = if self.learns_window {
             builder.learn_max_window()
         } else {

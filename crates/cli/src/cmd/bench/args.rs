@@ -99,6 +99,13 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = sizes::parse)]
     pub(super) memory: ByteCount,
 
+    /// Have the system give all of that memory before the clock starts
+    ///
+    /// A new engine's memory is zeroed as it is first used, and where a host gives it to a virtual
+    /// machine that takes longer than many devices. Programs pay this once.
+    #[arg(long)]
+    pub(super) prefault: bool,
+
     /// foreread's I/O scheduler in a flood: deadline or noop
     #[arg(long, value_name = "NAME", default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]

@@ -70,6 +70,7 @@ fn methods(args: &BenchArgs) -> Result<Vec<FloodMethod>, Failure> {
         ("--threads", args.threads != 1),
         ("--amount", args.amount.is_some()),
         ("--start-page", args.start_page != 0),
+        ("--prefault", args.prefault),
     ];
     if let Some((flag, _)) = others.iter().find(|(_, is_given)| *is_given) {
         return refused(format!("{flag}: not for flood, whose reads and writes are fixed"));

@@ -34,8 +34,8 @@ pub(super) fn print(
     let legend = format!(
         "MB/s, or time per read where a unit is named; median [least-most] of {}; ratios of runs \
          made side by side; bare: O_DIRECT and no cache, or for cached reads a copy inside \
-         memory; read ampl(ification): device bytes for each byte wanted, kernel and foreread; CPU s/GB: processor seconds of this process for 10^9 bytes, kernel, bare \
-         and foreread",
+         memory; read ampl(ification): device bytes for each byte wanted, kernel and foreread; \
+         CPU s/GB: processor seconds of this process for 10^9 bytes, kernel, bare and foreread",
         counted(args.runs, "run"),
     );
     out.paragraph("", &legend)?;
@@ -52,8 +52,9 @@ pub(super) fn patterns(rows: &[BenchRow]) -> Vec<AccessPattern> {
 
 pub(super) fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
     let row = |method| rows.iter().find(|row| row.pattern == pattern && row.method == method);
-    let (kernel, direct, ours) =
-        (row(AccessMethod::Buffered), row(AccessMethod::Direct), row(AccessMethod::Foreread));
+    let (kernel, ours) = (row(AccessMethod::Buffered), row(AccessMethod::Foreread));
+    // No pattern is for both.
+    let bare = row(AccessMethod::Direct).or(row(AccessMethod::Memory));
     let cell = |row: Option<&BenchRow>| table::or_dash(row.map(BenchRow::cell));
     let times = |other: Option<&BenchRow>| {
         let times = ours.zip(other).map(|(ours, other)| ours.times(other));
@@ -73,12 +74,12 @@ pub(super) fn line(rows: &[BenchRow], pattern: AccessPattern) -> [String; 8] {
     [
         name,
         cell(kernel),
-        cell(direct),
+        cell(bare),
         cell(ours),
         times(kernel),
-        times(direct),
+        times(bare),
         format!("{} {}", asked(kernel), asked(ours)),
-        format!("{} {} {}", cpu(kernel), cpu(direct), cpu(ours)),
+        format!("{} {} {}", cpu(kernel), cpu(bare), cpu(ours)),
     ]
 }
 
@@ -109,7 +110,7 @@ fn counted(count: u32, what: &str) -> String {
 pub(super) const HEADING: [&str; 8] = [
     "pattern",
     "kernel buffered",
-    "O_DIRECT bare",
+    "bare",
     "foreread",
     "to kernel",
     "to bare",

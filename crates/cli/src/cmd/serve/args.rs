@@ -88,6 +88,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     pub(super) memory: ByteCount,
 
+    /// Have the system give all of that memory at the start, and not as it is used
+    ///
+    /// Nobody waits for the first use of memory later. A system without so much memory may end the
+    /// process instead of refusing it.
+    #[arg(long)]
+    pub(super) prefault: bool,
+
     /// The largest read-ahead window, or auto: learnt from the device [default: auto if the policy
     /// is adaptive, else the kernel's for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
