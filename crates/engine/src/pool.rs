@@ -108,8 +108,7 @@ impl Pool {
     /// If it has none.
     pub(crate) fn prefault(&mut self) -> io::Result<()> {
         let populated = self.populate(0..self.frames);
-        let is_unknown =
-            populated.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
+        let is_unknown = populated.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
         // Before Linux 5.14 a write to each page does the same, but for a clear error.
         for frame in (0..self.frames).filter(|_| is_unknown) {
             // SAFETY: nobody else has a frame of this pool yet, and a fresh page is zeros.
