@@ -15,6 +15,7 @@ mod file;
 mod fork;
 mod pinned;
 mod shutdown;
+mod sim;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -38,6 +39,8 @@ mod _foreread {
     use super::pinned::{PinnedPart, PinnedRange};
     #[pymodule_export]
     use super::shutdown::note_exit;
+    #[pymodule_export]
+    use super::sim::{LentResidency, RawTrace, sim_check, sim_names, sim_run, sim_scenario};
 
     use pyo3::prelude::*;
 

@@ -14,7 +14,7 @@ mod player;
 pub use caches::{CacheCount, CacheUnit, count_misses};
 pub use feed::MAX_QUEUED;
 pub use figures::{GroupFigures, ReplayFigures};
-pub use player::{Replay, ReplayGroup, ReplayPace, replay};
+pub use player::{Replay, ReplayGroup, ReplayPace, replay, with_capacity};
 
 use foreread_trace::{TraceError, TraceReader};
 

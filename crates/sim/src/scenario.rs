@@ -164,7 +164,12 @@ impl Scenario {
         Nanos(ns_of_ms(self.count_from_s * 1e3))
     }
 
-    fn check(&self, text: &str) -> Result<(), BadScenario> {
+    /// Checks a scenario that was changed after it was parsed from `text`.
+    ///
+    /// # Errors
+    ///
+    /// The line that is wrong, and why.
+    pub fn check(&self, text: &str) -> Result<(), BadScenario> {
         let machine = self.machine();
         for spec in self.device.values() {
             check_device(spec, text)?;

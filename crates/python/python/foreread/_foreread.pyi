@@ -14,6 +14,34 @@ class PinLimitError(OSError):
 
 def note_fork() -> None: ...
 def note_exit() -> None: ...
+def sim_names() -> dict[str, list[str]]: ...
+def sim_scenario(name: str) -> str | None: ...
+def sim_check(text: str, changes: dict[str, Any]) -> None: ...
+def sim_run(
+    text: str, changes: dict[str, Any], keeps_events: bool = False
+) -> dict[str, Any]: ...
+@final
+class RawTrace:
+    def __new__(cls, path: str, format: str | None = None) -> RawTrace: ...
+    def about(self) -> dict[str, Any]: ...
+    def replay(self, changes: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]: ...
+    def miss_counts(
+        self, policies: list[str], capacities: list[int], is_of_objects: bool
+    ) -> list[dict[str, Any]]: ...
+
+@final
+class Residency:
+    """Which pages of the reader's file are resident; one on its way from the device counts.
+
+    It answers only while the policy that it was given to decides.
+    """
+
+    def history(self, page: int, limit: int) -> int:
+        """Counts the resident pages just before `page`, without a gap, to at most `limit`."""
+
+    def next_hole(self, page: int, limit: int) -> int | None:
+        """Returns the first page in [page, page + limit) that is not resident."""
+
 @final
 class RawEngine:
     def __new__(

@@ -136,8 +136,9 @@ fn open_files(
     Ok(files)
 }
 
-/// The same device, at least so large.
-fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
+/// Returns the same device, with a capacity of at least so many bytes.
+#[must_use]
+pub fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
     let mut device = device.clone();
     let capacity = match &mut device {
         DeviceParams::Hdd(disk) => &mut disk.capacity,

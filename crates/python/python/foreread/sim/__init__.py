@@ -1,0 +1,271 @@
+"""The simulator: scenarios and traces in virtual time, with the library's own read path.
+
+    from foreread import sim
+
+    result = sim.run("streaming-fast", policy="linux-6", memory="64MiB")
+    print(result.seconds, result.devices[0].reads)
+    waits = sim.replay("program.frt", device="nvme-990pro-2t", memory="1GiB")
+
+A run is the same on every machine: its `hash` is that of `foreread sim`, its `to_dict()` what
+`foreread sim --json` prints. Other threads of Python run beside it, and Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from foreread import _foreread
+from foreread._engine import parse_size
+from foreread._foreread import Residency
+from foreread.sim._inputs import Scenario, read_scenario, with_place
+from foreread.sim._policy import (
+    Ask,
+    Decision,
+    Limits,
+    Policy,
+    Stream,
+    Window,
+    policy_change,
+)
+from foreread.sim._results import (
+    CacheResult,
+    DeviceResult,
+    GroupResult,
+    Latency,
+    MissCount,
+    Picture,
+    ProcessResult,
+    ReplayResult,
+    SimResult,
+    StoreResult,
+    StreamPicture,
+    WaitLatency,
+)
+from foreread.sim._tables import to_arrow, to_pandas
+
+__all__ = [
+    "Ask",
+    "CacheResult",
+    "Decision",
+    "DeviceResult",
+    "GroupResult",
+    "Latency",
+    "Limits",
+    "MissCount",
+    "Picture",
+    "Policy",
+    "ProcessResult",
+    "ReplayResult",
+    "Residency",
+    "Scenario",
+    "SimResult",
+    "StoreResult",
+    "Stream",
+    "StreamPicture",
+    "Trace",
+    "WaitLatency",
+    "Window",
+    "cache_policies",
+    "check",
+    "devices",
+    "miss_counts",
+    "policies",
+    "replay",
+    "run",
+    "scenario_text",
+    "scenarios",
+    "to_arrow",
+    "to_pandas",
+    "trace_formats",
+]
+
+
+def policies() -> list[str]:
+    """Returns the names of the read-ahead policies: the library's, and those of the literature."""
+    return _names("policies")
+
+
+def devices() -> list[str]:
+    """Returns the names of the device models."""
+    return _names("devices")
+
+
+def scenarios() -> list[str]:
+    """Returns the names of the built-in scenarios: those of `foreread sim rivals`."""
+    return _names("scenarios")
+
+
+def cache_policies() -> list[str]:
+    """Returns the names of the eviction policies that `miss_counts` counts."""
+    return _names("cache_policies")
+
+
+def trace_formats() -> list[str]:
+    """Returns the names of the trace formats."""
+    return _names("trace_formats")
+
+
+def _names(kind: str) -> list[str]:
+    return _foreread.sim_names()[kind]
+
+
+def scenario_text(name: str) -> str:
+    """Returns the TOML text of a built-in scenario."""
+    text = _foreread.sim_scenario(name)
+    if text is None:
+        raise ValueError(f"no scenario {name!r}; choose one of {', '.join(scenarios())}")
+    return text
+
+
+def run(
+    scenario: Scenario,
+    *,
+    policy: str | Policy | type[Policy] | None = None,
+    memory: int | str | None = None,
+    max_window: int | str | None = None,
+    device: str | Mapping[str, str] | None = None,
+    seed: int | None = None,
+    until_s: float | None = None,
+    events: bool = False,
+) -> SimResult:
+    """Runs a scenario in virtual time.
+
+    `scenario` is a dictionary, TOML text, the path of a TOML file, or the name of a built-in one
+    (`scenarios()`). The arguments after it replace what it says: the policy, by its name or an
+    object of Python; the memory bound and the largest window (a size, or "auto"); the device, by
+    the name of a model, or a dictionary with one for some of its devices, made large enough for
+    its files; the seed; when the run stops. With `events` the result has each event as a line.
+
+    Raises ValueError with the line of the scenario that is wrong, and what a policy raises.
+    """
+    changes = _changes(policy, memory, max_window, device, seed, until_s)
+    text, place = read_scenario(scenario)
+    with with_place(text, place):
+        raw = _foreread.sim_run(text, changes, events)
+    return SimResult.of_raw(raw, has_lines=events)
+
+
+def check(
+    scenario: Scenario,
+    *,
+    policy: str | Policy | type[Policy] | None = None,
+    memory: int | str | None = None,
+    max_window: int | str | None = None,
+    device: str | Mapping[str, str] | None = None,
+    seed: int | None = None,
+    until_s: float | None = None,
+) -> None:
+    """Raises the ValueError that `run` would raise before the run begins."""
+    changes = _changes(policy, memory, max_window, device, seed, until_s)
+    text, place = read_scenario(scenario)
+    with with_place(text, place):
+        _foreread.sim_check(text, changes)
+
+
+class Trace:
+    """A trace of I/O, which was read once for its files: replays of it need no such pass."""
+
+    def __init__(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        self.path = os.fsdecode(path)
+        if not stat.S_ISREG(os.stat(self.path).st_mode):
+            raise ValueError(f"{self.path}: is no regular file; a replay reads it several times")
+        self._raw = _foreread.RawTrace(self.path, format)
+        about = self._raw.about()
+        self.format: str = about["format"]
+        self.level: str = about["level"]
+        self.reads: int = about["reads"]
+        self.read_bytes: int = about["read_bytes"]
+        self.writes: int = about["writes"]
+        self.seconds: float = about["seconds"]
+        self.files: int = about["files"]
+        self.threads: int = about["threads"]
+
+    def __repr__(self) -> str:
+        return f"<foreread.sim.Trace {self.path}: {self.reads} reads, {self.level} level>"
+
+
+def replay(
+    trace: str | os.PathLike[str] | Trace,
+    *,
+    policy: str | Policy | type[Policy] = "adaptive",
+    memory: int | str = "256MiB",
+    max_window: int | str | None = None,
+    device: str = "cloud-gp3",
+    loop: str | None = None,
+    scale: float = 1.0,
+    warm: bool = False,
+    per: str | None = None,
+    picture: bool = False,
+    format: str | None = None,
+) -> ReplayResult:
+    """Replays the reads of a trace in virtual time: what would they have waited for?
+
+    The arguments are those of `foreread replay`, with its defaults: windows are learnt for
+    `adaptive`, and 128 KiB at most for the others; `loop` is "open" for block traces and "closed"
+    for others; `per` "file" or "thread" adds figures of each. With `picture` the result has what
+    `foreread.plot` shows over time.
+    """
+    raw = _trace(trace, format)._raw
+    changes = _changes(policy, memory, max_window, device, None, None)
+    options = {"pace": loop, "scale": scale, "is_warmed": warm, "per": per, "has_picture": picture}
+    return ReplayResult.of_raw(raw.replay(changes, options))
+
+
+def miss_counts(
+    trace: str | os.PathLike[str] | Trace,
+    policies: Sequence[str] = ("lru",),
+    *,
+    memory: Sequence[int | str] = ("64MiB", "256MiB", "1GiB"),
+    objects: Sequence[int] = (),
+    format: str | None = None,
+) -> list[MissCount]:
+    """Counts the misses of eviction policies, all of them in one pass: no device, no read-ahead.
+
+    Each size of `memory` holds a page for every 4 KiB. With `objects`, capacities in objects,
+    each request is one use of one object.
+    """
+    capacities = list(objects) or [parse_size(size) // 4096 for size in memory]
+    raw = _trace(trace, format)._raw
+    counts = raw.miss_counts(list(policies), capacities, bool(objects))
+    return [MissCount(**count) for count in counts]
+
+
+def _trace(trace: str | os.PathLike[str] | Trace, format: str | None) -> Trace:
+    return trace if isinstance(trace, Trace) else Trace(trace, format)
+
+
+def _changes(
+    policy: str | Policy | type[Policy] | None,
+    memory: int | str | None,
+    max_window: int | str | None,
+    device: str | Mapping[str, str] | None,
+    seed: int | None,
+    until_s: float | None,
+) -> dict[str, Any]:
+    """Returns what replaces the scenario's own, without what does not."""
+    changes: dict[str, Any] = {
+        "policy": policy_change(policy),
+        "memory": _size("memory", memory),
+        "max_window": "auto" if max_window == "auto" else _size("max_window", max_window),
+        "device": dict(device) if isinstance(device, Mapping) else device,
+        "seed": seed,
+        "until_s": until_s,
+    }
+    if seed is not None and not 0 <= seed < 1 << 64:
+        raise ValueError(f"seed: {seed} is not between 0 and 2**64")
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+def _size(name: str, size: int | str | None) -> int | None:
+    if size is None:
+        return None
+    try:
+        number = parse_size(size)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"{name}: {number} bytes is no size")
+    return number

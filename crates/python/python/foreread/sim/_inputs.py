@@ -1,0 +1,120 @@
+"""Scenarios as users have them: dictionaries, text, files, names; their TOML and their errors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import numbers
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from foreread import _foreread
+
+Scenario: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
+
+
+def read_scenario(scenario: Scenario) -> tuple[str, str | None]:
+    """Returns the TOML text of a scenario, and where it stands: a path, None for text."""
+    if isinstance(scenario, Mapping):
+        return to_toml(scenario), "scenario"
+    if isinstance(scenario, str):
+        if "\n" in scenario or "=" in scenario:
+            return scenario, None
+        built_in = _foreread.sim_scenario(scenario)
+        if built_in is not None:
+            return built_in, scenario
+    path = os.fsdecode(scenario)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read(), path
+    except FileNotFoundError as error:
+        names = ", ".join(_foreread.sim_names()["scenarios"])
+        error.strerror = f"no such file, and no scenario of this name; those are {names}"
+        raise
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is no TOML: it is not UTF-8") from None
+
+
+@contextlib.contextmanager
+def with_place(text: str, place: str | None) -> Iterator[None]:
+    """Puts the place of a scenario in front of its errors.
+
+    The lines of a dictionary are those of its TOML, which the user has not seen: there the line
+    itself is shown.
+    """
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        found = re.match(r"line (\d+): ", message)
+        if found is None or place is None:
+            raise
+        if place == "scenario":
+            line = text.splitlines()[int(found[1]) - 1].strip()
+            where = f"scenario: line {found[1]} of its TOML ({line})"
+            raise ValueError(f"{where}: {message[found.end() :]}") from None
+        raise ValueError(f"{place}: {message}") from None
+
+
+def to_toml(scenario: Mapping[str, Any]) -> str:
+    """Returns a dictionary as TOML: tables of one and two levels as sections, others inline."""
+    lines = []
+    sections: list[str] = []
+    for key, value in scenario.items():
+        if isinstance(value, Mapping):
+            sections += _section(_key(key), value)
+        elif _is_tables(value):
+            for index, table in enumerate(value):
+                sections.append(f"[[{_key(key)}]]")
+                sections += _pairs(table, f"{key}[{index}]")
+        else:
+            lines.append(f"{_key(key)} = {_value(value, key)}")
+    return "\n".join(lines + sections) + "\n"
+
+
+def _section(name: str, table: Mapping[str, Any]) -> list[str]:
+    """A table; where it has nothing but tables, each of them is a section of its own."""
+    if table and all(isinstance(value, Mapping) for value in table.values()):
+        lines = []
+        for key, value in table.items():
+            lines += [f"[{name}.{_key(key)}]", *_pairs(value, f"{name}.{key}")]
+        return lines
+    return [f"[{name}]", *_pairs(table, name)]
+
+
+def _pairs(table: Mapping[str, Any], path: str) -> list[str]:
+    return [f"{_key(key)} = {_value(value, f'{path}.{key}')}" for key, value in table.items()]
+
+
+def _is_tables(value: object) -> bool:
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(isinstance(item, Mapping) for item in value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: object, path: str) -> str:
+    """One value, inline."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(key)} = {_value(item, f'{path}.{key}')}" for key, item in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item, path) for item in value) + "]"
+    raise ValueError(f"{path}: {value!r} is no text, number, truth value, list or dictionary")

@@ -1,0 +1,31 @@
+"""Sweeps: every combination of scenarios, policies, memory, windows, devices and seeds.
+
+    from foreread import sweep
+
+    grid = sweep.read_grid("grid.toml")
+    rows = sweep.run(grid, "out.parquet", processes=8)
+
+`python -m foreread.sweep grid.toml -o out.parquet` does the same. Rows and file are the same bytes
+whatever ran them, in whatever order. docs/sweeps.md has the keys of a grid.
+"""
+
+from foreread.sweep._errors import GridError, SweepError
+from foreread.sweep._estimate import Estimate, estimate
+from foreread.sweep._grid import Grid, ReplaySettings, parse_grid, read_grid
+from foreread.sweep._run import run
+from foreread.sweep._summary import summary
+from foreread.sweep._tasks import SweepTask
+
+__all__ = [
+    "Estimate",
+    "Grid",
+    "GridError",
+    "ReplaySettings",
+    "SweepError",
+    "SweepTask",
+    "estimate",
+    "parse_grid",
+    "read_grid",
+    "run",
+    "summary",
+]

@@ -1,0 +1,97 @@
+"""Runs a sweep: what is not finished yet, then the rows in their order."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from importlib.metadata import version
+
+from foreread.sweep._cluster import run_on_ray
+from foreread.sweep._errors import SweepError
+from foreread.sweep._grid import Grid
+from foreread.sweep._inputs import SweepInput, read_inputs
+from foreread.sweep._journal import Journal
+from foreread.sweep._output import check_output, finished_rows, write_parquet
+from foreread.sweep._processes import run_here, run_in_processes
+from foreread.sweep._tasks import Row, SweepTask, TaskSetting, digest_text, tasks_of
+
+
+def run(
+    grid: Grid,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    processes: int | None = None,
+    ray: str | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Runs all combinations of a grid and returns a row for each, in the order of their tasks.
+
+    They run in `processes` processes of this machine, by default one for each processor that this
+    one may use, or on the Ray cluster at the address `ray`. With `output` the rows are written as
+    Parquet, and those of finished tasks are kept in `OUTPUT.journal` until all are there: `resume`
+    goes on with it. `progress` is called with the numbers of finished and of all tasks.
+    """
+    if ray is not None and processes is not None:
+        raise SweepError("processes and ray are two ways to run tasks: give one")
+    if processes is not None and processes < 1:
+        raise SweepError(f"processes: {processes} is no number of processes; give 1 or more")
+    path = None if output is None else os.fsdecode(output)
+    if path is not None:
+        check_output(path)
+    inputs = read_inputs(grid)
+    tasks = tasks_of(grid, inputs)
+    setting = setting_of(grid, inputs)
+    digest = hashlib.sha256(digest_text(grid, inputs).encode()).hexdigest()[:32]
+    if path is None:
+        rows: dict[int, Row] = {}
+        _run_tasks(tasks, setting, rows, rows.__setitem__, processes, ray, progress)
+        return [rows[task.index] for task in tasks]
+    if resume and not os.path.exists(f"{path}.journal"):
+        finished = finished_rows(path, setting.version, digest)
+        if finished is not None:
+            return finished
+    journal = Journal(f"{path}.journal", setting.version, digest, len(tasks), resume=resume)
+    try:
+        _run_tasks(tasks, setting, journal.rows, journal.append, processes, ray, progress)
+        ordered = [journal.rows[task.index] for task in tasks]
+        write_parquet(path, ordered, setting.version, digest)
+        journal.remove()
+    finally:
+        journal.close()
+    return ordered
+
+
+def setting_of(grid: Grid, inputs: list[SweepInput]) -> TaskSetting:
+    """Returns what all tasks of a grid share."""
+    return TaskSetting(inputs, grid.replay, grid.until_s, version("foreread"))
+
+
+def _run_tasks(
+    tasks: list[SweepTask],
+    setting: TaskSetting,
+    rows: dict[int, Row],
+    keep: Callable[[int, Row], None],
+    processes: int | None,
+    ray: str | None,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Runs the tasks that have no row."""
+    left = [task for task in tasks if task.index not in rows]
+
+    def on_row(index: int, row: Row) -> None:
+        keep(index, row)
+        if progress is not None:
+            progress(len(rows), len(tasks))
+
+    if not left:
+        return
+    if ray is not None:
+        run_on_ray(left, setting, ray, on_row)
+        return
+    count = processes if processes is not None else len(os.sched_getaffinity(0))
+    if count == 1:
+        run_here(left, setting, on_row)
+    else:
+        run_in_processes(left, setting, count, on_row)
