@@ -49,7 +49,7 @@ pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
     Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
     Place { folder: "object", ours: &["foreread"], others: None },
-    Place { folder: "python", ours: &["foreread"], others: None },
+    Place { folder: "python", ours: &["foreread", "foreread-object"], others: None },
     Place {
         folder: "cli",
         ours: &[
