@@ -1,6 +1,6 @@
 """PyTorch: tensors, rows and shards, also in the workers of a loader.
 
-Needs PyTorch, which is large: `./dev test python-all` installs it.
+Needs PyTorch, which no verb of ./dev installs: with what it needs on Linux it is 3 GB to load.
 """
 
 import json
