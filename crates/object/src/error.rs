@@ -73,7 +73,10 @@ impl ObjectError {
         if matches!(error, Store::Precondition { .. } | Store::NotModified { .. }) {
             return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
         }
-        if matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. }) {
+        let is_denied =
+            matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. });
+        // Of a listing it says so by its text alone.
+        if is_denied || DENIED.iter().any(|status| why.contains(status)) {
             return Self::Denied { url, why };
         }
         let is_whole = range.is_some() && ignores_ranges(error, &why);
@@ -199,6 +202,9 @@ impl From<ObjectError> for io::Error {
         Self::new(error.kind(), error)
     }
 }
+
+/// Parts of `object_store`'s text for a response that refuses a listing.
+const DENIED: [&str; 2] = ["status code: 401", "status code: 403"];
 
 /// What is wrong with a server that answers a range with all there is.
 const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \

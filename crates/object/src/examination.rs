@@ -12,7 +12,6 @@ use crate::error::ObjectError;
 use crate::http_date;
 use crate::object_url::ObjectUrl;
 use crate::response_watch::{ResponseHead, ResponseWatch};
-use crate::runtime::wait;
 use crate::stores::{BucketClient, Stores};
 
 /// What a store is like, seen from here.
@@ -75,7 +74,8 @@ impl Stores {
         let client = self.client_of(&url)?;
         let text = url.to_string();
         let deadline = self.options().deadline;
-        let examining = wait(async move {
+        let owner = client.traffic.owner;
+        let examining = owner.wait(async move {
             let device = client.device.clone();
             let mut of = Examiner { client, url, deadline };
             StoreExamination { device, ..of.examine().await }

@@ -19,7 +19,6 @@ use crate::error::ObjectError;
 use crate::object_state::ObjectState;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
-use crate::runtime::{runtime, wait};
 use crate::traffic::StoreTraffic;
 use crate::transfer;
 
@@ -79,35 +78,33 @@ impl Object {
         device: &str,
         options: StoreOptions,
     ) -> Result<Self, ObjectError> {
-        Self::open_counted(store, location, (url, device), options, uncounted(options))
+        let counted = uncounted(options);
+        let (owner, name) = (counted.1.owner, (url.to_owned(), device.to_owned()));
+        let opened = owner.wait(Self::ask(store, location.clone(), name, options, counted));
+        opened.map_err(|error| ObjectError::of_process(url, &error))?
     }
 
-    /// The same, counted with others.
-    pub(crate) fn open_counted(
+    /// The same for a task of the runtime, counted with others.
+    pub(crate) async fn ask(
         store: Arc<dyn ObjectStore>,
-        location: &Path,
-        (url, device): (&str, &str),
+        location: Path,
+        name: (String, String),
         options: StoreOptions,
         counted: CountedTraffic,
     ) -> Result<Self, ObjectError> {
+        let (url, deadline) = (name.0.clone(), options.deadline);
         let extensions = Attempts::extensions();
         let head = GetOptions { head: true, extensions, ..GetOptions::default() };
-        let (asked, key) = (Arc::clone(&store), location.clone());
-        let deadline = options.deadline;
-        let asked =
-            wait(async move { tokio::time::timeout(deadline, asked.get_opts(&key, head)).await });
-        let meta = match asked.map_err(|error| ObjectError::of_process(url, &error))? {
+        let asked = tokio::time::timeout(deadline, store.get_opts(&location, head)).await;
+        let meta = match asked {
             Ok(Ok(response)) => response.meta,
-            Ok(Err(error)) => return Err(ObjectError::of(url, None, &error)),
-            Err(_) => {
-                return Err(ObjectError::TimedOut { url: url.to_owned(), range: None, deadline });
-            }
+            Ok(Err(error)) => return Err(ObjectError::of(&url, None, &error)),
+            Err(_) => return Err(ObjectError::TimedOut { url, range: None, deadline }),
         };
-        let name = (url.to_owned(), device.to_owned());
         Self::new(store, meta, name, options, counted).ok_or_else(|| {
             let why = "the server says neither ETag nor Last-Modified, so a change of the object \
                        would go unnoticed; copy it to a file";
-            ObjectError::Failed { url: url.to_owned(), range: None, why: why.into() }
+            ObjectError::Failed { url, range: None, why: why.into() }
         })
     }
 
@@ -171,7 +168,8 @@ impl Object {
         }
         let range = offset..end;
         let (state, wanted) = (Arc::clone(&self.0), range.clone());
-        let read = wait(async move { transfer::read(&state, wanted).await });
+        let owner = self.0.traffic.owner;
+        let read = owner.wait(async move { transfer::read(&state, wanted).await });
         let bytes = read.map_err(|error| ObjectError::of_process(&self.0.url, &error))??;
         to.copy_from_slice(&bytes);
         Ok(())
@@ -194,7 +192,7 @@ impl Source for Object {
     }
 
     fn fetch(&self, range: Range<u64>, reply: Reply) {
-        match runtime() {
+        match self.0.traffic.owner.runtime() {
             Ok(runtime) => {
                 runtime.spawn(transfer::run(Arc::clone(&self.0), range, reply));
             }
@@ -220,6 +218,7 @@ mod tests {
     use object_store::memory::InMemory;
 
     use super::*;
+    use crate::runtime::OwnerProcess;
 
     /// An offset near 2^64 panicked, and an empty range was an error of the store.
     #[test]
@@ -227,7 +226,8 @@ mod tests {
         let store = Arc::new(InMemory::new());
         let (below, key) = (Arc::clone(&store), Path::from("key"));
         let to = key.clone();
-        wait(async move { below.put(&to, "0123456789".into()).await }).unwrap().unwrap();
+        let here = OwnerProcess::here();
+        here.wait(async move { below.put(&to, "0123456789".into()).await }).unwrap().unwrap();
         let object = Object::open(store, &key, "memory:key", "memory", StoreOptions::default());
         let object = object.unwrap();
         for offset in [7, 10, 11, u64::MAX - 3, u64::MAX] {

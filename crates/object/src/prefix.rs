@@ -17,7 +17,6 @@ use crate::error::ObjectError;
 use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
-use crate::runtime::wait;
 
 /// All keys of a store that begin with a prefix.
 ///
@@ -151,7 +150,8 @@ impl Prefix {
         let url = self.url_of(&directory_start("", directory));
         let (prefix, deadline) = (self.clone(), self.options.deadline);
         let below = start.clone();
-        let listed = wait(async move {
+        let owner = self.counted.1.owner;
+        let listed = owner.wait(async move {
             tokio::time::timeout(deadline, prefix.list(&below, is_deep, token)).await
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {

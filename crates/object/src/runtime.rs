@@ -3,61 +3,108 @@
 //! In:    futures.
 //! Out:   their results, also for threads that are no tasks.
 //! Never: a runtime in a process that reads no object. A call that blocks a worker of the runtime
-//!        on itself: a caller's own runtime may call everything here.
+//!        on itself: a caller's own runtime may call everything here. A connection that a forked
+//!        child shares with its parent.
 
 use std::io;
 use std::sync::{OnceLock, mpsc};
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Returns the runtime; starts it if this is the first call.
-///
-/// # Errors
-///
-/// If the system has no thread, socket or memory for it, or this process is a fork of one that has
-/// started it: the child has none of its threads, and would wait for them without end.
-pub(crate) fn runtime() -> io::Result<&'static Runtime> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    static STARTED_BY: OnceLock<u32> = OnceLock::new();
+/// The process in which a client was made. A fork of it has neither the threads that drive the
+/// client's connections nor connections of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct OwnerProcess(u32);
 
-    let process = std::process::id();
-    if *STARTED_BY.get_or_init(|| process) != process {
-        return Err(io::Error::other(
-            "this process was forked after its parent had used a store, and has none of the \
-             parent's threads; use stores only after the fork, or start a new program",
-        ));
+impl OwnerProcess {
+    /// Returns this process.
+    pub(crate) fn here() -> Self {
+        Self(std::process::id())
     }
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime);
+
+    /// Returns the runtime for the requests of a client; starts it if this is the first call.
+    ///
+    /// # Errors
+    ///
+    /// If the system has no thread, socket or memory for it, or the client was made in a process
+    /// of which this one is a fork.
+    pub(crate) fn runtime(self) -> io::Result<&'static Runtime> {
+        self.check()?;
+        runtime()
     }
-    let started = Builder::new_multi_thread()
+
+    /// Checks that this is the process.
+    pub(crate) fn check(self) -> io::Result<()> {
+        if self == Self::here() {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "this process was forked after the client of the store was made, and has none of the \
+             threads that drive it; open the store anew in the child",
+        ))
+    }
+
+    /// Runs a future on the runtime and blocks this thread until it is over.
+    ///
+    /// # Errors
+    ///
+    /// If there is no runtime, or the future panics.
+    pub(crate) fn wait<T: Send + 'static>(
+        self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (send, received) = mpsc::sync_channel(1);
+        self.runtime()?.spawn(async move {
+            // The receiver waits below until this is sent.
+            let _ = send.send(future.await);
+        });
+        received.recv().map_err(|_| io::Error::other("a request to the store panicked"))
+    }
+}
+
+/// The runtime of a process. That of its parent stays as it is in a forked child: it has no threads
+/// there, and to end it would be to wait for them.
+struct ProcessRuntime {
+    process: OwnerProcess,
+    runtime: Runtime,
+    /// Of a fork that uses stores as well.
+    of_fork: RuntimeSlot,
+}
+
+type RuntimeSlot = OnceLock<Box<ProcessRuntime>>;
+
+/// Returns the runtime of this process.
+fn runtime() -> io::Result<&'static Runtime> {
+    static FIRST: RuntimeSlot = OnceLock::new();
+
+    let process = OwnerProcess::here();
+    let mut slot = &FIRST;
+    let mut spare: Option<Box<ProcessRuntime>> = None;
+    loop {
+        match slot.get() {
+            Some(there) if there.process == process => {
+                // A thread that was faster has started one, too; its own is kept.
+                if let Some(spare) = spare {
+                    spare.runtime.shutdown_background();
+                }
+                return Ok(&there.runtime);
+            }
+            Some(there) => slot = &there.of_fork,
+            None => {
+                let started = spare.take().map_or_else(|| start(process), Ok)?;
+                spare = slot.set(started).err();
+            }
+        }
+    }
+}
+
+fn start(process: OwnerProcess) -> io::Result<Box<ProcessRuntime>> {
+    let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("foreread-object")
         .enable_all()
         .build()?;
-    // A thread that was faster has started one, too; its own is kept.
-    let mut spare = Some(started);
-    let runtime = RUNTIME.get_or_init(|| spare.take().expect("it was not yet taken"));
-    if let Some(spare) = spare {
-        spare.shutdown_background();
-    }
-    Ok(runtime)
-}
-
-/// Runs a future on the runtime and blocks this thread until it is over.
-///
-/// # Errors
-///
-/// If there is no runtime, or the future panics.
-pub(crate) fn wait<T: Send + 'static>(
-    future: impl Future<Output = T> + Send + 'static,
-) -> io::Result<T> {
-    let (send, received) = mpsc::sync_channel(1);
-    runtime()?.spawn(async move {
-        // The receiver waits below until this is sent.
-        let _ = send.send(future.await);
-    });
-    received.recv().map_err(|_| io::Error::other("a request to the store panicked"))
+    Ok(Box::new(ProcessRuntime { process, runtime, of_fork: OnceLock::new() }))
 }
 
 /// Bodies are copied into the cache by the workers: 1 to 2 GB/s each. More would take processors
@@ -70,9 +117,10 @@ mod tests {
 
     #[test]
     fn a_thread_and_a_task_of_another_runtime_can_wait() {
-        assert_eq!(wait(async { 1 }).unwrap(), 1);
+        let here = OwnerProcess::here();
+        assert_eq!(here.wait(async { 1 }).unwrap(), 1);
         let other = Builder::new_current_thread().build().unwrap();
-        assert_eq!(other.block_on(async { wait(async { 2 }).unwrap() }), 2);
+        assert_eq!(other.block_on(async { here.wait(async { 2 }).unwrap() }), 2);
     }
 
     #[test]
@@ -80,7 +128,8 @@ mod tests {
         async fn broken() -> u32 {
             panic!("on purpose")
         }
-        assert!(wait(broken()).is_err());
-        assert_eq!(wait(async { 3 }).unwrap(), 3, "and the next one runs");
+        let here = OwnerProcess::here();
+        assert!(here.wait(broken()).is_err());
+        assert_eq!(here.wait(async { 3 }).unwrap(), 3, "and the next one runs");
     }
 }

@@ -1,6 +1,6 @@
 //! The stores of a process: one client for each bucket, with credentials from the environment.
 //!
-//! In:    URLs; the environment variables that `object_store` reads.
+//! In:    URLs; the environment variables that `object_store` reads, and settings above them.
 //! Out:   clients, objects, listings, counters.
 //! Never: two clients, and so two pools of connections, for one bucket.
 
@@ -22,9 +22,12 @@ use crate::http_client::Redirects;
 use crate::listing::{self, Listing};
 use crate::object::Object;
 use crate::object_url::{ObjectUrl, without_secrets};
+use crate::opening::OpeningObject;
 use crate::options::StoreOptions;
 use crate::prefix::{Prefix, PrefixStore};
 use crate::response_filter::FilteringConnector;
+use crate::runtime::OwnerProcess;
+use crate::settings::StoreSettings;
 use crate::traffic::StoreTraffic;
 
 /// The stores that a process reads from: a client, with its connections, for each bucket.
@@ -33,6 +36,8 @@ use crate::traffic::StoreTraffic;
 #[derive(Clone)]
 pub struct Stores {
     options: StoreOptions,
+    settings: StoreSettings,
+    owner: OwnerProcess,
     counters: Arc<StoreCounters>,
     clients: Arc<Mutex<HashMap<String, BucketClient>>>,
 }
@@ -45,14 +50,38 @@ pub(crate) struct BucketClient {
     pages: Option<Arc<dyn PaginatedListStore>>,
     /// The bucket and its endpoint: what objects have in common that share a speed.
     pub(crate) device: String,
-    traffic: Arc<StoreTraffic>,
+    pub(crate) traffic: Arc<StoreTraffic>,
 }
 
 impl Stores {
     /// Returns stores that no request was sent to yet.
     #[must_use]
     pub fn new(options: StoreOptions) -> Self {
-        Self { options, counters: Arc::default(), clients: Arc::default() }
+        Self {
+            options,
+            settings: StoreSettings::default(),
+            owner: OwnerProcess::here(),
+            counters: Arc::default(),
+            clients: Arc::default(),
+        }
+    }
+
+    /// Returns stores with settings that take precedence over the environment, and clients of their
+    /// own; they are counted with these. Names are those of the environment variables of
+    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. One
+    /// that a store does not have is an error when something of that store is opened.
+    ///
+    /// ```
+    /// use foreread_object::{StoreOptions, Stores};
+    ///
+    /// let stores = Stores::new(StoreOptions::default());
+    /// let settings = [("aws_access_kee_id".to_owned(), "key".to_owned())];
+    /// let error = stores.with_settings(settings).open("s3://bucket/key").unwrap_err();
+    /// assert!(error.to_string().contains("aws_access_kee_id"), "{error}");
+    /// ```
+    #[must_use]
+    pub fn with_settings(&self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { settings: StoreSettings::new(settings), clients: Arc::default(), ..self.clone() }
     }
 
     /// Opens an object by its URL. It asks the store for its length and version by one request,
@@ -63,17 +92,40 @@ impl Stores {
     /// If it is no URL of an object, the environment has settings that make no sense, the store
     /// cannot be reached or refuses, or there is no such object.
     pub fn open(&self, url: &str) -> Result<Object, ObjectError> {
+        let opened = self.owner.wait(self.opening(url)?);
+        opened.map_err(|error| ObjectError::of_process(&without_secrets(url), &error))?
+    }
+
+    /// Opens an object by its URL as [`Self::open`] does, without a wait for the store: the future
+    /// may be polled by any executor, and dropping it cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// Those that are known before the store was asked; the others are the future's.
+    pub fn open_async(&self, url: &str) -> Result<OpeningObject, ObjectError> {
+        let opening = self.opening(url)?;
+        match self.owner.runtime() {
+            Ok(runtime) => Ok(OpeningObject::new(without_secrets(url), runtime.spawn(opening))),
+            Err(error) => Err(ObjectError::of_process(&without_secrets(url), &error)),
+        }
+    }
+
+    /// Returns what opens an object, for a task of the runtime.
+    fn opening(
+        &self,
+        url: &str,
+    ) -> Result<impl Future<Output = Result<Object, ObjectError>> + Send + use<>, ObjectError> {
         let url = ObjectUrl::parse(url)?;
         if url.is_prefix() {
             let why = "the URL of an object does not end with / and has a key";
             return Err(ObjectError::Url { url: url.to_string(), why: why.to_owned() });
         }
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
-        let text = url.to_string();
-        let name = (&*text, &*device);
+        let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
-        let opened = Object::open_counted(store, &url.location, name, self.options, counted);
-        opened.map_err(|error| with_hint(error, &url))
+        let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
+        let has_credentials = self.settings.have_credentials();
+        Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
 
     /// Lists what is directly below a prefix, or all keys that begin with it.
@@ -84,8 +136,9 @@ impl Stores {
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
         let prefix = self.prefix(url)?;
         let listed = listing::list(&prefix, is_deep);
+        let has_credentials = self.settings.have_credentials();
         listed.map_err(|error| match ObjectUrl::parse(url) {
-            Ok(url) => with_hint(error, &url),
+            Ok(url) => with_hint(error, &url, has_credentials),
             Err(_) => error,
         })
     }
@@ -117,6 +170,8 @@ impl Stores {
     }
 
     pub(crate) fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
+        let here = self.owner.check();
+        here.map_err(|error| ObjectError::of_process(&url.to_string(), &error))?;
         // Nothing panics while it holds this lock.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(url.bucket()) {
@@ -135,7 +190,7 @@ impl Stores {
     }
 
     fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
-        let (bucket, retry) = (url.bucket(), self.options.retry());
+        let (bucket, retry, settings) = (url.bucket(), self.options.retry(), &self.settings);
         let mut device = bucket.to_owned();
         let counters = Arc::clone(&self.counters);
         let traffic = StoreTraffic::new(self.options.hedge, Arc::clone(&counters));
@@ -151,13 +206,16 @@ impl Stores {
         let mut pages: Option<Arc<dyn PaginatedListStore>> = None;
         let store: Arc<dyn ObjectStore> = match url.scheme {
             ObjectStoreScheme::AmazonS3 => {
-                let mut builder = AmazonS3Builder::from_env().with_url(bucket);
+                let builder = AmazonS3Builder::from_env();
+                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
+                let mut builder = builder?.with_url(bucket);
                 let timeout_key = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
                 builder = builder.with_config(timeout_key, timeout_text);
                 let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
                 if let Some(endpoint) = keys.iter().find_map(|key| builder.get_config_value(key)) {
                     // An endpoint without TLS was named in so many words.
-                    let is_said = std::env::var_os("AWS_ALLOW_HTTP").is_some();
+                    let is_said = std::env::var_os("AWS_ALLOW_HTTP").is_some()
+                        || settings.has(&["aws_allow_http", "allow_http"]);
                     if endpoint.starts_with("http://") && !is_said {
                         builder = builder.with_allow_http(true);
                     }
@@ -170,7 +228,9 @@ impl Stores {
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let timeout_key = GoogleConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = GoogleCloudStorageBuilder::from_env().with_url(bucket);
+                let builder = GoogleCloudStorageBuilder::from_env();
+                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
+                let builder = builder?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);
@@ -179,7 +239,9 @@ impl Stores {
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let timeout_key = AzureConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = MicrosoftAzureBuilder::from_env().with_url(bucket);
+                let builder = MicrosoftAzureBuilder::from_env();
+                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
+                let builder = builder?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);
@@ -188,8 +250,10 @@ impl Stores {
             }
             // A URL of the two others was refused.
             ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
+                let options = of_web_server(url);
+                let options = settings.apply(options, |it, key, value| it.with_config(key, value));
                 let builder = HttpBuilder::new().with_url(bucket).with_retry(retry);
-                let builder = builder.with_client_options(of_web_server(url).with_timeout(timeout));
+                let builder = builder.with_client_options(options?.with_timeout(timeout));
                 Arc::new(builder.with_http_connector(connector).build()?)
             }
         };
@@ -204,11 +268,11 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 
 /// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
 /// an error of its own that explains nothing.
-fn with_hint(error: ObjectError, url: &ObjectUrl) -> ObjectError {
+fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
     let knows_who = ["AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
-    if !is_s3 || knows_who.into_iter().any(has) {
+    if !is_s3 || has_credentials || knows_who.into_iter().any(has) {
         return error;
     }
     let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
@@ -230,7 +294,8 @@ fn with_hint(error: ObjectError, url: &ObjectUrl) -> ObjectError {
 
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { options, counters, clients: _ } = self;
+        // Settings have credentials in them.
+        let Self { options, counters, settings: _, owner: _, clients: _ } = self;
         let mut debug = f.debug_struct("Stores");
         debug.field("options", options).field("counters", counters).finish_non_exhaustive()
     }

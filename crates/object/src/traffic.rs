@@ -15,9 +15,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::counters::StoreCounters;
+use crate::runtime::OwnerProcess;
 
 /// What requests of one store have in common.
 pub(crate) struct StoreTraffic {
+    /// Where the client of the store was made.
+    pub(crate) owner: OwnerProcess,
     started: Instant,
     may_hedge: bool,
     counters: Arc<StoreCounters>,
@@ -98,7 +101,8 @@ impl StoreTraffic {
             hedging: Hedging::default(),
             waiting: WaitingRequests::default(),
         };
-        Arc::new(Self { started: Instant::now(), may_hedge, counters, state: Mutex::new(state) })
+        let (owner, started) = (OwnerProcess::here(), Instant::now());
+        Arc::new(Self { owner, started, may_hedge, counters, state: Mutex::new(state) })
     }
 
     /// Waits until one more request may be in flight.

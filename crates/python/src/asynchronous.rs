@@ -10,7 +10,6 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +22,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::errors::{self, FetchFailures};
+use crate::errors::ReadFailures;
 use crate::shutdown::detached;
 
 /// Tells one event loop which of its reads to poll.
@@ -89,8 +88,7 @@ impl Wake for ReadWaker {
 pub(crate) struct PendingRead {
     number: u64,
     waker: Waker,
-    name: OsString,
-    failures: Arc<FetchFailures>,
+    failures: ReadFailures,
     /// None when it has ended.
     read: Mutex<Option<ReadInto<Vec<u8>>>>,
 }
@@ -101,22 +99,12 @@ impl PendingRead {
     pub(crate) fn new(
         read: ReadInto<Vec<u8>>,
         notifier: &LoopNotifier,
-        name: OsString,
-        failures: Arc<FetchFailures>,
+        failures: ReadFailures,
     ) -> Self {
         let number = NEXT_READ.fetch_add(1, Ordering::Relaxed);
         let waker = ReadWaker { number, inbox: Arc::clone(&notifier.inbox) };
         let waker = Waker::from(Arc::new(waker));
-        Self { number, waker, name, failures, read: Mutex::new(Some(read)) }
-    }
-
-    fn exception(&self, py: Python<'_>, error: ReadError) -> PyErr {
-        match self.failures.take(&self.name) {
-            Some(cause) if matches!(error, ReadError::Io { .. }) => {
-                errors::of_fetch(py, &self.name, &error, cause)
-            }
-            Some(_) | None => errors::of_read(&self.name, error),
-        }
+        Self { number, waker, failures, read: Mutex::new(Some(read)) }
     }
 }
 
@@ -145,7 +133,7 @@ impl PendingRead {
             Some(Poll::Ready((_, Err(ReadError::PastEnd { .. })))) => {
                 Ok(Some(PyBytes::new(py, &[])))
             }
-            Some(Poll::Ready((_, Err(error)))) => Err(self.exception(py, error)),
+            Some(Poll::Ready((_, Err(error)))) => Err(self.failures.exception(py, error)),
         }
     }
 

@@ -17,6 +17,8 @@ use pyo3::types::PyDict;
 use crate::errors::{self, FetchFailures};
 use crate::fetcher::{FetchServer, Fetcher, FetcherSource, QueueOwner};
 use crate::file::RawFile;
+#[cfg(feature = "objects")]
+use crate::objects::{EngineStores, ListedObject, ObjectVersion};
 use crate::shutdown::detached;
 
 /// A cache of pages, and the ring that fills it.
@@ -26,6 +28,8 @@ pub(crate) struct RawEngine {
     timeout: Option<Duration>,
     failures: Arc<FetchFailures>,
     queue: Arc<QueueOwner>,
+    #[cfg(feature = "objects")]
+    stores: EngineStores,
 }
 
 #[pymethods]
@@ -64,7 +68,14 @@ impl RawEngine {
         }
         let engine = detached(py, || builder.build());
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
-        Ok(Self { engine, timeout, failures: Arc::default(), queue: Arc::default() })
+        Ok(Self {
+            engine,
+            timeout,
+            failures: Arc::default(),
+            queue: Arc::default(),
+            #[cfg(feature = "objects")]
+            stores: EngineStores::new(timeout),
+        })
     }
 
     /// Opens a regular file or a block device.
@@ -75,6 +86,34 @@ impl RawEngine {
         let opened = detached(py, || self.engine.open_with(&name, &options));
         let file = opened.map_err(|error| errors::of_open(&name, error))?;
         Ok(RawFile::of_path(file, &name, Arc::clone(&self.failures)))
+    }
+
+    /// Opens an object of a store by its URL, and returns the file and what the store says of the
+    /// object: `ETag`, version, seconds since 1970.
+    #[cfg(feature = "objects")]
+    fn open_url(
+        &self,
+        py: Python<'_>,
+        url: &str,
+        settings: Vec<(String, String)>,
+    ) -> PyResult<(RawFile, ObjectVersion)> {
+        let (object, version) = self.stores.open(py, url, settings, self.timeout)?;
+        let options = OpenOptions::new().starting_window(STARTING_WINDOW);
+        let opened = detached(py, || self.engine.open_source_with(object, &options));
+        let file = opened.map_err(|error| errors::of_open(url.as_ref(), error))?;
+        Ok((RawFile::of_object(file, url, self.timeout, Arc::clone(&self.failures)), version))
+    }
+
+    /// Lists the names below a prefix of a store.
+    #[cfg(feature = "objects")]
+    fn list_url(
+        &self,
+        py: Python<'_>,
+        url: &str,
+        settings: Vec<(String, String)>,
+        is_deep: bool,
+    ) -> PyResult<Vec<ListedObject>> {
+        self.stores.list(py, url, settings, is_deep)
     }
 
     /// Opens what a callable returns the bytes of. Of the same name and version there is one set
@@ -129,6 +168,10 @@ impl RawEngine {
         for (name, number) in rows {
             all.set_item(name, number)?;
         }
+        #[cfg(feature = "objects")]
+        for (name, number) in self.stores.counts() {
+            all.set_item(name, number)?;
+        }
         Ok(all)
     }
 
@@ -154,7 +197,7 @@ impl RawEngine {
     }
 }
 
-/// Where the window of a fetcher begins, in bytes. A store serves many requests at once, which is
+/// Where the window of a fetcher or an object begins, in bytes. A store serves many requests at once, which is
 /// learnt only where there are several at a time: 8 of the largest requests, half of what a
 /// fetcher has threads for.
 const STARTING_WINDOW: u64 = 8 << 20;

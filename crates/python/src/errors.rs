@@ -1,14 +1,15 @@
 //! Errors of the library as exceptions that users of `io` expect.
 //!
-//! In:    errors of opening, reading and of the engine; exceptions that fetchers raised.
+//! In:    errors of opening, reading and of the engine; exceptions that fetchers raised; what stores
+//!        refuse.
 //! Out:   `OSError`, and the subclass of it that belongs to the errno, with the name of the file.
 //! Never: an exception of a fetcher that is lost: it becomes the cause.
 
 use std::collections::VecDeque;
 use std::error::Error;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foreread::{EngineError, ForkedError, OpenError, ReadError, SettingError};
 use pyo3::create_exception;
@@ -27,6 +28,56 @@ create_exception!(
     PyOSError,
     "With these pages more than a quarter of the engine's memory would be pinned."
 );
+create_exception!(
+    foreread,
+    ObjectChangedError,
+    PyOSError,
+    "The object of a store is another one than when it was opened: open it again."
+);
+
+/// What a file is, as far as its errors are concerned.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FileOrigin {
+    /// A path.
+    Path,
+    /// A callable, whose exceptions are causes.
+    Fetcher,
+    /// An object of a store, which may be replaced.
+    #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "without stores"))]
+    Object,
+}
+
+/// What turns the errors of a file's reads into exceptions, wherever they are met.
+#[derive(Clone)]
+pub(crate) struct ReadFailures {
+    pub(crate) name: OsString,
+    pub(crate) origin: FileOrigin,
+    pub(crate) of_fetchers: Arc<FetchFailures>,
+}
+
+impl ReadFailures {
+    /// Returns the exception for a read that failed.
+    pub(crate) fn exception(&self, py: Python<'_>, error: ReadError) -> PyErr {
+        let name = &*self.name;
+        if let ReadError::Io { source, .. } = &error {
+            match self.origin {
+                FileOrigin::Fetcher => {
+                    if let Some(cause) = self.of_fetchers.take(name) {
+                        return of_fetch(py, name, &error, cause);
+                    }
+                }
+                FileOrigin::Object => {
+                    if source.kind() == io::ErrorKind::InvalidData {
+                        let text = without_name(name, &error.to_string());
+                        return ObjectChangedError::new_err((libc::ESTALE, text, name.to_owned()));
+                    }
+                }
+                FileOrigin::Path => {}
+            }
+        }
+        of_read(name, error)
+    }
+}
 
 /// Returns the exception for a file that could not be opened.
 pub(crate) fn of_open(name: &OsStr, error: OpenError) -> PyErr {
@@ -38,8 +89,16 @@ pub(crate) fn of_open(name: &OsStr, error: OpenError) -> PyErr {
     PyOSError::new_err((errno, text, name.to_owned()))
 }
 
+/// Returns the exception for an object that could not be opened.
+#[cfg(feature = "objects")]
+pub(crate) fn of_object(url: &str, error: foreread_object::ObjectError) -> PyErr {
+    let text = without_name(url.as_ref(), &error.to_string());
+    let errno = errno_of_kind(io::Error::from(error).kind());
+    PyOSError::new_err((errno, text, url.to_owned()))
+}
+
 /// Returns the exception for a read that failed.
-pub(crate) fn of_read(name: &OsStr, error: ReadError) -> PyErr {
+fn of_read(name: &OsStr, error: ReadError) -> PyErr {
     let text = without_name(name, &error.to_string());
     if matches!(error, ReadError::Forked { .. }) {
         return EngineForkedError::new_err((libc::EOPNOTSUPP, text, name.to_owned()));
@@ -80,7 +139,7 @@ pub(crate) fn of_setting(error: &SettingError) -> PyErr {
 }
 
 /// Returns the exception for a read of a fetcher that failed, with what it raised as the cause.
-pub(crate) fn of_fetch(py: Python<'_>, name: &OsStr, error: &ReadError, cause: PyErr) -> PyErr {
+fn of_fetch(py: Python<'_>, name: &OsStr, error: &ReadError, cause: PyErr) -> PyErr {
     let text = without_name(name, &error.to_string());
     let exception = PyOSError::new_err((errno_of_exception(py, &cause), text, name.to_owned()));
     exception.set_cause(py, Some(cause));

@@ -6,7 +6,7 @@
 
 mod reads;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use pyo3::types::{PyBytes, PyList};
 use self::reads::COPY_ATTACHED_MAX;
 use crate::asynchronous::{LoopNotifier, PendingRead};
 use crate::buffer::WritableBuffer;
-use crate::errors::{self, FetchFailures};
+use crate::errors::{self, FetchFailures, FileOrigin, ReadFailures};
 use crate::fork::ProcessStamp;
 use crate::pinned::PinnedRange;
 use crate::shutdown::detached;
@@ -30,11 +30,8 @@ use crate::waiting::wait;
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawFile {
     file: File,
-    name: OsString,
-    /// It is a fetcher: waits for it end with Ctrl-C, and its length does not change.
-    is_fetcher: bool,
     timeout: Option<Duration>,
-    failures: Arc<FetchFailures>,
+    failures: ReadFailures,
     position: Mutex<u64>,
     /// Streams that no thread reads by: each read takes one, or makes one.
     streams: Mutex<Vec<ReadStream>>,
@@ -43,7 +40,7 @@ pub(crate) struct RawFile {
 
 impl RawFile {
     pub(crate) fn of_path(file: File, name: &OsStr, failures: Arc<FetchFailures>) -> Self {
-        Self::new(file, name.to_owned(), None, failures)
+        Self::new(file, name, (FileOrigin::Path, None), failures)
     }
 
     pub(crate) fn of_fetcher(
@@ -52,18 +49,34 @@ impl RawFile {
         timeout: Option<Duration>,
         failures: Arc<FetchFailures>,
     ) -> Self {
-        Self { is_fetcher: true, ..Self::new(file, name.into(), timeout, failures) }
+        Self::new(file, name.as_ref(), (FileOrigin::Fetcher, timeout), failures)
+    }
+
+    #[cfg(feature = "objects")]
+    pub(crate) fn of_object(
+        file: File,
+        url: &str,
+        timeout: Option<Duration>,
+        failures: Arc<FetchFailures>,
+    ) -> Self {
+        Self::new(file, url.as_ref(), (FileOrigin::Object, timeout), failures)
     }
 
     fn new(
         file: File,
-        name: OsString,
-        timeout: Option<Duration>,
-        failures: Arc<FetchFailures>,
+        name: &OsStr,
+        (origin, timeout): (FileOrigin, Option<Duration>),
+        of_fetchers: Arc<FetchFailures>,
     ) -> Self {
+        let failures = ReadFailures { name: name.to_owned(), origin, of_fetchers };
         let (position, streams) = (Mutex::default(), Mutex::default());
         let process = ProcessStamp::now();
-        Self { file, name, is_fetcher: false, timeout, failures, position, streams, process }
+        Self { file, timeout, failures, position, streams, process }
+    }
+
+    /// Whether it is no path: then waits for it end with Ctrl-C, and its length does not change.
+    fn is_remote(&self) -> bool {
+        self.failures.origin != FileOrigin::Path
     }
 }
 
@@ -129,8 +142,7 @@ impl RawFile {
         buffer.try_reserve_exact(size).map_err(|_| too_large())?;
         buffer.resize(size, 0);
         let read = self.file.read_into(buffer, at);
-        let (name, failures) = (self.name.clone(), Arc::clone(&self.failures));
-        let read = PendingRead::new(read, notifier, name, failures);
+        let read = PendingRead::new(read, notifier, self.failures.clone());
         Ok(Bound::new(py, read)?.into_any())
     }
 
@@ -142,13 +154,13 @@ impl RawFile {
     ) -> PyResult<Bound<'py, PyList>> {
         self.check_process()?;
         let ranges = checked_ranges(ranges)?;
-        let read = if self.is_fetcher {
+        let read = if self.is_remote() {
             let read = pin!(self.file.read_ranges_async(&ranges));
-            wait(py, &self.name, read, self.timeout)?
+            wait(py, &self.failures.name, read, self.timeout)?
         } else {
             detached(py, || self.file.read_ranges(&ranges))
         };
-        let all = read.map_err(|error| self.exception(py, error))?;
+        let all = read.map_err(|error| self.failures.exception(py, error))?;
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)))
     }
 
@@ -157,7 +169,7 @@ impl RawFile {
         self.check_process()?;
         let ranges = checked_ranges(ranges)?;
         let asked = detached(py, || self.file.will_need(ranges));
-        asked.map_err(|error| self.exception(py, error))
+        asked.map_err(|error| self.failures.exception(py, error))
     }
 
     /// Says how this file is going to be read.
@@ -190,7 +202,7 @@ impl RawFile {
         if range.is_empty() {
             return Ok(PinnedRange::new(self.pinned(py, 0..0)?));
         }
-        if self.is_fetcher && !self.is_cached(&range) {
+        if self.is_remote() && !self.is_cached(&range) {
             // A wait for a pin cannot be interrupted, so what is missing is read first. Of more
             // than may be pinned nothing is.
             self.bytes(py, (range.end - range.start).min(PIN_READ_MAX), at)?;
@@ -209,7 +221,7 @@ impl RawFile {
     fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_process()?;
         let len = detached(py, || self.file.refresh());
-        len.map_err(|error| errors::of_io(&self.name, &error))
+        len.map_err(|error| errors::of_io(&self.failures.name, &error))
     }
 
     /// The length in bytes.
@@ -237,7 +249,7 @@ impl RawFile {
         let from = match whence {
             0 => 0,
             1 => *position,
-            2 if self.is_fetcher => self.file.len(),
+            2 if self.is_remote() => self.file.len(),
             2 => self.refresh(py)?,
             _ => {
                 let why = format!("invalid whence ({whence}, should be 0, 1 or 2)");

@@ -7,12 +7,16 @@
 //! What a user imports is in `python/foreread`; design and limits are in docs/python.md.
 
 mod asynchronous;
+#[cfg(feature = "objects")]
+mod blocking_call;
 mod buffer;
 mod engine;
 mod errors;
 mod fetcher;
 mod file;
 mod fork;
+#[cfg(feature = "objects")]
+mod objects;
 mod pinned;
 mod shutdown;
 mod sim;
@@ -28,7 +32,7 @@ mod _foreread {
     #[pymodule_export]
     use super::engine::RawEngine;
     #[pymodule_export]
-    use super::errors::{EngineForkedError, PinLimitError};
+    use super::errors::{EngineForkedError, ObjectChangedError, PinLimitError};
     #[pymodule_export]
     use super::fetcher::{FetchJob, FetchServer};
     #[pymodule_export]

@@ -1,11 +1,13 @@
 """What the tests share: files with known bytes, and fetchers that count what they are asked for."""
 
 import hashlib
+import os
 import threading
 
 import pytest
 
 import foreread
+from store_server import StoreServer
 
 
 def pattern(size: int, seed: int = 0) -> bytes:
@@ -35,6 +37,18 @@ class CountingFetcher:
         return sum(end - start for start, end in self.ranges)
 
 
+def in_child(act) -> bool:
+    """Runs a function in a forked child, and returns whether it returned True."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if act() is True else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 @pytest.fixture
 def engine() -> foreread.Engine:
     return foreread.Engine("32MiB")
@@ -50,3 +64,10 @@ def path(tmp_path, data):
     path = tmp_path / "data"
     path.write_bytes(data)
     return path
+
+
+@pytest.fixture
+def store():
+    server = StoreServer()
+    yield server
+    server.close()

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import foreread
+from conftest import in_child
 
 
 def test_sizes_are_numbers_or_text():
@@ -77,18 +78,6 @@ def test_a_fetched_file_says_that_it_cannot_be_pickled(engine):
     file = engine.open_fetcher(lambda start, end: bytes(end - start), 100, "zeros")
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(file)
-
-
-def in_child(act):
-    """Runs a function in a forked child, and returns whether it returned True."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = 0 if act() is True else 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def raises_forked(call):

@@ -51,7 +51,7 @@ pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "object", ours: &["foreread"], others: None },
     Place {
         folder: "python",
-        ours: &["foreread", "foreread-core", "foreread-sim", "foreread-trace"],
+        ours: &["foreread", "foreread-core", "foreread-object", "foreread-sim", "foreread-trace"],
         others: None,
     },
     Place {

@@ -17,7 +17,6 @@ use super::errors::generic;
 use crate::error::ObjectError;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
-use crate::runtime::runtime;
 
 /// The objects that are open.
 pub(super) struct OpenObjects {
@@ -117,7 +116,8 @@ impl OpenObjects {
     async fn head(&self, location: &Path) -> object_store::Result<GetResult> {
         let (store, key, deadline) =
             (Arc::clone(&self.store), location.clone(), self.options.deadline);
-        let runtime = runtime().map_err(|error| generic(format!("{location}: {error}")))?;
+        let runtime = self.counted.1.owner.runtime();
+        let runtime = runtime.map_err(|error| generic(format!("{location}: {error}")))?;
         let asked = runtime.spawn(async move {
             let head = GetOptions { head: true, ..GetOptions::default() };
             tokio::time::timeout(deadline, store.get_opts(&key, head)).await

@@ -6,15 +6,18 @@
         header = file.read(512)
         footer = file.pread(512, 1 << 30)           # the position stays
 
+    file = foreread.open("s3://bucket/key")         # an object of a store, without fsspec
+
 `foreread.fsspec` brings the same to every file system of fsspec.
 """
 
 from foreread._engine import Engine, default_engine, open, parse_size
-from foreread._file import File
+from foreread._file import File, FileOfUrl
 from foreread._foreread import (
     DEFAULT_MEMORY,
     POLICIES,
     EngineForkedError,
+    ObjectChangedError,
     PinLimitError,
     PinnedPart,
     PinnedRange,
@@ -26,6 +29,8 @@ __all__ = [
     "Engine",
     "EngineForkedError",
     "File",
+    "FileOfUrl",
+    "ObjectChangedError",
     "PinLimitError",
     "PinnedPart",
     "PinnedRange",

@@ -13,8 +13,9 @@ from typing import Any
 
 from foreread import _foreread
 from foreread._fetching import start_threads
-from foreread._file import File
+from foreread._file import File, FileOfUrl
 from foreread._foreread import DEFAULT_MEMORY, RawEngine, RawFile
+from foreread._storage_options import StorageOptions, is_url, settings_of
 
 _BINARY = {unit: 1024**power for power, unit in enumerate("KMGT", 1)}
 _UNITS = {
@@ -63,14 +64,59 @@ class Engine:
         with _engines_lock:
             _engines[self._token] = self
 
-    def open(self, path: str | os.PathLike[str], *, buffered: bool = False) -> File:
-        """Opens a regular file or a block device for reading.
+    def open(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        buffered: bool = False,
+        storage_options: StorageOptions | None = None,
+    ) -> File:
+        """Opens a regular file, a block device, or the object of a URL for reading.
 
         Reads go around the kernel's page cache where the file system allows that, unless
         `buffered` is true.
+
+        A text with a scheme is a URL: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`,
+        and `file:///path`, which is the path. The object is pinned to the version that is there
+        now. `storage_options` are those of s3fs, gcsfs and adlfs that name endpoints, regions and
+        credentials; what they do not say, the environment does.
         """
         name = os.fsdecode(path)
+        if isinstance(path, str) and is_url(path):
+            if not path.startswith("file:///"):
+                return self._open_url(path, storage_options)
+            name = path.removeprefix("file://")
+        if storage_options:
+            raise ValueError(f"{name}: storage_options are for the URLs of stores")
         return File(self, self._raw.open(name, buffered), name, buffered=buffered)
+
+    def list_url(
+        self,
+        url: str,
+        *,
+        recursive: bool = False,
+        storage_options: StorageOptions | None = None,
+    ) -> list[tuple[str, int | None]]:
+        """Returns the names below a prefix of a store, sorted, each with its size in bytes.
+
+        Names begin behind the prefix. A name that ends with `/` stands for all that begin with it,
+        and has None for its size; with `recursive`, all keys are listed instead.
+        """
+        self._need_stores(url)
+        return self._raw.list_url(url, settings_of(url, storage_options or {}), recursive)
+
+    def _need_stores(self, url: str) -> None:
+        if not hasattr(self._raw, "open_url"):
+            raise NotImplementedError(
+                f"{url}: this foreread was built without stores; build it with the cargo feature "
+                "'objects'"
+            )
+
+    def _open_url(self, url: str, storage_options: StorageOptions | None) -> FileOfUrl:
+        self._need_stores(url)
+        options = dict(storage_options or {})
+        raw, version = self._raw.open_url(url, settings_of(url, options))
+        return FileOfUrl(self, raw, url, version, options)
 
     def open_fetcher(
         self,
@@ -107,7 +153,11 @@ class Engine:
         return self._raw.open_fetcher(fetch, size, name, version, device)
 
     def counters(self) -> dict[str, int]:
-        """Returns what was done so far, in numbers: hits, misses, requests, evictions."""
+        """Returns what was done so far, in numbers: hits, misses, evictions.
+
+        `store_requests` and `store_bytes` are what was asked of stores by URL, retries and second
+        copies of late requests included.
+        """
         return self._raw.counters()
 
     @property
@@ -183,9 +233,14 @@ def default_engine(memory: int | str | None = None) -> Engine:
         return engine
 
 
-def open(path: str | os.PathLike[str], *, buffered: bool = False) -> File:
-    """Opens a regular file or a block device with the engine of this process."""
-    return default_engine().open(path, buffered=buffered)
+def open(
+    path: str | os.PathLike[str],
+    *,
+    buffered: bool = False,
+    storage_options: StorageOptions | None = None,
+) -> File:
+    """Opens a file, a block device or the object of a URL with the engine of this process."""
+    return default_engine().open(path, buffered=buffered, storage_options=storage_options)
 
 
 def _after_fork_in_child() -> None:

@@ -155,6 +155,52 @@ class File(io.RawIOBase):
         return f"<foreread.File {self.name!r}{closed}>"
 
 
+class FileOfUrl(File):
+    """An object of a store, in the version that was there when it was opened.
+
+    If the object is replaced meanwhile, reads of what is not in the cache raise
+    `ObjectChangedError`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        raw: RawFile,
+        name: str,
+        version: tuple[str | None, str | None, int],
+        storage_options: dict[str, Any],
+    ) -> None:
+        super().__init__(engine, raw, name)
+        self._version = version
+        self._storage_options = storage_options
+
+    @property
+    def etag(self) -> str | None:
+        """The `ETag` of the version that is read, in quotes, as the store states it."""
+        return self._version[0]
+
+    @property
+    def version_id(self) -> str | None:
+        """What the store calls the version that is read, if it keeps several."""
+        return self._version[1]
+
+    @property
+    def last_modified(self) -> float | None:
+        """When that version was written, in seconds since 1970, if the store says so."""
+        return float(self._version[2]) if self._version[2] else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the options, which may have credentials in them: there they are needed as well.
+        options = self._storage_options
+        return (_reopen_url, (self._engine, self.name, options, self._raw.tell()))
+
+
+def _reopen_url(engine: Engine, url: str, options: dict[str, Any], position: int) -> File:
+    file = engine.open(url, storage_options=options)
+    file.seek(position)
+    return file
+
+
 def _reopen(engine: Engine, name: str, buffered: bool, position: int) -> File:
     file = engine.open(name, buffered=buffered)
     file.seek(position)

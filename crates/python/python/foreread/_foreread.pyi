@@ -9,6 +9,9 @@ DEFAULT_MEMORY: Final[int]
 class EngineForkedError(OSError):
     """The engine was made before this process was forked: make another one here."""
 
+class ObjectChangedError(OSError):
+    """The object of a store is another one than when it was opened: open it again."""
+
 class PinLimitError(OSError):
     """With these pages more than a quarter of the engine's memory would be pinned."""
 
@@ -53,6 +56,12 @@ class RawEngine:
         io_backend: str,
     ) -> RawEngine: ...
     def open(self, path: str, buffered: bool = False) -> RawFile: ...
+    def open_url(
+        self, url: str, settings: list[tuple[str, str]]
+    ) -> tuple[RawFile, tuple[str | None, str | None, int]]: ...
+    def list_url(
+        self, url: str, settings: list[tuple[str, str]], is_deep: bool
+    ) -> list[tuple[str, int | None]]: ...
     def open_fetcher(
         self,
         fetch: Callable[[int, int], Any],

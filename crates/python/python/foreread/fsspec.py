@@ -11,164 +11,22 @@ stay after a file is closed, and a file that is opened again finds them.
 
 from __future__ import annotations
 
-import os
-import threading
-import uuid
-from collections import OrderedDict
+import errno
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from fsspec import filesystem
-from fsspec.caching import BaseCache, register_cache
+from fsspec.caching import register_cache
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from foreread._engine import Engine, default_engine
 from foreread._file import File
-from foreread._foreread import EngineForkedError
+from foreread._fsspec_cache import ForereadCache, keep_open, open_fetched, version_of
+from foreread._native import NotNativeError, native_options, open_native
 
 __all__ = ["ForereadCache", "ForereadFile", "ForereadFileSystem"]
-
-# Files that no reader has open stay open, so that the next one finds their pages: so many.
-OPEN_MAX = 1024
-
-# What file systems call the version of a file's contents. The engine never mixes two.
-VERSION_KEYS = (
-    "ETag",
-    "etag",
-    "VersionId",
-    "version_id",
-    "generation",
-    "md5Hash",
-    "Content-MD5",
-    "content_md5",
-    "Digest",
-    "checksum",
-    "LastModified",
-    "Last-Modified",
-    "last_modified",
-    "mtime",
-    "modified",
-    "updated",
-    "created",
-)
-
-_open_files: OrderedDict[tuple[str, str, str], File] = OrderedDict()
-_open_lock = threading.Lock()
-
-
-def _after_fork_in_child() -> None:
-    global _open_lock
-    _open_lock = threading.Lock()
-    _open_files.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def _version_of(info: dict[str, Any] | None) -> str | None:
-    """Returns the version that a file system states, or None."""
-    stated = [(key, str((info or {})[key])) for key in VERSION_KEYS if (info or {}).get(key)]
-    return f"{stated} {(info or {}).get('size')}" if stated else None
-
-
-def _keep_open(key: tuple[str, str, str] | None, open_file: Callable[[], File]) -> File:
-    """Returns the file of this key, which is opened if it is not open."""
-    if key is None:
-        return open_file()
-    with _open_lock:
-        file = _open_files.get(key)
-        if file is not None:
-            _open_files.move_to_end(key)
-            return file
-    # Not with the lock held: it may take long. A second thread gets the same pages.
-    file = open_file()
-    with _open_lock:
-        file = _open_files.setdefault(key, file)
-        _open_files.move_to_end(key)
-        while len(_open_files) > OPEN_MAX:
-            _open_files.popitem(last=False)
-    return file
-
-
-class ForereadCache(BaseCache):  # type: ignore[misc]
-    """The cache type `foreread`: the pages of all files are in one engine.
-
-    The read-ahead is the engine's, so `blocksize` has no effect. Options are those of
-    `cache_options`.
-
-    engine: the engine to use, instead of that of the process.
-    """
-
-    name: ClassVar[str] = "foreread"
-
-    def __init__(
-        self,
-        blocksize: int,
-        fetcher: Callable[[int, int], bytes],
-        size: int,
-        engine: Engine | None = None,
-    ) -> None:
-        super().__init__(blocksize, fetcher, size)
-        self.engine = engine
-        self.file: File | None = None
-        self.open_file: Callable[[Engine], File] = self._open_fetcher
-
-    def _fetch(self, start: int | None, stop: int | None) -> bytes:
-        start = 0 if start is None else start
-        stop = self.size if stop is None else min(stop, self.size)
-        if start >= stop:
-            return b""
-        data: bytes = self.call(lambda file: file.pread(stop - start, start))
-        return data
-
-    def call(self, act: Callable[[File], Any]) -> Any:
-        """Calls a function with the engine's file, which is opened if it is not open here."""
-        try:
-            return act(self.file or self._open())
-        except EngineForkedError:
-            # The file was opened before this process was forked; an engine that the caller made
-            # must be made anew by the caller.
-            if self.engine is not None:
-                raise
-            return act(self._open())
-
-    def _open(self) -> File:
-        self.file = self.open_file(self.engine or default_engine())
-        return self.file
-
-    def _open_fetcher(self, engine: Engine) -> File:
-        file: Any = getattr(self.fetcher, "__self__", None)
-        if not isinstance(file, AbstractBufferedFile):
-            name = getattr(self.fetcher, "__qualname__", repr(self.fetcher))
-            return engine.open_fetcher(self.fetcher, self.size, f"fetcher:{name}")
-        # The engine keeps the fetcher for as long as the pages, and must not keep the file: that
-        # has this cache, which has the engine's file.
-        kind: Any = type(file)
-        twin: Any = kind.__new__(kind)
-        twin.__dict__.update(file.__dict__)
-        twin.__dict__.update(cache=None, _closed=True)
-        fetch = self.fetcher.__func__.__get__(twin)
-        return _open_fetched(engine, file.fs, file.path, fetch, file._details, self.size)
-
-
-def _open_fetched(
-    engine: Engine,
-    fs: AbstractFileSystem,
-    path: str,
-    fetch: Callable[[int, int], bytes],
-    info: dict[str, Any] | None,
-    size: int,
-) -> File:
-    """Opens a file of a file system, or finds it open."""
-    stated = _version_of(info)
-    device = f"{fs.protocol}:{fs._fs_token}"
-    name, version = fs.unstrip_protocol(path), f"{stated or uuid.uuid4().hex} {device}"
-    key = None if stated is None else (engine._token, name, version)
-    return _keep_open(
-        key, lambda: engine.open_fetcher(fetch, size, name, version, device=device)
-    )
 
 
 class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
@@ -228,6 +86,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     fs, target_protocol, target_options: the other file system, as `CachingFileSystem` takes them.
     memory: the bound of the engine of the process, if it was not made yet: `"2GiB"`.
+    native: whether the engine reads files of s3fs by a client of its own; None: where it can.
 
     Whatever is not reading is the other file system's.
     """
@@ -242,6 +101,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         target_options: dict[str, Any] | None = None,
         fo: str | None = None,
         memory: int | str | None = None,
+        native: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -251,6 +111,14 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.engine = None
         if memory is not None:
             default_engine(memory)
+        self.native = native
+        self.native_options: dict[str, Any] | None = None
+        if native is not False:
+            try:
+                self.native_options = native_options(self.fs)
+            except NotNativeError as error:
+                if native:
+                    raise ValueError(f"native: the engine cannot read it itself: {error}") from None
 
         strip_own: Callable[[Any], Any] = getattr(type(self), "_strip_protocol")  # noqa: B009
 
@@ -286,15 +154,38 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
             def open_local(engine: Engine) -> File:
                 key = (engine._token, path, f"{info['mtime']} {info['ino']} {info['size']}")
-                return _keep_open(key, lambda: engine.open(path))
+                return keep_open(key, lambda: engine.open(path))
 
             return ForereadFile(self, path, open_local, info, block_size, **kwargs)
+        if self.native_options is not None and not kwargs:
+            found = self.fs.info(path)
+            if found["type"] == "directory":
+                raise IsADirectoryError(path)
+            return ForereadFile(self, path, self._native_opener(path, found), found, block_size)
+        return self._open_wrapped(path, block_size, **kwargs)
+
+    def _native_opener(self, path: str, info: dict[str, Any]) -> Callable[[Engine], File]:
+        options = self.native_options or {}
+
+        def open_file(engine: Engine) -> File:
+            key = (engine._token, f"native:{path}", f"{info.get('ETag')} {self.fs._fs_token}")
+            try:
+                return keep_open(key, lambda: open_native(engine, path, info, options))
+            except NotNativeError as error:
+                if self.native:
+                    raise OSError(errno.EIO, f"native: {error}", path) from error
+                opened: File = self._open_wrapped(path, None).cache.open_file(engine)
+                return opened
+
+        return open_file
+
+    def _open_wrapped(self, path: str, block_size: int | str | None, **kwargs: Any) -> Any:
         target = self.fs._open(path, mode="rb", cache_type="none", **kwargs)
-        info = getattr(target, "_details", None)
+        info: Any = getattr(target, "_details", None)
         if isinstance(target, AbstractBufferedFile):
             if target.size is None:
                 return target
-            if _version_of(info) is None:
+            if version_of(info) is None:
                 info = self.fs.info(path)
             fetch = target._fetch_range
             target.cache, target.closed = None, True
@@ -308,10 +199,10 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 data: bytes = self.fs.cat_file(path, start=start, end=end)
                 return data
 
-        def open_fetched(engine: Engine) -> File:
-            return _open_fetched(engine, self.fs, path, fetch, info, int(info["size"]))
+        def open_file(engine: Engine) -> File:
+            return open_fetched(engine, self.fs, path, fetch, info, int(info["size"]))
 
-        return ForereadFile(self, path, open_fetched, info, block_size, **kwargs)
+        return ForereadFile(self, path, open_file, info, block_size, **kwargs)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any

@@ -32,17 +32,7 @@ impl RawFile {
         }
         let why = "this process was forked after the file was opened: open it again here, with an \
                    engine of this process";
-        Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, self.name.clone())))
-    }
-
-    pub(super) fn exception(&self, py: Python<'_>, error: ReadError) -> PyErr {
-        if self.is_fetcher
-            && matches!(error, ReadError::Io { .. })
-            && let Some(cause) = self.failures.take(&self.name)
-        {
-            return errors::of_fetch(py, &self.name, &error, cause);
-        }
-        errors::of_read(&self.name, error)
+        Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, self.failures.name.clone())))
     }
 
     /// Does something with a stream that no other thread reads by.
@@ -65,16 +55,16 @@ impl RawFile {
             if to.len() <= COPY_ATTACHED_MAX && stream.try_read_at(to, offset) {
                 return Ok(Ok(to.len()));
             }
-            if self.is_fetcher {
+            if self.is_remote() {
                 let read = pin!(stream.read_at_async(to, offset));
-                return wait(py, &self.name, read, self.timeout);
+                return wait(py, &self.failures.name, read, self.timeout);
             }
             Ok(detached(py, move || stream.read_at(to, offset)))
         });
         match read? {
             Ok(count) => Ok(count),
             Err(ReadError::PastEnd { .. }) => Ok(0),
-            Err(error) => Err(self.exception(py, error)),
+            Err(error) => Err(self.failures.exception(py, error)),
         }
     }
 
@@ -102,11 +92,11 @@ impl RawFile {
     /// How many bytes there are from `offset` on. A file that may have grown is asked.
     pub(super) fn rest(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
         let len = self.file.len();
-        if offset < len || self.is_fetcher {
+        if offset < len || self.is_remote() {
             return Ok(len.saturating_sub(offset));
         }
         let len = detached(py, || self.file.refresh());
-        let len = len.map_err(|error| errors::of_io(&self.name, &error))?;
+        let len = len.map_err(|error| errors::of_io(&self.failures.name, &error))?;
         Ok(len.saturating_sub(offset))
     }
 
@@ -156,6 +146,6 @@ impl RawFile {
         range: Range<u64>,
     ) -> PyResult<foreread::PageRange> {
         let pinned = detached(py, || self.file.pin_range(range));
-        pinned.map_err(|error| self.exception(py, error))
+        pinned.map_err(|error| self.failures.exception(py, error))
     }
 }

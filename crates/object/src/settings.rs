@@ -1,0 +1,70 @@
+//! Settings of a store's client that take precedence over the environment.
+//!
+//! In:    names and values, as the environment variables of `object_store` have them.
+//! Out:   the same, given to a builder of a client.
+//! Never: a value in an error or in a log: some are secret.
+
+use std::str::FromStr;
+
+/// Names, in lower case, and values.
+#[derive(Clone, Default)]
+pub(crate) struct StoreSettings(Vec<(String, String)>);
+
+impl StoreSettings {
+    pub(crate) fn new(settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        Self(settings.into_iter().map(lower).collect())
+    }
+
+    /// Gives them to a builder, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If the store has no setting of such a name.
+    pub(crate) fn apply<B, K: FromStr<Err = object_store::Error>>(
+        &self,
+        builder: B,
+        set: impl Fn(B, K, &str) -> B,
+    ) -> object_store::Result<B> {
+        self.0
+            .iter()
+            .try_fold(builder, |builder, (name, value)| Ok(set(builder, name.parse()?, value)))
+    }
+
+    /// Whether there is one of these names.
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
+        self.0.iter().any(|(name, _)| names.contains(&&**name))
+    }
+
+    /// Whether they say which credentials S3 gets, or that it gets none.
+    pub(crate) fn have_credentials(&self) -> bool {
+        self.has(&["aws_access_key_id", "access_key_id", "aws_skip_signature", "skip_signature"])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+
+    use super::*;
+
+    fn applied(settings: &[(&str, &str)]) -> object_store::Result<AmazonS3Builder> {
+        let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let builder = AmazonS3Builder::new().with_region("from the environment");
+        StoreSettings::new(settings).apply(builder, |it, key, value| it.with_config(key, value))
+    }
+
+    #[test]
+    fn the_last_one_of_a_name_counts_and_the_others_stay() {
+        let builder = applied(&[("AWS_ENDPOINT_URL", "a"), ("endpoint_url", "b")]).unwrap();
+        let value = |key| builder.get_config_value(&key);
+        assert_eq!(value(AmazonS3ConfigKey::Endpoint).as_deref(), Some("b"));
+        assert_eq!(value(AmazonS3ConfigKey::Region).as_deref(), Some("from the environment"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_without_its_value() {
+        let error = applied(&[("aws_secret_acess_key", "hush")]).unwrap_err().to_string();
+        assert!(error.contains("aws_secret_acess_key") && !error.contains("hush"), "{error}");
+    }
+}

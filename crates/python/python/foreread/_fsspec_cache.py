@@ -1,0 +1,157 @@
+"""The cache type `foreread` of fsspec, and the files that stay open below it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from fsspec.caching import BaseCache
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+
+from foreread._engine import Engine, default_engine
+from foreread._file import File
+from foreread._foreread import EngineForkedError
+
+# Files that no reader has open stay open, so that the next one finds their pages: so many.
+OPEN_MAX = 1024
+
+# What file systems call the version of a file's contents. The engine never mixes two.
+VERSION_KEYS = (
+    "ETag",
+    "etag",
+    "VersionId",
+    "version_id",
+    "generation",
+    "md5Hash",
+    "Content-MD5",
+    "content_md5",
+    "Digest",
+    "checksum",
+    "LastModified",
+    "Last-Modified",
+    "last_modified",
+    "mtime",
+    "modified",
+    "updated",
+    "created",
+)
+
+_open_files: OrderedDict[tuple[str, str, str], File] = OrderedDict()
+_open_lock = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    global _open_lock
+    _open_lock = threading.Lock()
+    _open_files.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def version_of(info: dict[str, Any] | None) -> str | None:
+    """Returns the version that a file system states, or None."""
+    stated = [(key, str((info or {})[key])) for key in VERSION_KEYS if (info or {}).get(key)]
+    return f"{stated} {(info or {}).get('size')}" if stated else None
+
+
+def keep_open(key: tuple[str, str, str] | None, open_file: Callable[[], File]) -> File:
+    """Returns the file of this key, which is opened if it is not open."""
+    if key is None:
+        return open_file()
+    with _open_lock:
+        file = _open_files.get(key)
+        if file is not None:
+            _open_files.move_to_end(key)
+            return file
+    # Not with the lock held: it may take long. A second thread gets the same pages.
+    file = open_file()
+    with _open_lock:
+        file = _open_files.setdefault(key, file)
+        _open_files.move_to_end(key)
+        while len(_open_files) > OPEN_MAX:
+            _open_files.popitem(last=False)
+    return file
+
+
+class ForereadCache(BaseCache):  # type: ignore[misc]
+    """The cache type `foreread`: the pages of all files are in one engine.
+
+    The read-ahead is the engine's, so `blocksize` has no effect. Options are those of
+    `cache_options`.
+
+    engine: the engine to use, instead of that of the process.
+    """
+
+    name: ClassVar[str] = "foreread"
+
+    def __init__(
+        self,
+        blocksize: int,
+        fetcher: Callable[[int, int], bytes],
+        size: int,
+        engine: Engine | None = None,
+    ) -> None:
+        super().__init__(blocksize, fetcher, size)
+        self.engine = engine
+        self.file: File | None = None
+        self.open_file: Callable[[Engine], File] = self._open_fetcher
+
+    def _fetch(self, start: int | None, stop: int | None) -> bytes:
+        start = 0 if start is None else start
+        stop = self.size if stop is None else min(stop, self.size)
+        if start >= stop:
+            return b""
+        data: bytes = self.call(lambda file: file.pread(stop - start, start))
+        return data
+
+    def call(self, act: Callable[[File], Any]) -> Any:
+        """Calls a function with the engine's file, which is opened if it is not open here."""
+        try:
+            return act(self.file or self._open())
+        except EngineForkedError:
+            # The file was opened before this process was forked; an engine that the caller made
+            # must be made anew by the caller.
+            if self.engine is not None:
+                raise
+            return act(self._open())
+
+    def _open(self) -> File:
+        self.file = self.open_file(self.engine or default_engine())
+        return self.file
+
+    def _open_fetcher(self, engine: Engine) -> File:
+        file: Any = getattr(self.fetcher, "__self__", None)
+        if not isinstance(file, AbstractBufferedFile):
+            name = getattr(self.fetcher, "__qualname__", repr(self.fetcher))
+            return engine.open_fetcher(self.fetcher, self.size, f"fetcher:{name}")
+        # The engine keeps the fetcher for as long as the pages, and must not keep the file: that
+        # has this cache, which has the engine's file.
+        kind: Any = type(file)
+        twin: Any = kind.__new__(kind)
+        twin.__dict__.update(file.__dict__)
+        twin.__dict__.update(cache=None, _closed=True)
+        fetch = self.fetcher.__func__.__get__(twin)
+        return open_fetched(engine, file.fs, file.path, fetch, file._details, self.size)
+
+
+def open_fetched(
+    engine: Engine,
+    fs: AbstractFileSystem,
+    path: str,
+    fetch: Callable[[int, int], bytes],
+    info: dict[str, Any] | None,
+    size: int,
+) -> File:
+    """Opens a file of a file system, or finds it open."""
+    stated = version_of(info)
+    device = f"{fs.protocol}:{fs._fs_token}"
+    name, version = fs.unstrip_protocol(path), f"{stated or uuid.uuid4().hex} {device}"
+    key = None if stated is None else (engine._token, name, version)
+    return keep_open(
+        key, lambda: engine.open_fetcher(fetch, size, name, version, device=device)
+    )

@@ -1,0 +1,269 @@
+"""Files of safetensors, read through an engine: a path, a URL, or a file that is open.
+
+    from foreread.safetensors import SafetensorsFile, load
+
+    tensors = load("s3://bucket/model.safetensors")           # a dict of NumPy arrays
+    with SafetensorsFile("s3://bucket/model.safetensors") as file:
+        file.names(), file.info("layer.0.weight")             # the header alone was read
+        weight = file.numpy("layer.0.weight")                 # and now one tensor
+
+A tensor's bytes are copied once: from the engine's pages into the memory of the array. Tensors are
+read in the order of the file, so that the engine reads ahead of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from foreread._engine import Engine, default_engine
+from foreread._file import File
+from foreread._storage_options import StorageOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer, Self
+
+__all__ = ["SafetensorsError", "SafetensorsFile", "TensorInfo", "load"]
+
+# What the format's own readers accept.
+HEADER_MAX = 100_000_000
+
+# How many bits an element has, by its name in the header.
+DTYPE_BITS = {
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "BOOL": 8,
+    "U8": 8,
+    "I8": 8,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+    "U16": 16,
+    "I16": 16,
+    "F16": 16,
+    "BF16": 16,
+    "U32": 32,
+    "I32": 32,
+    "F32": 32,
+    "U64": 64,
+    "I64": 64,
+    "F64": 64,
+    "C64": 64,
+}
+
+# The same for NumPy. The format is little-endian.
+NUMPY_DTYPES = {
+    "BOOL": "?",
+    "U8": "u1",
+    "I8": "i1",
+    "U16": "<u2",
+    "I16": "<i2",
+    "F16": "<f2",
+    "U32": "<u4",
+    "I32": "<i4",
+    "F32": "<f4",
+    "U64": "<u8",
+    "I64": "<i8",
+    "F64": "<f8",
+    "C64": "<c8",
+}
+
+
+class SafetensorsError(ValueError):
+    """A file that is no valid file of safetensors."""
+
+
+class TensorInfo(NamedTuple):
+    """What the header says of a tensor: its bytes are those of the file from start to end."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    end: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.start
+
+
+class SafetensorsFile:
+    """A file of safetensors whose header was read. Several threads may read its tensors."""
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | File,
+        *,
+        engine: Engine | None = None,
+        storage_options: StorageOptions | None = None,
+    ) -> None:
+        if isinstance(source, File):
+            self.file = source
+        else:
+            engine = engine or default_engine()
+            self.file = engine.open(source, storage_options=storage_options)
+        self.metadata, self._infos = _header_of(self.file)
+
+    def names(self) -> list[str]:
+        """Returns the names of the tensors, in the order of their bytes."""
+        return list(self._infos)
+
+    def info(self, name: str) -> TensorInfo:
+        """Returns what the header says of a tensor."""
+        info = self._infos.get(name)
+        if info is None:
+            raise KeyError(f"{self.file.name}: no tensor {name!r}")
+        return info
+
+    def read_into(self, name: str, buffer: Buffer) -> None:
+        """Reads the bytes of a tensor into a buffer of just that size."""
+        info = self.info(name)
+        self._read_range(info.start, info.end, buffer)
+
+    def read_rows_into(self, name: str, start: int, stop: int, buffer: Buffer) -> None:
+        """Reads `tensor[start:stop]`, by its first dimension, into a buffer of just that size."""
+        first, last = self.row_range(name, start, stop)
+        self._read_range(first, last, buffer)
+
+    def row_range(self, name: str, start: int, stop: int) -> tuple[int, int]:
+        """Returns which bytes of the file `tensor[start:stop]` is, by its first dimension."""
+        info = self.info(name)
+        rows = info.shape[0] if info.shape else 0
+        if not 0 <= start <= stop <= rows:
+            raise IndexError(f"{name}: rows {start} to {stop} of {rows}")
+        row, rest = divmod(info.nbytes, rows) if rows else (0, 0)
+        if rest:
+            raise SafetensorsError(f"{name}: a row of {info.dtype} does not end on a byte")
+        return info.start + start * row, info.start + stop * row
+
+    def numpy(self, name: str) -> Any:
+        """Returns a tensor as a NumPy array, which is the program's own memory."""
+        import numpy
+
+        info = self.info(name)
+        array = numpy.empty(info.shape, numpy_dtype(self.file.name, name, info.dtype))
+        if info.nbytes:
+            flat: Any = array.reshape(-1).view("u1")
+            self.read_into(name, flat)
+        return array
+
+    def will_need(self, names: Iterable[str]) -> None:
+        """Says that these tensors will be read soon: their bytes are read ahead."""
+        ranges = [(info.start, info.end) for info in map(self.info, names) if info.nbytes]
+        self.file.will_need(ranges)
+
+    def close(self) -> None:
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def _read_range(self, start: int, end: int, buffer: Buffer) -> None:
+        view = memoryview(buffer)
+        if view.nbytes != end - start:
+            raise ValueError(f"a buffer of {view.nbytes} bytes for {end - start}")
+        if end == start:
+            return
+        count = self.file.preadinto(view, start)
+        if count != end - start:
+            # The length was checked when the header was read.
+            raise SafetensorsError(f"{self.file.name}: it was cut to {start + count} bytes")
+
+
+def numpy_dtype(file: str, name: str, dtype: str) -> Any:
+    """Returns NumPy's dtype for one of the format."""
+    import numpy
+
+    known = NUMPY_DTYPES.get(dtype)
+    if known is not None:
+        return numpy.dtype(known)
+    raise TypeError(
+        f"{file}: {name}: NumPy has no {dtype}: read it with foreread.torch, or its bytes with "
+        "read_into"
+    )
+
+
+def load(
+    source: str | os.PathLike[str] | File,
+    names: Iterable[str] | None = None,
+    *,
+    engine: Engine | None = None,
+    storage_options: StorageOptions | None = None,
+) -> dict[str, Any]:
+    """Returns tensors as NumPy arrays by their names: all of them, or those that are named."""
+    file = SafetensorsFile(source, engine=engine, storage_options=storage_options)
+    try:
+        return {name: file.numpy(name) for name in ordered(file, names)}
+    finally:
+        if not isinstance(source, File):
+            file.close()
+
+
+def ordered(file: SafetensorsFile, names: Iterable[str] | None) -> list[str]:
+    """Returns the names in the order of their bytes."""
+    if names is None:
+        return file.names()
+    return sorted(names, key=lambda name: file.info(name)[2:])
+
+
+def _header_of(file: File) -> tuple[dict[str, str], dict[str, TensorInfo]]:
+    """Reads the header: metadata, and what it says of each tensor."""
+
+    def wrong(why: str) -> NoReturn:
+        raise SafetensorsError(f"{file.name}: no valid file of safetensors: {why}")
+
+    if file.size < 8:
+        wrong(f"it has {file.size} bytes")
+    length = int.from_bytes(file.pread(8, 0), "little")
+    if length > HEADER_MAX or 8 + length > file.size:
+        wrong(f"its header would have {length} bytes, and the file has {file.size}")
+    try:
+        header = json.loads(file.pread(length, 8).decode())
+    except ValueError as error:
+        wrong(f"its header is no JSON: {error}")
+    if not isinstance(header, dict):
+        wrong("its header is no object")
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, Mapping):
+        wrong("its metadata is no object")
+    infos = []
+    for name, stated in header.items():
+        try:
+            infos.append((name, _info_of(stated, 8 + length)))
+        except (KeyError, TypeError, ValueError) as error:
+            wrong(f"{name}: {error}")
+    infos.sort(key=lambda item: (item[1].start, item[1].end))
+    at = 8 + length
+    for name, info in infos:
+        if info.start != at:
+            wrong(f"{name}: its bytes begin at {info.start}, and those before it end at {at}")
+        at = info.end
+    if at != file.size:
+        wrong(f"its tensors end at {at}, and the file at {file.size}")
+    return dict(metadata), dict(infos)
+
+
+def _info_of(stated: Any, data: int) -> TensorInfo:
+    """Returns what one entry of the header says; a ValueError says what is wrong with it."""
+    dtype, shape = stated["dtype"], tuple(stated["shape"])
+    start, end = stated["data_offsets"]
+    bits = DTYPE_BITS.get(dtype)
+    if bits is None:
+        raise ValueError(f"{dtype!r} is no dtype that is known")
+    if not all(isinstance(number, int) and number >= 0 for number in (start, end, *shape)):
+        raise ValueError("a size or an offset is no number from 0 on")
+    size, rest = divmod(bits * math.prod(shape), 8)
+    if rest or end - start != size:
+        raise ValueError(f"{end - start} bytes for {list(shape)} of {dtype}")
+    return TensorInfo(dtype, shape, data + start, data + end)
