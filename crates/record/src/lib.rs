@@ -1,6 +1,7 @@
-//! Records what a program reads of files, above the page cache, without privileges.
+//! Records what a program reads of files, above the page cache, without privileges; or what this
+//! process reads, where it says so itself ([`ReadLog`]).
 //!
-//! In:    a command.
+//! In:    a command; or reads.
 //! Out:   a trace: thread, file, offset, length and time of each read; what could not be seen.
 //! Never: a change of what the program reads; a word about processes that it did not start.
 //!
@@ -22,8 +23,10 @@ mod error;
 mod filter;
 mod listener;
 mod observer;
+mod read_log;
 mod recorder;
 mod target;
 
 pub use error::RecordError;
+pub use read_log::{LoggedRead, ReadLog, ReadLogSummary};
 pub use recorder::{RecordCommand, RecordSummary, UnseenReads, record};
