@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::process::Signal;
 
 use crate::common::{Need, needs};
-use crate::said::{json, refused, stdout};
+use crate::said::{data, json, refused, stdout};
 use crate::server::{Place, Server, foreread, printed};
 
 /// The reads of a trace: file, offset, length.
@@ -83,8 +83,10 @@ fn a_copy_by_nbdcopy_is_recorded_whole_and_replays_in_virtual_and_real_time() {
 
     let rows = json(&["replay", path, "--scale", "0", "--memory", "4M", "--json"]);
     assert_eq!(rows[0]["bytes"], len);
-    let real = ["replay", path, "--real", name, "--loop", "open", "--workers", "8", "--scale", "0"];
-    let rows = json(&[&real[..], &["--memory", "4M", "--json"]].concat());
+    // All reads are due at once, and most of them are late, which is said.
+    let mut real = foreread(&["replay", path, "--real", name, "--loop", "open", "--scale", "0"]);
+    real.args(["--workers", "8", "--memory", "4M", "--json"]);
+    let rows = data(printed(&mut real).as_bytes());
     assert_eq!(rows.len(), 3);
     assert!(rows.iter().all(|row| row["bytes"] == len), "{rows:?}");
 }
@@ -119,7 +121,7 @@ fn a_full_disk_ends_the_recording_and_not_the_copy() {
     assert_eq!(warnings, 1, "{said}");
     assert!(said.contains("the recording has ended, and reads go on"), "{said}");
     // What was written stays, and is a trace.
-    let trace = &crate::said::data(trace.as_bytes())[0];
+    let trace = &data(trace.as_bytes())[0];
     assert!(trace["reads"].as_u64().unwrap() > 100, "{trace}");
     assert_eq!(trace["cut_off"], true);
 }
