@@ -11,7 +11,7 @@
 //!   main, cli
 //!     cmd: one file a verb
 //!       measure    image    control
-//!         store
+//!         store    read_recording
 //!         args    table    html_file    progress    settings_holder    signals
 //!           output    terminal    clock    block_device
 //! ```
@@ -28,6 +28,7 @@ mod image;
 mod measure;
 mod output;
 mod progress;
+mod read_recording;
 mod settings_holder;
 mod signals;
 mod store;

@@ -1,7 +1,7 @@
-//! How a server ends.
+//! How a server or a measurement ends.
 //!
 //! In:    signals.
-//! Out:   a call when a signal comes.
+//! Out:   a call when a signal comes, or a flag.
 //! Never: an end that a second Ctrl-C cannot force.
 
 use std::io::{self, Read as _};
@@ -43,4 +43,15 @@ pub(crate) fn on_signals(mut stop: impl FnMut() + Send + 'static) -> io::Result<
         }
     })?;
     Ok(())
+}
+
+/// A flag that SIGINT, SIGTERM and SIGHUP set, for measurements that look at it. A second one
+/// has its default effect: it ends the process at once.
+pub(crate) fn interrupt_flag() -> io::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register_conditional_default(signal, Arc::clone(&interrupted))?;
+        flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    Ok(interrupted)
 }

@@ -5,9 +5,10 @@ mod common;
 mod said;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use common::{Need, is_required, needs, skip};
 use said::{json, refused, stdout};
@@ -256,6 +257,43 @@ fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
     let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
     assert!(trace.contains("/data,0,5000,0\n") && !trace.contains("/data,0,99,0"), "{trace}");
     assert!(said.contains("1 reads are missing"), "{said}");
+}
+
+/// A daemon that the command leaves behind was waited for without a word.
+#[test]
+fn what_a_command_leaves_behind_is_named_and_recorded_to_its_end() {
+    let test = "what_a_command_leaves_behind_is_named_and_recorded_to_its_end";
+    for tool in ["setsid", "mkfifo"] {
+        if !needs(Need::Tool(tool), test) {
+            return;
+        }
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    file(path, "data", 5000);
+    // The daemon waits for its pipe, reads a file, and ends. Nothing of it is on the pipes of the
+    // command.
+    let script = "mkfifo wait; (setsid sh -c 'cat wait; cat data' >/dev/null 2>&1 </dev/null &)";
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--", "sh", "-c", script]);
+    recorder.current_dir(path).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut recorder = recorder.spawn().unwrap();
+    let mut stderr = BufReader::new(recorder.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    if line.contains("cannot watch the reads") {
+        assert!(!is_required("tools"), "{line}");
+        skip(test, &line);
+        recorder.wait().unwrap();
+        return;
+    }
+    assert!(line.contains("sh has ended; waiting for process"), "{line}");
+    assert!(line.contains("(cat)") && line.contains("kill "), "{line}");
+    // It goes on when the pipe has a writer, and that has gone.
+    drop(fs::File::options().write(true).open(path.join("wait")).unwrap());
+    assert!(recorder.wait().unwrap().success());
+    let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,0,5000,0\n"), "{trace}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::engine_state::{EngineParts, EngineState};
 use crate::error::EngineError;
 use crate::open_files::OpenFiles;
 use crate::pool::Pool;
+use crate::read_observer::{ReadEvent, ReadObserver};
 #[cfg(feature = "remember")]
 use crate::remember::DeviceRecords;
 use crate::ring::{IoBackend, Ring};
@@ -60,6 +61,7 @@ pub struct EngineBuilder {
     io: IoBackend,
     rules: Rules,
     record: usize,
+    observer: Option<ReadObserver>,
     dirty_limit: Option<u64>,
     dirty_age: Option<Duration>,
     #[cfg(feature = "remember")]
@@ -101,6 +103,7 @@ impl EngineBuilder {
             io: IoBackend::default(),
             rules: Rules::default(),
             record: 0,
+            observer: None,
             dirty_limit: None,
             dirty_age: None,
             #[cfg(feature = "remember")]
@@ -253,6 +256,31 @@ impl EngineBuilder {
         self
     }
 
+    /// Calls `observer` for each read of this engine's files: to record them, for example with
+    /// `foreread_record::ReadLog`, as a trace that `foreread replay` takes.
+    ///
+    /// It is called in the thread that reads, once for each read that the file has bytes of: when
+    /// the read begins, or if it is a hit of a call that only takes hits, when that has ended. What
+    /// is read ahead is not told. It must not read by this engine. Without an observer a read costs
+    /// nothing more.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = foreread::Engine::builder()
+    ///     .observe_reads(|read| println!("{}: {}", read.path.display(), read.offset))
+    ///     .build()?;
+    /// # let _ = engine;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn observe_reads(
+        mut self,
+        observer: impl Fn(&ReadEvent<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(ReadObserver(Arc::new(observer)));
+        self
+    }
+
     /// How reads and writes get to the kernel.
     ///
     /// ```no_run
@@ -332,7 +360,7 @@ impl EngineBuilder {
         let pool = Arc::new(pool);
         let table = path.table();
         let ring = Ring::with(Arc::clone(&pool), self.io)?;
-        let timeout = self.timeout;
+        let (timeout, observer) = (self.timeout, self.observer);
         let state = Arc::new_cyclic(|engine: &Weak<EngineState>| {
             let engine = Weak::clone(engine);
             let sources = Weak::clone(&engine);
@@ -357,6 +385,7 @@ impl EngineBuilder {
                 driver,
                 background,
                 timeout,
+                observer,
                 #[cfg(feature = "remember")]
                 records: self.remember.map(DeviceRecords::new),
             })

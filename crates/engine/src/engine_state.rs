@@ -30,6 +30,7 @@ use crate::driver_queue::{DriverEvent, DriverQueue};
 use crate::error::ForkedError;
 use crate::hits::HitCounters;
 use crate::pool::Pool;
+use crate::read_observer::ReadObserver;
 #[cfg(feature = "remember")]
 use crate::remember::DeviceRecords;
 use crate::ring::{RingKind, Sleeper};
@@ -44,6 +45,8 @@ pub(crate) struct EngineState {
     pub(crate) table: Arc<PageTable>,
     /// The pages' memory.
     pub(crate) pool: Arc<Pool>,
+    /// What is told of each read, if anything.
+    pub(crate) observer: Option<ReadObserver>,
     driver: Mutex<Driver>,
     /// Where the leader sleeps, without the mutex.
     pub(crate) sleeper: Arc<Sleeper>,
@@ -79,6 +82,7 @@ pub(crate) struct EngineParts {
     pub(crate) driver: Driver,
     pub(crate) background: Arc<BackgroundWaker>,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) observer: Option<ReadObserver>,
     #[cfg(feature = "remember")]
     pub(crate) records: Option<DeviceRecords>,
 }
@@ -86,10 +90,11 @@ pub(crate) struct EngineParts {
 impl EngineState {
     /// Joins the parts of an engine, which belongs to the calling process.
     pub(crate) fn new(parts: EngineParts) -> Self {
-        let EngineParts { table, pool, driver, background, timeout, .. } = parts;
+        let EngineParts { table, pool, driver, background, timeout, observer, .. } = parts;
         Self {
             table,
             pool,
+            observer,
             sleeper: driver.ring().sleeper(),
             ring_kind: driver.ring().kind(),
             planned_budget: driver.path.planned_budget().0,

@@ -92,6 +92,7 @@ mod range_reads;
 mod read_async;
 mod read_exact;
 mod read_into;
+mod read_observer;
 mod reader;
 #[cfg(feature = "remember")]
 mod remember;
@@ -143,6 +144,7 @@ pub use page_ref::PageRef;
 pub use range_reads::{RangeItem, RangeIter, RangeStream, ReadRanges};
 pub use read_async::ReadAt;
 pub use read_into::ReadInto;
+pub use read_observer::ReadEvent;
 #[cfg(feature = "remember")]
 pub use remember::DeviceRecord;
 pub use ring::IoBackend;

@@ -185,6 +185,7 @@ impl ReadFuture {
             ReadFutureState::NotPolled => {
                 let advised = stream.advised.get();
                 let mut read = reader.ask(handle, advised, to.len(), self.offset)?;
+                reader.observe(handle, self.offset, read.wanted);
                 let mut markers = Markers::default();
                 reader.hit(handle, &mut read, to, &mut markers);
                 if read.done >= read.wanted {

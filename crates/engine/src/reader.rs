@@ -7,6 +7,7 @@
 mod copy;
 mod markers;
 mod miss;
+mod observed;
 mod pinning;
 mod try_read;
 
@@ -14,6 +15,7 @@ pub(crate) use copy::copy_page;
 use copy::copy_run;
 pub(crate) use markers::Markers;
 pub(crate) use miss::error;
+pub(crate) use observed::observe;
 
 use std::cell::Cell;
 
@@ -45,6 +47,8 @@ pub(crate) struct StreamReader {
     /// The submitter that it reads for.
     submitter: Cell<Submitter>,
     pub(crate) hits: HitCount,
+    /// Whether the engine's observer is told of its reads.
+    pub(crate) is_observed: bool,
 }
 
 /// One read: what was asked, and how far it has come.
@@ -69,6 +73,7 @@ impl StreamReader {
             told: Cell::default(),
             submitter: Cell::default(),
             hits: file.engine.hits.of_a_stream(),
+            is_observed: file.engine.observer.is_some(),
         }
     }
 
@@ -87,6 +92,7 @@ impl StreamReader {
         offset: u64,
     ) -> Result<usize, ReadError> {
         let mut read = self.ask(handle, advised, to.len(), offset)?;
+        self.observe(handle, offset, read.wanted);
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {

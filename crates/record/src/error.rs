@@ -19,6 +19,13 @@ pub enum RecordError {
     },
     /// The kernel does not let its reads be seen.
     Unsupported(io::Error),
+    /// A process that runs cannot be attached to.
+    Attach {
+        /// Its number.
+        process: u32,
+        /// Why.
+        error: io::Error,
+    },
     /// The trace could not be written.
     Output(io::Error),
 }
@@ -31,6 +38,14 @@ impl fmt::Display for RecordError {
                 f,
                 "cannot watch the reads of a program here: {error}; recording needs seccomp's user \
                  notifications (Linux 5.5), and no other such listener around it"
+            ),
+            Self::Attach { process, error } if error.kind() == io::ErrorKind::NotFound => {
+                write!(f, "there is no process {process}")
+            }
+            Self::Attach { process, error } => write!(
+                f,
+                "cannot attach to process {process}: {error}; run as its user or as root \
+                 (kernel.yama.ptrace_scope), and while no debugger is attached to it"
             ),
             Self::Output(error) => write!(f, "cannot write the trace: {error}"),
         }

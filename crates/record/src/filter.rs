@@ -105,9 +105,9 @@ const MAPS_PASSED: u32 = (libc::MAP_ANONYMOUS | libc::MAP_DENYWRITE).cast_unsign
 
 /// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
-const ARCH: u32 = 0xc000_003e;
+pub(crate) const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
-const ARCH: u32 = 0xc000_00b7;
+pub(crate) const ARCH: u32 = 0xc000_00b7;
 
 #[cfg(test)]
 mod tests {

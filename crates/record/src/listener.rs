@@ -32,6 +32,13 @@ pub(crate) struct StoppedCall {
     pub(crate) args: [u64; 6],
 }
 
+impl StoppedCall {
+    /// A call that a tracer has stopped, and no listener.
+    pub(crate) fn traced(thread: u32, number: i64, args: [u64; 6]) -> Self {
+        Self { id: 0, thread, number, args }
+    }
+}
+
 /// The socket that the listener arrives at.
 #[derive(Debug)]
 pub(crate) struct ListenerSocket(OwnedFd);

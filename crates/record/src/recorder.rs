@@ -9,18 +9,16 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 use std::process::{Child, Command, ExitStatus};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use foreread_core::units::Nanos;
-use foreread_trace::{MAX_LENGTH, TraceOp, TraceRecord, TraceWriter};
-use rustix::event::{PollFd, PollFlags, poll};
+use foreread_trace::TraceWriter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::error::RecordError;
+use crate::left_behind::{self, LeftProcess};
 use crate::listener::{self, CallListener};
-use crate::observer::{ObservedRead, ReadObserver};
-
-pub use crate::observer::UnseenReads;
+use crate::recorded_trace::{RecordTotals, RecordedTrace};
 
 /// What is recorded.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -36,18 +34,13 @@ pub struct RecordCommand {
 pub struct RecordSummary {
     /// How the program ended.
     pub status: ExitStatus,
-    /// Reads of files.
-    pub reads: u64,
-    /// Bytes of these reads.
-    pub bytes: u64,
-    /// Files that were read.
-    pub files: usize,
-    /// What was not seen.
-    pub unseen: UnseenReads,
+    /// What the trace holds.
+    pub totals: RecordTotals,
 }
 
 /// Runs a command, and writes its reads of files until all its processes have ended. `started` gets
-/// the number of its first process.
+/// the number of its first process. If others are still there a second after its end, `waits` gets
+/// them, as far as they can be found, once: without the recorder their reads would fail.
 ///
 /// # Errors
 ///
@@ -57,6 +50,7 @@ pub fn record<W: Write>(
     command: &RecordCommand,
     writer: &mut TraceWriter<W>,
     started: impl FnOnce(u32),
+    waits: impl FnMut(&[LeftProcess]),
 ) -> Result<RecordSummary, RecordError> {
     let mut started_command = Command::new(&command.program);
     started_command.args(&command.args);
@@ -66,14 +60,7 @@ pub fn record<W: Write>(
     drop(started_command);
     let mut child = child.map_err(|error| start_error(command, error))?;
     started(child.id());
-    let mut recording = Recording {
-        observer: ReadObserver::default(),
-        began: now(),
-        first: None,
-        reads: 0,
-        bytes: 0,
-        output_error: None,
-    };
+    let mut recording = Recording { trace: RecordedTrace::new(), waits };
     let ended = socket
         .receive()
         .map_err(RecordError::Unsupported)
@@ -85,16 +72,7 @@ pub fn record<W: Write>(
     let status = child.wait().map_err(RecordError::Unsupported);
     ended?;
     let status = status?;
-    if let Some(error) = recording.output_error {
-        return Err(RecordError::Output(error));
-    }
-    Ok(RecordSummary {
-        status,
-        reads: recording.reads,
-        bytes: recording.bytes,
-        files: recording.observer.files.all().len(),
-        unseen: recording.observer.unseen,
-    })
+    Ok(RecordSummary { status, totals: recording.trace.end()? })
 }
 
 /// What failed between fork and exec: the program, or the filter.
@@ -109,18 +87,13 @@ fn start_error(command: &RecordCommand, error: io::Error) -> RecordError {
     RecordError::Start { program: command.program.to_string_lossy().into_owned(), error }
 }
 
-struct Recording {
-    observer: ReadObserver,
-    began: Instant,
-    /// The time of the first read, which is 0 in the trace.
-    first: Option<u64>,
-    reads: u64,
-    bytes: u64,
-    /// Why the trace cannot be written. The program is not ended for that.
-    output_error: Option<io::Error>,
+struct Recording<F> {
+    trace: RecordedTrace,
+    /// Told of the processes that the command has left behind.
+    waits: F,
 }
 
-impl Recording {
+impl<F: FnMut(&[LeftProcess])> Recording<F> {
     fn run<W: Write>(
         &mut self,
         listener: &CallListener,
@@ -129,12 +102,16 @@ impl Recording {
     ) -> Result<(), RecordError> {
         let id = Pid::from_child(child);
         let pidfd = pidfd_open(id, PidfdFlags::empty()).ok();
+        let since = left_behind::start_of(child.id());
         let mut is_reaped = false;
+        // When the processes that are left are told, once.
+        let mut tell_at = None;
         loop {
             let (calls, end) = (listener.as_fd(), pidfd.as_ref().filter(|_| !is_reaped));
             let mut polled = vec![PollFd::from_borrowed_fd(calls, PollFlags::IN)];
             polled.extend(end.map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)));
-            match poll(&mut polled, None) {
+            let left = tell_at.map(|at: Instant| timespec(at.saturating_duration_since(now())));
+            match poll(&mut polled, left.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(RecordError::Unsupported(error.into())),
             }
@@ -143,67 +120,33 @@ impl Recording {
             if has_ended {
                 // Before Linux 6.11 a process uses the filter until its parent knows of its end.
                 is_reaped = child.wait().is_ok();
+                tell_at = Some(now() + TELL_AFTER);
+            }
+            if tell_at.is_some_and(|at| at <= now()) && !event.contains(PollFlags::HUP) {
+                tell_at = None;
+                (self.waits)(&left_behind::processes(since));
             }
             if event.contains(PollFlags::IN) {
                 let call = listener.receive().map_err(RecordError::Unsupported)?;
                 if let Some(call) = call {
-                    let read = self.observer.observe(&call);
-                    let at = self.began.elapsed().as_nanos();
+                    let read = self.trace.observe(&call);
                     // The program goes on while the record is written.
                     listener.let_go(&call);
-                    if let Some(read) = read {
-                        let at = u64::try_from(at).unwrap_or(u64::MAX);
-                        self.add(at, call.thread, read, writer);
-                    }
+                    self.trace.add(read, writer);
                 }
             } else if event.intersects(PollFlags::HUP | PollFlags::ERR) {
                 return Ok(());
             }
         }
     }
-
-    fn add<W: Write>(
-        &mut self,
-        at_ns: u64,
-        thread: u32,
-        read: ObservedRead,
-        writer: &mut TraceWriter<W>,
-    ) {
-        if self.output_error.is_none() {
-            self.output_error = self.write(at_ns, thread, read, writer).err();
-        }
-    }
-
-    fn write<W: Write>(
-        &mut self,
-        at_ns: u64,
-        thread: u32,
-        read: ObservedRead,
-        writer: &mut TraceWriter<W>,
-    ) -> io::Result<()> {
-        let first = *self.first.get_or_insert(at_ns);
-        let ObservedRead { file, mut offset, mut length } = read;
-        self.reads += 1;
-        self.bytes = self.bytes.saturating_add(length);
-        // A larger request is several records.
-        while length > 0 {
-            let part = length.min(MAX_LENGTH);
-            let record = TraceRecord {
-                at: Nanos(at_ns.saturating_sub(first)),
-                thread,
-                file,
-                op: TraceOp::Read,
-                offset,
-                length: part,
-                is_mapped: false,
-            };
-            writer.write(&record, &self.observer.files)?;
-            offset = offset.saturating_add(part);
-            length -= part;
-        }
-        Ok(())
-    }
 }
+
+fn timespec(time: Duration) -> Timespec {
+    Timespec::try_from(time).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
+/// Most processes of a command end with it, or a moment later.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 #[expect(clippy::disallowed_methods, reason = "a recording is of real time")]
 fn now() -> Instant {

@@ -24,6 +24,8 @@ pub struct TraceSummary {
     pub reads: u64,
     /// Bytes of all reads.
     pub read_bytes: u64,
+    /// Bytes of the longest read.
+    pub longest_read: u64,
     /// Writes.
     pub writes: u64,
     /// Bytes of all writes.
@@ -53,6 +55,8 @@ pub struct FileSummary {
     pub len: u64,
     /// The first byte that was accessed.
     pub first: u64,
+    /// One past the last byte that was read; 0 if none was.
+    pub read_end: u64,
     /// Reads and writes.
     pub records: u64,
 }
@@ -69,6 +73,7 @@ impl TraceSummary {
             format_level: reader.level(),
             reads: 0,
             read_bytes: 0,
+            longest_read: 0,
             writes: 0,
             write_bytes: 0,
             mapped: 0,
@@ -114,6 +119,7 @@ impl TraceSummary {
             TraceOp::Read => {
                 self.reads += 1;
                 self.read_bytes = self.read_bytes.saturating_add(record.length);
+                self.longest_read = self.longest_read.max(record.length);
             }
             TraceOp::Write => {
                 self.writes += 1;
@@ -129,7 +135,11 @@ impl TraceSummary {
         }
         let file = &mut self.files[index];
         file.first = if file.records == 0 { record.offset } else { file.first.min(record.offset) };
-        file.len = file.len.max(record.offset + record.length);
+        let end = record.offset + record.length;
+        file.len = file.len.max(end);
+        if record.op == TraceOp::Read {
+            file.read_end = file.read_end.max(end);
+        }
         file.records += 1;
     }
 }

@@ -198,11 +198,12 @@ fn a_format_can_be_named_where_its_content_does_not_tell() {
 
 #[test]
 fn a_summary_says_how_far_files_were_accessed_and_where_the_trace_was_taken() {
-    let text = "fio version 3 iolog\n0 /dev/vdb read 8192 4096\n5 /dev/vdb write 0 4096\n";
+    let text = "fio version 3 iolog\n0 /dev/vdb read 8192 4096\n5 /dev/vdb write 0 16384\n";
     let summary = TraceSummary::of(TraceReader::new(text.as_bytes(), "t").expect("fio's"));
     let summary = summary.expect("well formed");
     assert_eq!((summary.reads, summary.writes, summary.duration.0), (1, 1, 5000));
-    assert_eq!((summary.files[0].first, summary.files[0].len), (0, 12288));
+    assert_eq!((summary.files[0].first, summary.files[0].len), (0, 16384));
+    assert_eq!((summary.files[0].read_end, summary.longest_read), (12288, 4096));
     assert_eq!(summary.level(), TraceLevel::Block, "a device's log is one of blocks");
     let level = |text: &str| TraceReader::new(text.as_bytes(), "t").expect("csv").level();
     assert_eq!(level("time,offset,length\n"), TraceLevel::File);

@@ -34,6 +34,7 @@ use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
 use crate::image::ImageTarget;
 use crate::output::Failure;
+use crate::read_recording::{ReadRecording, ReadRecordingArgs};
 use crate::signals::on_signals;
 use crate::store;
 
@@ -119,6 +120,9 @@ pub(crate) struct MountArgs {
     #[command(flatten)]
     remember: RememberArgs,
 
+    #[command(flatten)]
+    recording: ReadRecordingArgs,
+
     /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]
     delay: Option<Delay>,
@@ -145,7 +149,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
         return prefix::run(args, url);
     }
-    let (engine, image) = opened(args)?;
+    let (engine, image, recording) = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&image));
     let saver =
         saver.map_err(|error| Failure::WrongUse(format!("cannot start a thread: {error}")))?;
@@ -174,7 +178,8 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     });
     let control = control.transpose()?;
     let stopper = Arc::default();
-    let mount = mounted(args, control.as_ref().map(Control::file), &stopper, || {
+    let left = LeftBehind { socket: control.as_ref().map(Control::file), recording };
+    let mount = mounted(args, left.clone(), &stopper, || {
         let mount = ready.mount()?;
         let stopper = mount.stopper();
         Ok((mount, stopper))
@@ -192,16 +197,19 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let over = mount.run();
     // The thread that unmounts holds it until it has said how.
     drop(stopper.lock());
+    left.recording.finish();
     drop((control, saver));
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }
 
-fn built(args: &MountArgs) -> Result<Engine, Failure> {
+fn built(args: &MountArgs) -> Result<(Engine, ReadRecording), Failure> {
     let builder = Engine::builder().memory(args.memory.0).policy(args.policy);
     let builder = builder.prefault(args.prefault);
     let window = args.max_window.unwrap_or_else(|| MaxWindow::of_kernel(&args.target.target));
-    let built = args.remember.give(window.give(builder)).build();
-    built.map_err(|error| Failure::WrongUse(error.to_string()))
+    let builder = args.remember.give(window.give(builder));
+    let (builder, recording) = args.recording.start(&args.target.target, builder)?;
+    let built = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
+    Ok((built, recording))
 }
 
 /// How much the kernel's read-ahead asks for at a time.
@@ -209,12 +217,12 @@ fn kernel_window(engine: &Engine) -> u64 {
     engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW))
 }
 
-fn opened(args: &MountArgs) -> Result<(Engine, foreread::File), Failure> {
+fn opened(args: &MountArgs) -> Result<(Engine, foreread::File, ReadRecording), Failure> {
     let target = &args.target.target;
-    let engine = built(args)?;
+    let (engine, recording) = built(args)?;
     let options = args.remember.name(target, OpenOptions::new().delay(args.delay));
     let image = store::open(&engine, target, &options, &args.target.store)?;
-    Ok((engine, image))
+    Ok((engine, image, recording))
 }
 
 /// The image's errors get its name, and the command that mends them.
@@ -226,6 +234,13 @@ fn refused(args: &MountArgs, error: &MountError) -> Failure {
     })
 }
 
+/// What a process that ends without dropping it would leave behind.
+#[derive(Clone)]
+struct LeftBehind {
+    socket: Option<SocketFile>,
+    recording: ReadRecording,
+}
+
 /// Mounts, and unmounts on signals.
 ///
 /// ```text
@@ -234,12 +249,12 @@ fn refused(args: &MountArgs, error: &MountError) -> Failure {
 /// ```
 fn mounted<M>(
     args: &MountArgs,
-    socket: Option<SocketFile>,
+    left: LeftBehind,
     stopper: &Arc<Mutex<Option<Unmounter>>>,
     mount: impl FnOnce() -> Result<(M, Unmounter), MountError>,
 ) -> Result<M, Failure> {
     let mut held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-    stop_on_signals(Arc::clone(stopper), args, socket)?;
+    stop_on_signals(Arc::clone(stopper), args, left)?;
     let (mount, unmounter) = mount().map_err(|error| refused(args, &error))?;
     *held = Some(unmounter);
     drop(held);
@@ -251,11 +266,12 @@ fn mounted<M>(
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Unmounter>>>,
     args: &MountArgs,
-    socket: Option<SocketFile>,
+    left: LeftBehind,
 ) -> Result<(), Failure> {
     let dir = args.dir.display().to_string();
     let leave = move |code| {
-        if let Some(socket) = &socket {
+        left.recording.finish();
+        if let Some(socket) = &left.socket {
             socket.remove();
         }
         std::process::exit(code);

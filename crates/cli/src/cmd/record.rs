@@ -1,6 +1,6 @@
 //! `foreread record`: what a program reads, as a trace.
 //!
-//! In:    a command.
+//! In:    a command, or a process that runs.
 //! Out:   a trace; the command's exit code; what was not seen, on stderr.
 //! Never: a line on stdout: that is the command's.
 
@@ -14,8 +14,10 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use clap::Args;
-use foreread_files::{CommandInput, ResultFile};
-use foreread_record::{RecordCommand, RecordError, RecordSummary, record};
+use foreread_files::{CommandInput, FileError, ResultFile};
+use foreread_record::{
+    LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
+};
 use foreread_trace::{OutputFormat, TraceWriter};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -25,7 +27,8 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_output::{is_trace, output_formats};
 use crate::output::{Failure, cannot};
 
-/// Record what a command and all that it starts read of files, for `foreread replay`
+/// Record what a command and all that it starts, or a running process, read of files, for `foreread
+/// replay`
 ///
 /// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter), so
 /// that its file, offset, length, thread and time can be noted; docs/record.md has what that costs.
@@ -33,8 +36,9 @@ use crate::output::{Failure, cannot};
 /// io_uring and io_submit; a line at the end says how many there were. Programs cannot gain
 /// privileges (sudo, ping) while they are recorded.
 ///
-/// The recording ends when the last process of the command has ended. Ctrl-C goes to the command;
-/// SIGTERM is passed on to it. The exit code is the command's.
+/// The recording ends when the last process of the command has ended. If the command leaves some
+/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C goes to the
+/// command; SIGTERM is passed on to it. The exit code is the command's.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct RecordArgs {
@@ -56,8 +60,17 @@ pub(crate) struct RecordArgs {
     #[arg(long)]
     hash_names: bool,
 
+    /// Record this process, which is running already, instead of a command
+    ///
+    /// Its threads are recorded, and what it starts meanwhile; until it ends, or Ctrl-C or SIGTERM
+    /// ends the recording and the process runs on. It also runs on if this command is killed. By
+    /// ptrace: each system call of the process stops twice, and no debugger may be attached.
+    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+
     /// The command and its arguments
-    #[arg(required = true, last = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -65,22 +78,61 @@ const EXAMPLES: &str = "\
 Examples:
   foreread record -o scan.frt -- sqlite3 my.db 'select count(*) from t'
   foreread record -o status.csv --to csv --hash-names -- git status
+  foreread record -o server.frt --pid 4711
   foreread replay scan.frt --html scan.html
 
 ";
 
 pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
+    let inputs: [CommandInput<'_>; 0] = [];
+    let file = ResultFile::create(&args.output, &inputs, is_trace).map_err(file_error)?;
+    match args.pid {
+        Some(process) => run_process(args, process, file),
+        None => run_command(args, file),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn file_error(error: FileError) -> Failure {
+    Failure::WrongUse(format!("--output {error}"))
+}
+
+fn run_command(args: &RecordArgs, file: ResultFile) -> Result<(), Failure> {
     let (program, rest) = args.command.split_first().expect("clap requires a command");
     let command = RecordCommand { program: program.clone(), args: rest.to_vec() };
-    let inputs: [CommandInput<'_>; 0] = [];
-    let file_error = |error| Failure::WrongUse(format!("--output {error}"));
-    let file = ResultFile::create(&args.output, &inputs, is_trace).map_err(file_error)?;
     let terminator = Terminator::new().map_err(cannot("listen to signals"))?;
+    let waits = |left: &[LeftProcess]| say_left(&program.to_string_lossy(), left);
+    let summary =
+        written(args, file, |writer| record(&command, writer, |pid| terminator.watch(pid), waits))?;
+    say(args, &summary.totals);
+    match code(summary.status) {
+        0 => Ok(()),
+        code => Err(Failure::Command(code)),
+    }
+}
+
+fn run_process(args: &RecordArgs, process: u32, file: ResultFile) -> Result<(), Failure> {
+    let attached = |threads: usize| {
+        let line = format!("recording process {process} ({threads} threads); Ctrl-C ends that");
+        // Lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: {line}");
+    };
+    let summary = written(args, file, |writer| record_process(process, writer, attached))?;
+    say(args, &summary.totals);
+    Ok(())
+}
+
+/// Records into a file, which is there when all of it is.
+fn written<T>(
+    args: &RecordArgs,
+    file: ResultFile,
+    record: impl FnOnce(&mut TraceWriter<&mut dyn io::Write>) -> Result<T, RecordError>,
+) -> Result<T, Failure> {
     let mut summary = None;
     let mut failed = None;
     let written = file.write_whole(|out| {
         let mut writer = TraceWriter::new(out, args.to, args.hash_names);
-        match record(&command, &mut writer, |pid| terminator.watch(pid)) {
+        match record(&mut writer) {
             Ok(recorded) => summary = Some(recorded),
             Err(RecordError::Output(error)) => return Err(error),
             Err(error) => {
@@ -95,24 +147,19 @@ pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
         return Err(Failure::WrongUse(error.to_string()));
     }
     written.map_err(file_error)?;
-    let summary = summary.expect("the trace was written");
-    say(args, &summary);
-    match code(summary.status) {
-        0 => Ok(()),
-        code => Err(Failure::Command(code)),
-    }
+    Ok(summary.expect("the trace was written"))
 }
 
 /// What was recorded, and what was not, on stderr.
-fn say(args: &RecordArgs, summary: &RecordSummary) {
+fn say(args: &RecordArgs, totals: &RecordTotals) {
     let mut lines = vec![format!(
         "{}: {} reads of {} files, {} MiB",
         args.output.display(),
-        summary.reads,
-        summary.files,
-        summary.bytes >> 20
+        totals.reads,
+        totals.files,
+        totals.bytes >> 20
     )];
-    let unseen = summary.unseen;
+    let unseen = totals.unseen;
     // Every program maps a few small files of its libraries.
     let mib = unseen.mapped_bytes >> 20;
     if mib > 0 {
@@ -135,6 +182,40 @@ fn say(args: &RecordArgs, summary: &RecordSummary) {
         let _ = writeln!(io::stderr(), "foreread: {line}");
     }
 }
+
+/// What the recording waits for, and how it ends.
+fn say_left(program: &str, left: &[LeftProcess]) {
+    let shown = |process: &LeftProcess| format!("{} ({})", process.id, process.name);
+    let names: Vec<String> = left.iter().take(LEFT_SHOWN).map(shown).collect();
+    let more = left.len().saturating_sub(LEFT_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let line = match left {
+        [] => format!(
+            "{program} has ended; waiting for processes that it has left behind. The recording ends \
+             with the last of them"
+        ),
+        [one] => format!(
+            "{program} has ended; waiting for process {}, which it has left behind. The recording \
+             ends with it: kill {}",
+            names.concat(),
+            one.id
+        ),
+        all => {
+            let ids: Vec<String> = all.iter().map(|process| process.id.to_string()).collect();
+            format!(
+                "{program} has ended; waiting for processes {}{more}, which it has left behind. The \
+                 recording ends with the last of them: kill {}",
+                names.join(", "),
+                ids.join(" ")
+            )
+        }
+    };
+    // Lost if stderr is closed.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+}
+
+/// Processes that are named.
+const LEFT_SHOWN: usize = 8;
 
 /// As a shell: 128 and the signal's number for one that was killed.
 fn code(ended: ExitStatus) -> u8 {

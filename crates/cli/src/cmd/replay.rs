@@ -9,6 +9,7 @@ mod caches;
 mod html;
 mod jobs;
 mod picture;
+mod real;
 mod report;
 
 pub(crate) use args::ReplayArgs;
@@ -27,6 +28,9 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     args.check()?;
     if !args.cache.is_empty() {
         return caches::run(args, out);
+    }
+    if args.real.is_given() {
+        return real::run(args, out);
     }
     let file = html_file(args)?;
     let bar = spinner();

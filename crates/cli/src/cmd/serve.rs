@@ -14,6 +14,7 @@ mod listen_addresses;
 use std::io::{self, Write as _};
 use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use foreread::{Engine, OpenError, OpenOptions, Policy};
@@ -32,6 +33,7 @@ use crate::args::max_window::MaxWindow;
 use crate::clock::clock;
 use crate::control::served::Served;
 use crate::output::{Failure, cannot};
+use crate::read_recording::ReadRecording;
 use crate::signals::on_signal;
 use crate::store;
 
@@ -53,7 +55,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
-    let OpenedTarget { engine, file, overlay } = opened(args)?;
+    let OpenedTarget { engine, file, overlay, recording } = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Until the end of this process, however that comes.
     let _claim = claim::claimed(args)?;
@@ -99,12 +101,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     };
     let stop = stopper.clone();
     on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
-    let pid_file = args.pid_file.as_deref().map(|path| {
-        let inputs = [CommandInput { name: "TARGET", path: &args.target }];
-        let refused = |error| Failure::WrongUse(format!("--pid-file {error}"));
-        PidFile::create(path, &inputs).map_err(refused)
-    });
-    let pid_file = pid_file.transpose()?;
+    let pid_file = pid_file(args)?;
     ready(&served, &place, args, (metrics.as_ref(), written));
     let command = args.run.as_deref().map(|line| {
         RunningCommand::start(line, &place, &args.export, move || stopper.stop())
@@ -113,6 +110,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let command = command.transpose()?;
 
     let over = server.run();
+    recording.finish();
     let code = command.map(|command| command.finish(COMMAND_GRACE)).transpose();
     drop((metrics, pid_file, private, saver));
     over.map_err(|error| Failure::Check(error.to_string()))?;
@@ -120,6 +118,16 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
     }
+}
+
+/// The file of --pid-file, if it is wanted.
+fn pid_file(args: &ServeArgs) -> Result<Option<PidFile>, Failure> {
+    let create = |path: &Path| {
+        let inputs = [CommandInput { name: "TARGET", path: &args.target }];
+        let refused = |error| Failure::WrongUse(format!("--pid-file {error}"));
+        PidFile::create(path, &inputs).map_err(refused)
+    };
+    args.pid_file.as_deref().map(create).transpose()
 }
 
 /// A connection takes two descriptors, and many systems begin with 1024 for a process: beyond that
@@ -159,6 +167,7 @@ struct OpenedTarget {
     engine: Engine,
     file: foreread::File,
     overlay: Option<Overlay>,
+    recording: ReadRecording,
 }
 
 fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
@@ -169,6 +178,7 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     if let Some(limit) = args.dirty_limit {
         builder = builder.dirty_limit(limit.0);
     }
+    let (builder, recording) = args.recording.start(&args.target, builder)?;
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     // Clap has let through only what there is.
     let scheduler =
@@ -183,10 +193,10 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
             overlay.map_err(|error| Failure::WrongUse(format!("--overlay {error}")))
         });
         let overlay = overlay.transpose()?;
-        return Ok(OpenedTarget { engine, file, overlay });
+        return Ok(OpenedTarget { engine, file, overlay, recording });
     }
     match engine.open_with(&args.target, &options) {
-        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None }),
+        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None, recording }),
         Err(error) => Err(not_opened(&engine, args, &error)),
     }
 }

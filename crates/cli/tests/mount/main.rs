@@ -15,6 +15,7 @@ mod covered;
 mod fuzzed;
 mod mapped;
 mod mounted;
+mod recorded;
 mod same;
 mod settings;
 mod users;

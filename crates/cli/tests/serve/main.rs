@@ -25,6 +25,7 @@ mod nbdkit_clients;
 mod overlays;
 mod paths;
 mod qemu;
+mod recorded;
 mod remember;
 mod server;
 mod stuck;

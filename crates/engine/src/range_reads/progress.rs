@@ -71,7 +71,7 @@ impl RangeReads {
         handle.file.engine.check_process().map_err(forked)?;
         let results = RangeResults::new(handle, ranges);
         Ok(Self {
-            stream: ReadStream::new(Arc::clone(handle)),
+            stream: results.stream_of_parts(handle),
             sweep: Sweep::new(&results),
             results,
             one_by_one,

@@ -8,9 +8,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::ReadError;
 use crate::handle::Handle;
+use crate::reader::observe;
+use crate::stream::ReadStream;
 
 /// What a range comes to.
 pub(super) type RangeResult = Result<Box<[u8]>, ReadError>;
@@ -67,6 +70,18 @@ impl RangeResults {
     /// How many ranges there are.
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
+    }
+
+    /// A stream that reads parts of the ranges. An observer is told of each range as one read, and
+    /// not of its parts.
+    pub(super) fn stream_of_parts(&self, handle: &Arc<Handle>) -> ReadStream {
+        let mut stream = ReadStream::new(Arc::clone(handle));
+        if std::mem::replace(&mut stream.reader.is_observed, false) {
+            for RangeBytes { range, .. } in &self.ranges {
+                observe(handle, range.start, range.end - range.start);
+            }
+        }
+        stream
     }
 
     /// Which bytes of the file a range has.

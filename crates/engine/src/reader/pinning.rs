@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 
-use super::{Markers, ReadProgress, StreamReader, in_page};
+use super::{Markers, ReadProgress, StreamReader, in_page, observe};
 use crate::advice::Advised;
 use crate::deferred_wake::KeepAlive;
 use crate::error::ReadError;
@@ -56,6 +56,9 @@ impl StreamReader {
         let continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
         found.touch(continues || advised.is_used_once);
         self.hits.add_one();
+        if self.is_observed {
+            observe(handle, pos.0, end.saturating_sub(pos).0);
+        }
         if found.entry().has_marker() {
             let room = (in_page(end) + PAGE - in_page(pos)).min(PAGE);
             let known_len = handle.file.len();
@@ -164,6 +167,7 @@ impl StreamReader {
     ) -> Result<(), ReadError> {
         let file = &handle.file;
         let mut read = self.ask(handle, advised, room, offset)?;
+        self.observe(handle, offset, read.wanted);
         let count = page_count(offset, offset + read.wanted as u64);
         // Before anything is read that then could not be pinned.
         if !pages.take_permits(count) {

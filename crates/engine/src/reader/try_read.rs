@@ -39,6 +39,7 @@ impl StreamReader {
             return false;
         }
         self.full_hit(handle, &mut read, &markers);
+        self.observe(handle, offset, room);
         self.end(&read);
         read.wanted == room
     }
@@ -58,6 +59,7 @@ impl StreamReader {
         self.post(handle, &read, markers);
         if is_hit {
             self.hits.add_one();
+            self.observe(handle, pos.0, room);
             self.end(&read);
         }
     }

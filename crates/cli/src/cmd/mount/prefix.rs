@@ -15,7 +15,7 @@ use foreread_mount::{
 };
 use foreread_object::{ListedName, ListedVersion, Prefix};
 
-use super::{MountArgs, built, kernel_window, mounted, refused, say};
+use super::{LeftBehind, MountArgs, built, kernel_window, mounted, refused, say};
 use crate::output::Failure;
 use crate::store;
 
@@ -37,7 +37,7 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
         let line = format!("{url}: {flag} is for images, and a prefix is none");
         return Err(Failure::WrongUse(line));
     }
-    let engine = built(args)?;
+    let (engine, recording) = built(args)?;
     let prefix = args.target.store.client()?.prefix(url)?;
     let saver = args.remember.keep(&engine, None);
     let saver =
@@ -57,7 +57,8 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     let ready = ready.map_err(|error| refused(args, &error))?;
     let names = ready.names();
     let stopper = Arc::default();
-    let mount = mounted(args, None, &stopper, || {
+    let left = LeftBehind { socket: None, recording };
+    let mount = mounted(args, left.clone(), &stopper, || {
         let mount = ready.mount()?;
         let stopper = mount.stopper();
         Ok((mount, stopper))
@@ -72,6 +73,7 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     let over = mount.run();
     // The thread that unmounts holds it until it has said how.
     drop(stopper.lock());
+    left.recording.finish();
     drop(saver);
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
 }

@@ -13,6 +13,7 @@ use foreread_sim::device::{ModelChoice, known};
 use foreread_sim::replay::{ReplayGroup, ReplayPace};
 use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
+use super::real::RealArgs;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::simulated_policies;
@@ -29,6 +30,11 @@ use crate::output::Failure;
 /// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at
 /// work; x bytes, bytes that the device was asked for over bytes read; unread, pages that were read
 /// ahead and evicted unused; elapsed, virtual seconds.
+///
+/// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
+/// real time. Columns: device MB, what the device was asked for; late, reads that were issued late
+/// because the read before of their thread had not returned; issue p99, how late the others were;
+/// length, how much longer the run was than the trace (open loop).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReplayArgs {
@@ -48,11 +54,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     pub(super) policy: Vec<Policy>,
 
-    /// The memory sizes
-    #[arg(
-        long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse,
-        default_values = ["64M", "256M", "1G"],
-    )]
+    /// The memory sizes [default: 64M 256M 1G; with --real 256M]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
     pub(super) memory: Vec<ByteCount>,
 
     /// The largest windows, each for every policy [default: auto for adaptive, 128K for the others]
@@ -90,6 +93,9 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
     pub(super) objects: Vec<usize>,
 
+    #[command(flatten)]
+    pub(super) real: RealArgs,
+
     /// Also write a report into FILE: one page of HTML with charts that needs nothing else
     ///
     /// What readers wait with each policy and memory, how long, where and when, and the windows and
@@ -103,7 +109,11 @@ pub(crate) struct ReplayArgs {
     /// bytes, waits, waited_s, wait_ms (p50, p99, p999, max: of reads that waited), requests,
     /// device_bytes, device_s, amplification, evicted_unread, elapsed_s, late, failed, writes,
     /// groups (name, reads, bytes, waits, waited_s). With --cache: trace, policy, capacity, unit,
-    /// uses, misses, miss_ratio.
+    /// uses, misses, miss_ratio. With --real (command `replay real`): trace, level, mapping, method,
+    /// policy, max_window and memory (of foreread), loop, scale, threads, reads, bytes, waits,
+    /// waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes, elapsed_s, trace_s,
+    /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
+    /// were not late), late, starved, wrapped, writes, interrupted.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -113,6 +123,8 @@ Examples:
   foreread replay program.frt --device nvme-990pro-2t --memory 256M 1G
   foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread replay program.frt --html replay.html
+  foreread replay program.frt --real /mnt/copy --memory 64M 256M
+  foreread replay disk.vscsi --real /dev/sdb --loop open --scale 0.5 --wrap
   foreread replay disk.vscsi --cache fifo lru s3-fifo --memory 16M 64M 256M --json
 
 ";
@@ -163,10 +175,17 @@ impl ReplayArgs {
         }
     }
 
+    /// The memory sizes of the engine's or the simulated cache.
+    pub(super) fn memory(&self) -> Vec<ByteCount> {
+        let default = if self.real.is_given() { &REAL_MEMORY[..] } else { &MEMORY };
+        if self.memory.is_empty() { default.to_vec() } else { self.memory.clone() }
+    }
+
     /// Each policy with each of its largest windows; None: learnt.
     pub(super) fn windows(&self) -> Vec<(Policy, Option<ByteCount>)> {
         let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
-        let policies = if self.policy.is_empty() { &standard[..] } else { &self.policy };
+        let standard = if self.real.is_given() { &standard[2..] } else { &standard };
+        let policies = if self.policy.is_empty() { standard } else { &self.policy };
         let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
             let default = if *policy == Policy::Adaptive {
                 MaxWindow::Auto
@@ -184,6 +203,12 @@ impl ReplayArgs {
         policies.iter().flat_map(of).collect()
     }
 }
+
+/// The default memory sizes.
+const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteCount(1 << 30)];
+
+/// The same on a real target, where each takes as long as the trace.
+const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];
 
 fn devices() -> impl TypedValueParser<Value = ModelChoice> {
     PossibleValuesParser::new(known::all().iter().map(|(name, _)| name.as_str())).map(|name| {

@@ -113,7 +113,7 @@ fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
         let too_much = |_| Failure::WrongUse("--memory: more than can be addressed".to_owned());
         usize::try_from(memory.0 / PAGE_SIZE).map_err(too_much)
     };
-    let pages: Result<Vec<usize>, Failure> = args.memory.iter().map(pages).collect();
+    let pages: Result<Vec<usize>, Failure> = args.memory().iter().map(pages).collect();
     Ok((CacheUnit::Page, pages?))
 }
 

@@ -45,8 +45,9 @@ impl ReplayJob {
 pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, Failure> {
     let mut jobs = Vec::new();
     // One of each policy: pictures of others are alike.
-    let smallest = args.memory.iter().copied().min();
-    for memory in args.memory.iter().copied() {
+    let sizes = args.memory();
+    let smallest = sizes.iter().copied().min();
+    for memory in sizes {
         if memory < PageCache::MIN_BOUND || memory > MAX_MEMORY {
             let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(MAX_MEMORY));
             return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));

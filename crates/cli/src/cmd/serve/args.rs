@@ -16,6 +16,7 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
+use crate::read_recording::ReadRecordingArgs;
 use crate::store::{self, StoreArgs};
 
 /// Serve a file, block device or object to NBD clients, through foreread's cache
@@ -129,6 +130,9 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(super) remember: RememberArgs,
 
+    #[command(flatten)]
+    pub(super) recording: ReadRecordingArgs,
+
     /// Slow the device down, for tests and demonstrations: latency=4ms,parallel=1,bandwidth=100M
     #[arg(long, value_name = "DELAY")]
     pub(super) delay: Option<Delay>,
@@ -177,6 +181,7 @@ Examples:
   foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --memory 1G
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --overlay disk.overlay
+  foreread serve disk.img --read-only --unix /tmp/disk.sock --record disk.frt
   foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
   foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000
 

@@ -10,19 +10,13 @@ use std::sync::atomic::AtomicBool;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::output::{Failure, Printer};
+use crate::signals::interrupt_flag;
 
 /// Ctrl-C and the like set a flag; the second one ends us at once, and the holder restores.
 pub(super) fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(Failure::Stdout)?;
-    }
-    Ok(flag)
+    interrupt_flag().map_err(Failure::Stdout)
 }
 
 pub(super) fn restore_left_behind(sys: &SystemRoot, out: &mut Printer) -> Result<(), Failure> {

@@ -1,0 +1,144 @@
+//! `--record` of commands that read through an engine: their reads as a trace.
+//!
+//! In:    a file, an engine that is being built.
+//! Out:   a trace, in its place when the recording ends; one line that says what it holds.
+//! Never: a service that ends because the trace cannot be written; a file of another program
+//!        replaced.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use clap::Args;
+use foreread::{EngineBuilder, ReadEvent};
+use foreread_files::{CommandInput, ResultFile};
+use foreread_record::{LoggedRead, ReadLog, ReadLogSummary};
+use foreread_trace::OutputFormat;
+
+use crate::args::trace_output::is_trace;
+use crate::output::{Failure, cannot};
+
+/// Whether and where reads are recorded.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ReadRecordingArgs {
+    /// Record each read as a trace in FILE, for `foreread replay`
+    ///
+    /// FILE is there when this command has ended, and holds thread, file, offset, length and time
+    /// of each read that the engine was asked for, hits among them. FILE must not exist, be empty,
+    /// or be a trace (docs/files.md). If its disk is full, one line on stderr says so, the trace
+    /// ends, and this command goes on.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// With --record: write hashes in place of the names of files
+    ///
+    /// The same name has the same hash in every trace. A name that can be guessed can be confirmed.
+    #[arg(long, requires = "record")]
+    hash_names: bool,
+}
+
+/// A recording that runs. Clones are the same one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReadRecording(Option<Arc<RunningRecording>>);
+
+#[derive(Debug)]
+struct RunningRecording {
+    log: Arc<ReadLog>,
+    /// Whether the trace is put in its place.
+    is_kept: Arc<AtomicBool>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ReadRecordingArgs {
+    /// Begins to record the reads of an engine, if that is wanted.
+    pub(crate) fn start(
+        &self,
+        target: &Path,
+        builder: EngineBuilder,
+    ) -> Result<(EngineBuilder, ReadRecording), Failure> {
+        let Some(path) = &self.record else { return Ok((builder, ReadRecording::default())) };
+        let inputs = [CommandInput { name: "TARGET", path: target }];
+        let file = ResultFile::create(path, &inputs, is_trace);
+        let file = file.map_err(|error| Failure::WrongUse(format!("--record {error}")))?;
+        let log = Arc::new(ReadLog::new());
+        let (shown, hashes_names) = (path.display().to_string(), self.hash_names);
+        let is_kept = Arc::new(AtomicBool::new(false));
+        let writer = {
+            let (log, is_kept) = (Arc::clone(&log), Arc::clone(&is_kept));
+            let write = move || write(file, &shown, &log, (hashes_names, &is_kept));
+            std::thread::Builder::new().name("record".to_owned()).spawn(write)
+        };
+        let writer = Mutex::new(Some(writer.map_err(cannot("start a thread"))?));
+        let observed = Arc::clone(&log);
+        let builder = builder.observe_reads(move |read| {
+            let ReadEvent { path, handle, file_len, offset, length, .. } = *read;
+            observed.add(&LoggedRead { path, handle, file_len, offset, length });
+        });
+        Ok((builder, ReadRecording(Some(Arc::new(RunningRecording { log, is_kept, writer })))))
+    }
+}
+
+impl ReadRecording {
+    /// Ends the recording, and waits until its trace is written. Once is enough; a recording that
+    /// is dropped before leaves no trace.
+    pub(crate) fn finish(&self) {
+        if let Some(running) = &self.0 {
+            running.is_kept.store(true, Ordering::SeqCst);
+            running.end();
+        }
+    }
+}
+
+impl RunningRecording {
+    fn end(&self) {
+        self.log.finish();
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = writer.take() {
+            // What went wrong has been said.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for RunningRecording {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Writes the trace until the end. A disk that is full ends it, and what it has is kept.
+fn write(
+    file: ResultFile,
+    shown: &str,
+    log: &ReadLog,
+    (hashes_names, is_kept): (bool, &AtomicBool),
+) {
+    let mut summary = ReadLogSummary::default();
+    let written = file.write_whole(|out| {
+        summary = log.write_to(out, OutputFormat::Foreread, hashes_names);
+        if let Some(error) = &summary.error {
+            warn(&format!("--record {shown}: {error}; the recording has ended, and reads go on"));
+        }
+        let is_whole = is_kept.load(Ordering::SeqCst) || summary.error.is_some();
+        if is_whole { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    });
+    let ReadLogSummary { reads, bytes, files, lost, .. } = summary;
+    match written {
+        _ if summary.error.is_some() || !is_kept.load(Ordering::SeqCst) => {}
+        Err(error) => warn(&format!("--record {error}")),
+        Ok(()) => {
+            let mib = bytes >> 20;
+            warn(&format!("{shown}: {reads} reads of {files} files, {mib} MiB"));
+        }
+    }
+    if lost > 0 {
+        warn(&format!("{lost} reads are missing: a trace has room for 2^20 files"));
+    }
+}
+
+fn warn(line: &str) {
+    // The line is lost if stderr is closed.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+}

@@ -1,0 +1,173 @@
+//! A recording of a process that is already running: ptrace, for as long as the recording lasts.
+//!
+//! In:    a process number, a writer.
+//! Out:   a trace of its reads, those of its threads and of what it starts meanwhile.
+//! Never: a process that ends, or stays stopped, because its recording does.
+//!
+//! ```text
+//!   SEIZE, INTERRUPT   each thread, until no other is found
+//!   SYSCALL            to the next call: what it will read is looked at, as of a stopped call of
+//!                      the filter; to its end; to the next call
+//!   INTERRUPT, DETACH  each thread, when the user ends the recording
+//! ```
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use foreread_trace::TraceWriter;
+
+use crate::error::RecordError;
+use crate::recorded_trace::{RecordTotals, RecordedTrace};
+use crate::tracer::{
+    BlockedSignals, ThreadStop, WakeUp, detach, entered_call, go_on, interrupt, listen, next_stop,
+    seize,
+};
+
+/// How the recording of a process ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AttachSummary {
+    /// Whether the process has ended; else the recording was, and it runs on.
+    pub has_ended: bool,
+    /// What the trace holds.
+    pub totals: RecordTotals,
+}
+
+/// Writes what a running process reads of files, until it has ended, or until SIGINT, SIGTERM,
+/// SIGHUP or SIGQUIT comes to this process. `attached` gets the number of its threads.
+///
+/// The calling thread must be the only one, or the others must have these signals blocked.
+///
+/// # Errors
+///
+/// If it cannot be attached to, or the trace cannot be written: the process runs on all the same.
+pub fn record_process<W: Write>(
+    process: u32,
+    writer: &mut TraceWriter<W>,
+    attached: impl FnOnce(usize),
+) -> Result<AttachSummary, RecordError> {
+    let failed = |error| RecordError::Attach { process, error };
+    let signals = BlockedSignals::new().map_err(failed)?;
+    let mut attachment = Attachment { threads: HashSet::new(), trace: RecordedTrace::new() };
+    if let Err(error) = attachment.attach(process) {
+        attachment.detach(&signals);
+        return Err(failed(error));
+    }
+    attached(attachment.threads.len());
+    let has_ended = attachment.run(&signals, writer);
+    if !has_ended {
+        attachment.detach(&signals);
+    }
+    Ok(AttachSummary { has_ended, totals: attachment.trace.end()? })
+}
+
+/// The threads that are traced.
+struct Attachment {
+    threads: HashSet<u32>,
+    trace: RecordedTrace,
+}
+
+impl Attachment {
+    /// Attaches to all threads, and to those that they start meanwhile.
+    fn attach(&mut self, process: u32) -> io::Result<()> {
+        loop {
+            let mut found = false;
+            for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+                let name = entry?.file_name();
+                let thread = name.to_str().and_then(|name| name.parse::<u32>().ok());
+                let Some(thread) = thread.filter(|it| !self.threads.contains(it)) else { continue };
+                match seize(thread) {
+                    Ok(()) => {
+                        self.threads.insert(thread);
+                        found = true;
+                        // It may have ended.
+                        let _ = interrupt(thread);
+                    }
+                    // A thread that one of ours has started is attached already.
+                    Err(_) if !self.threads.is_empty() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !found {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Records until all has ended (true), or the user ends it.
+    fn run<W: Write>(&mut self, signals: &BlockedSignals, writer: &mut TraceWriter<W>) -> bool {
+        loop {
+            for _ in 0..STOPS_BETWEEN_LOOKS {
+                match next_stop() {
+                    Ok(Some((thread, stop))) => self.handle(thread, stop, writer),
+                    Ok(None) => {
+                        if signals.wait(IDLE) == WakeUp::Stop {
+                            return false;
+                        }
+                    }
+                    Err(_) => return true,
+                }
+            }
+            // Threads that never wait must not hide the user's signal.
+            if signals.wait(Duration::ZERO) == WakeUp::Stop {
+                return false;
+            }
+        }
+    }
+
+    fn handle<W: Write>(&mut self, thread: u32, stop: ThreadStop, writer: &mut TraceWriter<W>) {
+        if stop == ThreadStop::Ended {
+            self.threads.remove(&thread);
+            return;
+        }
+        self.threads.insert(thread);
+        let mut read = None;
+        // An error of a request means that the thread was killed meanwhile.
+        let _ = match stop {
+            ThreadStop::Call => {
+                read = entered_call(thread).and_then(|call| self.trace.observe(&call));
+                go_on(thread, 0)
+            }
+            ThreadStop::Signal(signal) => go_on(thread, signal),
+            ThreadStop::Group => listen(thread),
+            ThreadStop::Attached | ThreadStop::Event | ThreadStop::Ended => go_on(thread, 0),
+        };
+        // The thread goes on while the record is written.
+        self.trace.add(read, writer);
+    }
+
+    /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let
+    /// go by the kernel when this process ends.
+    fn detach(&mut self, signals: &BlockedSignals) {
+        for thread in &self.threads {
+            let _ = interrupt(*thread);
+        }
+        let mut patience = DETACH_WAITS;
+        while !self.threads.is_empty() && patience > 0 {
+            match next_stop() {
+                Ok(Some((thread, stop))) => {
+                    let signal = if let ThreadStop::Signal(signal) = stop { signal } else { 0 };
+                    if stop != ThreadStop::Ended {
+                        let _ = detach(thread, signal);
+                    }
+                    self.threads.remove(&thread);
+                }
+                Ok(None) => {
+                    signals.wait(IDLE / DETACH_WAITS);
+                    patience -= 1;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Stops that are handled before the user's signals are looked at.
+const STOPS_BETWEEN_LOOKS: u32 = 64;
+
+/// A signal ends the wait for stops; this is for one that was lost.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Parts of a second that a detach may take.
+const DETACH_WAITS: u32 = 100;

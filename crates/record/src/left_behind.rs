@@ -1,0 +1,95 @@
+//! Processes that a recorded command has left behind.
+//!
+//! In:    when the command was started.
+//! Out:   the processes with the recorder's filter that are still there, by number and name.
+//! Never: a process that was there before the command.
+//!
+//! The kernel does not say which filter a process has. It says how many (Linux 5.9): the recorded
+//! ones have at least one more than this process, which has none of the recorder's.
+
+use std::fs;
+
+/// A process that is still there after the command has ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LeftProcess {
+    /// Its number.
+    pub id: u32,
+    /// Its name, as `ps` shows it.
+    pub name: String,
+}
+
+/// When a process was started, in ticks since the system was; 0 if that is not known.
+pub(crate) fn start_of(process: u32) -> u64 {
+    stat(process).and_then(|stat| started(&stat)).unwrap_or(0)
+}
+
+/// The processes with a filter more than this one has, that were started since.
+pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
+    let Some(ours) = status("self").as_deref().and_then(filters) else { return Vec::new() };
+    let mut found: Vec<LeftProcess> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|id| left(id, ours, since))
+        .collect();
+    found.sort_by_key(|process| process.id);
+    found
+}
+
+fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {
+    let text = status(&id.to_string())?;
+    let is_recorded = filters(&text)? > ours && !is_ended(&text);
+    let is_since = started(&stat(id)?)? >= since;
+    let name = field(&text, "Name:")?.to_owned();
+    (is_recorded && is_since).then_some(LeftProcess { id, name })
+}
+
+fn status(process: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/{process}/status")).ok()
+}
+
+fn stat(process: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{process}/stat")).ok()
+}
+
+/// How many filters a process has. Before Linux 5.9 only whether it has some.
+fn filters(status: &str) -> Option<u64> {
+    let count = field(status, "Seccomp_filters:").map(str::parse);
+    let mode = || Some(u64::from(field(status, "Seccomp:")? == "2"));
+    count.and_then(Result::ok).or_else(mode)
+}
+
+/// A zombie is its parent's to know of.
+fn is_ended(status: &str) -> bool {
+    field(status, "State:").is_some_and(|state| state.starts_with(['Z', 'X']))
+}
+
+fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// The 22nd field of `/proc/PID/stat`. The second is a name in brackets that may contain all.
+fn started(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_whatever_the_name_is() {
+        let status = "Name:\ta (b\nState:\tS (sleeping)\nSeccomp:\t2\nSeccomp_filters:\t3\n";
+        assert_eq!(filters(status), Some(3));
+        assert_eq!(filters("Seccomp:\t2\n"), Some(1));
+        assert_eq!(filters("Seccomp:\t0\n"), Some(0));
+        assert_eq!(filters("Name:\tx\n"), None);
+        assert!(!is_ended(status));
+        assert!(is_ended("State:\tZ (zombie)\n"));
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9";
+        assert_eq!(started(stat), Some(12345));
+        assert!(start_of(std::process::id()) > 0);
+        assert!(processes(u64::MAX).is_empty(), "none is started after the end of time");
+    }
+}

@@ -1,0 +1,237 @@
+//! ptrace: the stops of threads that were already running.
+//!
+//! In:    thread numbers.
+//! Out:   their stops, one at a time; requests that let them go on.
+//! Never: a thread that is killed, or stays stopped, when this process ends: without
+//!        `PTRACE_O_EXITKILL` the kernel lets them go on untraced, also after SIGKILL.
+//!
+//! All calls are to be made by one thread: to the kernel that is the tracer.
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::zeroed;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::time::Duration;
+
+use libc::{c_int, c_uint, pid_t, sigset_t};
+
+use crate::filter::ARCH;
+use crate::listener::StoppedCall;
+
+/// Why a thread is stopped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ThreadStop {
+    /// It is not: it has ended.
+    Ended,
+    /// At the beginning or the end of a system call.
+    Call,
+    /// A signal is to be delivered to it.
+    Signal(c_int),
+    /// It was attached, interrupted or continued, or is a new thread or process.
+    Attached,
+    /// Its process is stopped, as by Ctrl-Z.
+    Group,
+    /// It has cloned, forked or called exec.
+    Event,
+}
+
+/// What the next wait was ended by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum WakeUp {
+    /// A thread may have stopped, or the time has passed.
+    Look,
+    /// The user ends the recording.
+    Stop,
+}
+
+/// Attaches to a thread, which goes on; its new threads and processes are attached, too.
+pub(crate) fn seize(thread: u32) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACEEXEC;
+    let options = usize::try_from(options).expect("options are bits");
+    request(libc::PTRACE_SEIZE, thread, without_provenance_mut(options))
+}
+
+/// Has a running thread stop.
+pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, thread, null_mut())
+}
+
+/// Lets a thread go on to its next system call, with a signal if it is not 0.
+pub(crate) fn go_on(thread: u32, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, thread, signal_argument(signal))
+}
+
+/// Leaves a thread stopped, as its process is.
+pub(crate) fn listen(thread: u32) -> io::Result<()> {
+    request(libc::PTRACE_LISTEN, thread, null_mut())
+}
+
+/// Lets a stopped thread go on untraced, with a signal if it is not 0.
+pub(crate) fn detach(thread: u32, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_DETACH, thread, signal_argument(signal))
+}
+
+fn signal_argument(signal: c_int) -> *mut c_void {
+    without_provenance_mut(usize::try_from(signal).unwrap_or(0))
+}
+
+fn request(request: c_uint, thread: u32, data: *mut c_void) -> io::Result<()> {
+    let thread = pid_t::try_from(thread).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: these requests take numbers in place of addresses: nothing of this process is read
+    // or written.
+    let result = unsafe { libc::ptrace(request, thread, null_mut::<c_void>(), data) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Returns the system call that a thread is about to make; None if it is at the end of one, or if
+/// that is one of another architecture.
+pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
+    let mut info = CallInfo::default();
+    let size = size_of::<CallInfo>();
+    let id = pid_t::try_from(thread).ok()?;
+    // SAFETY: the kernel writes at most `size` bytes, which `info` has.
+    let written = unsafe {
+        libc::ptrace(
+            GET_SYSCALL_INFO,
+            id,
+            without_provenance_mut::<c_void>(size),
+            (&raw mut info).cast::<c_void>(),
+        )
+    };
+    let is_entry = written > 0 && info.op == SYSCALL_ENTRY && info.arch == ARCH;
+    is_entry.then(|| StoppedCall::traced(thread, info.number.cast_signed(), info.args))
+}
+
+/// Returns the next thread that has stopped or ended, without waiting.
+///
+/// # Errors
+///
+/// If there is no thread left to be waited for (`ECHILD`).
+pub(crate) fn next_stop() -> io::Result<Option<(u32, ThreadStop)>> {
+    let mut status = 0;
+    // SAFETY: the kernel writes one integer.
+    let id = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    match u32::try_from(id) {
+        Ok(0) => Ok(None),
+        Ok(thread) => Ok(Some((thread, stop_of(status)))),
+        Err(_) => {
+            let error = io::Error::last_os_error();
+            if error.kind() == io::ErrorKind::Interrupted { Ok(None) } else { Err(error) }
+        }
+    }
+}
+
+fn stop_of(status: c_int) -> ThreadStop {
+    if !libc::WIFSTOPPED(status) {
+        return ThreadStop::Ended;
+    }
+    let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
+    if event == EVENT_STOP {
+        let is_group =
+            matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU);
+        return if is_group { ThreadStop::Group } else { ThreadStop::Attached };
+    }
+    match signal {
+        _ if event != 0 => ThreadStop::Event,
+        signal if signal == libc::SIGTRAP | CALL_BIT => ThreadStop::Call,
+        signal => ThreadStop::Signal(signal),
+    }
+}
+
+/// The signals of stops and of the user, blocked as long as this lives: they are waited for.
+#[derive(Debug)]
+pub(crate) struct BlockedSignals {
+    blocked: sigset_t,
+    before: sigset_t,
+}
+
+impl BlockedSignals {
+    /// Blocks them in this thread, and in those that it starts.
+    pub(crate) fn new() -> io::Result<Self> {
+        let blocked =
+            set_of(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT]);
+        let mut before = set_of(&[]);
+        // SAFETY: the kernel reads one set and writes the other.
+        let result =
+            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before) };
+        if result != 0 {
+            return Err(io::Error::from_raw_os_error(result));
+        }
+        Ok(Self { blocked, before })
+    }
+
+    /// Waits for one of them.
+    pub(crate) fn wait(&self, at_most: Duration) -> WakeUp {
+        let seconds = libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX);
+        let time = libc::timespec { tv_sec: seconds, tv_nsec: at_most.subsec_nanos().into() };
+        // SAFETY: the kernel reads a set and a time; it has no place to write to.
+        let signal =
+            unsafe { libc::sigtimedwait(&raw const self.blocked, null_mut(), &raw const time) };
+        if signal > 0 && signal != libc::SIGCHLD { WakeUp::Stop } else { WakeUp::Look }
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        // SAFETY: the kernel reads one set.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+    }
+}
+
+fn set_of(signals: &[c_int]) -> sigset_t {
+    // SAFETY: it consists of integers, for which zero is a value.
+    let mut set: sigset_t = unsafe { zeroed() };
+    // SAFETY: it writes the set, and cannot fail.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for signal in signals {
+        // SAFETY: the set was initialised above, and the signals are valid.
+        unsafe { libc::sigaddset(&raw mut set, *signal) };
+    }
+    set
+}
+
+/// The beginning of `struct ptrace_syscall_info`, as it is at the entry of a call.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct CallInfo {
+    op: u8,
+    pad: [u8; 3],
+    arch: u32,
+    instruction_pointer: u64,
+    stack_pointer: u64,
+    number: u64,
+    args: [u64; 6],
+}
+
+/// Linux 5.3.
+const GET_SYSCALL_INFO: c_uint = 0x420e;
+const SYSCALL_ENTRY: u8 = 1;
+
+/// `PTRACE_EVENT_STOP`, which has no name in all libraries.
+const EVENT_STOP: c_int = 128;
+
+/// `PTRACE_O_TRACESYSGOOD`: it tells stops at calls from SIGTRAP.
+const CALL_BIT: c_int = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Statuses as the kernel makes them: the event, the signal, 0x7f for a stop.
+    #[test]
+    fn stops_are_told_by_their_status() {
+        let stopped = |event: c_int, signal: c_int| stop_of(event << 16 | signal << 8 | 0x7f);
+        assert_eq!(stop_of(0), ThreadStop::Ended);
+        assert_eq!(stop_of(libc::SIGKILL), ThreadStop::Ended);
+        assert_eq!(stopped(0, libc::SIGTRAP | 0x80), ThreadStop::Call);
+        assert_eq!(stopped(0, libc::SIGTRAP), ThreadStop::Signal(libc::SIGTRAP));
+        assert_eq!(stopped(0, libc::SIGUSR1), ThreadStop::Signal(libc::SIGUSR1));
+        assert_eq!(stopped(128, libc::SIGTRAP), ThreadStop::Attached);
+        assert_eq!(stopped(128, libc::SIGTSTP), ThreadStop::Group);
+        assert_eq!(stopped(libc::PTRACE_EVENT_CLONE, libc::SIGTRAP), ThreadStop::Event);
+    }
+}
