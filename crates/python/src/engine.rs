@@ -197,9 +197,9 @@ impl RawEngine {
     }
 }
 
-/// Where the window of a fetcher or an object begins, in bytes. A store serves many requests at once, which is
-/// learnt only where there are several at a time: 8 of the largest requests, half of what a
-/// fetcher has threads for.
+/// Where the window of a fetcher or an object begins, in bytes. A store serves many requests at
+/// once, which is learnt only where there are several at a time: 8 of the largest requests, half of
+/// what a fetcher has threads for.
 const STARTING_WINDOW: u64 = 8 << 20;
 
 /// How reads get to the kernel, by name.

@@ -1,7 +1,6 @@
 //! Errors of the library as exceptions that users of `io` expect.
 //!
-//! In:    errors of opening, reading and of the engine; exceptions that fetchers raised; what stores
-//!        refuse.
+//! In:    errors of opening, reading, stores and of the engine; exceptions that fetchers raised.
 //! Out:   `OSError`, and the subclass of it that belongs to the errno, with the name of the file.
 //! Never: an exception of a fetcher that is lost: it becomes the cause.
 
