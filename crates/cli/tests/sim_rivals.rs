@@ -51,6 +51,16 @@ fn a_row_for_each_scenario_policy_and_window_in_their_order() {
         }
         assert!(row["optimum_requests"].is_null(), "{row}");
     }
+    // No row is below what nothing can better; each client takes 64 pages, at most 256 a request.
+    for row in &rows {
+        for (figure, least) in [("requests", "fewest_requests"), ("device_bytes", "fewest_bytes")] {
+            assert!(row[figure].as_u64() >= row[least].as_u64(), "{figure}: {row}");
+        }
+    }
+    assert_eq!(
+        (&rows[0]["fewest_bytes"], &rows[0]["eviction"]),
+        (&(400 << 18).into(), &"two-lists".into())
+    );
     // Without read-ahead, 400 clients ask for their 64 pages one by one, and for nothing else.
     assert_eq!((&rows[0]["requests"], &rows[0]["amplification"]), (&25_600.into(), &1.0.into()));
     assert_eq!((&rows[0]["streams"], &rows[0]["at_rate"]), (&400.into(), &400.into()));
@@ -124,10 +134,30 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
 }
 
 #[test]
+fn eviction_policies_run_below_each_policy() {
+    let args = ["--scenario", "strided", "--policy", "linux-6", "--eviction", "lru", "two-lists"];
+    let rows = json(&[&args[..], &["--json"]].concat());
+    let named: Vec<_> = rows.iter().map(|row| row["eviction"].as_str().unwrap()).collect();
+    assert_eq!(named, ["lru", "two-lists"]);
+    let text = stdout(&args);
+    assert!(text.contains("linux-6 128K, lru") && text.contains("linux-6 128K  "), "{text}");
+}
+
+#[test]
+fn the_figures_of_the_literature_are_printed_as_a_document() {
+    let text = stdout(&["--literature", "--markdown", "--scenario", "random-64k"]);
+    for name in ["sarc 128K", "linux-6-folios 128K", "fsspec-adaptive 128K", "competitive "] {
+        assert!(text.contains(&format!("\n| {name}")), "{name}: {text}");
+    }
+    assert!(text.starts_with("## Figures\n") && !text.contains("Where adaptive loses"), "{text}");
+}
+
+#[test]
 fn wrong_use_is_refused_with_the_choices() {
     assert!(refused(&["--scenario", "streaming-none"]).contains("streaming-fast"));
     assert!(refused(&["--policy", "best"]).contains("adaptive"));
     assert!(refused(&["--ablation", "--policy", "none"]).contains("--policy"));
+    assert!(refused(&["--eviction", "best"]).contains("w-tinylfu"));
     assert!(refused(&["--markdown", "--json"]).contains("--json"));
     assert!(refused(&["mine.toml"]).contains("'foreread sim rivals --help'"));
 }

@@ -4,17 +4,23 @@
 //! Out:   whether each was a hit.
 //! Never: read-ahead, a device, or time: those are the simulator's whole path.
 //!
-//! One file per policy, each with its source. The counts of `lru` and `fifo` are those of
-//! libCacheSim, exactly; a test compares them.
+//! One file per policy, each with its source. The counts of `fifo`, `lru` and `sieve` are those of
+//! libCacheSim, exactly; a test compares them, and bounds the difference of the others.
+//! [`FutureUses`] has the fewest misses that any of them can have.
 
 mod arc;
+mod belady;
 mod fifo;
 mod key_map;
 mod linked_nodes;
 mod lru;
 mod s3_fifo;
+mod sarc;
 mod sieve;
 mod tiny_lfu;
+mod two_lists;
+
+pub use belady::{FutureUses, UseCollector};
 
 /// The key of a page or an object: a file, and a page or a byte in it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -26,7 +32,7 @@ pub struct CacheKey {
 }
 
 /// An eviction policy by name.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CachePolicyKind {
     /// First in, first out.
     Fifo,
@@ -40,12 +46,33 @@ pub enum CachePolicyKind {
     Arc,
     /// A window, and admission by frequency (TOS '17).
     WTinyLfu,
+    /// Sequential and other pages, in lists whose sizes are adapted (ATC '05).
+    Sarc,
+    /// The library's own: active and inactive list, and shadows (docs/cache.md).
+    #[default]
+    TwoLists,
 }
 
 /// A cache of a fixed number of keys.
-pub trait CachePolicy {
+pub trait CachePolicy: std::fmt::Debug {
     /// Uses a key. Returns whether it was a hit; a miss puts it into the cache.
     fn access(&mut self, key: CacheKey) -> bool;
+
+    /// Puts a page into the cache that was read ahead. It counts as a miss that was used once; with
+    /// that use, which is still to come, the caller calls [`Self::first_use`].
+    fn insert_ahead(&mut self, key: CacheKey) {
+        self.access(key);
+    }
+
+    /// The first use of a page that was read ahead. It is not a second use; policies that order
+    /// their pages by the last use order them anew.
+    fn first_use(&mut self, _key: CacheKey) {}
+
+    /// Returns the key that the last call evicted; None the second time.
+    fn take_evicted(&mut self) -> Option<CacheKey>;
+
+    /// Forgets a key that left the cache otherwise than by eviction.
+    fn forget(&mut self, key: CacheKey);
 
     /// The number of keys in the cache.
     fn len(&self) -> usize;
@@ -58,8 +85,16 @@ pub trait CachePolicy {
 
 impl CachePolicyKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Fifo, Self::Lru, Self::Sieve, Self::S3Fifo, Self::Arc, Self::WTinyLfu];
+    pub const ALL: [Self; 8] = [
+        Self::Fifo,
+        Self::Lru,
+        Self::Sieve,
+        Self::S3Fifo,
+        Self::Arc,
+        Self::WTinyLfu,
+        Self::Sarc,
+        Self::TwoLists,
+    ];
 
     /// The name on the command line and in JSON.
     #[must_use]
@@ -71,6 +106,8 @@ impl CachePolicyKind {
             Self::S3Fifo => "s3-fifo",
             Self::Arc => "arc",
             Self::WTinyLfu => "w-tinylfu",
+            Self::Sarc => "sarc",
+            Self::TwoLists => "two-lists",
         }
     }
 
@@ -95,6 +132,8 @@ impl CachePolicyKind {
             Self::S3Fifo => Box::new(s3_fifo::S3FifoCache::new(capacity)),
             Self::Arc => Box::new(arc::ArcCache::new(capacity)),
             Self::WTinyLfu => Box::new(tiny_lfu::TinyLfuCache::new(capacity)),
+            Self::Sarc => Box::new(sarc::SarcCache::new(capacity)),
+            Self::TwoLists => Box::new(two_lists::TwoListsCache::new(capacity)),
         }
     }
 }

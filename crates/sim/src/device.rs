@@ -10,6 +10,7 @@
 mod flash;
 mod hdd;
 pub mod known;
+mod limits;
 mod mapped;
 mod model;
 mod params;

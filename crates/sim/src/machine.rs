@@ -14,7 +14,7 @@ use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 use serde::Deserialize;
 use toml::Spanned;
 
-pub use cache::{CacheSpec, PartName, PolicyName, RuleName};
+pub use cache::{CacheSpec, EvictionName, PartName, PolicyName, RuleName};
 pub use max_window::MaxWindowSpec;
 pub use scheduler::SchedulerSpec;
 

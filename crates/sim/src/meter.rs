@@ -37,6 +37,8 @@ pub struct ProcessMeter {
     pub latency: Histogram<u64>,
     /// What only its own kind measures, by name.
     pub other: BTreeMap<&'static str, f64>,
+    /// Whether `latency` is kept.
+    keeps_latency: bool,
 }
 
 /// What a device did.
@@ -123,7 +125,15 @@ impl ProcessMeter {
             window_pages: 0,
             latency,
             other: BTreeMap::new(),
+            keeps_latency: true,
         }
+    }
+
+    /// Keeps no latencies from now on: a histogram of long waits has up to 400 KB, and a run may
+    /// have a thousand processes whose own latencies are not shown.
+    pub(crate) fn leave_out_latency(&mut self) {
+        self.latency = Histogram::new(0).expect("0 to 5 significant digits are allowed");
+        self.keeps_latency = false;
     }
 
     /// Counts an operation that has ended.
@@ -135,6 +145,9 @@ impl ProcessMeter {
         assert!(began <= now, "an operation ends after it has begun");
         self.ops += 1;
         self.bytes += bytes;
+        if !self.keeps_latency {
+            return;
+        }
         // The largest trackable value grows as needed.
         self.latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
     }

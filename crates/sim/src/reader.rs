@@ -127,7 +127,11 @@ impl SimReader {
     pub fn forget(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (PageIndex(pos.pages_up().0), (pos + len).page());
         self.process.world(|world| {
-            world.path.invalidate(world.now(), self.file.id, start..end.max(start));
+            let pages = start..end.max(start);
+            if let Some(external) = &mut world.external {
+                external.forget(IoPath::slot(self.file.id), pages.clone());
+            }
+            world.path.invalidate(world.now(), self.file.id, pages);
             world.pump();
         });
     }
@@ -151,11 +155,20 @@ impl SimReader {
     pub async fn read(&self, pos: ByteCount, len: ByteCount) -> Result<ByteCount, Fault> {
         let began = self.process.now();
         let wanted = len.min(self.file.len.saturating_sub(pos));
-        let mut done = self.process.world(|world| self.hit(world, pos, wanted, len));
+        let mut done = self.process.world(|world| {
+            if let Some(log) = &mut world.read_log {
+                log.add(began, self.file, pos, wanted);
+            }
+            self.hit(world, pos, wanted, len)
+        });
         while done < wanted {
             let (pos, rest) = (pos + done, len - done);
             self.process.world(|world| {
                 let (now, prev_pos) = (world.now(), self.stream.prev_pos.get());
+                let pages = pos.page()..PageIndex((pos + (wanted - done)).pages_up().0);
+                if let Some(external) = &mut world.external {
+                    external.note_uses(IoPath::slot(self.file.id), pages, &world.table);
+                }
                 world.path.set_submitter(self.stream.id, self.submitter.get());
                 let id = world.path.read(now, self.stream.id, pos, rest, prev_pos);
                 world.wait_for_read(id, self.process.task());
@@ -219,6 +232,9 @@ impl SimReader {
             }
             if let Some(picture) = world.picture.as_mut().filter(|_| found.entry().is_unused()) {
                 picture.meet_unread(slot, page);
+            }
+            if let Some(external) = world.external.as_mut().filter(|_| !continues) {
+                external.used(slot, page, found.entry().is_unused(), &world.table);
             }
             found.touch(continues);
             let takes_markers = self.stream.advice.get() != Advice::Random && met < MAX_MARKERS;

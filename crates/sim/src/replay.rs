@@ -6,12 +6,14 @@
 //!
 //! How to read the figures, and what a block trace cannot tell: docs/replay.md.
 
+mod bounds;
 mod caches;
 mod feed;
 mod figures;
 mod player;
 
-pub use caches::{CacheCount, CacheUnit, count_misses};
+pub use bounds::{ReplayBounds, TraceFuture};
+pub use caches::{CacheCount, CacheUnit, count_misses, fewest_misses};
 pub use feed::MAX_QUEUED;
 pub use figures::{GroupFigures, ReplayFigures};
 pub use player::{Replay, ReplayGroup, ReplayPace, replay, with_capacity};

@@ -9,18 +9,24 @@
 //! takes a policy.
 
 mod amp;
+mod competitive;
+mod fsspec_adaptive;
 mod leap;
+mod linux_6_folios;
 mod mountpoint_s3;
 mod pg_stream;
 mod rocksdb;
+mod sarc;
 mod tap;
 mod zfetch;
 
 use foreread_core::prefetch::{Ask, Decision, Pattern, Policy, Trigger, Window};
-use foreread_core::units::{PageIndex, Pages};
+use foreread_core::units::{ByteCount, PageIndex, Pages};
+
+use crate::device::DeviceParams;
 
 /// All of them.
-pub const ALL: [Policy; 7] = [
+pub const ALL: [Policy; 11] = [
     Policy::Custom(&amp::Amp),
     Policy::Custom(&tap::Tap),
     Policy::Custom(&leap::Leap),
@@ -28,6 +34,10 @@ pub const ALL: [Policy; 7] = [
     Policy::Custom(&pg_stream::PgStream),
     Policy::Custom(&mountpoint_s3::MountpointS3),
     Policy::Custom(&zfetch::Zfetch),
+    Policy::Custom(&sarc::Sarc),
+    Policy::Custom(&competitive::Competitive),
+    Policy::Custom(&linux_6_folios::Linux6Folios),
+    Policy::Custom(&fsspec_adaptive::FsspecAdaptive),
 ];
 
 /// The core's policies and these.
@@ -39,6 +49,12 @@ pub fn all() -> impl Iterator<Item = Policy> {
 #[must_use]
 pub fn find(name: &str) -> Option<Policy> {
     all().find(|policy| policy.name() == name)
+}
+
+/// The largest window of a policy that follows from its device; None: it follows from nothing.
+#[must_use]
+pub fn window_of_device(policy: Policy, device: &DeviceParams) -> Option<ByteCount> {
+    (policy.name() == competitive::NAME).then(|| device.switch_bytes())
 }
 
 /// Whether a read continues where the handle's last read ended, or is its first at page 0.

@@ -16,11 +16,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use list::{Rival, all, find};
 pub use losses::{Loss, losses};
-pub use measured::{MeasuredRun, measure};
+pub use measured::{MeasuredRun, measure, measure_reads};
 pub use row::RivalRow;
 pub use setup::PolicySetup;
 
+use foreread_core::units::PAGE_SIZE;
+
+use crate::cache_policy::CachePolicyKind;
 use crate::run::SimRun;
+use crate::scenario::{EvictionName, Scenario};
 
 /// Runs a scenario. `look` is called now and then.
 ///
@@ -31,12 +35,30 @@ use crate::run::SimRun;
 pub fn run(rival: &Rival, how: &PolicySetup, look: &mut dyn FnMut(&SimRun)) -> RivalRow {
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
-    let measured = measure(&scenario, look);
-    let at_rate = measured.at_rate(&scenario);
-    let optimum = measured.optimum_requests(&scenario);
+    row(rival, how, &scenario, &measure(&scenario, look))
+}
+
+/// The same, with an eviction policy, and with the bounds that no policy can better.
+fn run_bounded(rival: &Rival, how: &PolicySetup, eviction: CachePolicyKind) -> RivalRow {
+    let mut scenario = rival.scenario();
+    how.set(&mut scenario);
+    scenario.cache.eviction = EvictionName(eviction);
+    let measured = measure_reads(&scenario, &mut |_| {});
+    let bounds = measured.lower_bounds(&scenario);
+    RivalRow {
+        fewest_requests: bounds.map(|bounds| bounds.fewest_requests),
+        fewest_bytes: bounds.map(|bounds| bounds.fewest_pages * PAGE_SIZE),
+        ..row(rival, how, &scenario, &measured)
+    }
+}
+
+fn row(rival: &Rival, how: &PolicySetup, scenario: &Scenario, measured: &MeasuredRun) -> RivalRow {
+    let at_rate = measured.at_rate(scenario);
+    let optimum = measured.optimum_requests(scenario);
     RivalRow {
         scenario: rival.name,
         policy: how.policy.name(),
+        eviction: scenario.cache.eviction.0.name(),
         max_window: how.max_window.map(|window| window.0),
         without: how.without.iter().map(|part| part.name()).collect(),
         elapsed_s: measured.elapsed_s(),
@@ -46,6 +68,9 @@ pub fn run(rival: &Rival, how: &PolicySetup, look: &mut dyn FnMut(&SimRun)) -> R
         evicted_unread: measured.to.evicted_unread,
         waited_s: measured.to.waited_s - measured.from.waited_s,
         optimum_requests: optimum.filter(|_| rival.is_streaming()),
+        fewest_requests: None,
+        fewest_bytes: None,
+        device_bytes: measured.to.device_bytes - measured.from.device_bytes,
         mb_per_s: measured.mb_per_s(),
         streams: at_rate.len(),
         at_rate: at_rate.iter().filter(|is_so| **is_so).count(),
@@ -72,14 +97,29 @@ pub fn run_all(
     threads: usize,
     progress: &(dyn Fn(usize, &RivalJob) + Sync),
 ) -> Vec<RivalRow> {
+    run_all_over(jobs, &[CachePolicyKind::TwoLists], threads, progress)
+}
+
+/// The same, each job with each of these eviction policies.
+///
+/// # Panics
+///
+/// If one of them does.
+pub fn run_all_over(
+    jobs: &[RivalJob],
+    evictions: &[CachePolicyKind],
+    threads: usize,
+    progress: &(dyn Fn(usize, &RivalJob) + Sync),
+) -> Vec<RivalRow> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut rows = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else { return rows };
+            let eviction = evictions[index % evictions.len()];
+            let Some(job) = jobs.get(index / evictions.len()) else { return rows };
             progress(index + 1, job);
-            rows.push((index, run(job.rival, &job.how, &mut |_| {})));
+            rows.push((index, run_bounded(job.rival, &job.how, eviction)));
         }
     };
     let mut rows: Vec<(usize, RivalRow)> = std::thread::scope(|scope| {

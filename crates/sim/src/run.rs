@@ -18,10 +18,13 @@ use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
 use foreread_core::units::{ByteCount, Nanos, Sector};
 
+use crate::cache_policy::CachePolicyKind;
 use crate::device::DeviceParams;
+use crate::external_cache::ExternalCache;
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::picture::{PictureRecorder, RunPicture};
 use crate::process::Process;
+use crate::read_log::{LoggedRead, ReadLog};
 use crate::record::{RecordMode, TraceDifference};
 use crate::run_state::RunState;
 pub use crate::run_state::SimFile;
@@ -58,6 +61,9 @@ pub struct RunOutcome {
     pub stats: Stats,
     /// The cache's counters.
     pub cache: CacheStats,
+    /// With an eviction policy other than the library's own: how many pages that evicted. `cache`
+    /// has those that the path had to evict itself.
+    pub external_evictions: Option<u64>,
     /// The number of processes that had not ended.
     pub unfinished: usize,
     /// The number of frames of the cache.
@@ -240,6 +246,26 @@ impl SimRun {
         self.shared.world.borrow().device_meters().cloned().collect()
     }
 
+    /// Lets an eviction policy decide which pages leave, in place of the library's own. To be called
+    /// before files are added.
+    ///
+    /// The path's frames should be an eighth more than the policy is to have pages.
+    pub fn evict_by(&mut self, kind: CachePolicyKind) {
+        let mut world = self.shared.world.borrow_mut();
+        world.external = ExternalCache::new(kind, world.path.frame_count());
+    }
+
+    /// Keeps a log of all reads from now on.
+    pub fn keep_reads(&mut self) {
+        self.shared.world.borrow_mut().read_log = Some(ReadLog::default());
+    }
+
+    /// Ends the log of reads, and returns it.
+    #[must_use]
+    pub fn take_reads(&mut self) -> Vec<LoggedRead> {
+        self.shared.world.borrow_mut().read_log.take().map_or_else(Vec::new, ReadLog::into_reads)
+    }
+
     /// Keeps a picture from now on, of a device of which `bytes` are in use.
     pub fn keep_picture(&mut self, bytes: ByteCount) {
         let mut world = self.shared.world.borrow_mut();
@@ -278,6 +304,7 @@ impl SimRun {
         let (frames, idle_frames) = (world.path.frame_count(), world.path.idle_frames());
         let devices = world.device_meters().cloned().collect();
         let (end, stats, cache) = (world.now(), world.path.stats(), world.path.cache_stats());
+        let external_evictions = world.external.as_ref().map(ExternalCache::evicted);
         let (hash, events, lines, difference) = world.record.end();
         let processes = world.meters;
         RunOutcome {
@@ -290,6 +317,7 @@ impl SimRun {
             devices,
             stats,
             cache,
+            external_evictions,
             unfinished,
             frames,
             idle_frames,

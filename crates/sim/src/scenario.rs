@@ -14,8 +14,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub use crate::machine::{
-    CacheSpec, DeviceChange, DeviceSpec, FileSpec, MaxWindowSpec, PartName, PolicyName, RuleName,
-    SchedulerSpec,
+    CacheSpec, DeviceChange, DeviceSpec, EvictionName, FileSpec, MaxWindowSpec, PartName,
+    PolicyName, RuleName, SchedulerSpec,
 };
 pub use error::BadScenario;
 
@@ -104,7 +104,8 @@ impl Scenario {
     ///
     /// The value that is out of range, if the scenario was changed after it was parsed.
     pub fn build(&self, mode: RecordMode) -> Result<PreparedRun, String> {
-        let run = SimRun::new(self.cache.config(), self.seed, mode)?;
+        let mut run = SimRun::new(self.cache.config(), self.seed, mode)?;
+        run.evict_by(self.cache.eviction.0);
         let (devices, files) = (BTreeMap::new(), BTreeMap::new());
         let mut building = PreparedRun { run, devices, files, submitter: None };
         for (name, spec) in &self.device {

@@ -17,18 +17,19 @@ use foreread_core::path::{
     Config, DeviceId, DeviceIo, DirectDone, DirectId, FileId, IoPath, ReadId, ReadReady, StreamId,
     Tag,
 };
-use foreread_core::prefetch::Decided;
 use foreread_core::sched::{BadSetting, Choice, Op, Origin};
 use foreread_core::table::PageTable;
 use foreread_core::trace::EventKind;
-use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
+use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
+use crate::external_cache::ExternalCache;
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
 use crate::picture::PictureRecorder;
+use crate::read_log::ReadLog;
 use crate::record::{RecordMode, RunRecord};
-use crate::requested_pages::RequestedPages;
+use crate::requested_pages::RequestedByStream;
 use crate::slots::{SlotPools, SlotsId};
 use crate::task::TaskId;
 use crate::time::seconds;
@@ -72,6 +73,8 @@ pub(crate) struct SimWorld {
     pub(crate) runnable: VecDeque<TaskId>,
     pub(crate) slots: SlotPools,
     pub(crate) picture: Option<Box<PictureRecorder>>,
+    pub(crate) external: Option<ExternalCache>,
+    pub(crate) read_log: Option<ReadLog>,
     devices: Vec<SimDevice>,
     /// By the index of the read: the process that waits for it.
     read_waiters: Vec<Option<TaskId>>,
@@ -79,8 +82,7 @@ pub(crate) struct SimWorld {
     direct_receivers: Vec<Option<DirectReceiver>>,
     /// By the index of the process: a completion that it has not taken.
     completions: Vec<Option<TaskCompletion>>,
-    /// By the index of the stream.
-    requested: Vec<RequestedPages>,
+    requested: RequestedByStream,
     /// The time of the earliest scheduled `Timeout` event.
     timeout: Option<Nanos>,
 }
@@ -109,11 +111,13 @@ impl SimWorld {
             runnable: VecDeque::new(),
             slots: SlotPools::default(),
             picture: None,
+            external: None,
+            read_log: None,
             devices: Vec::new(),
             read_waiters: Vec::new(),
             direct_receivers: Vec::new(),
             completions: Vec::new(),
-            requested: Vec::new(),
+            requested: RequestedByStream::default(),
             timeout: None,
         }
     }
@@ -146,7 +150,11 @@ impl SimWorld {
         start: Sector,
         len: ByteCount,
     ) -> Option<FileId> {
-        self.path.open_at(device, start, len)
+        let id = self.path.open_at(device, start, len)?;
+        if let Some(external) = &mut self.external {
+            external.open(device.index(), start, id, len);
+        }
+        Some(id)
     }
 
     pub(crate) fn set_scheduler(
@@ -210,6 +218,9 @@ impl SimWorld {
                 self.schedule_end(device, next);
                 let len = self.path.io_len(tag);
                 self.path.complete(now, tag, Ok(len));
+                if let Some(external) = &mut self.external {
+                    external.filled(tag, &self.table);
+                }
                 self.pump();
             }
             SimEvent::Arrived(device, end, bytes) => {
@@ -230,6 +241,9 @@ impl SimWorld {
     /// the record. Each call of the path is followed by this one.
     pub(crate) fn pump(&mut self) {
         let now = self.now();
+        if let Some(external) = &mut self.external {
+            external.drop_leaving(&mut self.path, now);
+        }
         while let Some(io) = self.path.poll_dispatch(now) {
             self.start(now, io);
         }
@@ -248,7 +262,10 @@ impl SimWorld {
         while let Some(event) = self.path.poll_trace() {
             self.record.path(&event);
             if let EventKind::Decided { stream, decided } = event.what {
-                self.note_requested(stream, &decided);
+                if let Some(meter) = self.requested.note(stream, &decided) {
+                    self.meters[meter].windows += 1;
+                    self.meters[meter].window_pages += decided.submitted.0;
+                }
                 if let Some(picture) = &mut self.picture {
                     picture.decided(now, stream, &decided, &self.table);
                 }
@@ -261,38 +278,14 @@ impl SimWorld {
     pub(crate) fn new_stream(&mut self, file: FileId, meter: usize) -> StreamId {
         assert!(meter < self.meters.len(), "the meter of a process");
         let stream = self.path.stream(file);
-        *self.requested_by(stream) = RequestedPages { meter, ..RequestedPages::default() };
+        self.requested.begin(stream, meter);
         stream
-    }
-
-    fn note_requested(&mut self, stream: StreamId, decided: &Decided) {
-        if decided.submitted > Pages::ZERO {
-            let requested = self.requested_by(stream);
-            requested.pages += decided.submitted;
-            requested.end = requested.end.max(decided.decision.window.end());
-            let meter = requested.meter;
-            self.meters[meter].windows += 1;
-            self.meters[meter].window_pages += decided.submitted.0;
-        }
     }
 
     /// Returns how many pages were requested again, for a stream that reads from the start of its
     /// file and leaves no page out.
-    ///
-    /// ```text
-    ///   |=====|=========|===============|       requested: the sum of all windows
-    ///            |~~~~~~|                       requested again
-    ///   |<------------ end ------------>|       requested, if each page were requested once
-    /// ```
     pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
-        let RequestedPages { pages, end, .. } = *self.requested_by(stream);
-        pages.saturating_sub(end - PageIndex(0))
-    }
-
-    fn requested_by(&mut self, stream: StreamId) -> &mut RequestedPages {
-        let index = stream.index() as usize;
-        self.requested.resize(self.requested.len().max(index + 1), RequestedPages::default());
-        &mut self.requested[index]
+        self.requested.of(stream).twice()
     }
 
     /// Submits a request of the path to its device.
@@ -303,6 +296,13 @@ impl SimWorld {
         let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors, is_ahead };
         let SimDevice { model, meter, .. } = &mut self.devices[io.device.index() as usize];
         meter.started(now, &command);
+        if let Some(external) = &mut self.external
+            && io.op == Op::Read
+            && !self.path.pages(io.tag).is_empty()
+        {
+            let bytes = io.offset.0..io.offset.0 + io.len.0;
+            external.sent(io.tag, io.device.index(), bytes, is_ahead);
+        }
         let end = model.submit(now, command);
         self.schedule_end(io.device, end);
         self.schedule_wake(now, io.device);
@@ -374,7 +374,8 @@ impl SimWorld {
             device_s: self.device_meters().map(|meter| meter.busy_seconds(now)).sum(),
             processes: self.meters.iter().map(ProcessMeter::totals).collect(),
             waited_s: self.meters.iter().map(|meter| seconds(meter.waited_ns)).sum(),
-            evicted_unread: self.path.cache_stats().evicted_before_use,
+            evicted_unread: self.path.cache_stats().evicted_before_use
+                + self.external.as_ref().map_or(0, ExternalCache::evicted_unread),
         }
     }
 

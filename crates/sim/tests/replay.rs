@@ -1,5 +1,7 @@
 //! Replay in virtual time, and eviction policies against models of them.
 
+#[path = "replay/bounds.rs"]
+mod bounds;
 #[path = "replay/cache_policies.rs"]
 mod cache_policies;
 #[path = "replay/lib_cache_sim.rs"]

@@ -10,6 +10,7 @@ until_s = 100.0
 [cache]
 memory = "64M"
 policy = "linux-6"
+eviction = "s3-fifo"
 max_window = "128K"
 rules = ["lseek"]
 
@@ -97,6 +98,7 @@ fn an_unknown_unit_names_the_units() {
 fn an_unknown_policy_names_the_policies() {
     let wants = ["linux-7", "none", "linux-2.6.28", "linux-6", "adaptive"];
     assert_refused(with("policy = 'linux-7'"), &wants);
+    assert_refused(with("eviction = 'mru'"), &["mru", "lru", "s3-fifo", "two-lists"]);
     assert_refused(with("rules = ['seek']"), &["seek", "lseek", "snap-eof", "backwards"]);
 }
 

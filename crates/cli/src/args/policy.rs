@@ -2,6 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
+use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
 
 /// The names of all policies, each with its line of help.
@@ -20,6 +21,28 @@ pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
         // Clap has let through only the names of `rival_policy::all`.
         rival_policy::find(&name).expect("clap accepts only names of rival_policy::all")
     })
+}
+
+/// The names of all eviction policies, each with its line of help.
+pub(crate) fn eviction_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
+    let value = |kind: CachePolicyKind| PossibleValue::new(kind.name()).help(about_eviction(kind));
+    PossibleValuesParser::new(CachePolicyKind::ALL.map(value)).map(|name| {
+        // Clap has let through only the names of `CachePolicyKind::ALL`.
+        CachePolicyKind::from_name(&name).expect("clap accepts only names of CachePolicyKind::ALL")
+    })
+}
+
+fn about_eviction(kind: CachePolicyKind) -> &'static str {
+    match kind {
+        CachePolicyKind::Fifo => "first in, first out",
+        CachePolicyKind::Lru => "least recently used",
+        CachePolicyKind::Sieve => "one queue, and a hand that passes what was used (NSDI 2024)",
+        CachePolicyKind::S3Fifo => "three queues: small, main, ghost (SOSP 2023)",
+        CachePolicyKind::Arc => "recency and frequency in balance (FAST 2003)",
+        CachePolicyKind::WTinyLfu => "a window, and admission by frequency (TOS 2017)",
+        CachePolicyKind::Sarc => "sequential and other pages apart (ATC 2005)",
+        CachePolicyKind::TwoLists => "the library's own: active, inactive, shadows",
+    }
 }
 
 fn about(policy: Policy) -> &'static str {

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         let figures = jobs::run_all(args, trace, &summary, &jobs, &begun).map_err(failure)?;
         let first = all.len();
         for (job, figures) in jobs.iter().zip(&figures) {
-            notes.extend(report::notes(job, figures));
+            notes.extend(report::notes(job, &figures.figures));
             all.push(report::ReplayRow::new(trace, &summary, pace, job, figures));
         }
         if file.is_some() {

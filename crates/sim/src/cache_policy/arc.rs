@@ -21,6 +21,7 @@ pub(super) struct ArcCache {
     map: KeyMap,
     nodes: KeyNodes,
     lists: [KeyQueue; 4],
+    evicted: Option<CacheKey>,
 }
 
 const T1: u8 = 0;
@@ -31,7 +32,7 @@ const B2: u8 = 3;
 impl ArcCache {
     pub(super) fn new(capacity: usize) -> Self {
         let (map, nodes) = (KeyMap::default(), KeyNodes::default());
-        Self { capacity, target: 0, map, nodes, lists: [KeyQueue::new(); 4] }
+        Self { capacity, target: 0, map, nodes, lists: [KeyQueue::new(); 4], evicted: None }
     }
 
     fn size(&self, list: u8) -> usize {
@@ -51,7 +52,7 @@ impl ArcCache {
     /// Forgets the oldest key of a list.
     fn drop_tail(&mut self, list: u8) {
         if let Some(node) = self.lists[usize::from(list)].pop_tail(&mut self.nodes) {
-            self.map.remove(&self.nodes.get(node).key);
+            self.map.remove(self.nodes.get(node).key, &self.nodes);
             self.nodes.remove(node);
         }
     }
@@ -62,6 +63,7 @@ impl ArcCache {
         let from_t1 = t1 > 0 && (t1 > self.target || (is_in_b2 && t1 == self.target));
         let (from, to) = if from_t1 { (T1, B1) } else { (T2, B2) };
         if let Some(node) = self.lists[usize::from(from)].pop_tail(&mut self.nodes) {
+            self.evicted = Some(self.nodes.get(node).key);
             self.push(node, to);
         }
     }
@@ -74,6 +76,8 @@ impl ArcCache {
                 self.drop_tail(B1);
                 self.replace(false);
             } else {
+                let oldest = self.lists[usize::from(T1)].tail();
+                self.evicted = oldest.map(|node| self.nodes.get(node).key);
                 self.drop_tail(T1);
             }
         } else if all >= self.capacity {
@@ -87,7 +91,7 @@ impl ArcCache {
 
 impl CachePolicy for ArcCache {
     fn access(&mut self, key: CacheKey) -> bool {
-        let Some(node) = self.map.get(&key).copied() else {
+        let Some(node) = self.map.get(key, &self.nodes) else {
             self.make_room();
             let node = self.nodes.add(key);
             self.push(node, T1);
@@ -108,6 +112,25 @@ impl CachePolicy for ArcCache {
         self.detach(node);
         self.push(node, T2);
         is_hit
+    }
+
+    fn first_use(&mut self, key: CacheKey) {
+        if let Some(node) = self.map.get(key, &self.nodes)
+            && self.nodes.get(node).queue == T1
+        {
+            self.lists[usize::from(T1)].move_to_head(&mut self.nodes, node);
+        }
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.evicted.take()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        if let Some(node) = self.map.remove(key, &self.nodes) {
+            self.detach(node);
+            self.nodes.remove(node);
+        }
     }
 
     fn len(&self) -> usize {

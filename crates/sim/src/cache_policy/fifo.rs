@@ -10,19 +10,20 @@ pub(super) struct FifoCache {
     map: KeyMap,
     nodes: KeyNodes,
     queue: KeyQueue,
+    evicted: Option<CacheKey>,
 }
 
 impl FifoCache {
     pub(super) fn new(capacity: usize) -> Self {
         let (map, nodes) = (KeyMap::default(), KeyNodes::default());
-        Self { capacity, map, nodes, queue: KeyQueue::new() }
+        Self { capacity, map, nodes, queue: KeyQueue::new(), evicted: None }
     }
 
     /// Moves a key that is here to the end of the line. Returns whether it is here.
     pub(super) fn arrives_again(&mut self, key: CacheKey) -> bool {
-        let node = self.map.get(&key);
+        let node = self.map.get(key, &self.nodes);
         if let Some(node) = node {
-            self.queue.move_to_head(&mut self.nodes, *node);
+            self.queue.move_to_head(&mut self.nodes, node);
         }
         node.is_some()
     }
@@ -32,8 +33,10 @@ impl FifoCache {
         if self.queue.len() == self.capacity
             && let Some(oldest) = self.queue.pop_tail(&mut self.nodes)
         {
-            self.map.remove(&self.nodes.get(oldest).key);
+            let key = self.nodes.get(oldest).key;
+            self.map.remove(key, &self.nodes);
             self.nodes.remove(oldest);
+            self.evicted = Some(key);
         }
         let node = self.nodes.add(key);
         self.queue.push_head(&mut self.nodes, node);
@@ -43,11 +46,22 @@ impl FifoCache {
 
 impl CachePolicy for FifoCache {
     fn access(&mut self, key: CacheKey) -> bool {
-        if self.map.contains_key(&key) {
+        if self.map.get(key, &self.nodes).is_some() {
             return true;
         }
         self.insert(key);
         false
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.evicted.take()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        if let Some(node) = self.map.remove(key, &self.nodes) {
+            self.queue.detach(&mut self.nodes, node);
+            self.nodes.remove(node);
+        }
     }
 
     fn len(&self) -> usize {

@@ -77,6 +77,10 @@ impl KeyQueue {
         self.len
     }
 
+    pub(super) fn head(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+
     pub(super) fn tail(&self) -> Option<u32> {
         (self.tail != NONE).then_some(self.tail)
     }

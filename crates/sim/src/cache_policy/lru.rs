@@ -22,6 +22,18 @@ impl CachePolicy for LruCache {
         false
     }
 
+    fn first_use(&mut self, key: CacheKey) {
+        self.0.arrives_again(key);
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.0.take_evicted()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        self.0.forget(key);
+    }
+
     fn len(&self) -> usize {
         self.0.len()
     }

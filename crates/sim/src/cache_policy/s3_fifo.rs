@@ -24,6 +24,7 @@ pub(super) struct S3FifoCache {
     small: KeyQueue,
     main: KeyQueue,
     ghost: KeyQueue,
+    evicted: Option<CacheKey>,
 }
 
 const SMALL: u8 = 0;
@@ -47,6 +48,7 @@ impl S3FifoCache {
             small: queue,
             main: queue,
             ghost: queue,
+            evicted: None,
         }
     }
 
@@ -65,10 +67,11 @@ impl S3FifoCache {
         if self.nodes.get(node).mark > 1 {
             self.push(node, MAIN);
         } else {
+            self.evicted = Some(self.nodes.get(node).key);
             self.push(node, GHOST);
             if self.ghost.len() > (self.capacity - self.small_capacity).max(1) {
                 let old = self.ghost.pop_tail(&mut self.nodes).expect("it is not empty");
-                self.forget(old);
+                self.drop_node(old);
             }
         }
     }
@@ -77,7 +80,8 @@ impl S3FifoCache {
         while let Some(node) = self.main.pop_tail(&mut self.nodes) {
             let count = self.nodes.get(node).mark;
             if count == 0 {
-                self.forget(node);
+                self.evicted = Some(self.nodes.get(node).key);
+                self.drop_node(node);
                 return;
             }
             self.push(node, MAIN);
@@ -97,15 +101,15 @@ impl S3FifoCache {
         to.push_head(&mut self.nodes, node);
     }
 
-    fn forget(&mut self, node: u32) {
-        self.map.remove(&self.nodes.get(node).key);
+    fn drop_node(&mut self, node: u32) {
+        self.map.remove(self.nodes.get(node).key, &self.nodes);
         self.nodes.remove(node);
     }
 }
 
 impl CachePolicy for S3FifoCache {
     fn access(&mut self, key: CacheKey) -> bool {
-        let found = self.map.get(&key).copied();
+        let found = self.map.get(key, &self.nodes);
         if let Some(node) = found.filter(|node| self.nodes.get(*node).queue != GHOST) {
             let entry = self.nodes.get_mut(node);
             entry.mark = (entry.mark + 1).min(MAX_COUNT);
@@ -113,13 +117,27 @@ impl CachePolicy for S3FifoCache {
         }
         if let Some(ghost) = found {
             self.ghost.detach(&mut self.nodes, ghost);
-            self.forget(ghost);
+            self.drop_node(ghost);
         }
         self.evict();
         let node = self.nodes.add(key);
         self.push(node, if found.is_some() { MAIN } else { SMALL });
         self.map.insert(key, node);
         false
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.evicted.take()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        let Some(node) = self.map.get(key, &self.nodes) else { return };
+        match self.nodes.get(node).queue {
+            SMALL => self.small.detach(&mut self.nodes, node),
+            MAIN => self.main.detach(&mut self.nodes, node),
+            _ => self.ghost.detach(&mut self.nodes, node),
+        }
+        self.drop_node(node);
     }
 
     fn len(&self) -> usize {

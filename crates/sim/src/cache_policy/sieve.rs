@@ -20,12 +20,13 @@ pub(super) struct SieveCache {
     queue: KeyQueue,
     /// None: it starts again from the tail.
     hand: Option<u32>,
+    evicted: Option<CacheKey>,
 }
 
 impl SieveCache {
     pub(super) fn new(capacity: usize) -> Self {
         let (map, nodes) = (KeyMap::default(), KeyNodes::default());
-        Self { capacity, map, nodes, queue: KeyQueue::new(), hand: None }
+        Self { capacity, map, nodes, queue: KeyQueue::new(), hand: None, evicted: None }
     }
 
     fn evict(&mut self) {
@@ -36,17 +37,24 @@ impl SieveCache {
             self.nodes.get_mut(node).mark = 0;
             node = self.nodes.newer(node).unwrap_or_else(|| tail(&self.queue));
         }
+        let key = self.nodes.get(node).key;
+        self.remove(node);
+        self.evicted = Some(key);
+    }
+
+    /// Takes a node out. The hand goes on from the one after it.
+    fn remove(&mut self, node: u32) {
         self.hand = self.nodes.newer(node);
         self.queue.detach(&mut self.nodes, node);
-        self.map.remove(&self.nodes.get(node).key);
+        self.map.remove(self.nodes.get(node).key, &self.nodes);
         self.nodes.remove(node);
     }
 }
 
 impl CachePolicy for SieveCache {
     fn access(&mut self, key: CacheKey) -> bool {
-        if let Some(node) = self.map.get(&key) {
-            self.nodes.get_mut(*node).mark = 1;
+        if let Some(node) = self.map.get(key, &self.nodes) {
+            self.nodes.get_mut(node).mark = 1;
             return true;
         }
         if self.queue.len() == self.capacity {
@@ -56,6 +64,19 @@ impl CachePolicy for SieveCache {
         self.queue.push_head(&mut self.nodes, node);
         self.map.insert(key, node);
         false
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.evicted.take()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        let Some(node) = self.map.get(key, &self.nodes) else { return };
+        let hand = self.hand;
+        self.remove(node);
+        if hand != Some(node) {
+            self.hand = hand;
+        }
     }
 
     fn len(&self) -> usize {

@@ -28,6 +28,7 @@ pub(super) struct TinyLfuCache {
     probation: KeyQueue,
     protected: KeyQueue,
     sketch: FrequencySketch,
+    evicted: Option<CacheKey>,
 }
 
 const WINDOW: u8 = 0;
@@ -49,6 +50,7 @@ impl TinyLfuCache {
             probation: queue,
             protected: queue,
             sketch: FrequencySketch::new(capacity),
+            evicted: None,
         }
     }
 
@@ -81,33 +83,36 @@ impl TinyLfuCache {
             return;
         }
         let Some(victim) = self.probation.tail().or(self.protected.tail()) else {
-            self.forget(candidate);
+            self.evict(candidate);
             return;
         };
         let frequency = |node: u32| self.sketch.count(self.nodes.get(node).key);
         if frequency(candidate) <= frequency(victim) {
-            self.forget(candidate);
+            self.evict(candidate);
             return;
         }
         match self.nodes.get(victim).queue {
             PROBATION => self.probation.detach(&mut self.nodes, victim),
             _ => self.protected.detach(&mut self.nodes, victim),
         }
-        self.forget(victim);
+        self.evict(victim);
         self.nodes.get_mut(candidate).queue = PROBATION;
         self.probation.push_head(&mut self.nodes, candidate);
     }
 
-    fn forget(&mut self, node: u32) {
-        self.map.remove(&self.nodes.get(node).key);
+    /// Evicts a node that is in no queue.
+    fn evict(&mut self, node: u32) {
+        let key = self.nodes.get(node).key;
+        self.map.remove(key, &self.nodes);
         self.nodes.remove(node);
+        self.evicted = Some(key);
     }
 }
 
 impl CachePolicy for TinyLfuCache {
     fn access(&mut self, key: CacheKey) -> bool {
         self.sketch.add(key);
-        if let Some(node) = self.map.get(&key).copied() {
+        if let Some(node) = self.map.get(key, &self.nodes) {
             self.hit(node);
             return true;
         }
@@ -119,6 +124,29 @@ impl CachePolicy for TinyLfuCache {
             self.admit();
         }
         false
+    }
+
+    fn first_use(&mut self, key: CacheKey) {
+        let Some(node) = self.map.get(key, &self.nodes) else { return };
+        match self.nodes.get(node).queue {
+            WINDOW => self.window.move_to_head(&mut self.nodes, node),
+            PROBATION => self.probation.move_to_head(&mut self.nodes, node),
+            _ => {}
+        }
+    }
+
+    fn take_evicted(&mut self) -> Option<CacheKey> {
+        self.evicted.take()
+    }
+
+    fn forget(&mut self, key: CacheKey) {
+        let Some(node) = self.map.remove(key, &self.nodes) else { return };
+        match self.nodes.get(node).queue {
+            WINDOW => self.window.detach(&mut self.nodes, node),
+            PROBATION => self.probation.detach(&mut self.nodes, node),
+            _ => self.protected.detach(&mut self.nodes, node),
+        }
+        self.nodes.remove(node);
     }
 
     fn len(&self) -> usize {

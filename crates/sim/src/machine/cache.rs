@@ -7,6 +7,8 @@ use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
 use super::max_window::MaxWindowSpec;
+use crate::cache_policy::CachePolicyKind;
+use crate::external_cache::memory_of_path;
 use crate::rival_policy;
 use crate::size::Size;
 use crate::validate::unknown;
@@ -19,6 +21,8 @@ pub struct CacheSpec {
     pub memory: Size,
     /// The policy.
     pub policy: PolicyName,
+    /// The eviction policy.
+    pub eviction: EvictionName,
     /// The largest window, or `auto`.
     pub max_window: MaxWindowSpec,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
@@ -31,6 +35,10 @@ pub struct CacheSpec {
 /// A policy by its name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PolicyName(pub Policy);
+
+/// An eviction policy by its name; the library's own if nothing is said.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct EvictionName(pub CachePolicyKind);
 
 /// A rule by its name.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -69,7 +77,7 @@ impl CacheSpec {
         let has = |rule| self.rules.contains(&rule);
         let is_without = |part| self.without.contains(&part);
         Config {
-            memory: self.memory.0,
+            memory: memory_of_path(self.memory.0, self.eviction.0),
             policy: self.policy.0,
             max_window: self.max_window.pages(),
             rules: Rules {
@@ -94,6 +102,7 @@ impl Default for CacheSpec {
         Self {
             memory: Size(ByteCount(64 << 20)),
             policy: PolicyName::default(),
+            eviction: EvictionName::default(),
             max_window: MaxWindowSpec::Size(Size(DEFAULT_WINDOW)),
             rules: Vec::new(),
             without: Vec::new(),
@@ -129,6 +138,16 @@ impl<'de> Deserialize<'de> for PolicyName {
         rival_policy::find(&name).map(Self).ok_or_else(|| {
             let names = rival_policy::all().map(Policy::name);
             serde::de::Error::custom(unknown("policy", &name, names))
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for EvictionName {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        CachePolicyKind::from_name(&name).map(Self).ok_or_else(|| {
+            let names = CachePolicyKind::ALL.into_iter().map(CachePolicyKind::name);
+            serde::de::Error::custom(unknown("eviction policy", &name, names))
         })
     }
 }

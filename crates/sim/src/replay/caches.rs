@@ -4,11 +4,13 @@
 //! Out:   how many uses missed.
 //! Never: a difference between reads and writes: both use a page, as in libCacheSim.
 
+use std::ops::Range;
+
 use foreread_core::units::PAGE_SIZE;
-use foreread_trace::TraceReader;
+use foreread_trace::{TraceReader, TraceRecord};
 
 use super::ReplayError;
-use crate::cache_policy::{CacheKey, CachePolicy, CachePolicyKind};
+use crate::cache_policy::{CacheKey, CachePolicy, CachePolicyKind, FutureUses, UseCollector};
 
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -33,6 +35,54 @@ pub struct CacheCount {
     pub misses: u64,
 }
 
+impl CacheUnit {
+    /// What a request uses.
+    fn places(self, record: &TraceRecord) -> Range<u64> {
+        match self {
+            Self::Page => {
+                let end = record.offset + record.length;
+                record.offset / PAGE_SIZE..end.div_ceil(PAGE_SIZE)
+            }
+            Self::Object => record.offset..record.offset + 1,
+        }
+    }
+}
+
+/// The fewest misses with each capacity: those of Belady's MIN. None if there are more uses than
+/// [`FutureUses::MAX_USES`].
+///
+/// # Errors
+///
+/// If the trace is wrong, or a capacity is 0 or 2^31 and more.
+pub fn fewest_misses(
+    mut reader: TraceReader<'_>,
+    capacities: &[usize],
+    unit: CacheUnit,
+) -> Result<Option<Vec<u64>>, ReplayError> {
+    capacities.iter().try_for_each(|capacity| check_capacity(*capacity))?;
+    let mut uses = UseCollector::default();
+    while let Some(record) = reader.next_record()? {
+        let file = record.file.0;
+        for place in unit.places(&record) {
+            if uses.add(CacheKey { file, place }).is_none() {
+                return Ok(None);
+            }
+        }
+    }
+    let fewest = |uses: FutureUses| {
+        capacities.iter().map(|capacity| uses.fewest_misses(*capacity)).collect()
+    };
+    Ok(uses.finish().map(fewest))
+}
+
+fn check_capacity(capacity: usize) -> Result<(), ReplayError> {
+    if (1..1 << 31).contains(&capacity) {
+        return Ok(());
+    }
+    let why = format!("a cache of {capacity}: wants 1 to 2147483647 pages or objects");
+    Err(ReplayError::Machine(why))
+}
+
 /// Counts the misses of each policy with each capacity, in one pass over the trace.
 ///
 /// # Errors
@@ -46,10 +96,7 @@ pub fn count_misses(
 ) -> Result<Vec<CacheCount>, ReplayError> {
     let mut runs: Vec<(CacheCount, Box<dyn CachePolicy>)> = Vec::new();
     for capacity in capacities.iter().copied() {
-        if !(1..1 << 31).contains(&capacity) {
-            let why = format!("a cache of {capacity}: wants 1 to 2147483647 pages or objects");
-            return Err(ReplayError::Machine(why));
-        }
+        check_capacity(capacity)?;
         for policy in policies.iter().copied() {
             let count = CacheCount { policy, capacity, uses: 0, misses: 0 };
             runs.push((count, policy.build(capacity)));
@@ -57,12 +104,7 @@ pub fn count_misses(
     }
     while let Some(record) = reader.next_record()? {
         let file = record.file.0;
-        let places = match unit {
-            CacheUnit::Page => {
-                record.offset / PAGE_SIZE..(record.offset + record.length).div_ceil(PAGE_SIZE)
-            }
-            CacheUnit::Object => record.offset..record.offset + 1,
-        };
+        let places = unit.places(&record);
         for (count, cache) in &mut runs {
             for place in places.clone() {
                 count.uses += 1;

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector};
-use foreread_trace::{TraceRecord, TraceSummary};
+use foreread_trace::{FileSummary, TraceRecord, TraceSummary};
 
 use super::feed::{NextRecord, RecordFeed, scaled};
 use super::figures::ReplayFigures;
@@ -94,6 +94,7 @@ pub fn replay(
     }
     let mut run =
         SimRun::new(how.cache.config(), 1, RecordMode::Hash).map_err(ReplayError::Machine)?;
+    run.evict_by(how.cache.eviction.0);
     let files = open_files(&mut run, how, summary).map_err(ReplayError::Machine)?;
     let files: Rc<[SimFile]> = files.into();
     if how.is_warmed {
@@ -110,28 +111,37 @@ pub fn replay(
     Ok(figures)
 }
 
-/// Lays the files on the device, one behind the other at multiples of 1 MiB.
+/// Where each file begins on the device: one behind the other at multiples of 1 MiB.
+pub(super) fn file_starts(summary: &TraceSummary) -> Vec<u64> {
+    let mut next = 0_u64;
+    let start = |file: &FileSummary| {
+        let start = next;
+        next = next.saturating_add(rounded(file.len));
+        start
+    };
+    summary.files.iter().map(start).collect()
+}
+
+fn rounded(len: u64) -> u64 {
+    len.max(1).next_multiple_of(FILE_ALIGN)
+}
+
+/// Lays the files on the device.
 fn open_files(
     run: &mut SimRun,
     how: &Replay,
     summary: &TraceSummary,
 ) -> Result<Vec<SimFile>, String> {
-    let rounded = |len: u64| len.max(1).next_multiple_of(FILE_ALIGN);
     let total =
         summary.files.iter().try_fold(0_u64, |sum, file| sum.checked_add(rounded(file.len)));
     let total = total.filter(|total| *total <= MAX_DEVICE);
     let total = total.ok_or("the files of the trace are larger than any device")?;
     let model = with_capacity(&how.device, total);
     let device = run.device("device", &model, &Choice::default())?;
-    let mut start = 0;
     let mut files = Vec::new();
-    for file in &summary.files {
-        files.push(run.try_file(
-            device,
-            Sector(start / SECTOR_SIZE),
-            ByteCount(file.len.max(1)),
-        )?);
-        start += rounded(file.len);
+    for (file, start) in summary.files.iter().zip(file_starts(summary)) {
+        let start = Sector(start / SECTOR_SIZE);
+        files.push(run.try_file(device, start, ByteCount(file.len.max(1)))?);
     }
     Ok(files)
 }
@@ -216,7 +226,7 @@ fn play(
 
 impl Stage {
     async fn open_loop(&self, process: Process, scale: f64) {
-        process.set_submitter(Some(Submitter::default()));
+        begin(&process);
         loop {
             let record = self.feed.borrow_mut().next();
             let Some(record) = record else { return };
@@ -230,7 +240,7 @@ impl Stage {
     }
 
     async fn closed_loop(&self, process: Process, thread: u32, think: f64) {
-        process.set_submitter(Some(Submitter::default()));
+        begin(&process);
         let mut last_at = Nanos(0);
         loop {
             let next = self.feed.borrow_mut().next_of(thread);
@@ -279,6 +289,12 @@ impl Stage {
         handles.insert(key, Rc::clone(&handle));
         handle
     }
+}
+
+/// All processes read for one submitter; the figures of all reads are kept in one place.
+fn begin(process: &Process) {
+    process.set_submitter(Some(Submitter::default()));
+    process.meter(|meter, _| meter.leave_out_latency());
 }
 
 fn add_totals(figures: &mut ReplayFigures, from: &RunTotals, to: &RunTotals) {

@@ -4,7 +4,8 @@ use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
 use super::setup::PolicySetup;
-use crate::scenario::{PartName, Scenario};
+use crate::rival_policy;
+use crate::scenario::{DeviceSpec, PartName, Scenario};
 
 /// A scenario in which policies are compared.
 #[derive(Clone, Copy, Debug)]
@@ -57,11 +58,21 @@ impl Rival {
         let has_one = policy == Policy::None || policy.name().starts_with("thrash-");
         if policy == Policy::Adaptive {
             vec![way(None)]
+        } else if let Some(window) = self.window_of_devices(policy) {
+            vec![way(Some(window))]
         } else if has_one {
             vec![way(self.windows.last().copied())]
         } else {
             self.windows.iter().map(|window| way(Some(*window))).collect()
         }
+    }
+
+    /// The largest window of a policy that follows from its device: the largest of all devices.
+    fn window_of_devices(&self, policy: Policy) -> Option<ByteCount> {
+        let scenario = self.scenario();
+        let of =
+            |spec: &DeviceSpec| rival_policy::window_of_device(policy, &spec.model.get_ref().model);
+        scenario.device.values().filter_map(of).max()
     }
 
     /// `adaptive`, and what is left of it without the parts that decide windows, one by one and

@@ -34,7 +34,10 @@ pub fn losses(rows: &[RivalRow]) -> Vec<Loss> {
     let is_ours = |row: &&RivalRow| row.policy == Policy::Adaptive.name() && row.without.is_empty();
     let mut all = Vec::new();
     for ours in rows.iter().filter(is_ours) {
-        let is_rival = |row: &&RivalRow| row.scenario == ours.scenario && row.policy != ours.policy;
+        let is_rival = |row: &&RivalRow| {
+            let is_beside = (row.scenario, row.eviction) == (ours.scenario, ours.eviction);
+            is_beside && row.policy != ours.policy
+        };
         let rivals: Vec<&RivalRow> = rows.iter().filter(is_rival).collect();
         all.extend(MEASURES.iter().filter_map(|measure| measure.loss(ours, &rivals)));
     }
@@ -131,6 +134,7 @@ mod tests {
         RivalRow {
             scenario: "one",
             policy,
+            eviction: "two-lists",
             max_window: (policy != "adaptive").then_some(128 << 10),
             without: Vec::new(),
             elapsed_s: 1.0,
@@ -140,6 +144,9 @@ mod tests {
             evicted_unread: 0,
             waited_s: 0.0,
             optimum_requests: None,
+            fewest_requests: None,
+            fewest_bytes: None,
+            device_bytes: 0,
             mb_per_s,
             streams: 2,
             at_rate,

@@ -1,9 +1,11 @@
 //! A run of a scenario, and its figures from a time on.
 
-use foreread_core::units::Nanos;
+use foreread_core::units::{Nanos, Pages};
 
+use crate::lower_bounds::LowerBounds;
 use crate::meter::{ProcessMeter, ProcessTotals, RunTotals};
 use crate::optimum;
+use crate::read_log::LoggedRead;
 use crate::record::RecordMode;
 use crate::run::{RunOutcome, SimRun};
 use crate::scenario::Scenario;
@@ -18,6 +20,8 @@ pub struct MeasuredRun {
     pub to: RunTotals,
     /// What came of it.
     pub ran: RunOutcome,
+    /// Its reads, where they were kept.
+    pub reads: Vec<LoggedRead>,
 }
 
 /// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
@@ -26,8 +30,24 @@ pub struct MeasuredRun {
 ///
 /// If it cannot be built.
 pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
+    run_of(scenario, false, look)
+}
+
+/// The same, with the reads of the run, for [`MeasuredRun::lower_bounds`].
+///
+/// # Panics
+///
+/// If it cannot be built.
+pub fn measure_reads(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
+    run_of(scenario, true, look)
+}
+
+fn run_of(scenario: &Scenario, keeps_reads: bool, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
     let mut building =
         scenario.build(RecordMode::Hash).expect("the scenario was checked when it was parsed");
+    if keeps_reads {
+        building.run.keep_reads();
+    }
     // What begins at once counts, too: a run that went to time 0 has begun it.
     let all = (scenario.count_from() == Nanos(0)).then(|| building.run.totals());
     let mut go = |until: Nanos| {
@@ -38,7 +58,8 @@ pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRu
     };
     let from = all.unwrap_or_else(|| go(scenario.count_from()));
     let to = go(scenario.until());
-    MeasuredRun { from, to, ran: building.run.end() }
+    let reads = building.run.take_reads();
+    MeasuredRun { from, to, ran: building.run.end(), reads }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
@@ -91,6 +112,20 @@ impl MeasuredRun {
     #[must_use]
     pub fn optimum_requests(&self, scenario: &Scenario) -> Option<f64> {
         optimum::of_scenario(scenario, self.ran.frames, self.from.at, self.to.at)
+    }
+
+    /// What no policy can do with less of, for the reads that were counted; None if none were kept,
+    /// or too many.
+    #[must_use]
+    pub fn lower_bounds(&self, scenario: &Scenario) -> Option<LowerBounds> {
+        let largest = scenario.device.values();
+        let largest = largest.map(|spec| spec.model.get_ref().model.geometry().max_io).max()?;
+        let from = self.reads.partition_point(|read| read.at < self.from.at);
+        let counted = self.reads.get(from..).filter(|reads| !reads.is_empty())?;
+        let frames = Pages(self.ran.frames.into());
+        let cached = if self.from.at > Nanos(0) { frames } else { Pages::ZERO };
+        let reads = counted.iter().map(|read| (read.device, read.pages.clone()));
+        LowerBounds::of(reads, frames, largest, cached)
     }
 
     /// Returns for each client of the scenario's streaming servers whether it got its rate, to 1 %

@@ -5,6 +5,8 @@ use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 use serde::Serialize;
 
+use crate::cache_policy::CachePolicyKind;
+
 /// What a policy came to in a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct RivalRow {
@@ -12,6 +14,8 @@ pub struct RivalRow {
     pub scenario: &'static str,
     /// Which policy.
     pub policy: &'static str,
+    /// The eviction policy below it.
+    pub eviction: &'static str,
     /// The largest window that it may have, in bytes; None: learnt.
     pub max_window: Option<u64>,
     /// Which parts of it are left out.
@@ -30,6 +34,12 @@ pub struct RivalRow {
     pub waited_s: f64,
     /// The fewest requests that windows could come to; None where no formula says so.
     pub optimum_requests: Option<f64>,
+    /// Requests that no read-ahead can do without, whatever it knows; None where it was not computed.
+    pub fewest_requests: Option<u64>,
+    /// Bytes that no cache of this memory can do without; None where it was not computed.
+    pub fewest_bytes: Option<u64>,
+    /// Bytes that the devices were asked for.
+    pub device_bytes: u64,
     /// Bytes that were read a second, in MB.
     pub mb_per_s: f64,
     /// Clients with a rate.
@@ -48,6 +58,9 @@ impl RivalRow {
         }
         if let Some(window) = self.max_window.filter(|_| self.policy != Policy::None.name()) {
             label += &format!(" {}", sizes::Exact(ByteCount(window)));
+        }
+        if self.eviction != CachePolicyKind::TwoLists.name() {
+            label += &format!(", {}", self.eviction);
         }
         label
     }

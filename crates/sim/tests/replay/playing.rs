@@ -18,7 +18,7 @@ fn slow_device() -> DeviceParams {
     model
 }
 
-fn how(policy: Policy, pace: ReplayPace) -> Replay {
+pub(crate) fn how(policy: Policy, pace: ReplayPace) -> Replay {
     let cache = CacheSpec {
         memory: Size(ByteCount(16 << 20)),
         policy: PolicyName(policy),
@@ -34,7 +34,7 @@ fn how(policy: Policy, pace: ReplayPace) -> Replay {
     }
 }
 
-fn play(text: &str, how: &Replay) -> ReplayFigures {
+pub(crate) fn play(text: &str, how: &Replay) -> ReplayFigures {
     try_play(text, how).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -44,10 +44,10 @@ fn try_play(text: &str, how: &Replay) -> Result<ReplayFigures, foreread_sim::rep
     replay(how, &summary, &open)
 }
 
-const HEADING: &str = "time_us,thread,op,file,offset,length\n";
+pub(crate) const HEADING: &str = "time_us,thread,op,file,offset,length\n";
 
 /// A file of 8 MiB in order, 16 KiB each millisecond.
-fn scan() -> String {
+pub(crate) fn scan() -> String {
     let mut text = HEADING.to_owned();
     for n in 0..512 {
         let _ = writeln!(text, "{},1,r,/data,{},16384", n * 1000, n * 16384);
@@ -55,7 +55,7 @@ fn scan() -> String {
     text
 }
 
-const OPEN: ReplayPace = ReplayPace::Open { scale: 1.0 };
+pub(crate) const OPEN: ReplayPace = ReplayPace::Open { scale: 1.0 };
 
 #[test]
 fn read_ahead_saves_the_waiting_of_a_scan() {

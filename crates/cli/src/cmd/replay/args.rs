@@ -11,12 +11,13 @@ use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::{ModelChoice, known};
 use foreread_sim::replay::{ReplayGroup, ReplayPace};
+use foreread_sim::rival_policy;
 use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use super::real::RealArgs;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, max_window};
-use crate::args::policy::simulated_policies;
+use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::args::trace_format::trace_formats;
 use crate::output::Failure;
 
@@ -30,6 +31,10 @@ use crate::output::Failure;
 /// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at
 /// work; x bytes, bytes that the device was asked for over bytes read; unread, pages that were read
 /// ahead and evicted unused; elapsed, virtual seconds.
+///
+/// Three columns say how far that is from what knows the whole trace: least s, the least sum of
+/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest; x MIN,
+/// bytes of the device over those of Belady's MIN, which evicts what is used last.
 ///
 /// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
 /// real time. Columns: device MB, what the device was asked for; late, reads that were issued late
@@ -54,11 +59,20 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     pub(super) policy: Vec<Policy>,
 
+    /// The eviction policies below each of them; all but two-lists, which is the library's own, are
+    /// of the literature, in the simulator only
+    #[arg(
+        long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
+        default_values = [CachePolicyKind::TwoLists.name()],
+    )]
+    pub(super) eviction: Vec<CachePolicyKind>,
+
     /// The memory sizes [default: 64M 256M 1G; with --real 256M]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
     pub(super) memory: Vec<ByteCount>,
 
-    /// The largest windows, each for every policy [default: auto for adaptive, 128K for the others]
+    /// The largest windows, each for every policy [default: auto for adaptive, of competitive what
+    /// the device transfers while it seeks, 128K for the others]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = max_window)]
     pub(super) max_window: Vec<MaxWindow>,
 
@@ -76,6 +90,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(super) warm: bool,
 
+    /// Leave out what knows the whole trace: least s, x req and x MIN. The trace is read once less,
+    /// and none of it is kept
+    #[arg(long)]
+    pub(super) no_bounds: bool,
+
     /// Add figures of each file or each thread to the JSON
     #[arg(long, value_name = "WHAT", requires = "json")]
     pub(super) per: Option<GroupBy>,
@@ -84,8 +103,9 @@ pub(crate) struct ReplayArgs {
     ///
     /// Reads and writes alike use pages; each size of --memory holds a page for every 4 KiB.
     #[arg(
-        long, value_name = "POLICY", num_args = 1.., value_parser = cache_policies(),
-        conflicts_with_all = ["policy", "max_window", "pace", "scale", "warm", "per"],
+        long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
+        conflicts_with_all =
+            ["policy", "eviction", "max_window", "pace", "scale", "warm", "per"],
     )]
     pub(super) cache: Vec<CachePolicyKind>,
 
@@ -105,15 +125,17 @@ pub(crate) struct ReplayArgs {
 
     /// Print JSON, one object of data a row
     ///
-    /// Keys: trace, level, policy, max_window (bytes; null: learnt), memory, loop, scale, reads,
-    /// bytes, waits, waited_s, wait_ms (p50, p99, p999, max: of reads that waited), requests,
-    /// device_bytes, device_s, amplification, evicted_unread, elapsed_s, late, failed, writes,
-    /// groups (name, reads, bytes, waits, waited_s). With --cache: trace, policy, capacity, unit,
-    /// uses, misses, miss_ratio. With --real (command `replay real`): trace, level, mapping, method,
-    /// policy, max_window and memory (of foreread), loop, scale, threads, reads, bytes, waits,
-    /// waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes, elapsed_s, trace_s,
-    /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
-    /// were not late), late, starved, wrapped, writes, interrupted.
+    /// Keys: trace, level, policy, eviction, max_window (bytes; null: learnt), memory, loop, scale,
+    /// reads, bytes, waits, waited_s, least_waited_s, wait_ms (p50, p99, p999, max: of reads that
+    /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification,
+    /// evicted_unread, elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
+    /// waited_s). With --cache: trace, policy, capacity, unit, uses, misses, miss_ratio,
+    /// fewest_misses. What is least or fewest is null with --no-bounds, and where
+    /// the trace has more than 2^27 pages. With --real (command `replay real`): trace, level,
+    /// mapping, method, policy, max_window and memory (of foreread), loop, scale, threads, reads,
+    /// bytes, waits, waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes,
+    /// elapsed_s, trace_s, length_error (a share; null in a closed loop), issue_delay_ms (p50, p99,
+    /// max: of reads that were not late), late, starved, wrapped, writes, interrupted.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -125,6 +147,7 @@ Examples:
   foreread replay program.frt --html replay.html
   foreread replay program.frt --real /mnt/copy --memory 64M 256M
   foreread replay disk.vscsi --real /dev/sdb --loop open --scale 0.5 --wrap
+  foreread replay program.frt --policy linux-6 adaptive --eviction two-lists s3-fifo sieve
   foreread replay disk.vscsi --cache fifo lru s3-fifo --memory 16M 64M 256M --json
 
 ";
@@ -187,10 +210,11 @@ impl ReplayArgs {
         let standard = if self.real.is_given() { &standard[2..] } else { &standard };
         let policies = if self.policy.is_empty() { standard } else { &self.policy };
         let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
+            let of_device = rival_policy::window_of_device(*policy, &self.device.model);
             let default = if *policy == Policy::Adaptive {
                 MaxWindow::Auto
             } else {
-                MaxWindow::Size(DEFAULT_WINDOW)
+                MaxWindow::Size(of_device.unwrap_or(DEFAULT_WINDOW))
             };
             let given = if self.max_window.is_empty() { &[default][..] } else { &self.max_window };
             let given = if *policy == Policy::None { &given[..1] } else { given };
@@ -214,12 +238,5 @@ fn devices() -> impl TypedValueParser<Value = ModelChoice> {
     PossibleValuesParser::new(known::all().iter().map(|(name, _)| name.as_str())).map(|name| {
         // Clap has let through only the names of `known::all`.
         known::find(&name).expect("clap accepts only names of known::all")
-    })
-}
-
-fn cache_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
-    PossibleValuesParser::new(CachePolicyKind::ALL.map(CachePolicyKind::name)).map(|name| {
-        // Clap has let through only the names of `CachePolicyKind::ALL`.
-        CachePolicyKind::from_name(&name).expect("clap accepts only names of CachePolicyKind::ALL")
     })
 }

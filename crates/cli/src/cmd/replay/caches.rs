@@ -7,7 +7,7 @@ use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
     ReportPage, ReportSection, ReportTable,
 };
-use foreread_sim::replay::{CacheCount, CacheUnit, count_misses};
+use foreread_sim::replay::{CacheCount, CacheUnit, count_misses, fewest_misses};
 use foreread_trace::TraceReader;
 use serde::Serialize;
 
@@ -26,6 +26,7 @@ struct CacheRow {
     uses: u64,
     misses: u64,
     miss_ratio: f64,
+    fewest_misses: Option<u64>,
 }
 
 pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
@@ -37,7 +38,18 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
             TraceReader::open(trace, args.format).map_err(|error| failure(error.into()))?;
         let counts = count_misses(reader, &args.cache, &capacities, unit).map_err(failure)?;
         let name = trace.display().to_string();
-        rows.extend(counts.iter().map(|count| CacheRow::new(&name, unit, count)));
+        let fewest = if args.no_bounds {
+            None
+        } else {
+            let reader = TraceReader::open(trace, args.format);
+            let reader = reader.map_err(|error| failure(error.into()))?;
+            fewest_misses(reader, &capacities, unit).map_err(failure)?
+        };
+        let fewest = |count: &CacheCount| {
+            let at = capacities.iter().position(|capacity| *capacity == count.capacity)?;
+            fewest.as_ref().map(|fewest| fewest[at])
+        };
+        rows.extend(counts.iter().map(|count| CacheRow::new(&name, unit, count, fewest(count))));
     }
     if args.json {
         out.json("replay", &rows)?;
@@ -93,17 +105,34 @@ fn curve(rows: &[&CacheRow]) -> LineChart {
         ChartLine { name: policy.to_owned(), points, is_stepped: false }
     };
     let unit = rows.first().map_or("page", |row| row.unit);
+    let mut lines: Vec<ChartLine> = policies.into_iter().map(line).collect();
+    lines.extend(fewest_line(rows));
     LineChart {
         title: "Miss ratio over capacity".to_owned(),
         words: "Lower is better.".to_owned(),
         x: ChartAxis::new(&format!("capacity, {unit}s"), AxisUnit::Number, AxisScale::Log),
         y: ChartAxis::new("uses that miss", AxisUnit::Percent, AxisScale::FromZero),
-        lines: policies.into_iter().map(line).collect(),
+        lines,
         mark: None,
     }
 }
 
-const HEADING: [&str; 7] = ["trace", "policy", "capacity", "unit", "uses", "misses", "miss ratio"];
+/// The miss ratios of Belady's MIN, which knows all uses.
+#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
+fn fewest_line(rows: &[&CacheRow]) -> Option<ChartLine> {
+    let point = |row: &&CacheRow| {
+        let ratio = row.fewest_misses? as f64 / row.uses.max(1) as f64;
+        Some(LinePoint::new(row.capacity as f64, ratio * 100.0))
+    };
+    let mut points: Vec<LinePoint> = rows.iter().filter_map(point).collect();
+    points.sort_by(|one, other| one.x.total_cmp(&other.x));
+    points.dedup_by(|one, other| one.x.total_cmp(&other.x).is_eq());
+    let name = "MIN".to_owned();
+    (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
+}
+
+const HEADING: [&str; 8] =
+    ["trace", "policy", "capacity", "unit", "uses", "misses", "miss ratio", "x MIN"];
 
 fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
     if !args.objects.is_empty() {
@@ -119,7 +148,7 @@ fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
 
 impl CacheRow {
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    fn new(trace: &str, unit: CacheUnit, count: &CacheCount) -> Self {
+    fn new(trace: &str, unit: CacheUnit, count: &CacheCount, fewest: Option<u64>) -> Self {
         Self {
             trace: trace.to_owned(),
             policy: count.policy.name(),
@@ -131,10 +160,13 @@ impl CacheRow {
             uses: count.uses,
             misses: count.misses,
             miss_ratio: count.misses as f64 / count.uses.max(1) as f64,
+            fewest_misses: fewest,
         }
     }
 
-    fn cells(&self) -> [String; 7] {
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    fn cells(&self) -> [String; 8] {
+        let times = |fewest: u64| format!("{:.2}", self.misses as f64 / fewest.max(1) as f64);
         [
             self.trace.clone(),
             self.policy.to_owned(),
@@ -143,6 +175,7 @@ impl CacheRow {
             self.uses.to_string(),
             self.misses.to_string(),
             format!("{:.4}", self.miss_ratio),
+            self.fewest_misses.map_or_else(|| "-".to_owned(), times),
         ]
     }
 }

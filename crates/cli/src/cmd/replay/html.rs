@@ -9,10 +9,9 @@ use foreread_report::{
     AxisScale, AxisUnit, BarChart, BarGroup, ChartAxis, ChartBar, ChartLine, LineChart, LinePoint,
     ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable, TableRow,
 };
-use foreread_sim::replay::ReplayFigures;
 use foreread_trace::TraceSummary;
 
-use super::jobs::ReplayJob;
+use super::jobs::{JobFigures, ReplayJob};
 use super::picture;
 use super::report::{HEADING, ReplayRow, sentence};
 
@@ -21,7 +20,7 @@ pub(super) struct TraceReplays<'r> {
     pub(super) summary: &'r TraceSummary,
     pub(super) rows: &'r [ReplayRow],
     pub(super) jobs: &'r [ReplayJob],
-    pub(super) figures: &'r [ReplayFigures],
+    pub(super) figures: &'r [JobFigures],
     /// The name of the device's model.
     pub(super) device: &'r str,
     /// Whether there is no other trace.
@@ -157,22 +156,39 @@ fn over_memory(rows: &[ReplayRow], is_share: bool) -> LineChart {
     } else {
         ("Waiting over memory", "waited", AxisUnit::Seconds)
     };
+    let mut lines: Vec<ChartLine> = labels(rows).into_iter().map(line).collect();
+    if !is_share {
+        lines.extend(least_line(rows));
+    }
     LineChart {
         title: title.to_owned(),
         words: "Lower is better; a line that is flat gains nothing from more memory.".to_owned(),
         x: ChartAxis::new("memory", AxisUnit::Bytes, AxisScale::Log),
         y: ChartAxis::new(label, unit, AxisScale::FromZero),
-        lines: labels(rows).into_iter().map(line).collect(),
+        lines,
         mark: None,
     }
+}
+
+/// The least waiting over memory, of what knows the whole trace.
+#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
+fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
+    let point = |memory: u64| {
+        let row = rows.iter().find(|row| row.memory == memory)?;
+        Some(LinePoint::new(memory as f64, row.least_waited_s?))
+    };
+    let mut points: Vec<LinePoint> = memories(rows).into_iter().filter_map(point).collect();
+    points.sort_by(|one, other| one.x.total_cmp(&other.x));
+    let name = "least, with the future known".to_owned();
+    (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
 }
 
 /// Of the reads that waited: how many waited longer. Hits are left out: they would hide it.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.memory).min();
-    let line = |(row, figures): (&ReplayRow, &ReplayFigures)| {
-        let waits = &figures.wait_latency;
+    let line = |(row, of): (&ReplayRow, &JobFigures)| {
+        let waits = &of.figures.wait_latency;
         let steps = (0..=STEPS).map(|n| f64::from(n) / f64::from(STEPS));
         let tail = [0.992, 0.995, 0.998, 0.999];
         let mut quantiles: Vec<f64> = steps.chain(tail).collect();
@@ -205,7 +221,7 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
     let best = best(of.rows);
     let with = of.rows.iter().zip(of.jobs).zip(of.figures).enumerate();
     let with: Vec<_> = with
-        .filter_map(|(n, ((row, job), figures))| Some((n, row, job, figures.picture.as_ref()?)))
+        .filter_map(|(n, ((row, job), of))| Some((n, row, job, of.figures.picture.as_ref()?)))
         .collect();
     let mut charts: Vec<ReportChart> = with
         .iter()

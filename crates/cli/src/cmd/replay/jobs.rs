@@ -9,8 +9,11 @@ use foreread_core::cache::PageCache;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_sim::replay::{Replay, ReplayError, ReplayFigures, ReplayPace, replay};
-use foreread_sim::scenario::{CacheSpec, PolicyName};
+use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::replay::{
+    Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayPace, TraceFuture, replay,
+};
+use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{TraceReader, TraceSummary};
 
@@ -23,8 +26,16 @@ pub(super) struct ReplayJob {
     pub(super) policy: Policy,
     /// None: learnt.
     pub(super) max_window: Option<ByteCount>,
+    pub(super) eviction: CachePolicyKind,
     pub(super) memory: ByteCount,
     how: Replay,
+}
+
+/// The figures of one replay, and what they are held against.
+pub(super) struct JobFigures {
+    pub(super) figures: ReplayFigures,
+    /// None if the trace is too long to be kept.
+    pub(super) bounds: Option<ReplayBounds>,
 }
 
 impl ReplayJob {
@@ -32,12 +43,17 @@ impl ReplayJob {
         self.how.group
     }
 
-    /// The policy, and the largest window that it was given.
+    /// The policy, the largest window that it was given, and the eviction policy if that is not the
+    /// library's own.
     pub(super) fn label(&self) -> String {
-        match self.max_window.filter(|_| self.policy != Policy::None) {
+        let mut label = match self.max_window.filter(|_| self.policy != Policy::None) {
             Some(window) => format!("{} {}", self.policy.name(), Exact(window)),
             None => self.policy.name().to_owned(),
+        };
+        if self.eviction != CachePolicyKind::TwoLists {
+            label += &format!(", {}", self.eviction.name());
         }
+        label
     }
 }
 
@@ -52,10 +68,16 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
             let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(MAX_MEMORY));
             return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));
         }
-        for (policy, max_window) in args.windows() {
+        let windows = args.windows();
+        let over = windows.iter().flat_map(|window| {
+            let with = move |eviction: &CachePolicyKind| (*window, *eviction);
+            args.eviction.iter().map(with)
+        });
+        for ((policy, max_window), eviction) in over {
             let cache = CacheSpec {
                 memory: Size(memory),
                 policy: PolicyName(policy),
+                eviction: EvictionName(eviction),
                 max_window: max_window.into(),
                 ..CacheSpec::default()
             };
@@ -67,7 +89,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
                 group: args.group(),
                 has_picture: args.html.is_some() && Some(memory) == smallest,
             };
-            jobs.push(ReplayJob { policy, max_window, memory, how });
+            jobs.push(ReplayJob { policy, max_window, eviction, memory, how });
         }
     }
     Ok(jobs)
@@ -80,7 +102,8 @@ pub(super) fn run_all(
     summary: &TraceSummary,
     jobs: &[ReplayJob],
     begun: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<ReplayFigures>, ReplayError> {
+) -> Result<Vec<JobFigures>, ReplayError> {
+    let bounds = bounds(args, trace, summary, jobs)?;
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     let work = || {
@@ -97,7 +120,35 @@ pub(super) fn run_all(
     std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     let mut done = done.into_inner().expect("no holder of the lock panics");
     done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, figures)| figures).collect()
+    let with = |((_, figures), bounds): ((usize, Result<ReplayFigures, _>), _)| {
+        figures.map(|figures| JobFigures { figures, bounds })
+    };
+    done.into_iter().zip(bounds).map(with).collect()
+}
+
+/// The bounds of each job: they follow from its memory alone.
+fn bounds(
+    args: &ReplayArgs,
+    trace: &Path,
+    summary: &TraceSummary,
+    jobs: &[ReplayJob],
+) -> Result<Vec<Option<ReplayBounds>>, ReplayError> {
+    if args.no_bounds {
+        return Ok(vec![None; jobs.len()]);
+    }
+    let open = || TraceReader::open(trace, args.format);
+    let future = TraceFuture::of(summary, &open)?;
+    let mut known: Vec<(ByteCount, Option<ReplayBounds>)> = Vec::new();
+    for job in jobs {
+        if !known.iter().any(|(memory, _)| *memory == job.memory) {
+            let of = |future: &TraceFuture| future.bounds(&job.how, &open);
+            known.push((job.memory, future.as_ref().map(of).transpose()?));
+        }
+    }
+    let of = |job: &ReplayJob| {
+        known.iter().find(|(memory, _)| *memory == job.memory).and_then(|(_, bounds)| *bounds)
+    };
+    Ok(jobs.iter().map(of).collect())
 }
 
 /// As of a simulated run.

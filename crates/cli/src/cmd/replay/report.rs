@@ -14,7 +14,7 @@ use foreread_sim::replay::{ReplayFigures, ReplayGroup, ReplayPace};
 use foreread_trace::{TraceLevel, TraceSummary};
 use serde::Serialize;
 
-use super::jobs::ReplayJob;
+use super::jobs::{JobFigures, ReplayJob};
 use crate::output::{Failure, Printer};
 use crate::table;
 
@@ -24,6 +24,7 @@ pub(super) struct ReplayRow {
     pub(super) trace: String,
     pub(super) level: &'static str,
     policy: &'static str,
+    eviction: &'static str,
     #[serde(skip)]
     pub(super) label: String,
     max_window: Option<u64>,
@@ -35,9 +36,12 @@ pub(super) struct ReplayRow {
     bytes: u64,
     pub(super) waits: u64,
     pub(super) waited_s: f64,
+    pub(super) least_waited_s: Option<f64>,
     wait_ms: WaitReport,
     requests: u64,
+    fewest_requests: Option<u64>,
     device_bytes: u64,
+    fewest_bytes: Option<u64>,
     device_s: f64,
     amplification: f64,
     evicted_unread: u64,
@@ -73,7 +77,7 @@ impl ReplayRow {
         summary: &TraceSummary,
         pace: ReplayPace,
         job: &ReplayJob,
-        figures: &ReplayFigures,
+        JobFigures { figures, bounds }: &JobFigures,
     ) -> Self {
         let ms = |quantile: f64| figures.wait_latency.value_at_quantile(quantile) as f64 / 1e6;
         let (pace, scale) = match pace {
@@ -98,6 +102,7 @@ impl ReplayRow {
                 TraceLevel::File => "file",
             },
             policy: job.policy.name(),
+            eviction: job.eviction.name(),
             label: job.label(),
             max_window: job.max_window.map(|window| window.0),
             memory: job.memory.0,
@@ -107,9 +112,12 @@ impl ReplayRow {
             bytes: figures.bytes,
             waits: figures.waits,
             waited_s: figures.waited_ns as f64 / 1e9,
+            least_waited_s: bounds.map(|bounds| bounds.least_waited_ns as f64 / 1e9),
             wait_ms: WaitReport { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999), max: ms(1.0) },
             requests: figures.requests,
+            fewest_requests: bounds.map(|bounds| bounds.fewest_requests),
             device_bytes: figures.device_bytes,
+            fewest_bytes: bounds.map(|bounds| bounds.fewest_bytes),
             device_s: figures.device_s,
             amplification: figures.device_bytes as f64 / figures.bytes.max(1) as f64,
             evicted_unread: figures.evicted_unread,
@@ -125,19 +133,27 @@ impl ReplayRow {
         Exact(ByteCount(memory)).to_string()
     }
 
-    pub(super) fn cells(&self) -> [String; 12] {
+    pub(super) fn cells(&self) -> [String; 15] {
         let WaitReport { p50, p99, p999, .. } = self.wait_ms;
+        let none = || "-".to_owned();
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let times = |count: u64, least: u64| {
+            if least == 0 { none() } else { format!("{:.2}", count as f64 / least as f64) }
+        };
         [
             self.label.clone(),
             Self::memory_words(self.memory),
             format!("{:.1} %", self.waits as f64 / self.reads.max(1) as f64 * 100.0),
             format!("{:.3}", self.waited_s),
+            self.least_waited_s.map_or_else(none, |least| format!("{least:.3}")),
             format!("{p50:.2}"),
             format!("{p99:.2}"),
             format!("{p999:.2}"),
             self.requests.to_string(),
+            self.fewest_requests.map_or_else(none, |fewest| times(self.requests, fewest)),
             format!("{:.2}", self.device_s),
             format!("{:.3}", self.amplification),
+            self.fewest_bytes.map_or_else(none, |fewest| times(self.device_bytes, fewest)),
             self.evicted_unread.to_string(),
             format!("{:.1}", self.elapsed_s),
         ]
@@ -166,9 +182,9 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
     Ok(())
 }
 
-pub(super) const HEADING: [&str; 12] = [
-    "policy", "memory", "waits", "waited s", "p50 ms", "p99 ms", "p99.9 ms", "requests",
-    "device s", "x bytes", "unread", "elapsed",
+pub(super) const HEADING: [&str; 15] = [
+    "policy", "memory", "waits", "waited s", "least s", "p50 ms", "p99 ms", "p99.9 ms", "requests",
+    "x req", "device s", "x bytes", "x MIN", "unread", "elapsed",
 ];
 
 /// What the best policy saves of the waiting without read-ahead, and what more memory adds.

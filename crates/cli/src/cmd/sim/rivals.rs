@@ -5,20 +5,24 @@
 //! Never: a rival that is left out because it is ahead.
 
 mod cells;
+mod html;
 mod page;
 
 use std::io::Write as _;
 use std::num::NonZero;
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
+use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
-use foreread_sim::rivals::{self, Rival, RivalJob, RivalRow};
+use foreread_sim::rivals::{self, Loss, Rival, RivalJob, RivalRow};
 
-use self::cells::cells;
+use self::cells::{HEADING, cells};
 use crate::args::help::CODES_AND_UNITS;
-use crate::args::policy::simulated_policies;
+use crate::args::policy::{eviction_policies, simulated_policies};
+use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 use crate::table;
@@ -37,6 +41,10 @@ use crate::table;
 /// scenarios named streaming-); device s, how long devices were at work; x bytes, what devices were
 /// asked for over what was read; unread, pages that were read ahead and evicted unused; waited s,
 /// all readers' waits together; at rate, how many of the clients with a rate got it.
+///
+/// Two more say how far that is from what knows the future: x req, requests over those that no
+/// read-ahead can do without; x MIN, bytes of the devices over the misses of Belady's optimum for
+/// the memory. docs/simulator.md says what these bounds leave out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {
@@ -50,23 +58,38 @@ pub(super) struct RivalsArgs {
 
     /// The policies of the literature and of the field too: amp, tap, leap and others
     /// (docs/rivals-literature.md)
-    #[arg(long, conflicts_with_all = ["policy", "ablation", "markdown"])]
+    #[arg(long, conflicts_with_all = ["policy", "ablation"])]
     literature: bool,
+
+    /// The eviction policies below each of them; all but two-lists, which is the library's own, are
+    /// of the literature, in the simulator only
+    #[arg(
+        long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
+        default_values = [CachePolicyKind::TwoLists.name()],
+    )]
+    eviction: Vec<CachePolicyKind>,
 
     /// adaptive alone, whole and without its parts: the law that shares memory out, the clip that
     /// keeps unread pages, the lead that follows waits; one by one and together
     #[arg(long, conflicts_with = "policy")]
     ablation: bool,
 
-    /// Print the page docs/rivals.md
+    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    ///
+    /// FILE must not exist, be empty, or be such a page.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Print the page docs/rivals.md; with --literature, the figures of docs/rivals-literature.md
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 
     /// Print JSON, one object of data a row
     ///
-    /// Keys: scenario, policy, max_window (bytes; null: learnt), without, elapsed_s, requests,
-    /// device_s, amplification, evicted_unread, waited_s, optimum_requests (null where nothing says
-    /// what it is), mb_per_s, streams, at_rate.
+    /// Keys: scenario, policy, eviction, max_window (bytes; null: learnt), without, elapsed_s,
+    /// requests, device_s, amplification, evicted_unread, waited_s, optimum_requests (null where
+    /// nothing says what it is), fewest_requests, fewest_bytes, device_bytes, mb_per_s, streams,
+    /// at_rate.
     #[arg(long)]
     json: bool,
 }
@@ -75,31 +98,37 @@ const EXAMPLES: &str = "\
 Examples:
   foreread sim rivals
   foreread sim rivals --scenario streaming-fast turns-200-in-32m --policy linux-6 adaptive
+  foreread sim rivals --scenario zipf-mix --policy linux-6 adaptive --eviction two-lists s3-fifo arc
   foreread sim rivals --ablation --json
   foreread sim scenarios/rivals/streaming-fast.toml --policy linux-6
 
 ";
 
 pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
+    let file = HtmlFile::prepare(args.html.as_deref(), &[])?;
     let jobs = jobs(args);
     let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let rows = rivals::run_all(&jobs, threads, &|count, job| {
+    let all = jobs.len() * args.eviction.len();
+    let rows = rivals::run_all_over(&jobs, &args.eviction, threads, &|count, job| {
         let (name, policy) = (job.rival.name, job.how.policy.name());
-        bar.set_message(format!("{count} of {}: {name}, {policy}", jobs.len()));
+        bar.set_message(format!("{count} of {all}: {name}, {policy}"));
     });
     bar.finish_and_clear();
+    let losses = if args.ablation { Vec::new() } else { rivals::losses(&rows) };
     if args.json {
-        return out.json("sim rivals", &rows);
+        out.json("sim rivals", &rows)?;
+    } else if args.markdown && args.literature {
+        page::print_literature(out, &rows)?;
+    } else if args.markdown {
+        page::print(out, &rows)?;
+    } else {
+        print(out, &rows)?;
+        if !args.ablation {
+            print_losses(out, &rows, &losses)?;
+        }
     }
-    if args.markdown {
-        return page::print(out, &rows);
-    }
-    print(out, &rows)?;
-    if !args.ablation {
-        print_losses(out, &rows)?;
-    }
-    Ok(())
+    file.map_or(Ok(()), |file| file.write(html::page(&rows, &losses)))
 }
 
 fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
@@ -125,18 +154,13 @@ fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
 }
 
 fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
-    let heading = [
-        "scenario", "policy", "elapsed", "MB/s", "requests", "x best", "device s", "x bytes",
-        "unread", "waited s", "at rate",
-    ];
-    table::print(out, heading, rows.iter().map(cells))
+    table::print(out, HEADING, rows.iter().map(cells))
 }
 
-fn print_losses(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
+fn print_losses(out: &mut Printer, rows: &[RivalRow], losses: &[Loss]) -> Result<(), Failure> {
     if !rows.iter().any(|row| row.policy == Policy::Adaptive.name()) {
         return Ok(());
     }
-    let losses = rivals::losses(rows);
     if losses.is_empty() {
         writeln!(out, "\nadaptive loses nowhere by more than 2 %.")?;
         return Ok(());

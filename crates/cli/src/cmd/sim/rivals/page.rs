@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use foreread_sim::rivals::{self, RivalRow};
 
-use super::cells::cells;
+use super::cells::{HEADING, cells};
 use crate::output::{Failure, Printer};
 
 pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
@@ -15,10 +15,7 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
             continue;
         }
         writeln!(out, "\n### {}\n\n{}\n", rival.name, rival.about())?;
-        writeln!(out, "{COLUMNS}")?;
-        for row in of {
-            writeln!(out, "| {} |", cells(row)[1..].join(" | "))?;
-        }
+        table(out, &of)?;
     }
     let losses = rivals::losses(rows);
     writeln!(out, "\n## Where adaptive loses\n\n{RULE}\n")?;
@@ -27,12 +24,50 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
     }
     if losses.is_empty() {
         writeln!(out, "Nowhere.")?;
+        return Ok(());
+    }
+    writeln!(out, "\nWhy:\n")?;
+    for (scenarios, why) in WHY {
+        if losses.iter().any(|loss| scenarios.contains(&loss.scenario)) {
+            let names = scenarios.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+            writeln!(out, "- {}: {why}", names.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+/// The figures of rivals of the literature, for docs/rivals-literature.md.
+pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
+    write!(out, "## Figures\n")?;
+    for rival in rivals::all() {
+        let of: Vec<&RivalRow> = rows.iter().filter(|row| row.scenario == rival.name).collect();
+        if !of.is_empty() {
+            writeln!(out, "\n### {}\n", rival.name)?;
+            table(out, &of)?;
+        }
+    }
+    Ok(())
+}
+
+fn table(out: &mut Printer, rows: &[&RivalRow]) -> Result<(), Failure> {
+    let numbers = "|--:".repeat(HEADING.len() - 2);
+    writeln!(out, "| {} |\n|---{numbers}|", HEADING[1..].join(" | "))?;
+    for row in rows {
+        writeln!(out, "| {} |", cells(row)[1..].join(" | "))?;
     }
     Ok(())
 }
 
 const HEAD: &str = "\
 # Rivals: every policy in the same scenarios
+
+`adaptive` is not the best choice everywhere. Where clients leave after a few reads, smaller windows
+read less in vain (`heads`). Where a wait of some milliseconds counts more than the number of
+requests, small windows are there earlier (`streaming-fast`, `streaming-lognormal`, `shares-`).
+Where a device is full with look-ups at random, `none` gives them what scans beside them would have
+had (`zipf-mix`). Where a compaction is to be fast and look-ups beside it may wait, the windows of
+Linux move more bytes (`scans-compaction`). [Where adaptive loses](#where-adaptive-loses) has the
+figures, and why.
 
 This page compares the read-ahead policies in the same scenarios, in virtual time. It is the output
 of this command, which takes some minutes with a release build:
@@ -43,16 +78,47 @@ foreread sim rivals --markdown > docs/rivals.md
 
 `foreread sim rivals --help` describes the columns. Each scenario is a file of its name in
 `crates/sim/scenarios/rivals/`, which `foreread sim` runs, too. Policies that need a largest window
-have it behind their name; `adaptive` has no such parameter. *x best* is the number of requests over
-the minimum that is possible for the true rates ([simulator](simulator.md#the-fewest-requests)).
+have it behind their name; `adaptive` has no such parameter. Three columns are regret: *x best* is
+the number of requests over the minimum that is possible for the true rates
+([simulator](simulator.md#the-fewest-requests)); *x req* is that number over what no read-ahead can
+do without, and *x MIN* the bytes of the devices over the misses of Belady's optimum
+([bounds](simulator.md#lower-bounds)). Policies of the literature and other eviction policies:
+[rivals of the literature](rivals-literature.md).
 
 ## Figures
 ";
 
-const COLUMNS: &str = "\
-| policy | elapsed | MB/s | requests | x best | device s | x bytes | unread | waited s | at rate |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
-
 const RULE: &str = "\
 By more than 2 %, to a policy that serves its readers as well: as many bytes a second, as many
 clients at their rate.";
+
+/// Why a rival is ahead in a scenario. A scenario that is new among the losses wants a line here.
+const WHY: [(&[&str], &str); 5] = [
+    (
+        &["streaming-fast", "streaming-lognormal"],
+        "windows that need the fewest\n  requests are several times as large as 128K, so each is \
+         longer on its way, and where several are\n  due at once the last is late. All clients have \
+         their rate, and a wait is a few ms for each of\n  them in a minute; the device works half as \
+         long or less.",
+    ),
+    (
+        &["shares-one-to-three", "shares-hundred-beside-one"],
+        "the same: memory and device are\n  enough for windows of 128K in time, and the larger ones \
+         of `adaptive` save half of the device's\n  time.",
+    ),
+    (
+        &["zipf-mix"],
+        "the device is full. Without read-ahead the four scans wait for each read, so\n  look-ups get \
+         more of the device; all readers together wait twice as long.",
+    ),
+    (
+        &["heads"],
+        "each client leaves after 256 KiB, which no policy can know. The windows are those\n  that pay \
+         for readers that stay.",
+    ),
+    (
+        &["scans-compaction"],
+        "demand reads go to the device before read-ahead, so look-ups and\n  queries wait less, ask \
+         again sooner, and the compaction gets less of the device.",
+    ),
+];

@@ -1,0 +1,41 @@
+//! The reads of a run, in the order in which they began: what lower bounds are computed from.
+//!
+//! In:    each read of a process through the cache.
+//! Out:   the pages of its device that it used, and when it began.
+//! Never: a request of a device, or a read past the cache.
+
+use std::ops::Range;
+
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE};
+
+use crate::run_state::SimFile;
+
+/// A read of a process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LoggedRead {
+    /// When it began.
+    pub at: Nanos,
+    /// The device of its file.
+    pub device: u32,
+    /// The pages of the device.
+    pub pages: Range<u64>,
+}
+
+/// All reads so far.
+#[derive(Debug, Default)]
+pub(crate) struct ReadLog(Vec<LoggedRead>);
+
+impl ReadLog {
+    pub(crate) fn add(&mut self, at: Nanos, file: SimFile, pos: ByteCount, len: ByteCount) {
+        // A file that begins within a page has pages of its own: they are as many.
+        let base = file.start.0 * SECTOR_SIZE / PAGE_SIZE;
+        let pages = base + pos.0 / PAGE_SIZE..base + (pos.0 + len.0).div_ceil(PAGE_SIZE);
+        if !pages.is_empty() {
+            self.0.push(LoggedRead { at, device: file.device.index(), pages });
+        }
+    }
+
+    pub(crate) fn into_reads(self) -> Vec<LoggedRead> {
+        self.0
+    }
+}

@@ -1,0 +1,230 @@
+//! What an offline schedule that knows the whole trace would do with: the regret of a replay.
+//!
+//! In:    a trace, a device, a memory, a pace.
+//! Out:   the fewest bytes, the fewest requests, the least waiting.
+//! Never: a policy. Nothing here decides while the trace is played.
+//!
+//! ```text
+//!   fewest bytes      MIN's misses: no cache of that memory, with or without read-ahead, asks its
+//!                     device for fewer
+//!   fewest requests   see lower_bounds
+//!   least waiting     of read-ahead that knows all reads, transfers MIN's misses in the order of
+//!                     the trace at the device's best rate from the start on, pays one latency in
+//!                     all, and has no more pages ahead than fit the memory
+//! ```
+//!
+//! The least waiting is a bound for all that serves reads in the order of the trace. A schedule that
+//! lets a late, short read go before a long one may wait less in sum.
+
+use std::collections::{HashMap, VecDeque};
+
+use foreread_core::units::{Nanos, PAGE_SIZE, Pages};
+use foreread_trace::{TraceOp, TraceSummary};
+
+use super::feed::scaled;
+use super::player::{Replay, ReplayPace};
+use super::{OpenTrace, ReplayError};
+use crate::cache_policy::{CacheKey, FutureUses, UseCollector};
+use crate::lower_bounds::fewest_ranges;
+
+/// Bounds of one trace with one memory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReplayBounds {
+    /// Bytes that the device has to be asked for.
+    pub fewest_bytes: u64,
+    /// Requests for them.
+    pub fewest_requests: u64,
+    /// The sum of all waits, in ns.
+    pub least_waited_ns: u64,
+}
+
+/// The reads of a trace, with the next use of each page.
+#[derive(Debug)]
+pub struct TraceFuture {
+    uses: FutureUses,
+    /// Pages of each read.
+    pages: Vec<u32>,
+    /// By key: the bytes that its page has, where the file ends in it.
+    tails: HashMap<u32, u64>,
+    /// All pages of the trace, by device page.
+    places: Vec<CacheKey>,
+}
+
+impl TraceFuture {
+    /// Reads a trace. None if it is too long to be kept: [`FutureUses::MAX_USES`] pages.
+    ///
+    /// # Errors
+    ///
+    /// If the trace is wrong.
+    pub fn of(summary: &TraceSummary, open: &OpenTrace<'_>) -> Result<Option<Self>, ReplayError> {
+        let starts = super::player::file_starts(summary);
+        let mut uses = UseCollector::default();
+        let (mut pages, mut tails) = (Vec::new(), HashMap::new());
+        let mut reader = open()?;
+        while let Some(record) = reader.next_record()? {
+            if record.op == TraceOp::Write {
+                continue;
+            }
+            let file = record.file.0;
+            let len = summary.files[file as usize].len;
+            let places = pages_of(record.offset, record.length, len);
+            pages.push(u32::try_from(places.end - places.start).unwrap_or(u32::MAX));
+            for place in places {
+                let Some(key) = uses.add(CacheKey { file, place }) else { return Ok(None) };
+                if (place + 1) * PAGE_SIZE > len {
+                    tails.insert(key, len - place * PAGE_SIZE);
+                }
+            }
+        }
+        let on_device = |key: CacheKey| {
+            let start = starts[key.file as usize] / PAGE_SIZE;
+            CacheKey { file: 0, place: start + key.place }
+        };
+        let places = uses.keys().map(on_device).collect();
+        Ok(uses.finish().map(|uses| Self { uses, pages, tails, places }))
+    }
+
+    /// The bounds of a replay.
+    ///
+    /// # Errors
+    ///
+    /// If the trace is wrong.
+    pub fn bounds(&self, how: &Replay, open: &OpenTrace<'_>) -> Result<ReplayBounds, ReplayError> {
+        let capacity = how.cache.memory.0.0 / PAGE_SIZE;
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).max(1);
+        // A warm cache has what it can hold, and it is not known what that is.
+        let cached = if how.is_warmed { capacity as u64 } else { 0 };
+        let (misses, bytes) = self.misses(capacity, cached);
+        let largest = how.device.geometry().max_io;
+        let pages: u64 = misses.iter().map(|count| u64::from(*count)).sum();
+        let cover = fewest_ranges(self.places.clone(), largest).saturating_sub(cached);
+        let schedule = InOrder::new(how, Pages(capacity as u64));
+        let least_waited_ns = schedule.waited_ns(how, &misses, open)?;
+        Ok(ReplayBounds {
+            fewest_bytes: bytes,
+            fewest_requests: pages.div_ceil(largest.0.max(1)).max(cover),
+            least_waited_ns,
+        })
+    }
+
+    /// MIN's misses of each read, and their bytes. The first `cached` of them do not count.
+    fn misses(&self, capacity: usize, cached: u64) -> (Vec<u32>, u64) {
+        let mut misses = vec![0; self.pages.len()];
+        let (mut read, mut left) = (0, self.pages.first().copied().unwrap_or(0));
+        let (mut bytes, mut free) = (0, cached);
+        self.uses.each(capacity, |key, is_miss| {
+            while left == 0 {
+                read += 1;
+                left = self.pages[read];
+            }
+            left -= 1;
+            if is_miss && free > 0 {
+                free -= 1;
+            } else if is_miss {
+                misses[read] += 1;
+                bytes += self.tails.get(&key).copied().unwrap_or(PAGE_SIZE);
+            }
+        });
+        (misses, bytes)
+    }
+}
+
+/// The pages of a read, none of them behind the end of its file.
+pub(super) fn pages_of(offset: u64, length: u64, file_len: u64) -> std::ops::Range<u64> {
+    let end = offset.saturating_add(length).min(file_len);
+    offset / PAGE_SIZE..end.div_ceil(PAGE_SIZE).max(offset / PAGE_SIZE)
+}
+
+/// A device that transfers the misses of all reads in their order, without a pause.
+///
+/// ```text
+///   transfers   |lat|=read 1=|=read 2=|.. memory is full ..|=read 3=|
+///   reads            due ^---wait---^      ^ read 1 is done: its pages may go
+/// ```
+struct InOrder {
+    page_ns: f64,
+    /// When the last page of the reads so far has come.
+    ready_ns: f64,
+    memory: Pages,
+    /// Pages of all reads so far.
+    pages: u64,
+    /// Reads whose pages came less than the memory ago: pages up to and with the read, when it is
+    /// done. None if reads may be done in another order than they are in the trace.
+    done: Option<VecDeque<(u64, f64)>>,
+}
+
+impl InOrder {
+    fn new(how: &Replay, memory: Pages) -> Self {
+        let is_in_order = matches!(how.pace, ReplayPace::Open { .. });
+        Self {
+            page_ns: PAGE_SIZE as f64 / how.device.max_bytes_per_s() * 1e9,
+            ready_ns: how.device.min_latency_s() * 1e9,
+            memory,
+            pages: 0,
+            done: is_in_order.then(VecDeque::new),
+        }
+    }
+
+    /// When a read is done that is due at this time and misses so many pages.
+    fn read(&mut self, due_ns: f64, misses: u32) -> f64 {
+        if misses == 0 {
+            return due_ns;
+        }
+        self.pages += u64::from(misses);
+        self.ready_ns += f64::from(misses) * self.page_ns;
+        let full = self.pages.saturating_sub(self.memory.0);
+        if let Some(done) = &mut self.done {
+            // The last page of this read comes after so many others were used.
+            while let Some((pages, at)) = done.front().copied() {
+                if pages >= full {
+                    if full > 0 {
+                        self.ready_ns = self.ready_ns.max(at + self.page_ns);
+                    }
+                    break;
+                }
+                done.pop_front();
+            }
+        }
+        let at = due_ns.max(self.ready_ns);
+        if let Some(done) = &mut self.done {
+            done.push_back((self.pages, at));
+        }
+        at
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sum of waits, none of them negative"
+    )]
+    fn waited_ns(
+        mut self,
+        how: &Replay,
+        misses: &[u32],
+        open: &OpenTrace<'_>,
+    ) -> Result<u64, ReplayError> {
+        let mut reader = open()?;
+        let mut waited_ns = 0.0;
+        // In a closed loop: when each thread's last read was due in the trace, and done here.
+        let mut threads: HashMap<u32, (Nanos, f64)> = HashMap::new();
+        let mut misses = misses.iter();
+        while let Some(record) = reader.next_record()? {
+            if record.op == TraceOp::Write {
+                continue;
+            }
+            let Some(missed) = misses.next() else { break };
+            let due_ns = match how.pace {
+                ReplayPace::Open { scale } => scaled(record.at, scale).0 as f64,
+                ReplayPace::Closed { think } => {
+                    let (at, done) = threads.get(&record.thread).copied().unwrap_or_default();
+                    done + scaled(Nanos(record.at.0 - at.0), think).0 as f64
+                }
+            };
+            let done_ns = self.read(due_ns, *missed);
+            waited_ns += done_ns - due_ns;
+            threads.insert(record.thread, (record.at, done_ns));
+        }
+        Ok(waited_ns as u64)
+    }
+}

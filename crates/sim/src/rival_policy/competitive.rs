@@ -1,0 +1,49 @@
+//! Competitive prefetching: windows as large as what the device transfers while it turns to another
+//! stream, so that neither the turns nor what is read in vain cost more than twice the least.
+//!
+//! ```text
+//!   |-- seek, rotation --|== transfer: as long ==|-- seek, rotation --|== transfer: as long ==|
+//! ```
+//!
+//! A stream begins with twice its read, and its windows double up to that size.
+//!
+//! Source: Li, Shen and Papathanasiou, "Competitive Prefetching for Concurrent Sequential I/O",
+//! EuroSys 2007: the depth, and its bound of half the throughput of the best offline policy. The
+//! depth has to be told: where nothing else is said, the largest window of this policy is
+//! [`DeviceParams::switch_bytes`](crate::device::DeviceParams::switch_bytes) of the device model.
+//! Differences: the paper measures seek and transfer times of a disk before it is used; windows
+//! begin at twice the read, where its kernel had sizes of its own.
+
+use foreread_core::prefetch::{Ask, CustomPolicy, Decision, Residency, StreamState, WindowLimits};
+
+use super::{continues, first, is_of, only_the_read, subsequent};
+
+#[derive(Debug)]
+pub(super) struct Competitive;
+
+/// The policy's name: its largest window follows from the device.
+pub(super) const NAME: &str = "competitive";
+
+impl CustomPolicy for Competitive {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn decide(
+        &self,
+        state: &mut StreamState,
+        ask: Ask,
+        limits: WindowLimits,
+        _cache: &dyn Residency,
+    ) -> Option<Decision> {
+        let (last, read, depth) = (state.window, ask.count.0, limits.max.0);
+        if is_of(last, ask.page) {
+            let size = (last.size.0 * 2).clamp(read.min(depth), depth);
+            return subsequent(ask, last, size, size, limits.max);
+        }
+        if !continues(ask) {
+            return only_the_read(ask);
+        }
+        first(ask, (read * 2).min(depth.max(read)), read, limits.max)
+    }
+}

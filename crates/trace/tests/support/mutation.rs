@@ -1,0 +1,216 @@
+//! Traces of every format with random damage, and what has to hold of whatever comes of them.
+//!
+//! In:    a format, a seed.
+//! Out:   a panic with the case, if reading panics or a promise of the reader is broken.
+//! Never: a file, a clock: the same seed is the same case.
+
+use foreread_trace::{
+    MAX_LENGTH, OutputFormat, TraceError, TraceFormat, TraceReader, TraceRecord, TraceSummary,
+    TraceWriter,
+};
+
+/// Random numbers: xorshift64*, which a test needs no crate for.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        let part = (self.next() >> 32) * limit as u64 >> 32;
+        usize::try_from(part).expect("below the limit")
+    }
+
+    fn pick<'v, T>(&mut self, values: &'v [T]) -> &'v T {
+        &values[self.below(values.len())]
+    }
+}
+
+/// Reads so many damaged traces of a format.
+pub(crate) fn read_damaged(format: TraceFormat, seed: u64, cases: u64) {
+    let sample = sample(format);
+    for case in 0..cases {
+        let mut dice = Dice((seed << 20 ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let bytes = damaged(&sample, &mut dice);
+        let told = (dice.below(2) == 0).then_some(format);
+        let result = std::panic::catch_unwind(|| check(&bytes, told));
+        if result.is_err() {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            panic!("{}: seed {seed}, case {case}, format {told:?}: {text:?}", format.name());
+        }
+    }
+}
+
+/// A well-formed trace, of three records or more.
+fn sample(format: TraceFormat) -> Vec<u8> {
+    let text = match format {
+        TraceFormat::Blkparse => {
+            "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n  8,0    3       \
+             4     0.500000000   698  Q  RA 1024 + 16 [dd]\n  8,0    3        5     0.600000000   \
+             698  Q   D 0 + 16 [fstrim]\n  8,0    3        6     0.700000000   698  C   R 2048 + \
+             16 [0]\nCPU3 (8,0):\n Reads Queued:           1,        8KiB\n"
+        }
+        TraceFormat::FioV2 => {
+            "fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 1500 0\n/a write 8 16\n\
+             /a read 65536 16384\n"
+        }
+        TraceFormat::FioV3 => {
+            "fio version 3 iolog\n0 /b%20c add\n211 /b%20c read 0 512\n311 /b%20c trim 0 512\n411 \
+             /b%20c read 512 512\n500 /b%20c write 0 9\n"
+        }
+        TraceFormat::Msr => {
+            "128166372003061629,hm,1,Read,383496192,32768,413\n128166372013061629,hm,1,Write,0,512,\
+             9\n128166372023061629,hm,0,Read,4096,4096,1\n"
+        }
+        TraceFormat::Tencent => "10,0,8,0,1\n12,8,8,0,1\n11,16,8,1,1\n13,16,8,0,2\n",
+        TraceFormat::Alibaba => {
+            "419,W,8792731648,16384,1577808144360767\n419,R,0,4096,1577808144360769\n420,R,4096,1,\
+             1577808144360770\n"
+        }
+        TraceFormat::Systor => {
+            "1455592511.000512,0.001155,R,1,86700032,16384\n1455592512.5,,W,1,0,512\n1455592513,0.1,\
+             R,2,4096,4096\n"
+        }
+        TraceFormat::Mqsim => {
+            "938513000 4 264719034 16 0\n938513900 4 264719050 16 1\n938514000 0 8 8 1\n"
+        }
+        TraceFormat::Csv => {
+            "time_ns,thread,op,file,offset,length,mapped\n0,1,r,\"/a,\"\"b\"\"\",0,4096,0\n7,2,w,/c%0ad,\
+             4096,1,0\n9,1,r,/c,1099511627776,65536,true\n"
+        }
+        TraceFormat::VscsiV1
+        | TraceFormat::VscsiV2
+        | TraceFormat::OracleGeneral
+        | TraceFormat::Foreread => return packed(format),
+    };
+    text.as_bytes().to_vec()
+}
+
+fn packed(format: TraceFormat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for n in 0..4_u32 {
+        let (sector, us) = (u64::from(n) * 8, 1_000_000 + u64::from(n) * 10);
+        let command: u16 = if n == 1 { 0x2a } else { 0x28 };
+        let sizes = [4096_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat();
+        match format {
+            TraceFormat::VscsiV1 => {
+                bytes.extend(n.to_le_bytes());
+                bytes.extend(sizes);
+                bytes.extend([command.to_le_bytes(), 0x0100_u16.to_le_bytes()].concat());
+                bytes.extend([sector.to_le_bytes(), us.to_le_bytes()].concat());
+            }
+            TraceFormat::VscsiV2 => {
+                bytes.extend([command.to_le_bytes(), 0x0200_u16.to_le_bytes()].concat());
+                bytes.extend(n.to_le_bytes());
+                bytes.extend(sizes);
+                bytes
+                    .extend([sector.to_le_bytes(), us.to_le_bytes(), 7_u64.to_le_bytes()].concat());
+            }
+            TraceFormat::OracleGeneral => {
+                bytes.extend((100 + n).to_le_bytes());
+                bytes.extend(sector.to_le_bytes());
+                bytes.extend(4096_u32.to_le_bytes());
+                bytes.extend((-1_i64).to_le_bytes());
+            }
+            _ => return converted(&sample(TraceFormat::Csv), None).expect("well formed"),
+        }
+    }
+    bytes
+}
+
+/// A few of: other bits, other bytes, digits and separators, parts that are gone, doubled or moved.
+fn damaged(sample: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = sample.to_vec();
+    for _ in 0..1 + dice.below(6) {
+        if bytes.is_empty() {
+            return bytes;
+        }
+        let at = dice.below(bytes.len());
+        let len = 1 + dice.below((bytes.len() - at).min(40));
+        match dice.below(9) {
+            0 => bytes[at] ^= 1 << dice.below(8),
+            1 => bytes[at] = *dice.pick(b"0129-+.,:;%\"/ \t\n\r#xRW\0\x7f\x80\xff"),
+            2 => bytes[at..at + len].fill(*dice.pick(b"0 9\0\xff,\n")),
+            3 => drop(bytes.drain(at..at + len)),
+            4 => bytes.truncate(at),
+            5 => {
+                let part = bytes[at..at + len].to_vec();
+                let to = dice.below(bytes.len());
+                bytes.splice(to..to, part);
+            }
+            6 => bytes.splice(at..at, dice.pick(&NUMBERS).bytes()).for_each(drop),
+            7 => {
+                let to = dice.below(bytes.len());
+                bytes.swap(at, to);
+            }
+            _ => bytes.extend_from_within(at..at + len),
+        }
+    }
+    if dice.below(16) == 0 {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, &bytes).expect("a vector takes it");
+        bytes = gzip.finish().expect("a vector takes it");
+        if dice.below(2) == 0 {
+            let at = dice.below(bytes.len());
+            bytes[at] ^= 1 << dice.below(8);
+        }
+    }
+    bytes
+}
+
+/// Numbers at which sums and products overflow.
+const NUMBERS: [&str; 8] = [
+    "18446744073709551615",
+    "9223372036854775807",
+    "4294967295",
+    "-1",
+    "1e308",
+    "0.0000000001",
+    "99999999999999999999999",
+    "1073741825",
+];
+
+/// Reads a trace to its end or its error, and checks what a caller relies on.
+fn check(bytes: &[u8], format: Option<TraceFormat>) {
+    let Ok(first) = all(bytes, format) else { return };
+    let mut at = first.first().map_or(0, |record| record.at.0);
+    for record in &first {
+        assert!(record.at.0 >= at, "time goes back");
+        assert!((1..=MAX_LENGTH).contains(&record.length), "{record:?}");
+        assert!(record.offset.checked_add(record.length).is_some_and(|end| end <= 1 << 63));
+        at = record.at.0;
+    }
+    let reader = TraceReader::with_format(bytes, "t", format).expect("it was read");
+    let summary = TraceSummary::of(reader).expect("it was read");
+    assert_eq!(summary.reads + summary.writes, first.len() as u64);
+    // What was understood survives in the format that holds all.
+    let own = converted(bytes, format).expect("it was read");
+    if !first.is_empty() {
+        let plain = |record: &TraceRecord| (record.at, record.op, record.offset, record.length);
+        let again = all(&own, None).expect("the writer's own");
+        assert!(first.iter().map(plain).eq(again.iter().map(plain)), "other records");
+    }
+}
+
+fn all(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<TraceRecord>, TraceError> {
+    let mut reader = TraceReader::with_format(bytes, "t", format)?;
+    let mut found = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        assert!(reader.files().get(record.file).is_some(), "{record:?} has a file");
+        found.push(record);
+    }
+    Ok(found)
+}
+
+fn converted(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<u8>, TraceError> {
+    let mut reader = TraceReader::with_format(bytes, "t", format)?;
+    let mut writer = TraceWriter::new(Vec::new(), OutputFormat::Foreread, false);
+    while let Some(record) = reader.next_record()? {
+        writer.write(&record, reader.files()).expect("a vector takes it");
+    }
+    Ok(writer.finish().expect("a vector takes it"))
+}
