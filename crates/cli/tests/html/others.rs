@@ -32,7 +32,8 @@ fn a_simulated_run_has_a_page() {
 #[test]
 fn rivals_have_a_page() {
     let (_keep, folder) = folder();
-    let rivals = ["sim", "rivals", "--scenario", "strided", "heads", "--policy", "none", "adaptive"];
+    let rivals =
+        ["sim", "rivals", "--scenario", "strided", "heads", "--policy", "none", "adaptive"];
     let parts = ["Throughput", "Waits", "adaptive loses", "x MIN", "400 clients that each take"];
     page_of(&rivals, &folder.join("rivals.html"), &parts, "rivals_have_a_page");
 }
