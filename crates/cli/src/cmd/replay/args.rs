@@ -109,8 +109,8 @@ pub(crate) struct ReplayArgs {
     /// bytes, waits, waited_s, wait_ms (p50, p99, p999, max: of reads that waited), requests,
     /// device_bytes, device_s, amplification, evicted_unread, elapsed_s, late, failed, writes,
     /// groups (name, reads, bytes, waits, waited_s). With --cache: trace, policy, capacity, unit,
-    /// uses, misses, miss_ratio. With --real (command `replay real`): trace, level, mapping, method,
-    /// policy, max_window and memory (of foreread), loop, scale, threads, reads, bytes, waits,
+    /// uses, misses, miss_ratio. With --real (command `replay real`): trace, level, mapping,
+    /// method, policy, max_window and memory (of foreread), loop, scale, threads, reads, bytes, waits,
     /// waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes, elapsed_s, trace_s,
     /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
     /// were not late), late, starved, wrapped, writes, interrupted.
