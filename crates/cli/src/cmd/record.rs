@@ -37,8 +37,8 @@ use crate::output::{Failure, cannot};
 /// privileges (sudo, ping) while they are recorded.
 ///
 /// The recording ends when the last process of the command has ended. If the command leaves some
-/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C goes to the
-/// command; SIGTERM is passed on to it. The exit code is the command's.
+/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C goes to
+/// the command; SIGTERM is passed on to it. The exit code is the command's.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct RecordArgs {
