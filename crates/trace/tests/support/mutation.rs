@@ -91,32 +91,29 @@ fn sample(format: TraceFormat) -> Vec<u8> {
 }
 
 fn packed(format: TraceFormat) -> Vec<u8> {
+    if format == TraceFormat::Foreread {
+        return converted(&sample(TraceFormat::Csv), None).expect("well formed");
+    }
     let mut bytes = Vec::new();
     for n in 0..4_u32 {
         let (sector, us) = (u64::from(n) * 8, 1_000_000 + u64::from(n) * 10);
         let command: u16 = if n == 1 { 0x2a } else { 0x28 };
         let sizes = [4096_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat();
-        match format {
-            TraceFormat::VscsiV1 => {
-                bytes.extend(n.to_le_bytes());
-                bytes.extend(sizes);
-                bytes.extend([command.to_le_bytes(), 0x0100_u16.to_le_bytes()].concat());
-                bytes.extend([sector.to_le_bytes(), us.to_le_bytes()].concat());
-            }
-            TraceFormat::VscsiV2 => {
-                bytes.extend([command.to_le_bytes(), 0x0200_u16.to_le_bytes()].concat());
-                bytes.extend(n.to_le_bytes());
-                bytes.extend(sizes);
-                bytes
-                    .extend([sector.to_le_bytes(), us.to_le_bytes(), 7_u64.to_le_bytes()].concat());
-            }
-            TraceFormat::OracleGeneral => {
-                bytes.extend((100 + n).to_le_bytes());
-                bytes.extend(sector.to_le_bytes());
-                bytes.extend(4096_u32.to_le_bytes());
-                bytes.extend((-1_i64).to_le_bytes());
-            }
-            _ => return converted(&sample(TraceFormat::Csv), None).expect("well formed"),
+        if format == TraceFormat::VscsiV1 {
+            bytes.extend(n.to_le_bytes());
+            bytes.extend(sizes);
+            bytes.extend([command.to_le_bytes(), 0x0100_u16.to_le_bytes()].concat());
+            bytes.extend([sector.to_le_bytes(), us.to_le_bytes()].concat());
+        } else if format == TraceFormat::VscsiV2 {
+            bytes.extend([command.to_le_bytes(), 0x0200_u16.to_le_bytes()].concat());
+            bytes.extend(n.to_le_bytes());
+            bytes.extend(sizes);
+            bytes.extend([sector.to_le_bytes(), us.to_le_bytes(), 7_u64.to_le_bytes()].concat());
+        } else {
+            bytes.extend((100 + n).to_le_bytes());
+            bytes.extend(sector.to_le_bytes());
+            bytes.extend(4096_u32.to_le_bytes());
+            bytes.extend((-1_i64).to_le_bytes());
         }
     }
     bytes
