@@ -21,7 +21,7 @@ impl Dice {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        let part = (self.next() >> 32) * limit as u64 >> 32;
+        let part = ((self.next() >> 32) * limit as u64) >> 32;
         usize::try_from(part).expect("below the limit")
     }
 
@@ -34,7 +34,7 @@ impl Dice {
 pub(crate) fn read_damaged(format: TraceFormat, seed: u64, cases: u64) {
     let sample = sample(format);
     for case in 0..cases {
-        let mut dice = Dice((seed << 20 ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Dice(((seed << 20) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let bytes = damaged(&sample, &mut dice);
         let told = (dice.below(2) == 0).then_some(format);
         let result = std::panic::catch_unwind(|| check(&bytes, told));
