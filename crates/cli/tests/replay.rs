@@ -89,7 +89,7 @@ fn each_row_is_held_against_what_knows_the_future() {
     }
     // Of 1024 pages MIN hits 512 in each further round.
     assert_eq!(number(0, "fewest_bytes") / 4096.0, 1024.0 + 3.0 * 512.0);
-    assert_eq!((number(2, "fewest_bytes"), number(2, "device_bytes")), (4194304.0, 4194304.0));
+    assert_eq!((number(2, "fewest_bytes"), number(2, "device_bytes")), (4_194_304.0, 4_194_304.0));
 
     let over = json(&args(&["--eviction", "lru", "two-lists", "--no-bounds", "--json"]));
     let names: Vec<_> = over.iter().take(2).map(|row| row["eviction"].as_str().unwrap()).collect();

@@ -91,6 +91,7 @@ fn policies_miss_as_often_as_in_lib_cache_sim_or_nearly() {
         let is_split = within > 0.0;
         for count in counts.iter().filter(|count| !is_split || count.capacity >= 100) {
             let theirs = theirs(kind.name(), count.capacity);
+            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
             let apart = count.misses.abs_diff(theirs) as f64 / theirs as f64;
             println!("{} {}: {} {theirs} {apart:.4}", kind.name(), count.capacity, count.misses);
             assert!(apart <= within, "{count:?}: theirs {theirs}");

@@ -21,7 +21,7 @@ impl Dice {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        let part = (self.next() >> 32) * limit as u64 >> 32;
+        let part = ((self.next() >> 32) * limit as u64) >> 32;
         usize::try_from(part).expect("below the limit")
     }
 
@@ -34,7 +34,7 @@ impl Dice {
 pub(crate) fn read_damaged(format: TraceFormat, seed: u64, cases: u64) {
     let sample = sample(format);
     for case in 0..cases {
-        let mut dice = Dice((seed << 20 ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Dice(((seed << 20) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let bytes = damaged(&sample, &mut dice);
         let told = (dice.below(2) == 0).then_some(format);
         let result = std::panic::catch_unwind(|| check(&bytes, told));
@@ -91,32 +91,29 @@ fn sample(format: TraceFormat) -> Vec<u8> {
 }
 
 fn packed(format: TraceFormat) -> Vec<u8> {
+    if format == TraceFormat::Foreread {
+        return converted(&sample(TraceFormat::Csv), None).expect("well formed");
+    }
     let mut bytes = Vec::new();
     for n in 0..4_u32 {
         let (sector, us) = (u64::from(n) * 8, 1_000_000 + u64::from(n) * 10);
         let command: u16 = if n == 1 { 0x2a } else { 0x28 };
         let sizes = [4096_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat();
-        match format {
-            TraceFormat::VscsiV1 => {
-                bytes.extend(n.to_le_bytes());
-                bytes.extend(sizes);
-                bytes.extend([command.to_le_bytes(), 0x0100_u16.to_le_bytes()].concat());
-                bytes.extend([sector.to_le_bytes(), us.to_le_bytes()].concat());
-            }
-            TraceFormat::VscsiV2 => {
-                bytes.extend([command.to_le_bytes(), 0x0200_u16.to_le_bytes()].concat());
-                bytes.extend(n.to_le_bytes());
-                bytes.extend(sizes);
-                bytes
-                    .extend([sector.to_le_bytes(), us.to_le_bytes(), 7_u64.to_le_bytes()].concat());
-            }
-            TraceFormat::OracleGeneral => {
-                bytes.extend((100 + n).to_le_bytes());
-                bytes.extend(sector.to_le_bytes());
-                bytes.extend(4096_u32.to_le_bytes());
-                bytes.extend((-1_i64).to_le_bytes());
-            }
-            _ => return converted(&sample(TraceFormat::Csv), None).expect("well formed"),
+        if format == TraceFormat::VscsiV1 {
+            bytes.extend(n.to_le_bytes());
+            bytes.extend(sizes);
+            bytes.extend([command.to_le_bytes(), 0x0100_u16.to_le_bytes()].concat());
+            bytes.extend([sector.to_le_bytes(), us.to_le_bytes()].concat());
+        } else if format == TraceFormat::VscsiV2 {
+            bytes.extend([command.to_le_bytes(), 0x0200_u16.to_le_bytes()].concat());
+            bytes.extend(n.to_le_bytes());
+            bytes.extend(sizes);
+            bytes.extend([sector.to_le_bytes(), us.to_le_bytes(), 7_u64.to_le_bytes()].concat());
+        } else {
+            bytes.extend((100 + n).to_le_bytes());
+            bytes.extend(sector.to_le_bytes());
+            bytes.extend(4096_u32.to_le_bytes());
+            bytes.extend((-1_i64).to_le_bytes());
         }
     }
     bytes

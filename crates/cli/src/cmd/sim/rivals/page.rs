@@ -38,7 +38,7 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
 
 /// The figures of rivals of the literature, for docs/rivals-literature.md.
 pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
-    write!(out, "## Figures\n")?;
+    writeln!(out, "## Figures")?;
     for rival in rivals::all() {
         let of: Vec<&RivalRow> = rows.iter().filter(|row| row.scenario == rival.name).collect();
         if !of.is_empty() {
