@@ -61,7 +61,8 @@ pub(crate) type BareObject = (Arc<dyn ObjectStore>, Path);
 pub(crate) fn bare(url: &str) -> Result<BareObject, Box<dyn Error>> {
     let key = Path::from(ObjectUrl::parse(url)?.key());
     let builder = AmazonS3Builder::from_env().with_url(url).with_allow_http(true);
-    Ok((Arc::new(builder.build()?), key))
+    let store: Arc<dyn ObjectStore> = Arc::new(builder.build()?);
+    Ok((store, key))
 }
 
 struct PathReader(Arc<File>);

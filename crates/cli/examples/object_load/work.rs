@@ -34,8 +34,6 @@ pub(crate) enum Work {
     Again,
 }
 
-type Readers = Vec<Box<dyn Reader>>;
-
 impl Work {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name {
@@ -59,7 +57,7 @@ impl Work {
     /// Runs it; `ready` is called before the clock starts.
     pub(crate) fn run(
         self,
-        readers: &mut Readers,
+        readers: &mut [Box<dyn Reader>],
         ready: impl Fn() -> io::Result<()>,
     ) -> Result<Outcome, Box<dyn Error>> {
         // Of a slow reader less: what was read before is what is read again.
@@ -142,7 +140,7 @@ fn at_places(reader: &mut dyn Reader, places: &[u64]) -> io::Result<Outcome> {
 }
 
 /// A thread for each file, each at its pace.
-fn paced(readers: &mut Readers) -> io::Result<Outcome> {
+fn paced(readers: &mut [Box<dyn Reader>]) -> io::Result<Outcome> {
     let started = now();
     let outcomes: io::Result<Vec<Outcome>> = std::thread::scope(|scope| {
         let start = |reader: &mut Box<dyn Reader>| {

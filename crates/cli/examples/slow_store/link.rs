@@ -50,7 +50,8 @@ impl Link {
         let rate = numbers.next()?.parse::<u64>().ok()?.checked_mul(1_000_000)?;
         let is_jittery = match numbers.next() {
             None => false,
-            Some(word) => word == "jitter" || return None,
+            Some("jitter") => true,
+            Some(_) => return None,
         };
         Some(Self {
             name: name.to_owned(),
@@ -75,8 +76,12 @@ impl Link {
                 let now = at_once.fetch_add(1, Ordering::Relaxed) + 1;
                 at_once_max.fetch_max(now, Ordering::Relaxed);
             }
-            Kind::Head => drop(heads.fetch_add(1, Ordering::Relaxed)),
-            Kind::List => drop(lists.fetch_add(1, Ordering::Relaxed)),
+            Kind::Head => {
+                heads.fetch_add(1, Ordering::Relaxed);
+            }
+            Kind::List => {
+                lists.fetch_add(1, Ordering::Relaxed);
+            }
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         if self.is_jittery { self.latency.mul_f64(factor(number)) } else { self.latency }
@@ -123,7 +128,7 @@ impl Link {
     }
 }
 
-/// Waits until then. Returns whether there was time left.
+/// Waits until then.
 #[expect(clippy::disallowed_methods, reason = "the pace of the link")]
 pub(crate) fn wait_until(due: Instant) {
     std::thread::sleep(due.saturating_duration_since(Instant::now()));

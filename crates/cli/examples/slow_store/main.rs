@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     println!("control http://{}", listener.local_addr()?);
-    let control = accept(listener, |stream| control(links, stream));
+    let control = accept(listener, move |stream| control(links, stream));
     control.join().map_err(|_| "the thread of the control port panicked")?;
     Ok(())
 }
