@@ -15,6 +15,7 @@ make_disk() {
     if ! [ -s "$kept/disk.img" ]; then
         say "making the disk of a Debian (mmdebstrap)"
         rm -rf "$kept" && mkdir -p "$kept" || return 1
+        # shellcheck disable=SC2016
         mmdebstrap --mode=root --variant=minbase --aptopt='Acquire::Languages "none"' \
             --include=linux-image-cloud-amd64,initramfs-tools,systemd-sysv,udev,login,kmod \
             --customize-hook='echo lab >"$1/etc/hostname"' \

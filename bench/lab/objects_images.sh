@@ -10,7 +10,7 @@ make_images() {
     say "making images of 100,000 files and of a repository"
     mkdir "$LAB/tree" "$LAB/git"
     (cd "$LAB/tree" && fill_files) && (cd "$LAB/git" && fill_repository) || exit 1
-    mke2fs -q -t ext4 -d "$LAB/tree" "$LAB/store/lab/files.ext4" 1G || exit 1
+    mke2fs -q -t ext4 -N 120000 -d "$LAB/tree" "$LAB/store/lab/files.ext4" 1G || exit 1
     mke2fs -q -t ext4 -d "$LAB/git" "$LAB/store/lab/git.ext4" 1G || exit 1
     needed_find=$(needed "$LAB/tree")
     needed_status=$(($(needed "$LAB/git") + $(stat -c %s "$LAB/git/.git/index")))

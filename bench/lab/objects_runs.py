@@ -129,7 +129,7 @@ RCLONE = [f"{VENV}/bin/rclone", "mount", ":s3:lab", "@", "--read-only", "--confi
 RCLONE_ENV = {"RCLONE_S3_PROVIDER": "Other", "RCLONE_S3_ENDPOINT": "URL", "RCLONE_S3_ENV_AUTH": "true",
               "RCLONE_S3_FORCE_PATH_STYLE": "true", "RCLONE_S3_LIST_VERSION": "2"}
 S3FS = ["s3fs", "lab", "@", "-f", "-o",
-        "url=URL,use_path_request_style,endpoint=us-east-1,ro,sigv4,listobjectsv2"]
+        "url=URL,use_path_request_style,endpoint=us-east-1,ro,sigv4,listobjectsv2,tmpdir=" + LAB]
 S3FS_ENV = {"AWSACCESSKEYID": "lab", "AWSSECRETACCESSKEY": "labsecret"}
 NBDKIT = ["nbdkit", "-f", "-r", "-U", "@"]
 MOUNT = [FOREREAD, "mount", "s3://lab/", "@"]
@@ -204,9 +204,10 @@ def forget_peak(pid):
 def run(name, work, link):
     """One run of a fresh process, as a dictionary."""
     key = {"paced32": "mid/{}.bin", "inter2": "part.bin", "inter8": "part.bin"}.get(work, "big.bin")
-    reader = READERS[name][1]()
-    reader.start(link)
+    reader, load = READERS[name][1](), None
+    signal.alarm(60)
     try:
+        reader.start(link)
         command = reader.load(work, key)
         load = subprocess.Popen(command, env=reader.env, text=True, stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, stderr=open(f"{LAB}/readers.log", "ab"))
@@ -230,10 +231,17 @@ def run(name, work, link):
         go()
         load.wait()
     finally:
+        signal.alarm(0)
+        if load and load.poll() is None:
+            load.kill()
         reader.stop()
     it["cpu_s"] += used
     it["rss_kib"] += memory
     return {"reader": name, "link": link, **it, "store": store}
+
+
+def too_long(*_):
+    raise RuntimeError("no end within 60 s")
 
 
 def main():
@@ -241,6 +249,7 @@ def main():
         for name in READERS:
             print(name if has(name) else f"{name}\tmissing: {READERS[name][0]}")
         return
+    signal.signal(signal.SIGALRM, too_long)
     out, rounds, link, work, *names = sys.argv[1:]
     first = int(os.environ.get("FIRST_ROUND", "0"))
     for number in range(first, first + int(rounds)):

@@ -100,15 +100,17 @@ COLUMNS = {
 
 def rates(runs, link, work):
     """Rates beside the limit and, at positions, beside one's own sequential reads."""
-    own = {"inter2": "seq128k", "inter8": "seq128k"}.get(work)
-    head = ["", "MB/s", "of the limit", *(["of own sequential"] if own else []), *COLUMNS]
+    own, beside = {"inter2": "seq128k", "inter8": "seq128k"}.get(work), ["of own sequential"]
+    if link == "C":
+        own, beside = work, ["of own on A"]
+    head = ["", "MB/s", "of the limit", *(beside if own else []), *COLUMNS]
     rows = [head]
     for reader in runs.names("reader", link=link, work=work):
         some = runs.of(link, work, reader)
         row = [reader, spread(r["mb_per_s"] for r in some),
                runs.ratio(link, work, reader, (link, "limit16", "gets"))]
         if own:
-            row.append(runs.ratio(link, work, reader, (link, own, reader)))
+            row.append(runs.ratio(link, work, reader, ("A" if link == "C" else link, own, reader)))
         rows.append(row + [spread(map(column, some)) for column in COLUMNS.values()])
     table(rows)
 
