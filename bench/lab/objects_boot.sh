@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # set by bench/lab/objects
 # A Debian that boots in QEMU from a disk image in the slow store. Sourced by bench/lab/objects.
 #
 # Kernel and initramfs are local; the root file system is the disk, over NBD. The clock runs from

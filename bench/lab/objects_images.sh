@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # set by bench/lab/objects
 # Programs in ext4 images that lie in the slow store. Sourced by bench/lab/objects.
 #
 #   files   100,000 small files in 1000 directories: find by their inodes
