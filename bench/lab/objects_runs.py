@@ -164,6 +164,8 @@ def has(name):
     needs = READERS[name][0]
     if needs is None:
         return True
+    if name.startswith("rclone") and not shutil.which("fusermount3"):
+        return False
     if not name.startswith("fsspec"):
         return shutil.which(needs) is not None
     cache = READERS[name][1]().cache
@@ -247,7 +249,9 @@ def too_long(*_):
 def main():
     if sys.argv[1] == "--list":
         for name in READERS:
-            print(name if has(name) else f"{name}\tmissing: {READERS[name][0]}")
+            needs = os.path.basename(READERS[name][0] or "")
+            needs += " and fusermount3" if name.startswith("rclone") else ""
+            print(name if has(name) else f"{name}\tmissing: {needs}")
         return
     signal.signal(signal.SIGALRM, too_long)
     out, rounds, link, work, *names = sys.argv[1:]
