@@ -191,6 +191,29 @@ fn a_record_that_lies_is_forgotten_after_eight_requests() {
     }
 }
 
+/// An object store 20 ms away with 80 MB/s a connection, of which only the kind is known: the crate
+/// for objects says so of all of them.
+#[test]
+fn a_far_store_of_a_known_kind_is_near_its_plateau_from_the_start() {
+    let store =
+        VirtualDevice { per_request_ns: 20_000_000, per_kib_ns: 12_200, ways: 32, max_io: 256 };
+    let cost =
+        LearntCost { per_request_ns: 40e6, per_kib_ns: 15_500.0, parallel: None, min_parallel: 32 };
+    let expected = LearntDevice { window: Pages(1 << 13), cost: Some(cost) };
+    let mut fresh = World::new(store, None);
+    fresh.read_until(8 * SECOND);
+    let plateau = fresh.read_until(10 * SECOND) / 2;
+    let mut world = World::new(store, Some(expected));
+    while world.pos < 256 << 20 {
+        world.read(32 * PAGE);
+    }
+    let rate = (256 << 20) * 1000 / (world.now / 1_000_000);
+    println!("{} % of {plateau} bytes a second", percent(rate, plateau));
+    assert!(percent(rate, plateau) >= 70, "{rate} of {plateau}");
+    let rest = world.read_until(world.now + 2 * SECOND) / 2;
+    assert!(percent(rest, plateau) >= 95, "{rest} of {plateau}");
+}
+
 #[test]
 fn a_window_without_a_cost_is_where_learning_begins() {
     let model = DEVICES[0];

@@ -124,6 +124,7 @@ impl FileState {
         let (device, id) = opened.ok_or(NotOpened::TooMany)?;
         let window = options.starting_window.map(|bytes| Pages(bytes / PAGE_SIZE));
         let learnt = window.map(|window| LearntDevice { window, cost: None });
+        let learnt = learnt.or(options.expected_device);
         #[cfg(feature = "remember")]
         let learnt = {
             let names = engine.records.as_ref().zip(record.as_deref());

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use foreread_core::path::WriteMode;
+use foreread_core::prefetch::LearntDevice;
 use foreread_core::sched::Choice;
 
 use crate::delay::Delay;
@@ -37,6 +38,8 @@ pub struct OpenOptions {
     pub(crate) write_mode: WriteMode,
     pub(crate) scheduler: Choice,
     pub(crate) starting_window: Option<u64>,
+    /// What a source says of its device.
+    pub(crate) expected_device: Option<LearntDevice>,
     #[cfg(feature = "remember")]
     pub(crate) device_name: Option<String>,
     pub(crate) faults: Option<Arc<Faults>>,
@@ -57,6 +60,7 @@ impl OpenOptions {
             write_mode: WriteMode::WriteBack,
             scheduler: Choice::learning(),
             starting_window: None,
+            expected_device: None,
             #[cfg(feature = "remember")]
             device_name: None,
             faults: None,
@@ -64,11 +68,12 @@ impl OpenOptions {
         }
     }
 
-    /// The same as far as they are of use for a source.
-    pub(crate) fn for_source(self) -> Self {
+    /// The same as far as they are of use for a source, which says this of its device.
+    pub(crate) fn for_source(self, expected_device: Option<LearntDevice>) -> Self {
         Self {
             scheduler: self.scheduler,
             starting_window: self.starting_window,
+            expected_device,
             #[cfg(feature = "remember")]
             device_name: self.device_name,
             ..Self::new()

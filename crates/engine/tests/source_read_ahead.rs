@@ -1,14 +1,16 @@
-//! Sources know which requests a reader waits for.
+//! Sources know which requests a reader waits for, and may say what their device is like.
 //!
 //! In:    a stream of small reads of a source.
-//! Out:   what each request said of itself.
+//! Out:   what each request said of itself; how large requests are.
 //! Never: a sleep.
 
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use foreread::{Blocking, Engine, ReadRange, Reply, SourceIdentity};
+use foreread::core::prefetch::LearntDevice;
+use foreread::core::units::Pages;
+use foreread::{Blocking, Engine, ReadRange, Reply, Source, SourceIdentity};
 
 /// Where each request began, and whether it was read ahead.
 #[derive(Clone, Default)]
@@ -45,4 +47,55 @@ fn a_source_knows_which_requests_a_reader_waits_for() {
     let first = requests.iter().find(|(start, _)| *start == 0);
     assert_eq!(first, Some(&(0, false)), "a reader waits for the first page");
     assert!(requests.iter().any(|(_, is_ahead)| *is_ahead), "a stream is read ahead of");
+}
+
+/// A source that answers at once, and what it says of its device. Where each request began and
+/// ended.
+struct Expecting {
+    device: Option<LearntDevice>,
+    requests: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl Source for Expecting {
+    fn identity(&self) -> SourceIdentity {
+        SourceIdentity::new("expecting", "1")
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(LEN)
+    }
+
+    fn fetch(&self, range: Range<u64>, mut reply: Reply) {
+        self.requests.lock().unwrap().push(range.clone());
+        range.step_by(4096).try_for_each(|_| reply.write(&[7; 4096])).unwrap();
+        reply.finish();
+    }
+
+    fn expected_device(&self) -> Option<LearntDevice> {
+        self.device
+    }
+}
+
+/// The largest of the first six requests of a stream.
+fn first_requests(device: Option<LearntDevice>) -> u64 {
+    let engine = Engine::builder().memory(64 << 20).learn_max_window().build().unwrap();
+    let requests = Arc::default();
+    let file = engine.open_source(Expecting { device, requests: Arc::clone(&requests) }).unwrap();
+    let mut bytes = [0; 64 << 10];
+    for start in (0..LEN).step_by(bytes.len()) {
+        assert_eq!(file.read_at(&mut bytes, start).unwrap(), bytes.len());
+        assert_eq!(bytes, [7; 64 << 10]);
+    }
+    let requests = requests.lock().unwrap();
+    requests.iter().take(6).map(|range| range.end - range.start).max().unwrap()
+}
+
+/// Each size of window was tried eight times first.
+#[test]
+fn a_source_that_says_what_its_device_is_like_begins_with_large_windows() {
+    assert!(first_requests(None) <= 256 << 10);
+    let device = LearntDevice { window: Pages(512), cost: None };
+    assert!(first_requests(Some(device)) >= 512 << 10);
+    let is_none = LearntDevice { window: Pages(513), cost: None };
+    assert!(first_requests(Some(is_none)) <= 256 << 10, "no device is like this");
 }

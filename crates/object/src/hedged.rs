@@ -17,7 +17,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::traffic::{Gated, StoreTraffic};
 
-/// Sends a request; and once more if it is late, a reader waits for it, and the budget allows it.
+/// Sends a request; and once more if it is late, and the budget allows it, which has more for reads
+/// that are waited for.
 ///
 /// An answer that is an error counts only if the other copy has none, or fails, too: then the
 /// error is that of the first.
@@ -45,7 +46,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
                 }
                 Err(_) if gate.is_waiting() => left = delay,
                 Err(_) if since_sent() < delay => left = delay.saturating_sub(since_sent()),
-                Err(_) if traffic.take_copy() => {
+                Err(_) if traffic.take_copy(is_demand) => {
                     let second = pin!(request(Gated::new(is_demand)));
                     return of_two(first, second, note).await;
                 }
@@ -154,12 +155,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_in_time_and_one_that_no_reader_waits_for_have_no_copy() {
+    async fn a_request_in_time_has_no_copy() {
         let traffic = learnt().await;
         let in_time = Copies::new(&[(19, Ok(1))]);
         assert_eq!(in_time.run(&traffic, true).await, (Ok(1), 19, 1, 1));
+        let ahead = Copies::new(&[(19, Ok(1))]);
+        assert_eq!(ahead.run(&traffic, false).await, (Ok(1), 19, 1, 1));
+    }
+
+    /// The stream comes to it soon, and waits for it with all that follows.
+    #[tokio::test(start_paused = true)]
+    async fn late_read_ahead_has_a_copy_but_the_last_one_is_for_a_reader_that_waits() {
+        let traffic = learnt().await;
+        while traffic.take_copy(false) {}
         let ahead = Copies::new(&[(500, Ok(1))]);
         assert_eq!(ahead.run(&traffic, false).await, (Ok(1), 500, 1, 1));
+        let demand = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
+        assert_eq!(demand.run(&traffic, true).await.0, Ok(2));
+        let traffic = learnt().await;
+        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
+        let (answer, ms, sent, _) = ahead.run(&traffic, false).await;
+        assert_eq!((answer, sent), (Ok(2), 2));
+        assert!((35..=38).contains(&ms), "{ms} ms");
     }
 
     #[tokio::test(start_paused = true)]

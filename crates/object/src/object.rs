@@ -10,6 +10,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use foreread::core::prefetch::{LearntCost, LearntDevice};
+use foreread::core::units::Pages;
 use foreread::{Reply, Source, SourceIdentity};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore};
@@ -203,6 +205,10 @@ impl Source for Object {
     fn device(&self) -> Option<String> {
         Some(self.0.device.clone())
     }
+
+    fn expected_device(&self) -> Option<LearntDevice> {
+        Some(FAR_STORE)
+    }
 }
 
 impl fmt::Debug for Object {
@@ -211,6 +217,22 @@ impl fmt::Debug for Object {
         f.debug_struct("Object").field("url", url).field("pinned", pinned).finish_non_exhaustive()
     }
 }
+
+/// A store in the network: a first byte after tens of milliseconds, each connection slower than a
+/// program can read, so that it takes many at once. A stream that tried each size of window one
+/// request at a time would have read its first gigabyte by then. A store in the next room is four
+/// times as fast and more, and is learnt from small windows on.
+const FAR_STORE: LearntDevice = LearntDevice {
+    // 32 MiB: as many requests of 1 MiB.
+    window: Pages(1 << 13),
+    cost: Some(LearntCost {
+        per_request_ns: 40e6,
+        // 66 MB/s.
+        per_kib_ns: 15_500.0,
+        parallel: None,
+        min_parallel: 32,
+    }),
+};
 
 #[cfg(test)]
 mod tests {

@@ -157,9 +157,9 @@ impl StoreTraffic {
     }
 
     /// Takes a copy from the budget. A store that refuses requests gets none of one already sent.
-    pub(crate) fn take_copy(&self) -> bool {
+    pub(crate) fn take_copy(&self, is_demand: bool) -> bool {
         let mut state = self.lock();
-        let is_taken = !state.limit.is_cut() && state.hedging.take_copy();
+        let is_taken = !state.limit.is_cut() && state.hedging.take_copy(is_demand);
         drop(state);
         if is_taken {
             self.counters.hedged();

@@ -24,7 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use foreread::{Engine, File, OpenOptions, SourceIdentity, WriteMode};
-use foreread_files::{CommandInput, FileError, kept_file};
+use foreread_files::kept_file::{self, NewFile};
+use foreread_files::{CommandInput, FileError};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
@@ -53,6 +54,8 @@ pub struct Overlay {
     map: BlockMap,
     /// The same file, for what does not go through the engine: room for blocks. It has the lock.
     file: fs::File,
+    /// If this has made it.
+    new_file: Option<NewFile>,
     /// Held while blocks are written for the first time.
     first_writes: Mutex<()>,
 }
@@ -98,10 +101,10 @@ impl Overlay {
         let header = layout.header(identity).map_err(|what| not_ours(path, what))?;
         let inputs = [CommandInput { name: "TARGET", path: Path::new(identity.name()) }];
         let make = |file: &fs::File| layout.make(file, &header);
-        let (file, is_new) =
+        let (file, new_file) =
             kept_file::open_or_make(path, &inputs, make).map_err(OverlayError::File)?;
         let failed = |source| OverlayError::Io { path: path.to_owned(), source };
-        if !is_new {
+        if new_file.is_none() {
             layout.check(&file, &header).map_err(failed)?.map_err(|what| not_ours(path, what))?;
             // The server before was perhaps killed in a flush: bits that are read count as saved.
             file.sync_data().map_err(failed)?;
@@ -115,7 +118,13 @@ impl Overlay {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
         let first_writes = Mutex::default();
-        Ok(Self { base, blocks, layout, map, file, first_writes })
+        Ok(Self { base, blocks, layout, map, file, new_file, first_writes })
+    }
+
+    /// Returns the name of the file, if it was made just now: dropped, it removes the file. For a
+    /// program that may still refuse to serve it. Otherwise the file stays.
+    pub fn take_new_file(&mut self) -> Option<NewFile> {
+        self.new_file.take()
     }
 
     /// Returns how many bytes differ from the base, or were written as they are there: whole blocks
@@ -184,6 +193,14 @@ impl Overlay {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        if let Some(new_file) = self.new_file.take() {
+            new_file.keep();
+        }
     }
 }
 

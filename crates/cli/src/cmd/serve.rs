@@ -21,6 +21,7 @@ use foreread::{Engine, OpenError, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
+use foreread_files::kept_file::NewFile;
 use foreread_files::{CommandInput, PidFile, PrivateDirectory, SOCKET_PATH_MAX};
 use foreread_serve::metrics::{self, Metrics};
 use foreread_serve::{CounterReader, Export, Overlay, ServeError, Server, ServerLimits};
@@ -55,7 +56,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
     raise_open_files(args.connections);
     let private = private_folder(args)?;
-    let OpenedTarget { engine, file, overlay, recording } = opened(args)?;
+    let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Until the end of this process, however that comes.
     let _claim = claim::claimed(args)?;
@@ -102,6 +103,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let stop = stopper.clone();
     on_signal(move || stop.stop()).map_err(cannot("catch signals"))?;
     let pid_file = pid_file(args)?;
+    new_file.into_iter().for_each(NewFile::keep);
     ready(&served, &place, args, (metrics.as_ref(), written));
     let command = args.run.as_deref().map(|line| {
         RunningCommand::start(line, &place, &args.export, move || stopper.stop())
@@ -168,6 +170,8 @@ struct OpenedTarget {
     file: foreread::File,
     overlay: Option<Overlay>,
     recording: ReadRecording,
+    /// The overlay's, if it was made: removed again if the command is refused.
+    new_file: Option<NewFile>,
 }
 
 fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
@@ -192,11 +196,12 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
             let overlay = Overlay::open(&engine, file.clone(), &identity, path);
             overlay.map_err(|error| Failure::WrongUse(format!("--overlay {error}")))
         });
-        let overlay = overlay.transpose()?;
-        return Ok(OpenedTarget { engine, file, overlay, recording });
+        let mut overlay = overlay.transpose()?;
+        let new_file = overlay.as_mut().and_then(Overlay::take_new_file);
+        return Ok(OpenedTarget { engine, file, overlay, recording, new_file });
     }
     match engine.open_with(&args.target, &options) {
-        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None, recording }),
+        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None, recording, new_file: None }),
         Err(error) => Err(not_opened(&engine, args, &error)),
     }
 }

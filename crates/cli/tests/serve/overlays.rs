@@ -122,6 +122,25 @@ fn an_overlay_is_for_one_version_of_one_object() {
 }
 
 /// What was written is there; the rest fails, and is no mixture.
+/// It was left behind, and was in the way when the object was replaced.
+#[test]
+fn a_server_that_is_refused_leaves_no_new_overlay() {
+    let disk = Overlaid::new(&bytes(100_000));
+    let place = disk.place.file("sock", 10);
+    let line = disk.refused();
+    assert!(line.contains("sock"), "a file is in the way: {line}");
+    assert!(!disk.overlay.exists());
+    fs::remove_file(place).unwrap();
+    let server = disk.serve(&[]);
+    server.session().write(5, b"written", true).unwrap();
+    server.stop();
+    let taken = disk.place.file("sock", 10);
+    disk.refused();
+    assert!(disk.overlay.exists(), "one that was there stays");
+    fs::remove_file(taken).unwrap();
+    assert_eq!(disk.contents()[5..12], *b"written");
+}
+
 #[test]
 fn an_object_that_is_replaced_under_an_overlay_fails_reads_of_the_rest() {
     let disk = Overlaid::new(&bytes(8 << 20));

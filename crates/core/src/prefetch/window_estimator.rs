@@ -49,12 +49,16 @@ impl WindowEstimator {
     }
 
     /// Of a device that another run has learnt. Its first requests go alone, too: they tell whether
-    /// it is still the same, and a reader of large windows loses little by it.
+    /// it is still the same, and a reader of large windows loses little by it. But a device that
+    /// serves many at once would be left idle by most of a second of them; of its requests beside
+    /// others, too, it can be told whether they take as long as expected.
     pub(crate) fn restored(geometry: &Geometry, learnt: &LearntDevice) -> Self {
         assert!(learnt.is_plausible(), "{learnt:?} is no device");
         let fresh = Self::new(geometry);
         let window = fresh.window.max(learnt.window.min(LARGEST));
-        Self { window, remembered: RememberedCost::new(learnt.cost), ..fresh }
+        let serves_many = learnt.cost.is_some_and(|cost| cost.min_parallel >= MANY_AT_ONCE);
+        let alone = if serves_many { 0 } else { fresh.alone };
+        Self { window, alone, remembered: RememberedCost::new(learnt.cost), ..fresh }
     }
 
     /// What the next run should know. None before enough was learnt.
@@ -223,6 +227,9 @@ const ASKING_NS: f64 = 5_000.0;
 
 /// So many requests of a size that was not seen yet go alone: as many as make a model.
 const ALONE: u32 = 8;
+
+/// A device that serves so many at once is not read one request at a time.
+const MANY_AT_ONCE: u32 = 16;
 
 /// As many as make a model.
 const LOOK_EVERY: u32 = 8;

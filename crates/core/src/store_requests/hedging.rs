@@ -1,8 +1,9 @@
 //! Which late request of a store is sent a second time.
 //!
 //! In:    requests as they are sent, how long first bytes took.
-//! Out:   after how long without a byte a second copy of a demand read is worth sending.
-//! Never: a copy of what no reader waits for. More copies than the budget, at any time.
+//! Out:   after how long without a byte a second copy of a request is worth sending.
+//! Never: a copy of read-ahead that takes the last one from demand reads. More copies than the
+//!        budget, at any time.
 //!
 //! ```text
 //!   requests by latency   |=================================|======|==|
@@ -14,11 +15,13 @@
 use super::latency_quantiles::LatencyQuantiles;
 use crate::units::Nanos;
 
-/// When the second copy of a demand read is sent, and whether there is budget for it.
+/// When the second copy of a request is sent, and whether there is budget for it.
 ///
 /// A request that is slow by chance is answered sooner by a second one. The copy is sent after the
 /// 95th percentile of recent latencies; if demand reads are so large a part of all requests that
-/// copies of 5 % of them would exceed the budget, after the percentile that the budget allows.
+/// copies of 5 % of them would exceed the budget, after the percentile that the budget allows. A
+/// stream comes to a late piece of its read-ahead soon, and waits for it with all that follows: such
+/// a piece is copied, too, after the 98th percentile, from what demand reads leave of the budget.
 ///
 /// ```
 /// use foreread_core::store_requests::Hedging;
@@ -31,7 +34,7 @@ use crate::units::Nanos;
 /// }
 /// let delay = hedging.sent(true).expect("a thousand latencies are known");
 /// assert!(delay > Nanos(20_000_000) && delay < Nanos(21_000_000));
-/// assert!(hedging.take_copy(), "twenty copies are allowed by now");
+/// assert!(hedging.take_copy(true), "twenty copies are allowed by now");
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Hedging {
@@ -45,8 +48,8 @@ pub struct Hedging {
 
 impl Hedging {
     /// Notes that a request is sent. Returns the time after which a second copy of it is worth
-    /// sending, if it has no answer by then; None if no reader waits for it (`is_demand`), or too
-    /// little is known.
+    /// sending, if it has no answer by then; None if too little is known. `is_demand` says whether a
+    /// reader waits for it.
     #[must_use]
     pub fn sent(&mut self, is_demand: bool) -> Option<Nanos> {
         if self.recent == RECENT_MAX {
@@ -56,16 +59,18 @@ impl Hedging {
         self.recent += 1;
         self.recent_demand += u32::from(is_demand);
         self.credit = (self.credit + BUDGET_PERCENT).min(CREDIT_MAX);
-        if !is_demand || self.latencies.samples() < SAMPLES_MIN {
+        if self.latencies.samples() < SAMPLES_MIN {
             return None;
         }
-        self.latencies.exceeded_by(self.tail()).map(|delay| delay.max(DELAY_MIN))
+        let tail = if is_demand { self.tail() } else { 100 * BUDGET_PERCENT };
+        self.latencies.exceeded_by(tail).map(|delay| delay.max(DELAY_MIN))
     }
 
-    /// Takes one copy from the budget, if there is one: then it may be sent.
+    /// Takes one copy from the budget, if there is one: then it may be sent. Read-ahead leaves one
+    /// for a demand read.
     #[must_use]
-    pub fn take_copy(&mut self) -> bool {
-        let is_allowed = self.credit >= 100;
+    pub fn take_copy(&mut self, is_demand: bool) -> bool {
+        let is_allowed = self.credit >= if is_demand { 100 } else { 200 };
         if is_allowed {
             self.credit -= 100;
         }
@@ -137,8 +142,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_waits_for_has_no_copy_and_neither_have_the_first_requests() {
-        assert_eq!(learnt(|_| true).sent(false), None);
+    fn read_ahead_is_copied_later_and_leaves_a_copy_for_a_demand_read() {
+        let mut hedging = learnt(|n| n % 10 == 0);
+        let (demand, ahead) = (hedging.sent(true).unwrap(), hedging.sent(false).unwrap());
+        assert!(demand < ahead && ahead.0 >= 98 * MS, "{demand:?}, {ahead:?}");
+        let copies = (0..1000).filter(|_| hedging.take_copy(false)).count();
+        assert_eq!(copies, 49);
+        assert!(hedging.take_copy(true) && !hedging.take_copy(true));
+    }
+
+    #[test]
+    fn the_first_requests_have_no_copy() {
         let mut hedging = Hedging::default();
         for _ in 0..SAMPLES_MIN {
             assert_eq!(hedging.sent(true), None);
@@ -163,16 +177,16 @@ mod tests {
         let mut copies = 0;
         for n in 1..=10_000_u32 {
             let _ = hedging.sent(n % 3 == 0);
-            copies += u32::from(hedging.take_copy());
+            copies += u32::from(hedging.take_copy(n % 2 == 0));
             assert!(copies * 100 <= n * BUDGET_PERCENT, "{copies} after {n} requests");
         }
-        assert_eq!(copies, 200, "and all of it can be used");
+        assert!(copies >= 199, "and all of it can be used: {copies}");
     }
 
     #[test]
     fn a_long_time_without_copies_does_not_pay_for_many_at_once() {
         let mut hedging = learnt(|_| true);
-        let copies = (0..1000).filter(|_| hedging.take_copy()).count();
+        let copies = (0..1000).filter(|_| hedging.take_copy(true)).count();
         assert_eq!(copies, 50);
     }
 }

@@ -7,6 +7,8 @@
 use std::io;
 use std::ops::Range;
 
+use foreread_core::prefetch::LearntDevice;
+
 use super::identity::SourceIdentity;
 use super::reply::Reply;
 
@@ -78,6 +80,15 @@ pub trait Source: Send + Sync + 'static {
     /// engine that name the same are one device: what is learnt of the latency and the parallelism
     /// of one holds for all, and the limit of requests in flight is of all together.
     fn device(&self) -> Option<String> {
+        None
+    }
+
+    /// Says what its device is like until its own requests have told. It counts where windows are
+    /// learnt, and where neither an earlier run nor [`OpenOptions`](crate::OpenOptions) say more.
+    /// Without it windows begin small, and each size is tried before the next larger one. If the
+    /// first requests take a quarter of the time, or four times as long, it is forgotten, and the
+    /// device is learnt as if nothing had been said.
+    fn expected_device(&self) -> Option<LearntDevice> {
         None
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use foreread_core::prefetch::LearntDevice;
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
 use super::contract::Source;
@@ -80,8 +81,9 @@ impl Engine {
             let why = format!("it says {len} bytes, and no file has more than {MAX_FILE_BYTES}");
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
+        let expected = source.expected_device().filter(LearntDevice::is_plausible);
         let opened = OpenSource::new(source, self.state.sources.shared(identity));
-        let options = &options.clone().for_source();
+        let options = &options.clone().for_source(expected);
         let backend = Backend::of_source(opened, len);
         let key = FileKey::new(&backend, options);
         let open = || FileState::open(&self.state, backend, options);

@@ -188,8 +188,9 @@ impl StoreLink {
                 }
             }
             StoreEvent::Late(number) => {
-                let is_late = self.requests.contains_key(&number) && !self.limit.is_cut();
-                if is_late && self.hedging.take_copy() {
+                let late = self.requests.get(&number).filter(|_| !self.limit.is_cut());
+                let is_demand = late.map(|request| request.is_demand);
+                if is_demand.is_some_and(|is_demand| self.hedging.take_copy(is_demand)) {
                     self.totals.hedged += 1;
                     self.send(now, number, Attempt { is_copy: true, refusals: 0 });
                 }
