@@ -146,7 +146,7 @@ pub use read_async::ReadAt;
 pub use read_into::ReadInto;
 pub use read_observer::ReadEvent;
 #[cfg(feature = "remember")]
-pub use remember::DeviceRecord;
+pub use remember::{DeviceRecord, write_device_record};
 pub use ring::IoBackend;
 pub use settings::EngineSetting;
 pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
