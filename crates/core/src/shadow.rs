@@ -65,7 +65,7 @@ impl Shadows {
             age: 0,
             ring: vec![NO_SHADOW; len],
             older: vec![0; len],
-            buckets: vec![0; len.next_multiple_of(GROUP as usize)],
+            buckets: vec![0; len.next_multiple_of(GROUP_LEN)],
             cursor: 0,
             lives: Vec::new(),
         }
@@ -171,12 +171,14 @@ impl Shadows {
     fn bucket(&self, fingerprint: u64) -> usize {
         let groups = self.buckets.len() as u64 / GROUP;
         let group = ((fingerprint >> 32) * groups) >> 32;
-        (group * GROUP + fingerprint % GROUP) as usize
+        let bucket = group * GROUP + fingerprint % GROUP;
+        usize::try_from(bucket).expect("a bucket's number fits 29 bits")
     }
 }
 
 /// So many buckets fill a cache line.
-const GROUP: u64 = 64 / size_of::<u32>() as u64;
+const GROUP_LEN: usize = 64 / size_of::<u32>();
+const GROUP: u64 = GROUP_LEN as u64;
 
 const NO_SHADOW: Shadow = [0; 2];
 
@@ -228,7 +230,8 @@ mod tests {
         let shadows = Shadows::new(1000);
         let bucket = |page| shadows.bucket(shadows.fingerprint(FILE, PageIndex(page)));
         for first in (0..100_000).step_by(16) {
-            assert!((0..16).all(|page| bucket(first + page) == bucket(first) + page as usize));
+            let row = (first..first + 16).map(bucket);
+            assert!(row.zip(bucket(first)..).all(|(bucket, wanted)| bucket == wanted));
         }
         // And all groups are used alike: 63 of them, 1587 of 100,000 pages each bucket.
         let mut uses = vec![0; shadows.buckets.len()];
