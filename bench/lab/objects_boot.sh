@@ -67,7 +67,7 @@ boot_once() {
         [ -S "$LAB/disk" ] && break
         sleep 0.01
     done
-    qemu-system-x86_64 -machine accel=kvm:tcg -m 512 -display none -no-reboot -nic none \
+    qemu-system-x86_64 -machine accel=tcg -m 512 -display none -no-reboot -nic none \
         -kernel "$boot_files/vmlinuz" -initrd "$boot_files/initrd" \
         -append 'root=/dev/vda rw console=ttyS0 quiet' \
         -drive "file=nbd:unix:$LAB/disk,format=raw,if=virtio" \
