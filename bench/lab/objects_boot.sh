@@ -19,7 +19,10 @@ make_disk() {
         mmdebstrap --mode=root --variant=minbase --aptopt='Acquire::Languages "none"' \
             --include=linux-image-cloud-amd64,initramfs-tools,systemd-sysv,udev,login,kmod \
             --customize-hook='echo lab >"$1/etc/hostname"' \
-            bookworm "$LAB/debian" >"$kept/log" 2>&1 || { say "$(tail -n 3 "$kept/log")" && return 1; }
+            bookworm "$LAB/debian" >"$kept/log" 2>&1 || {
+            say "$(tail -n 3 "$kept/log")"
+            return 1
+        }
         cp "$LAB"/debian/boot/vmlinuz-* "$kept/vmlinuz" &&
             cp "$LAB"/debian/boot/initrd.img-* "$kept/initrd" &&
             mke2fs -q -t ext4 -d "$LAB/debian" "$kept/disk.img" 1G || return 1
