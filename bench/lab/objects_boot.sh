@@ -19,7 +19,10 @@ make_disk() {
         mmdebstrap --mode=root --variant=minbase --aptopt='Acquire::Languages "none"' \
             --include=linux-image-cloud-amd64,initramfs-tools,systemd-sysv,udev,login,kmod \
             --customize-hook='echo lab >"$1/etc/hostname"' \
-            bookworm "$LAB/debian" >"$kept/log" 2>&1 || { say "$(tail -n 3 "$kept/log")" && return 1; }
+            bookworm "$LAB/debian" >"$kept/log" 2>&1 || {
+            say "$(tail -n 3 "$kept/log")"
+            return 1
+        }
         cp "$LAB"/debian/boot/vmlinuz-* "$kept/vmlinuz" &&
             cp "$LAB"/debian/boot/initrd.img-* "$kept/initrd" &&
             mke2fs -q -t ext4 -d "$LAB/debian" "$kept/disk.img" 1G || return 1
@@ -67,7 +70,7 @@ boot_once() {
         [ -S "$LAB/disk" ] && break
         sleep 0.01
     done
-    qemu-system-x86_64 -machine accel=kvm:tcg -m 512 -display none -no-reboot -nic none \
+    qemu-system-x86_64 -machine accel=tcg -m 512 -display none -no-reboot -nic none \
         -kernel "$boot_files/vmlinuz" -initrd "$boot_files/initrd" \
         -append 'root=/dev/vda rw console=ttyS0 quiet' \
         -drive "file=nbd:unix:$LAB/disk,format=raw,if=virtio" \

@@ -49,7 +49,8 @@ for d in range(400):
             file.write(rng.randbytes(rng.randrange(20, 3000)).hex().encode())
 END_OF_PROGRAM
     git init -q . && git config user.email lab@localhost && git config user.name lab &&
-        git config core.checkStat minimal && git config core.trustctime false &&
+        git config gc.auto 0 && git config core.checkStat minimal &&
+        git config core.trustctime false &&
         git add -A && git commit -qm all && git gc -q && sleep 1.1 && git status >/dev/null
 }
 

@@ -110,7 +110,8 @@ class Nbd(Reader):
         socket = f"{LAB}/nbd"
         if os.path.exists(socket):
             os.remove(socket)
-        fill = lambda text: text.replace("@", socket).replace("URL", PORTS[self.link]).replace("KEY", key)
+        url = PORTS[self.link]
+        fill = lambda text: text.replace("@", socket).replace("URL", url).replace("KEY", key)
         self.spawn(*map(fill, self.command), ready=lambda: os.path.exists(socket), TMPDIR=LAB)
         return [LOAD, work, f"nbd:{socket}"]
 
@@ -126,7 +127,8 @@ class Fsspec(Reader):
 
 
 RCLONE = [f"{VENV}/bin/rclone", "mount", ":s3:lab", "@", "--read-only", "--config", "/dev/null"]
-RCLONE_ENV = {"RCLONE_S3_PROVIDER": "Other", "RCLONE_S3_ENDPOINT": "URL", "RCLONE_S3_ENV_AUTH": "true",
+RCLONE_ENV = {"RCLONE_S3_PROVIDER": "Other", "RCLONE_S3_ENDPOINT": "URL",
+              "RCLONE_S3_ENV_AUTH": "true",
               "RCLONE_S3_FORCE_PATH_STYLE": "true", "RCLONE_S3_LIST_VERSION": "2"}
 S3FS = ["s3fs", "lab", "@", "-f", "-o",
         "url=URL,use_path_request_style,endpoint=us-east-1,ro,sigv4,listobjectsv2,tmpdir=" + LAB]
@@ -148,7 +150,8 @@ READERS = {
     "s3fs-fuse, 16 of 16M": ("s3fs", lambda: Mount(
         [*S3FS, "-o", "parallel_count=16,multipart_size=16"], S3FS_ENV)),
     "fsspec, readahead": (f"{VENV}/bin/python", lambda: Fsspec("readahead")),
-    "fsspec, background 4M": (f"{VENV}/bin/python", lambda: Fsspec("background", "block_size=4194304")),
+    "fsspec, background 4M": (f"{VENV}/bin/python", lambda: Fsspec(
+        "background", "block_size=4194304")),
     "fsspec, adaptive": (f"{VENV}/bin/python", lambda: Fsspec("adaptive")),
     "nbdkit, readahead": ("nbdkit", lambda: Nbd(
         *NBDKIT, "--filter=readahead", "--filter=cache", "curl", "url=URL/lab/KEY",

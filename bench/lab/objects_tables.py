@@ -120,7 +120,8 @@ def latencies(runs, link, work):
              "GETs", "CPU s/GB"]]
     for reader in runs.names("reader", link=link, work=work):
         some = runs.of(link, work, reader)
-        rows.append([reader, *(spread(r[f"{q}_ms"] for r in some) for q in ("p50", "p99", "p999", "max")),
+        quantiles = (f"{q}_ms" for q in ("p50", "p99", "p999", "max"))
+        rows.append([reader, *(spread(r[q] for r in some) for q in quantiles),
                      runs.ratio(link, work, reader, (link, work, "gets")),
                      spread(r["p999_ms"] / r["p50_ms"] for r in some),
                      spread(map(amplification, some)), spread(r["store"]["gets"] for r in some),
@@ -157,7 +158,8 @@ FORMS = {"rand64k": latencies, "rand64k-16": latencies, "paced32": paced, "rerea
 def limits(runs):
     rows = [["link", "16 connections, MB/s", "64 connections", "CPU s/GB of the GETs"]]
     for link in runs.names("link"):
-        cells = [spread(r["mb_per_s"] for r in runs.of(link, f"limit{n}", "gets")) for n in (16, 64)]
+        cells = [spread(r["mb_per_s"] for r in runs.of(link, f"limit{n}", "gets"))
+                 for n in (16, 64)]
         if cells != ["-", "-"]:
             rows.append([link, *cells, spread(map(cpu, runs.of(link, "limit16", "gets")))])
     print("\n## The limit: plain GETs of 8 MiB\n")

@@ -41,8 +41,8 @@ fn each_way_to_read_is_one_read_whether_it_misses_or_hits() {
         file.read_at(&mut buffer, 10).unwrap();
         file.read_exact_at(&mut buffer, 20_000).unwrap();
         block_on(file.read_at_async(&mut buffer, 30_000)).unwrap();
-        file.pin(40_000).unwrap();
-        file.pin_range(45_000..55_000).unwrap();
+        drop(file.pin(40_000).unwrap());
+        drop(file.pin_range(45_000..55_000).unwrap());
         file.read_ranges(&[60_000..60_100, 0..5, 99_000..200_000, 3..3]).unwrap();
         assert_eq!(told.lock().unwrap()[0].0, path);
         let expected = [
@@ -85,7 +85,7 @@ fn what_has_no_bytes_is_no_read_and_the_end_of_the_file_cuts_one() {
     assert_eq!(file.read_at(&mut [], 0).unwrap(), 0);
     assert!(file.read_at(&mut buffer, len + 1).is_err());
     assert_eq!(taken(&told), [(len - 10, 10)]);
-    file.will_need([0..4096]).unwrap();
+    file.will_need(std::iter::once(0..4096)).unwrap();
     assert_eq!(taken(&told), [], "a hint is no read");
 }
 

@@ -38,7 +38,7 @@ impl Drop for NewFile {
 }
 
 /// Opens the file, or makes it: `fill` writes what a new one begins with, which is durable before
-/// the file has its name. Of a new one there is a [`NewFile`], to be kept before the file is closed.
+/// the file has its name. Of a new one there is a [`NewFile`], to be kept or dropped.
 ///
 /// # Errors
 ///

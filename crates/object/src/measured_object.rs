@@ -220,12 +220,12 @@ mod tests {
 
     use super::*;
     use crate::options::StoreOptions;
-    use crate::runtime::wait;
+    use crate::runtime::OwnerProcess;
 
     fn object(len: usize) -> MeasuredObject {
         let (store, key) = (Arc::new(InMemory::new()), Path::from("key"));
         let (below, to) = (Arc::clone(&store), key.clone());
-        let put = wait(async move {
+        let put = OwnerProcess::here().wait(async move {
             below.put_opts(&to, vec![7; len].into(), PutOptions::default()).await
         });
         put.unwrap().unwrap();

@@ -167,8 +167,7 @@ impl Stores {
 
     /// Returns other clients, with connections of their own, that count here.
     pub(crate) fn with_new_clients(&self) -> Self {
-        let Self { options, counters, clients: _ } = self;
-        Self { options: *options, counters: Arc::clone(counters), clients: Arc::default() }
+        Self { clients: Arc::default(), ..self.clone() }
     }
 
     pub(crate) fn options(&self) -> StoreOptions {

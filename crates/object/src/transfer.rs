@@ -30,10 +30,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
         Ok(Err(error)) => reply.fail(error.of_read()),
         Err(_) => {
             let (url, range) = (object.url.clone(), Some(range));
-            let error = ObjectError::TimedOut { url, range, deadline }.of_read();
-            // A reader has waited for all of it: its pages one by one would take some deadlines
-            // more. One that came to read-ahead has waited for less.
-            if is_demand { reply.fail_all(error) } else { reply.fail(error) }
+            reply.fail(ObjectError::TimedOut { url, range, deadline }.of_read());
         }
     }
 }

@@ -112,24 +112,6 @@ fn a_server_that_does_not_answer_ends_at_the_deadline() {
     }
 }
 
-/// Each of its 256 pages was asked for once more, 64 at a time: four deadlines after the first.
-#[test]
-fn a_long_read_of_an_object_that_hangs_ends_with_one_request() {
-    let server = FaultyServer::start(LEN);
-    let engine = engine();
-    let options = StoreOptions { deadline: Duration::from_millis(300), ..StoreOptions::default() };
-    let file = open(&engine, &Stores::new(options), &server);
-    file.stream().advise(Advice::Random);
-    for (fault, gets) in [(Fault::Hang, 1), (Fault::Stall, 2)] {
-        server.always(fault);
-        let error = read(&file, 0..256 * PAGE).unwrap_err();
-        assert!(error.contains("no answer within 300 ms"), "{fault:?}: {error}");
-        assert_eq!(server.gets(), gets, "{fault:?}");
-    }
-    server.always(Fault::None);
-    assert_eq!(read(&file, 0..256 * PAGE).as_deref(), Ok(&*bytes(1, 0..256 * PAGE)));
-}
-
 #[test]
 fn errors_that_pass_are_not_seen() {
     let server = FaultyServer::start(LEN);

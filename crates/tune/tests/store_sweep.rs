@@ -175,6 +175,7 @@ fn rounds_are_interleaved() {
 }
 
 #[test]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "random sizes")]
 fn no_store_takes_more_than_the_bounds() {
     let mut random = 7_u64;
     let mut unit = || {

@@ -7,10 +7,11 @@
 //! control http://127.0.0.1:33279
 //! ```
 //!
-//! Each folder of DIR is a bucket, and each file below it an object. A link is `NAME=MS,MB[,jitter]`:
-//! the first byte of an answer leaves after MS milliseconds, and the rest follows at MB megabytes
-//! (10^6 bytes) a second on each connection; 0 MB does not pace. With `jitter` MS is the median of a
-//! log-normal latency (sigma 0.5), and one request in 100 takes ten times as long.
+//! Each folder of DIR is a bucket, and each file below it an object. A link is
+//! `NAME=MS,MB[,jitter]`: the first byte of an answer leaves after MS milliseconds, and the rest
+//! follows at MB megabytes (10^6 bytes) a second on each connection; 0 MB does not pace. With
+//! `jitter` MS is the median of a log-normal latency (sigma 0.5), and one request in 100 takes ten
+//! times as long.
 //!
 //! In:    GET of ranges, HEAD, `ListObjectsV2`, with any signature or none.
 //! Out:   the bytes of the files, from the page cache to the socket without a copy. At `control`:

@@ -65,33 +65,23 @@ fn a_real_store_is_measured_within_the_bounds() {
     let clients = found["clients"].to_string();
     let connections = format!("max_concurrent_requests {}", chosen["connections"]);
     assert!(clients.contains(&connections), "{clients}");
-    let record = found["remembered"].as_str().unwrap();
-    assert!(Path::new(record).starts_with(state.path().join("devices")), "{record}");
-    let record = std::fs::read_to_string(record).unwrap();
+    let record = Path::new(found["remembered"].as_str().unwrap());
+    assert!(record.starts_with(state.path().join("devices")), "{record:?}");
+    let text = std::fs::read_to_string(record).unwrap();
     let window = format!("\nwindow_kib = {}\n", found["foreread"]["max_window_kib"]);
-    assert!(
-        record.contains(&window) && record.contains("device = \"store-s3---tests-"),
-        "{record}"
-    );
-    serve_begins_with(&weed.foreread(&["serve", &url]), &state);
-}
-
-/// A server of the same bucket finds the record, and none is written beside it.
-fn serve_begins_with(command: &Command, state: &TempDir) {
-    let socket = state.path().join("sock");
-    let mut serve = Command::new(command.get_program());
-    serve.args(command.get_args()).arg("--unix").arg(&socket).env_clear();
-    serve.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    serve.env("STATE_DIRECTORY", state.path()).stderr(Stdio::null());
-    let mut serve = serve.spawn().unwrap();
-    let is_there = (0..100).any(|_| looks_until(|| socket.exists()));
-    rustix::process::kill_process(
-        rustix::process::Pid::from_child(&serve),
-        rustix::process::Signal::TERM,
-    )
-    .unwrap();
-    assert!(serve.wait().unwrap().success() && is_there);
-    assert_eq!(std::fs::read_dir(state.path().join("devices")).unwrap().count(), 1);
+    assert!(text.contains(&window) && text.contains("device = \"store-s3---tests-"), "{text}");
+    // A server of the same bucket begins with this file: it says if it cannot be used.
+    let serve = || {
+        let mut serve = weed.foreread(&["serve", &url, "--run", "true"]);
+        let output = serve.env("STATE_DIRECTORY", state.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = serve();
+    assert!(!said.contains("learnt anew"), "it can be used: {said}");
+    std::fs::write(record, &text[..text.len() - 3]).unwrap();
+    let said = serve();
+    assert!(said.contains("it is cut off") && said.contains(record.to_str().unwrap()), "{said}");
 }
 
 #[test]

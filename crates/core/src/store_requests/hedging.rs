@@ -20,8 +20,8 @@ use crate::units::Nanos;
 /// A request that is slow by chance is answered sooner by a second one. The copy is sent after the
 /// 95th percentile of recent latencies; if demand reads are so large a part of all requests that
 /// copies of 5 % of them would exceed the budget, after the percentile that the budget allows. A
-/// stream comes to a late piece of its read-ahead soon, and waits for it with all that follows: such
-/// a piece is copied, too, after the 98th percentile, from what demand reads leave of the budget.
+/// stream comes to a late piece of its read-ahead soon, and waits for it with all that follows: it
+/// is copied, too, after the 98th percentile, from what demand reads leave of the budget.
 ///
 /// ```
 /// use foreread_core::store_requests::Hedging;
@@ -48,8 +48,8 @@ pub struct Hedging {
 
 impl Hedging {
     /// Notes that a request is sent. Returns the time after which a second copy of it is worth
-    /// sending, if it has no answer by then; None if too little is known. `is_demand` says whether a
-    /// reader waits for it.
+    /// sending, if it has no answer by then; None if too little is known. `is_demand` says whether
+    /// a reader waits for it.
     #[must_use]
     pub fn sent(&mut self, is_demand: bool) -> Option<Nanos> {
         if self.recent == RECENT_MAX {
