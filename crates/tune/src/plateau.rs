@@ -46,6 +46,8 @@ pub struct Curve {
     reference: Reference,
     /// By how much the device itself was faster or slower while the run went on, as logarithms.
     levels: Vec<RoundLevel>,
+    /// The share of the best window's throughput that counts as all of it.
+    share: f64,
 }
 
 /// One window of a curve.
@@ -109,6 +111,18 @@ impl Curve {
     /// readings. Without its outer fifths a mean does neither.
     #[must_use]
     pub fn of(readings: &[Reading]) -> Self {
+        Self::with_share(readings, SHARE)
+    }
+
+    /// The same, where another share of the best window's throughput than [`SHARE`] counts as all
+    /// of it.
+    ///
+    /// # Panics
+    ///
+    /// If the share is not between 0 and 1.
+    #[must_use]
+    pub fn with_share(readings: &[Reading], share: f64) -> Self {
+        assert!(0.0 < share && share < 1.0, "{share} is no share");
         let (windows, entries) = sorted(readings);
         let blocks = entries.iter().map(|entry| entry.block + 1).max().unwrap_or(0);
         let mut of_window: Vec<Vec<BlockReading>> = vec![Vec::new(); windows.len()];
@@ -147,6 +161,7 @@ impl Curve {
                 .zip(&of_block)
                 .map(|(ln, block)| RoundLevel { ln: *ln, readings: count(block) })
                 .collect(),
+            share,
         }
     }
 
@@ -163,11 +178,12 @@ impl Curve {
             let found = points.find(|point| is_enough(&self.ratio(point)));
             found.map(|point| point.window)
         };
-        let guarded = |ratio: &Ratio| ratio.value >= SHARE + (GUARD * ratio.error).min(GUARD_MAX);
+        let (share, guard_max) = (self.share, GUARD_MAX * (1.0 - self.share));
+        let guarded = |ratio: &Ratio| ratio.value >= share + (GUARD * ratio.error).min(guard_max);
         let (window, low, high) = (
             first(&guarded)?,
-            first(&|ratio| ratio.within(Z).1 >= SHARE)?,
-            first(&|ratio| ratio.within(Z).0 >= SHARE)?,
+            first(&|ratio| ratio.within(Z).1 >= share)?,
+            first(&|ratio| ratio.within(Z).0 >= share)?,
         );
 
         assert!(low <= window);
@@ -185,18 +201,18 @@ impl Curve {
         let ratio = self.ratio(point);
         // Few readings may all have been stalls: then the fastest of them has to be below, too.
         let may_be_stalls = point.readings <= self.few()
-            && (point.fastest - self.reference.ln).exp() + 2.0 * self.noise >= SHARE
+            && (point.fastest - self.reference.ln).exp() + 2.0 * self.noise >= self.share
             && self.noise > 0.0;
         if ratio.is_exact {
             return Standing::Above;
         }
-        if ratio.within(SURE).1 < SHARE {
+        if ratio.within(SURE).1 < self.share {
             return if may_be_stalls { Standing::Open } else { Standing::Below };
         }
         if point.readings <= self.few() {
             return Standing::Open;
         }
-        match (ratio.within(SURE).0 >= SHARE, Z * ratio.error <= NEAR) {
+        match (ratio.within(SURE).0 >= self.share, Z * ratio.error <= NEAR) {
             (true, _) => Standing::Above,
             (false, true) => Standing::Near,
             (false, false) => Standing::Open,
@@ -235,7 +251,7 @@ impl Curve {
             fastest.max(point.ln + Z * point.error)
         };
         let others = self.points.iter().filter(|point| point.window != self.reference.window);
-        let open = others.filter(|point| could_be(point) > self.reference.ln - SHARE.ln());
+        let open = others.filter(|point| could_be(point) > self.reference.ln - self.share.ln());
         let found = open.max_by(|a, b| could_be(a).total_cmp(&could_be(b)));
         found.map(|point| point.window)
     }
@@ -306,8 +322,8 @@ pub(crate) const Z: f64 = 2.05;
 /// By how many standard errors a window has to clear the line,
 const GUARD: f64 = 1.5;
 
-/// and by how much at the most: two thirds of what lies between the line and the top.
-const GUARD_MAX: f64 = 0.013;
+/// and by how much at the most, as a share of what lies between the line and the top.
+const GUARD_MAX: f64 = 0.65;
 
 /// A window that is known this well needs no more readings, wherever it stands: what could be
 /// wrong by it is little beside what the rule itself gives away.

@@ -25,6 +25,21 @@ fn without_noise_the_plateau_is_the_smallest_window_with_98_percent_of_the_best(
 }
 
 #[test]
+fn another_share_is_another_line() {
+    let readings: Vec<_> = (0..8)
+        .flat_map(|round| {
+            [(4, 96.9), (8, 97.1), (16, 100.0)].map(|(kib, mb_per_s)| Reading {
+                window: ByteCount(kib << 10),
+                round,
+                mb_per_s,
+            })
+        })
+        .collect();
+    let of = |share| Curve::with_share(&readings, share).plateau().map(|at| at.window.0 >> 10);
+    assert_eq!((of(0.96), of(0.97), of(0.98)), (Some(4), Some(8), Some(16)));
+}
+
+#[test]
 fn a_device_that_slows_down_takes_nothing_from_the_windows_that_come_last() {
     let readings: Vec<_> = (0..40_u32)
         .flat_map(|round| {
