@@ -34,6 +34,7 @@ pub mod remember;
 pub mod report;
 mod rng;
 pub mod setting;
+pub mod store_sweep;
 pub mod sweep;
 pub mod sysfs;
 pub mod target;

@@ -1,0 +1,174 @@
+//! What a sweep of a store found, whether or not it came to its end.
+//!
+//! In:    the readings that count.
+//! Out:   [`StoreFindings`].
+//! Never: a choice that was not measured, or that the store has refused.
+
+use foreread_core::units::{ByteCount, Nanos};
+use serde::Serialize;
+
+use super::axis::Axis;
+use super::step::{StorePoint, StoreSpent};
+use super::throttle::ThrottleSeen;
+use super::{StoreSweep, StoreSweepEnd};
+use crate::plateau::CurvePoint;
+
+pub use super::latency::{ConnectionCosts, LatencyQuantiles, SmallReads};
+
+/// What a sweep of a store found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StoreFindings {
+    /// How long it took.
+    pub seconds: f64,
+    /// What the store was asked for.
+    pub asked: StoreSpent,
+    /// The part size and the number of connections; None if too little was measured.
+    pub chosen: Option<StoreChoice>,
+    /// Numbers of connections at one part size, the fewest first.
+    pub connections: Vec<PointResult>,
+    /// Part sizes at the chosen number of connections, the smallest first.
+    pub parts: Vec<PointResult>,
+    /// What one connection gives, in 10^6 bytes a second.
+    pub one_connection_mb_per_s: Option<f64>,
+    /// Small reads, one at a time.
+    pub small_reads: Option<SmallReads>,
+    /// What a new connection costs.
+    pub new_connection: Option<ConnectionCosts>,
+    /// Where the store has refused requests.
+    pub throttling: Vec<ThrottleSeen>,
+    /// What a reader of the figures has to know.
+    pub notes: Vec<String>,
+    /// How it ended; None if it was stopped.
+    pub ended: Option<StoreSweepEnd>,
+}
+
+/// A point as it was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PointResult {
+    /// The part size.
+    pub part_kib: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Throughput, in 10^6 bytes a second.
+    pub mb_per_s: f64,
+    /// It is between here
+    pub low: f64,
+    /// and here, with 95 % confidence.
+    pub high: f64,
+    /// Requests a second that this takes.
+    pub requests_per_s: f64,
+    /// How often it was measured.
+    pub samples: u32,
+}
+
+/// The smallest part size and the fewest connections that give 97 % of the best.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StoreChoice {
+    /// The part size.
+    pub part_kib: u64,
+    /// With 95 % confidence the right one is between these.
+    pub part_between_kib: [u64; 2],
+    /// Connections.
+    pub connections: u32,
+    /// With 95 % confidence the right number is between these.
+    pub connections_between: [u32; 2],
+    /// What they give, in 10^6 bytes a second.
+    pub mb_per_s: f64,
+    /// It is between here
+    pub low: f64,
+    /// and here, with 95 % confidence.
+    pub high: f64,
+    /// Whether no more connections were measured: more may give more.
+    pub is_most_connections: bool,
+}
+
+impl StoreSweep {
+    /// Returns what is known by now.
+    #[must_use]
+    pub fn findings(&self, now: Nanos) -> StoreFindings {
+        let took = now.0.saturating_sub(self.began.unwrap_or(now).0);
+        let size_kib = self.settings.small_read().0 >> 10;
+        let connections = rows(&self.connections);
+        StoreFindings {
+            seconds: took as f64 / 1e9,
+            asked: self.spent,
+            chosen: self.chosen(),
+            // Of the rounds, if they have it: the climb has read each number once.
+            one_connection_mb_per_s: connections
+                .iter()
+                .find(|row| row.connections == 1)
+                .map_or_else(|| self.climb.of_one(), |row| Some(row.mb_per_s)),
+            connections,
+            parts: rows(&self.parts),
+            small_reads: SmallReads::of(size_kib, &self.small),
+            new_connection: ConnectionCosts::of(&self.costs),
+            throttling: self.refused.clone(),
+            notes: self.all_notes(),
+            ended: self.end,
+        }
+    }
+
+    fn chosen(&self) -> Option<StoreChoice> {
+        let of_connections = self.connections.plateau()?;
+        let of_parts = self.parts.plateau()?;
+        let (connections, parts) = (&self.connections, &self.parts);
+        let point = parts.point_of(of_parts.window)?;
+        let curve = parts.curve();
+        let measured = curve.at(of_parts.window)?;
+        let number = |window: ByteCount| connections.point_of(window).map(|it| it.connections);
+        let most = connections.points().last()?.connections;
+        Some(StoreChoice {
+            part_kib: point.part.0 >> 10,
+            part_between_kib: [of_parts.low.0 >> 10, of_parts.high.0 >> 10],
+            connections: point.connections,
+            connections_between: [number(of_connections.low)?, number(of_connections.high)?],
+            mb_per_s: measured.mb_per_s(),
+            low: measured.low(),
+            high: measured.high(),
+            is_most_connections: point.connections == most,
+        })
+    }
+
+    fn all_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        let object = self.settings.object.0;
+        if self.spent.bytes > object {
+            notes.push(format!(
+                "{} MB were read of an object of {} MB, so ranges were read again: a cache of the \
+                 store may have answered them",
+                self.spent.bytes / 1_000_000,
+                object / 1_000_000
+            ));
+        }
+        let drifts = [&self.connections, &self.parts].map(|axis| axis.curve().drift());
+        if let Some(share) = drifts.into_iter().flatten().reduce(f64::max) {
+            notes.push(format!(
+                "its speed moved by {:.0} % while it was measured; points are compared with those \
+                 that were read beside them",
+                share * 100.0
+            ));
+        }
+        if self.connections.plateau().is_none() || self.parts.plateau().is_none() {
+            notes.push("too little was measured: part size and connections are not known".into());
+        }
+        notes
+    }
+}
+
+fn rows(axis: &Axis) -> Vec<PointResult> {
+    let curve = axis.curve();
+    let row = |measured: &CurvePoint| {
+        let StorePoint { part, connections } = axis.point_of(measured.window)?;
+        let mb_per_s = measured.mb_per_s();
+        Some(PointResult {
+            part_kib: part.0 >> 10,
+            connections,
+            mb_per_s,
+            low: measured.low(),
+            high: measured.high(),
+            requests_per_s: mb_per_s * 1e6 / part.0 as f64,
+            samples: measured.readings,
+        })
+    };
+    curve.points.iter().filter_map(row).collect()
+}
