@@ -34,6 +34,7 @@ mod http_client;
 mod http_date;
 mod listing;
 mod listing_filter;
+mod measured_object;
 mod object;
 mod object_state;
 mod object_url;
@@ -53,6 +54,7 @@ pub use counters::{StoreCounts, StorePrices};
 pub use error::ObjectError;
 pub use examination::{RangeSupport, StoreExamination};
 pub use listing::Listing;
+pub use measured_object::{ConnectionTime, MeasuredObject};
 pub use object::Object;
 /// The crate whose stores are read.
 pub use object_store;
@@ -60,6 +62,7 @@ pub use object_url::ObjectUrl;
 pub use options::StoreOptions;
 pub use prefix::{ListedName, ListedVersion, Prefix, PrefixPage};
 pub use stores::Stores;
+pub use transfer::RangeTime;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/objects.md")]

@@ -134,8 +134,7 @@ impl Object {
         Some(Self(Arc::new(state)))
     }
 
-    #[cfg(test)]
-    pub(crate) fn state(&self) -> &ObjectState {
+    pub(crate) fn state(&self) -> &Arc<ObjectState> {
         &self.0
     }
 

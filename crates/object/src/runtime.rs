@@ -6,7 +6,10 @@
 //!        on itself: a caller's own runtime may call everything here.
 
 use std::io;
-use std::sync::{OnceLock, mpsc};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -60,6 +63,38 @@ pub(crate) fn wait<T: Send + 'static>(
     received.recv().map_err(|_| io::Error::other("a request to the store panicked"))
 }
 
+/// The same; but None, and the future is dropped, once the flag is set.
+///
+/// # Errors
+///
+/// As [`wait`].
+pub(crate) fn wait_unless<T: Send + 'static>(
+    stopped: &AtomicBool,
+    future: impl Future<Output = T> + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (send, received) = mpsc::sync_channel(1);
+    let task = runtime()?.spawn(async move {
+        // The receiver may have seen the flag.
+        let _ = send.send(future.await);
+    });
+    loop {
+        match received.recv_timeout(LOOKS_EVERY) {
+            Ok(result) => return Ok(Some(result)),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("a request to the store panicked"));
+            }
+            Err(RecvTimeoutError::Timeout) if stopped.load(Ordering::Relaxed) => {
+                task.abort();
+                return Ok(None);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// How soon Ctrl-C is seen.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
 /// Bodies are copied into the cache by the workers: 1 to 2 GB/s each. More would take processors
 /// from the readers.
 const WORKERS: usize = 2;
@@ -73,6 +108,20 @@ mod tests {
         assert_eq!(wait(async { 1 }).unwrap(), 1);
         let other = Builder::new_current_thread().build().unwrap();
         assert_eq!(other.block_on(async { wait(async { 2 }).unwrap() }), 2);
+    }
+
+    #[test]
+    fn a_future_that_never_ends_is_dropped_once_the_flag_is_set() {
+        let (held, dropped) = mpsc::sync_channel::<()>(0);
+        let stopped = AtomicBool::new(true);
+        let endless = async move {
+            let _held = held;
+            std::future::pending::<()>().await;
+        };
+        assert_eq!(wait_unless(&stopped, endless).unwrap(), None);
+        assert_eq!(dropped.recv(), Err(mpsc::RecvError), "its parts are dropped");
+        stopped.store(false, Ordering::Relaxed);
+        assert_eq!(wait_unless(&stopped, async { 5 }).unwrap(), Some(5));
     }
 
     #[test]

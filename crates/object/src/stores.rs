@@ -112,6 +112,12 @@ impl Stores {
         Ok(self.client_of(url)?.store)
     }
 
+    /// Returns other clients, with connections of their own, that count here.
+    pub(crate) fn with_new_clients(&self) -> Self {
+        let Self { options, counters, clients: _ } = self;
+        Self { options: *options, counters: Arc::clone(counters), clients: Arc::default() }
+    }
+
     pub(crate) fn options(&self) -> StoreOptions {
         self.options
     }

@@ -6,10 +6,12 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreread::Reply;
 use futures_util::StreamExt as _;
 use object_store::{GetOptions, GetRange, GetResult};
+use tokio::time::Instant;
 
 use crate::counters::Attempts;
 use crate::error::ObjectError;
@@ -74,7 +76,56 @@ async fn copy(
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
     let send = |gate| answer(object, range, gate);
-    let mut response = hedged::first_answer(&object.traffic, is_demand, send).await?;
+    let response = hedged::first_answer(&object.traffic, is_demand, send).await?;
+    pass_on(object, range, response, sink).await
+}
+
+/// How long the request for a range took.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RangeTime {
+    /// From the request to the head of its response.
+    pub first_byte: Duration,
+    /// From the request to the last byte.
+    pub whole: Duration,
+}
+
+/// Reads a range by one request, tells how many bytes come as they come, and throws them away.
+pub(crate) async fn measure(
+    object: &ObjectState,
+    range: Range<u64>,
+    arrived: &impl Fn(u64),
+) -> Result<RangeTime, ObjectError> {
+    let (deadline, sent) = (object.options.deadline, Instant::now());
+    let measured = async {
+        let response = answer(object, &range, Gated::new(false)).await?;
+        let first_byte = sent.elapsed();
+        pass_on(object, &range, response, &mut CountedBytes(arrived)).await?;
+        Ok(RangeTime { first_byte, whole: sent.elapsed() })
+    };
+    let measured = tokio::time::timeout(deadline, measured).await;
+    measured.unwrap_or_else(|_| {
+        let (url, range) = (object.url.clone(), Some(range.clone()));
+        Err(ObjectError::TimedOut { url, range, deadline })
+    })
+}
+
+/// A sink that keeps nothing.
+struct CountedBytes<'f, F>(&'f F);
+
+impl<F: Fn(u64)> ByteSink for CountedBytes<'_, F> {
+    fn take(&mut self, bytes: &[u8]) -> bool {
+        (self.0)(bytes.len() as u64);
+        true
+    }
+}
+
+/// Passes the bytes of a response on to the sink. If that wants no more it returns early.
+async fn pass_on(
+    object: &ObjectState,
+    range: &Range<u64>,
+    mut response: GetResult,
+    sink: &mut impl ByteSink,
+) -> Result<(), ObjectError> {
     // In flight until the last byte has come.
     let _permit = response.extensions.remove::<Arc<Permit>>();
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);

@@ -71,6 +71,9 @@ struct Shared {
     /// GETs of this path have no answer.
     hangs: Mutex<String>,
     gets: AtomicU64,
+    /// GETs that are being answered, and the most that may be.
+    busy: AtomicU64,
+    at_once: AtomicU64,
     is_over: AtomicBool,
     open: Mutex<Vec<TcpStream>>,
 }
@@ -102,6 +105,8 @@ impl FaultyServer {
             default: Mutex::new(Fault::None),
             hangs: Mutex::default(),
             gets: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            at_once: AtomicU64::new(u64::MAX),
             is_over: AtomicBool::new(false),
             open: Mutex::default(),
         });
@@ -143,6 +148,11 @@ impl FaultyServer {
     /// GETs of this path have no answer; that of another path is served right.
     pub fn hang(&self, path: &str) {
         path.clone_into(&mut self.shared.hangs.lock().unwrap());
+    }
+
+    /// While so many GETs are being answered, others are refused with 503.
+    pub fn at_once(&self, most: u64) {
+        self.shared.at_once.store(most, Ordering::SeqCst);
     }
 
     /// Replaces the object.
@@ -189,7 +199,12 @@ impl Shared {
         let mut reader = BufReader::new(stream.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
             let fault = if request.is_head { Fault::None } else { self.next_fault(&request) };
-            if !self.answer(&mut stream, &request, fault)? {
+            let others = self.busy.fetch_add(1, Ordering::SeqCst);
+            let is_busy = others >= self.at_once.load(Ordering::SeqCst);
+            let fault = if is_busy { Fault::Status(503) } else { fault };
+            let answered = self.answer(&mut stream, &request, fault);
+            self.busy.fetch_sub(1, Ordering::SeqCst);
+            if !answered? {
                 stream.shutdown(std::net::Shutdown::Both)?;
                 break;
             }
