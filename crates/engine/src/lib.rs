@@ -144,7 +144,7 @@ pub use range_reads::{RangeItem, RangeIter, RangeStream, ReadRanges};
 pub use read_async::ReadAt;
 pub use read_into::ReadInto;
 #[cfg(feature = "remember")]
-pub use remember::DeviceRecord;
+pub use remember::{DeviceRecord, write_device_record};
 pub use ring::IoBackend;
 pub use settings::EngineSetting;
 pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};

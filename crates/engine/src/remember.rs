@@ -16,7 +16,7 @@
 mod record;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
@@ -158,10 +158,7 @@ impl DeviceRecords {
         };
         let mut result = Ok(());
         for (name, learnt) in changed {
-            let text = Record { learnt, saved: today() }.text(&name);
-            let path = self.path(&name);
-            let is_ours = |head: &[u8]| head.starts_with(HEAD.as_bytes());
-            match system::write_whole(&path, &text, is_ours) {
+            match write(&self.path(&name), &name, learnt) {
                 Ok(()) => {
                     if let Some(known) = self.lock().get_mut(&name) {
                         known.saved = Some(learnt);
@@ -180,7 +177,7 @@ impl DeviceRecords {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.learnt"))
+        self.directory.join(format!("{name}.{RECORD}"))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownDevice>> {
@@ -188,6 +185,52 @@ impl DeviceRecords {
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Writes the record of a device that was measured in another way than by an engine, in place of
+/// an earlier one. An engine that [remembers](crate::EngineBuilder::remember) devices in this
+/// directory begins with it when it opens a file whose device has
+/// [this name](OpenOptions::device_name). Returns the path of the record.
+///
+/// ```
+/// use foreread::core::prefetch::LearntDevice;
+/// use foreread::core::units::Pages;
+///
+/// # fn main() -> std::io::Result<()> {
+/// # let directory = tempfile::tempdir()?;
+/// let learnt = LearntDevice { window: Pages(512), cost: None };
+/// let path = foreread::write_device_record(directory.path(), "disk-7", learnt)?;
+/// assert!(path.ends_with("disk-7.learnt"));
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+///
+/// If no device can be like this, or the file cannot be written or is not foreread's.
+pub fn write_device_record(
+    directory: impl AsRef<Path>,
+    name: &str,
+    learnt: LearntDevice,
+) -> io::Result<PathBuf> {
+    if !learnt.is_plausible() {
+        let why = "no device has such a window and such times";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let name = plain(name);
+    let path = directory.as_ref().join(format!("{name}.{RECORD}"));
+    write(&path, &name, learnt).map_err(|error| {
+        let line = error.to_string();
+        io::Error::new(io::Error::from(error).kind(), line)
+    })?;
+    Ok(path)
+}
+
+fn write(path: &Path, name: &str, learnt: LearntDevice) -> Result<(), FileError> {
+    let text = Record { learnt, saved: today() }.text(name);
+    system::write_whole(path, &text, |head| head.starts_with(HEAD.as_bytes()))
+}
+
+/// How names of records end.
+const RECORD: &str = "learnt";
 
 impl KnownDevice {
     fn note(&mut self, driver: &Driver, device: DeviceId) {
