@@ -46,10 +46,7 @@ impl RememberArgs {
         if self.no_remember {
             return None;
         }
-        let state = env::var("STATE_DIRECTORY").ok();
-        let state = state.as_deref().and_then(|list| list.split(':').next());
-        let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
-        Some(self.remember.clone().unwrap_or_else(|| Path::new(state).join("devices")))
+        Some(self.remember.clone().unwrap_or_else(default_directory))
     }
 
     /// An engine that remembers devices, if that is wanted.
@@ -101,6 +98,14 @@ impl RememberArgs {
         std::thread::Builder::new().name("save".into()).spawn(save)?;
         Ok(LearntSaver { stop: Some(stop), over: Some(over) })
     }
+}
+
+/// Where it is kept unless another directory is named.
+pub(crate) fn default_directory() -> PathBuf {
+    let state = env::var("STATE_DIRECTORY").ok();
+    let state = state.as_deref().and_then(|list| list.split(':').next());
+    let state = state.filter(|first| !first.is_empty()).unwrap_or(STATE);
+    Path::new(state).join("devices")
 }
 
 /// Saves what is learnt, once a minute and when it is dropped. The drop waits for that, but not

@@ -17,7 +17,6 @@ use foreread::{Engine, OpenOptions};
 #[cfg(feature = "objects")]
 use foreread_object::StoreOptions;
 
-use self::prices::PriceArgs;
 use crate::args::duration::duration;
 use crate::output::Failure;
 
@@ -27,6 +26,7 @@ mod opened;
 mod prices;
 
 pub(crate) use asked::{StoreAsked, asked_so_far, money, say_cost, set_said};
+pub(crate) use prices::PriceArgs;
 
 #[cfg(feature = "objects")]
 pub(crate) use opened::{StoreClient, device_name, is_prefix, modified, modified_text};

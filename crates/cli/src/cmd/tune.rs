@@ -1,6 +1,7 @@
-//! `foreread tune`: the largest window that a device has use for, measured.
+//! `foreread tune`: the largest window that a device has use for, measured; or the part size and
+//! the connections of an object store.
 //!
-//! In:    a device, or what lies on one.
+//! In:    a device, or what lies on one; or an object's URL.
 //! Out:   throughput by window, the plateau, what to set; on request it is set, and remembered.
 //! Never: a write to a device; a setting that stays behind without `--apply` or `--remember`.
 //!
@@ -22,6 +23,8 @@ mod remembered;
 mod remembered_mounts;
 mod report;
 mod simulated;
+#[cfg(feature = "objects")]
+mod store;
 
 use foreread_tune::sysfs::SystemRoot;
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use foreread::{Engine, OpenOptions, Source as _, SourceIdentity};
 use foreread_ext4::Timestamp;
 use foreread_object::{
-    Listing, Object, ObjectError, ObjectUrl, Prefix, StoreExamination, StoreOptions, Stores,
+    Listing, MeasuredObject, Object, ObjectError, ObjectUrl, Prefix, StoreExamination,
+    StoreOptions, Stores,
 };
 
 use crate::image::node;
@@ -65,6 +66,17 @@ impl StoreClient {
     pub(crate) fn examine(url: &str, deadline: Duration) -> Result<StoreExamination, Failure> {
         let options = StoreOptions { deadline, retries: 0, ..StoreOptions::default() };
         Self::new(options, PriceArgs::default()).0.examine(url).map_err(failed)
+    }
+
+    /// An object to be measured: each request is sent once, unless it is refused or breaks. The
+    /// clients count what they are asked for, too.
+    pub(crate) fn measured(
+        url: &str,
+        options: StoreOptions,
+        prices: PriceArgs,
+    ) -> Result<(MeasuredObject, Stores), Failure> {
+        let Self(stores) = Self::new(options, prices);
+        Ok((stores.measured(url).map_err(failed)?, stores))
     }
 
     pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {

@@ -31,6 +31,21 @@ pub(crate) struct PriceArgs {
     pub(super) price_per_gb: Option<f64>,
 }
 
+#[cfg(feature = "objects")]
+impl PriceArgs {
+    /// What so many requests and bytes cost; None where no price was given.
+    pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
+        let Self { price_per_1000_requests, price_per_gb } = *self;
+        if price_per_1000_requests.is_none() && price_per_gb.is_none() {
+            return None;
+        }
+        let of = |amount: u64, per: f64, price: Option<f64>| {
+            amount as f64 / per * price.unwrap_or_default()
+        };
+        Some(of(requests, 1e3, price_per_1000_requests) + of(bytes, 1e9, price_per_gb))
+    }
+}
+
 fn price(text: &str) -> Result<f64, String> {
     let price = text.parse().ok().filter(|price| (0.0..=PRICE_MAX).contains(price));
     price.ok_or_else(|| "write a price such as 0.0004, from 0 to 1000000".to_owned())

@@ -28,6 +28,8 @@ mod prefix_mounts;
 mod printed;
 mod rclone;
 mod tree_nodes;
+#[cfg(feature = "objects")]
+mod tune;
 mod two_servers;
 mod weed;
 mod wrong_use;

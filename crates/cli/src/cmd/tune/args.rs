@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
 use foreread_tune::report::Profile;
 
 use super::simulated::SimulatedDevice;
 use crate::args::help::CODES_AND_UNITS;
+use crate::output::Failure;
+use crate::store::{self, PriceArgs};
 
 /// Measure which read-ahead a device has use for, and set it
 ///
@@ -29,6 +33,15 @@ use crate::args::help::CODES_AND_UNITS;
 /// programs that open files of that device meanwhile get that window, too. Unprivileged users
 /// measure a file they own with O_DIRECT and the requests that the kernel would make. No device is
 /// opened for writing, and pages that were cached before stay cached.
+///
+/// If TARGET is the URL of an object (s3://, gs://, az://, https://, http://), the store is
+/// measured instead: parts of 1 to 32 MiB over 1 to 64 connections, in shuffled rounds, until it is
+/// clear which is the smallest part and which are the fewest connections that reach 97 % of the
+/// best. Small reads show how late a first byte is. Where the store refuses requests (503, 429), it
+/// goes no higher, and says where that was. It reads at most --max-bytes of the object, in at most
+/// --seconds; --dry-run says what that may cost. The answer has the settings of foreread and of
+/// other clients. Only --quick, --seconds, --remember, --html and --json have a meaning for it, too
+/// (docs/tune.md).
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -38,9 +51,9 @@ pub(crate) struct TuneArgs {
     #[command(subcommand)]
     pub(super) what: Option<TuneCommand>,
 
-    /// A block device or partition, also by its bare name (sda); a mount point; or a file or folder
-    /// on either (./sda or ./verify, if it has such a name)
-    #[arg(required_unless_present_any = ["device", "all", "list"])]
+    /// A block device or partition, also by its bare name (sda); a mount point; a file or folder
+    /// on either (./sda or ./verify, if it has such a name); or the URL of an object
+    #[arg(required_unless_present_any = ["device", "all", "list"], value_parser = store::target())]
     pub(super) target: Option<PathBuf>,
 
     /// Tune a known device in virtual time, in place of a real one
@@ -76,7 +89,7 @@ pub(crate) struct TuneArgs {
 
     /// Set what is recommended, now and whenever the device or mount appears: by a udev rule in
     /// /etc/udev/rules.d, for a mount with a window of its own one that runs foreread tune follow;
-    /// forget undoes it
+    /// forget undoes it. Of a store, keep what serve and mount begin with
     #[arg(long)]
     pub(super) remember: bool,
 
@@ -91,6 +104,17 @@ pub(crate) struct TuneArgs {
     /// List what is remembered, what the rule sets, and what was set before
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
     pub(super) list: bool,
+
+    /// If TARGET is a URL: read at most so much of it [default: 8G]
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    pub(super) max_bytes: Option<ByteCount>,
+
+    /// If TARGET is a URL: only print what would be asked for at most; it takes one request
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    #[command(flatten)]
+    pub(super) prices: PriceArgs,
 
     /// Also write a report into FILE: one page of HTML with charts that needs nothing else
     ///
@@ -110,6 +134,18 @@ pub(crate) struct TuneArgs {
     /// why, notes, restored). low and high are the ends of the 95 % confidence interval; null is
     /// unknown.
     ///
+    /// Keys of a URL: url, device (the bucket and its endpoint), size, etag, seconds, asked
+    /// (requests, bytes, throttled), cost (null without a price), chosen (part_kib,
+    /// part_between_kib, connections, connections_between, mb_per_s, low, high,
+    /// is_most_connections), connections and parts (part_kib, connections, mb_per_s, low, high,
+    /// requests_per_s, samples), one_connection_mb_per_s, small_reads (size_kib, reads,
+    /// first_byte_ms and whole_ms: p50, p95, p99, max), new_connection (median_ms, max_ms,
+    /// connections), throttling (part_kib, connections, requests_per_s, refused), foreread
+    /// (max_window_kib, memory_kib, requests_at_once, mb_per_s, is_limited), clients (client, set,
+    /// default, source), notes, ended (settled, out-of-time, out-of-bytes, throttled; null if it
+    /// was stopped), remembered. Keys of its --dry-run: url, device, size, plan
+    /// (connections, parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
+    ///
     /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
     /// settings, before, left_out (what no udev rule can set), rule.
     #[arg(long)]
@@ -120,6 +156,30 @@ impl TuneArgs {
     /// Whether what is found is to be set.
     pub(super) fn sets(&self) -> bool {
         self.apply || self.remember
+    }
+
+    /// An error if what was asked for makes sense of a store only, or not of one.
+    pub(super) fn check_target(&self) -> Result<(), Failure> {
+        let is_store = self.target.as_deref().is_some_and(|target| store::url_of(target).is_some());
+        let given: &[(&str, bool)] = if is_store {
+            &[
+                ("--apply", self.apply),
+                ("--scratch", self.scratch.is_some()),
+                ("--force", self.force),
+            ]
+        } else {
+            &[("--max-bytes", self.max_bytes.is_some()), ("--dry-run", self.dry_run)]
+        };
+        match given.iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) if is_store => Err(Failure::WrongUse(format!(
+                "{flag}: a store has no setting of this machine; --remember keeps what was found \
+                 for serve and mount"
+            ))),
+            Some((flag, _)) => Err(Failure::WrongUse(format!(
+                "{flag} is for the URL of an object, such as s3://bucket/key"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// How long one device may take.
@@ -181,6 +241,8 @@ Examples:
   sudo foreread tune sdb --apply; sudo foreread tune forget sdb
   foreread tune --device usb-stick-2g
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
+  foreread tune s3://bucket/big.bin --dry-run --price-per-gb 0.09
+  foreread tune s3://bucket/big.bin --remember
 
 ";
 

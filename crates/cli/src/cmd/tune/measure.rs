@@ -34,10 +34,15 @@ use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::{percent, progress as bar_of};
 use crate::settings_holder::holder;
+use crate::store::url_of;
 
 pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    args.check_target()?;
     if let Some(model) = &args.device {
         return model_of(model, args, out);
+    }
+    if let Some(url) = args.target.as_deref().and_then(url_of) {
+        return store_of(url, args, out);
     }
     refuse_quick(args)?;
     let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
@@ -85,6 +90,14 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         0 => Ok(()),
         n => Err(Failure::Check(format!("{n} of {} devices could not be done", paths.len()))),
     }
+}
+
+#[cfg(feature = "objects")]
+use super::store::run as store_of;
+
+#[cfg(not(feature = "objects"))]
+fn store_of(_: &str, _: &TuneArgs, _: &mut Printer) -> Result<(), Failure> {
+    crate::store::StoreArgs::default().client().map(drop)
 }
 
 /// What was set on a device, with its name; None if all of it was in force before.

@@ -1,0 +1,232 @@
+//! `foreread tune URL`: part size and connections of an object store, and how late it answers.
+//!
+//! In:    the URL of an object; bounds of time and bytes.
+//! Out:   throughput by connections and by part size, latency, what to set; on request it is kept
+//!        for the next run of `serve` and `mount`.
+//! Never: a write to a store; a request before the most that it may cost was said.
+//!
+//! What is tried when is decided by `foreread_tune::store_sweep`: docs/tune.md.
+
+mod html;
+mod measure;
+mod remember;
+mod report;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreread_core::units::ByteCount;
+use foreread_object::{MeasuredObject, StoreOptions, Stores};
+use foreread_tune::probe::Stopped;
+use foreread_tune::store_sweep::{
+    ClientSettings, ForereadSettings, PlannedSweep, SMALLEST_OBJECT, StoreFindings, StoreSweepEnd,
+    StoreSweepSettings, client_settings,
+};
+use serde::Serialize;
+
+use super::args::TuneArgs;
+use super::leave::interrupts;
+use crate::html_file::HtmlFile;
+use crate::output::{Failure, Printer};
+use crate::store::{self, StoreClient, money};
+
+pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let interrupted = interrupts()?;
+    let options = StoreOptions {
+        deadline: DEADLINE,
+        retries: RETRIES,
+        hedge: false,
+        ..StoreOptions::default()
+    };
+    let (object, stores) = StoreClient::measured(url, options, args.prices)?;
+    let settings = settings_of(url, &object, args)?;
+    let plan = settings.plan();
+    let most = args.prices.cost(plan.requests, plan.bytes);
+    if args.dry_run {
+        return dry_run(url, &object, (&plan, most), args, out);
+    }
+    first_read(url, &object, &stores, settings.object)?;
+    out.notes(&[report::most(&plan, most)])?;
+    let swept = measure::sweep(&stores, &object, settings, &interrupted);
+    let mut tuned = TunedStore::of(url, &object, swept.findings, args);
+    let is_over = swept.stopped.is_none();
+    let kept = (args.remember && is_over).then(|| remember::remember(&object, &tuned));
+    tuned.remembered = kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned();
+    store::set_said();
+    if args.json {
+        out.json("tune", [&tuned])?;
+    } else {
+        report::print(out, &tuned)?;
+    }
+    out.notes(&tuned.findings.notes)?;
+    if let Some(page) = page {
+        out.flush()?;
+        page.write(html::page(&tuned))?;
+    }
+    ended(&tuned, swept.stopped)?;
+    kept.transpose().map(drop)
+}
+
+/// One small range: what no measurement can do without is said before anything is measured.
+fn first_read(
+    url: &str,
+    object: &MeasuredObject,
+    stores: &Stores,
+    size: ByteCount,
+) -> Result<(), Failure> {
+    let read = object.small_reads(vec![size.0 / 2], 1, DEADLINE, &Arc::default());
+    match read {
+        Ok(_) => Ok(()),
+        Err(_) if stores.counters().throttled > 0 => Err(refuses(url)),
+        Err(error) => Err(Failure::WrongUse(error.to_string())),
+    }
+}
+
+fn refuses(url: &str) -> Failure {
+    Failure::Check(format!(
+        "{url}: the store refuses requests (503 or 429) again and again; try later, or ask for a \
+         higher limit"
+    ))
+}
+
+/// A store as it was measured.
+#[derive(Serialize)]
+struct TunedStore {
+    url: String,
+    /// The bucket and its endpoint.
+    device: String,
+    size: u64,
+    etag: Option<String>,
+    #[serde(flatten)]
+    findings: StoreFindings,
+    /// Of all requests; None without a price.
+    cost: Option<f64>,
+    foreread: Option<ForereadSettings>,
+    clients: Vec<ClientSettings>,
+    /// The record that was written.
+    remembered: Option<PathBuf>,
+}
+
+impl TunedStore {
+    fn of(
+        url: &str,
+        object: &MeasuredObject,
+        mut findings: StoreFindings,
+        args: &TuneArgs,
+    ) -> Self {
+        // With the request that opened it, and what was given up.
+        if let Some(asked) = store::asked_so_far() {
+            findings.asked.requests = asked.requests;
+            findings.asked.bytes = asked.bytes;
+            findings.asked.throttled = asked.throttled;
+        }
+        let object = object.object();
+        Self {
+            url: url.to_owned(),
+            device: object.device_name().to_owned(),
+            size: object.meta().size,
+            etag: object.meta().e_tag.clone(),
+            cost: args.prices.cost(findings.asked.requests, findings.asked.bytes),
+            foreread: ForereadSettings::of(&findings),
+            clients: client_settings(&findings),
+            remembered: None,
+            findings,
+        }
+    }
+}
+
+fn settings_of(
+    url: &str,
+    object: &MeasuredObject,
+    args: &TuneArgs,
+) -> Result<StoreSweepSettings, Failure> {
+    let size = ByteCount(object.object().meta().size);
+    if size < SMALLEST_OBJECT {
+        return Err(Failure::WrongUse(format!(
+            "{url}: it has {} bytes, and parts are read over up to {CONNECTIONS_MAX} connections: \
+             give an object of at least 8M, or better of 512M or more, in the same bucket",
+            size.0
+        )));
+    }
+    let bytes = args.max_bytes.unwrap_or(BYTES_MAX);
+    if bytes < BYTES_MIN {
+        return Err(Failure::WrongUse(format!(
+            "--max-bytes: {} bytes are too few to measure anything; give 64M or more",
+            bytes.0
+        )));
+    }
+    Ok(StoreSweepSettings {
+        budget: args.budget(),
+        bytes,
+        object: size,
+        connections_max: CONNECTIONS_MAX,
+        // Each run begins at another place: what an earlier one has read may be cached.
+        seed: size.0 ^ u64::from(std::process::id()) << 32,
+    })
+}
+
+/// What `--dry-run` prints as JSON.
+#[derive(Serialize)]
+struct DryRun<'r> {
+    url: &'r str,
+    device: &'r str,
+    size: u64,
+    plan: &'r PlannedSweep,
+    cost: Option<f64>,
+}
+
+fn dry_run(
+    url: &str,
+    object: &MeasuredObject,
+    (plan, cost): (&PlannedSweep, Option<f64>),
+    args: &TuneArgs,
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let (device, size) = (object.object().device_name(), object.object().meta().size);
+    store::set_said();
+    if args.json {
+        return out.json("tune", [DryRun { url, device, size, plan, cost }]);
+    }
+    out.entry("", &format!("{url}: {size} bytes; nothing was measured"))?;
+    let list = |numbers: &mut dyn Iterator<Item = String>| numbers.collect::<Vec<_>>().join(", ");
+    let connections = list(&mut plan.connections.iter().map(ToString::to_string));
+    let parts = list(&mut plan.parts_kib.iter().map(|kib| report::size(*kib)));
+    out.entry("connections  ", &format!("{connections}, as far as more of them give more"))?;
+    out.entry("parts        ", &format!("{parts}; smaller ones of a slow store"))?;
+    out.entry("small reads  ", &format!("up to {}, one at a time", plan.small_reads))?;
+    out.entry("at most      ", &report::most(plan, cost))?;
+    Ok(())
+}
+
+/// Whether it came to its end, and to an answer.
+fn ended(tuned: &TunedStore, stopped: Option<Stopped>) -> Result<(), Failure> {
+    let url = &tuned.url;
+    match stopped {
+        Some(Stopped::Interrupted) => Err(Failure::Check("interrupted".to_owned())),
+        Some(Stopped::Failed(why)) => Err(Failure::Check(why)),
+        None if tuned.findings.chosen.is_some() => Ok(()),
+        None if tuned.findings.ended == Some(StoreSweepEnd::Throttled) => Err(refuses(url)),
+        None => Err(Failure::Check(format!(
+            "{url}: the time or the bytes were over before there was an answer; give it more with \
+             --seconds and --max-bytes"
+        ))),
+    }
+}
+
+/// What an object's requests have in common: as many as the client lets through.
+const CONNECTIONS_MAX: u32 = 64;
+
+/// At the prices of large clouds some tenths of a dollar, if the bytes leave the cloud.
+const BYTES_MAX: ByteCount = ByteCount(8 << 30);
+
+/// A few rounds of a few small parts.
+const BYTES_MIN: ByteCount = ByteCount(64 << 20);
+
+/// Of each request: the sweep gives up earlier.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A request that is refused is sent again a few times, not for as long as a reader would wait.
+const RETRIES: usize = 3;

@@ -1,0 +1,62 @@
+//! What a sweep has learnt of a store, for the next run of `serve`, `mount` and others.
+//!
+//! In:    a store as it was measured.
+//! Out:   the record that an engine begins with, in place of what an earlier run has learnt.
+//! Never: a record of what was not measured to its end; a file of another program replaced.
+//!
+//! An engine measures a store for a second or more before its windows are as large as pay. With
+//! the record it begins with them, and its first requests check whether it still holds.
+
+use std::path::PathBuf;
+
+use foreread::core::prefetch::{LearntCost, LearntDevice};
+use foreread::core::units::{PAGE_SIZE, Pages};
+use foreread_object::MeasuredObject;
+use foreread_tune::store_sweep::StoreFindings;
+
+use super::TunedStore;
+use crate::device_memory::default_directory;
+use crate::output::Failure;
+use crate::store::device_name;
+
+pub(super) fn remember(object: &MeasuredObject, tuned: &TunedStore) -> Result<PathBuf, Failure> {
+    let Some(learnt) = learnt(tuned) else {
+        return Err(Failure::Check(format!(
+            "{}: nothing is remembered, since part size and connections are not known; give it \
+             more with --seconds and --max-bytes",
+            tuned.url
+        )));
+    };
+    let name = device_name(object.object().device_name());
+    let written = foreread::write_device_record(default_directory(), &name, learnt);
+    written.map_err(|error| {
+        Failure::Check(format!(
+            "it is not remembered: {error}; STATE_DIRECTORY names another place"
+        ))
+    })
+}
+
+/// The store as an engine knows devices: the cost of a request and of its bytes on a connection,
+/// and how many requests are served at once.
+fn learnt(tuned: &TunedStore) -> Option<LearntDevice> {
+    let (settings, choice) = (tuned.foreread.as_ref()?, tuned.findings.chosen.as_ref()?);
+    let window = Pages(settings.max_window_kib * 1024 / PAGE_SIZE);
+    let parallel = settings.requests_at_once;
+    let cost = cost(&tuned.findings).map(|(per_request_ns, per_kib_ns)| LearntCost {
+        per_request_ns,
+        per_kib_ns,
+        // Where more connections give no more, it is known how many are served at once.
+        parallel: (!choice.is_most_connections).then_some(parallel),
+        min_parallel: parallel,
+    });
+    let learnt = LearntDevice { window, cost };
+    if learnt.is_plausible() { Some(learnt) } else { Some(LearntDevice { window, cost: None }) }
+}
+
+/// Nanoseconds of a request and of 1024 bytes of it, over one connection.
+fn cost(found: &StoreFindings) -> Option<(f64, f64)> {
+    let first_byte_ns = found.small_reads.as_ref()?.first_byte_ms.p50 * 1e6;
+    let part_kib = found.connections.first()?.part_kib as f64;
+    let part_ns = part_kib * 1024.0 * 1e3 / found.one_connection_mb_per_s?;
+    Some((first_byte_ns, (part_ns - first_byte_ns).max(part_ns / 10.0) / part_kib))
+}

@@ -1,0 +1,186 @@
+//! `foreread tune URL`.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{looks_until, scratch};
+use crate::faulty_server::{Fault, FaultyServer};
+use crate::images::pattern;
+use crate::said;
+use crate::weed::weed;
+
+/// An object that a debug build reads fast, and a bound that a busy machine keeps.
+const LEN: usize = 16 << 20;
+const SHORT: [&str; 4] = ["--seconds", "10", "--max-bytes", "512M"];
+
+fn tune(url: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.args(["tune", url]).args(SHORT).args(args).stdin(Stdio::null());
+    command
+}
+
+fn one(output: &Output) -> Value {
+    let mut data = said::data(&output.stdout);
+    assert_eq!(data.len(), 1, "{output:?}");
+    data.remove(0)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn a_real_store_is_measured_within_the_bounds() {
+    let Some(weed) = weed("a_real_store_is_measured_within_the_bounds") else { return };
+    let url = weed.put("tuned.bin", &pattern(LEN));
+    let state = TempDir::new_in(scratch()).unwrap();
+    let page = state.path().join("page.html");
+    let mut command = weed.foreread(&["tune", &url]);
+    command.args(SHORT).args(["--json", "--remember", "--price-per-gb", "0.09", "--html"]);
+    let output = command.arg(&page).env("STATE_DIRECTORY", state.path()).output().unwrap();
+    let found = one(&output);
+    let number = |at: &str| found.pointer(at).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    assert!(number("/asked/bytes") > 1e6 && number("/asked/bytes") <= 512e6 * 1.05, "{found}");
+    assert!(number("/asked/requests") > 100.0 && number("/seconds") < 20.0, "{found}");
+    assert!((number("/cost") - number("/asked/bytes") * 0.09e-9).abs() < 1e-9, "{found}");
+    assert!(number("/small_reads/first_byte_ms/p50") > 0.0, "{found}");
+    assert!(number("/new_connection/median_ms") >= 0.0, "{found}");
+    assert_eq!(found["throttling"], Value::Array(Vec::new()), "{found}");
+    assert!(!found["connections"].as_array().unwrap().is_empty(), "{found}");
+    let rows = found["connections"].as_array().unwrap().iter();
+    for row in rows.chain(found["parts"].as_array().unwrap()) {
+        let in_flight = row["part_kib"].as_u64().unwrap() * row["connections"].as_u64().unwrap();
+        assert!(in_flight << 10 <= LEN as u64 && row["mb_per_s"].as_f64() > Some(0.0), "{row}");
+    }
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Throughput over connections"));
+    // A machine with much else to do may not come to an answer in ten seconds.
+    let Some(chosen) = found["chosen"].as_object() else {
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let clients = found["clients"].to_string();
+    let connections = format!("max_concurrent_requests {}", chosen["connections"]);
+    assert!(clients.contains(&connections), "{clients}");
+    let record = Path::new(found["remembered"].as_str().unwrap());
+    assert!(record.starts_with(state.path().join("devices")), "{record:?}");
+    let text = std::fs::read_to_string(record).unwrap();
+    let window = format!("\nwindow_kib = {}\n", found["foreread"]["max_window_kib"]);
+    assert!(text.contains(&window) && text.contains("device = \"store-s3---tests-"), "{text}");
+    // A server of the same bucket begins with this file: it says if it cannot be used.
+    let serve = || {
+        let mut serve = weed.foreread(&["serve", &url, "--run", "true"]);
+        let output = serve.env("STATE_DIRECTORY", state.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = serve();
+    assert!(!said.contains("learnt anew"), "it can be used: {said}");
+    std::fs::write(record, &text[..text.len() - 3]).unwrap();
+    let said = serve();
+    assert!(said.contains("it is cut off") && said.contains(record.to_str().unwrap()), "{said}");
+}
+
+#[test]
+fn a_dry_run_says_what_it_may_cost_and_takes_one_request() {
+    let server = FaultyServer::start(LEN as u64);
+    let url = server.url();
+    let output = tune(&url, &["--dry-run", "--price-per-gb", "0.09"]).output().unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && errors.is_empty(), "{output:?}");
+    for part in
+        ["16777216 bytes; nothing was measured", "1, 2, 4, 8, 16, 32, 64,", "537 MB in 10 s"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // 2^29 bytes at 0.09 for 10^9.
+    assert!(said.contains("which cost 0.04832"), "{said}");
+    assert_eq!(server.gets(), 0, "only the attributes were asked for");
+    let plan = one(&tune(&url, &["--dry-run", "--json"]).output().unwrap());
+    assert_eq!((&plan["plan"]["bytes"], &plan["cost"]), (&(512 << 20).into(), &Value::Null));
+}
+
+#[test]
+fn a_store_that_refuses_many_at_once_is_asked_for_fewer() {
+    let server = FaultyServer::start(LEN as u64);
+    server.at_once(3);
+    let output = tune(&server.url(), &["--json"]).output().unwrap();
+    let found = one(&output);
+    let seen = found["throttling"].as_array().unwrap();
+    assert!(!seen.is_empty(), "{found}");
+    assert!(seen.iter().all(|seen| seen["connections"].as_u64() >= Some(4)), "{found}");
+    assert!(found["asked"]["throttled"].as_u64() > Some(0), "{found}");
+    if let Some(connections) = found["chosen"]["connections"].as_u64() {
+        assert!(connections < 4, "{found}");
+    }
+}
+
+#[test]
+fn what_keeps_a_store_from_being_measured_is_one_line() {
+    let server = FaultyServer::start(LEN as u64);
+    for (fault, code, part) in [
+        (Fault::IgnoreRange, 2, "ignores Range"),
+        (Fault::Status(403), 2, "check the credentials"),
+        (Fault::Status(503), 1, "refuses requests (503 or 429)"),
+        (Fault::OtherVersion, 2, "it has changed"),
+    ] {
+        server.always(fault);
+        let output = tune(&server.url(), &[]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{fault:?}: {output:?}");
+        let line = text(&output.stderr);
+        assert!(line.lines().count() == 1 && line.contains(part), "{fault:?}: {line}");
+        assert!(output.stdout.is_empty(), "{fault:?}");
+    }
+    let small = FaultyServer::start(1 << 20);
+    let line = said::refused(&["tune", &small.url()]);
+    assert!(line.contains("1048576 bytes") && line.contains("at least 8M"), "{line}");
+    for (args, part) in [
+        (&["tune", "s3://b/k", "--apply"][..], "--apply: a store has no setting"),
+        (&["tune", "s3://b/k", "--scratch", "/tmp"], "--scratch: a store has no setting"),
+        (&["tune", "/dev/null", "--dry-run"], "--dry-run is for the URL of an object"),
+        (&["tune", "sda", "--max-bytes", "1G"], "--max-bytes is for the URL of an object"),
+        (&["tune", "ftp://host/file"], "no URL of a store"),
+        (&["tune", "s3://bucket/"], "does not end with /"),
+    ] {
+        let line = said::refused(args);
+        assert!(line.contains(part), "{args:?}: {line}");
+    }
+}
+
+/// Waits until the small reads are over and parts are read.
+fn reads(server: &FaultyServer) {
+    let is_reading = (0..100).any(|_| looks_until(|| server.gets() > 140));
+    assert!(is_reading, "{} requests", server.gets());
+}
+
+#[test]
+fn an_object_that_is_replaced_ends_it_with_what_was_measured() {
+    let server = FaultyServer::start(LEN as u64);
+    let mut command = tune(&server.url(), &["--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    reads(&server);
+    server.replace();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("it has changed since it was opened"), "{output:?}");
+    let found = one(&output);
+    assert!(found["ended"].is_null() && !found["small_reads"].is_null(), "{found}");
+}
+
+#[test]
+fn ctrl_c_ends_it_with_what_was_measured() {
+    let server = FaultyServer::start(LEN as u64);
+    let child = tune(&server.url(), &[]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    reads(&server);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("foreread: interrupted"), "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.contains("not known yet") && said.contains("first byte"), "{said}");
+}
