@@ -82,10 +82,10 @@ fn each_row_is_held_against_what_knows_the_future() {
     let args = |more: &[&'static str]| [&["replay", trace], &memory[..], more].concat();
     let rows = json(&args(&["--json"]));
     let number = |row: usize, key: &str| rows[row][key].as_f64().unwrap();
-    for row in 0..4 {
-        assert!(number(row, "device_bytes") >= number(row, "fewest_bytes"), "{}", rows[row]);
-        assert!(number(row, "requests") >= number(row, "fewest_requests"), "{}", rows[row]);
-        assert!(number(row, "waited_s") >= number(row, "least_waited_s"), "{}", rows[row]);
+    for (row, all) in rows.iter().enumerate() {
+        assert!(number(row, "device_bytes") >= number(row, "fewest_bytes"), "{all}");
+        assert!(number(row, "requests") >= number(row, "fewest_requests"), "{all}");
+        assert!(number(row, "waited_s") >= number(row, "least_waited_s"), "{all}");
     }
     // Of 1024 pages MIN hits 512 in each further round.
     assert_eq!(number(0, "fewest_bytes") / 4096.0, 1024.0 + 3.0 * 512.0);

@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use foreread::core::prefetch::LearntDevice;
+use foreread::core::units::Pages;
 use foreread::{Delay, DeviceRecord, Engine, File, OpenOptions};
 
 struct Place {
@@ -68,6 +70,23 @@ fn the_next_engine_begins_with_what_this_one_learnt() {
     );
     assert!(matches!(place.run(), DeviceRecord::Restored { .. }));
     assert_eq!(fs::read_dir(place.records()).expect("a directory").count(), 1);
+}
+
+#[test]
+fn an_engine_begins_with_what_was_measured_without_one() {
+    let place = Place::new();
+    let name = "disk-7-delay-latency-2ms-parallel-1";
+    let learnt = LearntDevice { window: Pages(256), cost: None };
+    let path = foreread::write_device_record(place.records(), name, learnt).expect("it is written");
+    assert_eq!(path, place.record());
+    assert!(text(&path).contains("\nwindow_kib = 1024\n"), "{}", text(&path));
+    let engine = place.engine();
+    assert!(matches!(place.open(&engine).device_record(), DeviceRecord::Restored { .. }));
+    // What no device can be like is refused, and what is there stays.
+    let wrong = LearntDevice { window: Pages(255), ..learnt };
+    let error = foreread::write_device_record(place.records(), name, wrong).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    assert!(text(&path).contains("\nwindow_kib = 1024\n"));
 }
 
 #[test]

@@ -110,7 +110,8 @@ fn start(process: OwnerProcess) -> io::Result<Box<ProcessRuntime>> {
     Ok(Box::new(ProcessRuntime { process, runtime, of_fork: OnceLock::new() }))
 }
 
-/// Runs a future on the runtime and blocks this thread until it is over; but None, and the future is dropped, once the flag is set.
+/// Runs a future as [`OwnerProcess::wait`] does; but None, and the future is dropped, once the flag
+/// is set.
 ///
 /// # Errors
 ///
@@ -156,20 +157,6 @@ mod tests {
         assert_eq!(here.wait(async { 1 }).unwrap(), 1);
         let other = Builder::new_current_thread().build().unwrap();
         assert_eq!(other.block_on(async { here.wait(async { 2 }).unwrap() }), 2);
-    }
-
-    #[test]
-    fn a_future_that_never_ends_is_dropped_once_the_flag_is_set() {
-        let (held, dropped) = mpsc::sync_channel::<()>(0);
-        let stopped = AtomicBool::new(true);
-        let endless = async move {
-            let _held = held;
-            std::future::pending::<()>().await;
-        };
-        assert_eq!(wait_unless(&stopped, endless).unwrap(), None);
-        assert_eq!(dropped.recv(), Err(mpsc::RecvError), "its parts are dropped");
-        stopped.store(false, Ordering::Relaxed);
-        assert_eq!(wait_unless(&stopped, async { 5 }).unwrap(), Some(5));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(crate) struct PriceArgs {
     pub(super) price_per_gb: Option<f64>,
 }
 
+#[cfg(feature = "objects")]
 impl PriceArgs {
     /// What so many requests and bytes cost; None where no price was given.
     pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
