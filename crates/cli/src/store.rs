@@ -38,8 +38,8 @@ pub(crate) struct StoreArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) deadline: Duration,
 
-    /// Never send a request a second time because it is late; by default a read that waits for one
-    /// may, for at most 2 % more requests
+    /// Never send a request a second time because it is late; by default late ones are, for at most
+    /// 2 % more requests
     #[arg(long)]
     pub(crate) no_hedge: bool,
 
