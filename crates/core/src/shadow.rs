@@ -160,8 +160,9 @@ impl Shadows {
     fn fingerprint(&self, file: FileSlot, page: PageIndex) -> u64 {
         let lives = self.lives.get(file.0 as usize).copied().unwrap_or(0);
         let life = u64::from(lives) << 32 | u64::from(file.0);
-        let group = mix(mix(page.0 / GROUP) ^ life);
-        (group - group % GROUP + page.0 % GROUP).max(1)
+        // One bit is always set: no fingerprint is 0.
+        let group = mix(mix(page.0 / GROUP) ^ life) | GROUP;
+        group - group % GROUP + page.0 % GROUP
     }
 
     fn len(&self) -> u32 {

@@ -150,7 +150,7 @@ impl EngineBuilder {
     ///
     /// New memory is zeroed when it is first touched, and where a host gives it to a virtual
     /// machine that costs a multiple of that. An engine that lives long pays this once either way;
-    /// with `prefault` it pays while nobody reads. The process then has all of the bound from the
+    /// with `prefault` it pays before the first read. The process then has all of the bound from the
     /// start, and a system without so much memory may end it instead of refusing it.
     ///
     /// ```

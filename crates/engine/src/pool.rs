@@ -111,7 +111,7 @@ impl Pool {
         let is_unknown = populated.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
         // Before Linux 5.14 a write to each page does the same, but for a clear error.
         for frame in (0..self.frames).filter(|_| is_unknown) {
-            // SAFETY: nobody else has a frame of this pool yet, and a fresh page is zeros.
+            // SAFETY: no other code has a frame of this pool yet, and a fresh page is zeros.
             unsafe { self.address(Frame(frame)).write_volatile(0) };
         }
         self.has_memory = is_unknown || populated.is_ok();

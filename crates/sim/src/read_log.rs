@@ -6,9 +6,7 @@
 
 use std::ops::Range;
 
-use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE};
-
-use crate::run_state::SimFile;
+use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE, Sector};
 
 /// A read of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,12 +24,19 @@ pub struct LoggedRead {
 pub(crate) struct ReadLog(Vec<LoggedRead>);
 
 impl ReadLog {
-    pub(crate) fn add(&mut self, at: Nanos, file: SimFile, pos: ByteCount, len: ByteCount) {
+    /// Notes a read of a file that begins at `start` on its device.
+    pub(crate) fn add(
+        &mut self,
+        at: Nanos,
+        (device, start): (u32, Sector),
+        pos: ByteCount,
+        len: ByteCount,
+    ) {
         // A file that begins within a page has pages of its own: they are as many.
-        let base = file.start.0 * SECTOR_SIZE / PAGE_SIZE;
+        let base = start.0 * SECTOR_SIZE / PAGE_SIZE;
         let pages = base + pos.0 / PAGE_SIZE..base + (pos.0 + len.0).div_ceil(PAGE_SIZE);
         if !pages.is_empty() {
-            self.0.push(LoggedRead { at, device: file.device.index(), pages });
+            self.0.push(LoggedRead { at, device, pages });
         }
     }
 

@@ -157,7 +157,7 @@ impl SimReader {
         let wanted = len.min(self.file.len.saturating_sub(pos));
         let mut done = self.process.world(|world| {
             if let Some(log) = &mut world.read_log {
-                log.add(began, self.file, pos, wanted);
+                log.add(began, (self.file.device.index(), self.file.start), pos, wanted);
             }
             self.hit(world, pos, wanted, len)
         });

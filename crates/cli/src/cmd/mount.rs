@@ -90,7 +90,7 @@ pub(crate) struct MountArgs {
 
     /// Have the system give all of that memory at the start, and not as it is used
     ///
-    /// Nobody waits for the first use of memory later. A system without so much memory may end the
+    /// No read waits for the first use of memory later. A system without so much memory may end the
     /// process instead of refusing it.
     #[arg(long)]
     prefault: bool,

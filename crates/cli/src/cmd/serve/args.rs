@@ -91,7 +91,7 @@ pub(crate) struct ServeArgs {
 
     /// Have the system give all of that memory at the start, and not as it is used
     ///
-    /// Nobody waits for the first use of memory later. A system without so much memory may end the
+    /// No read waits for the first use of memory later. A system without so much memory may end the
     /// process instead of refusing it.
     #[arg(long)]
     pub(super) prefault: bool,
