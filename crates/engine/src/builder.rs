@@ -150,8 +150,8 @@ impl EngineBuilder {
     ///
     /// New memory is zeroed when it is first touched, and where a host gives it to a virtual
     /// machine that costs a multiple of that. An engine that lives long pays this once either way;
-    /// with `prefault` it pays before the first read. The process then has all of the bound from the
-    /// start, and a system without so much memory may end it instead of refusing it.
+    /// with `prefault` it pays before the first read. The process then has all of the bound at
+    /// once, and a system without so much memory may end it instead of refusing it.
     ///
     /// ```
     /// # fn main() -> Result<(), foreread::EngineError> {

@@ -246,7 +246,7 @@ impl SimRun {
         self.shared.world.borrow().device_meters().cloned().collect()
     }
 
-    /// Lets an eviction policy decide which pages leave, in place of the library's own. To be called
+    /// Lets an eviction policy decide which pages leave, in place of the library's own. Called
     /// before files are added.
     ///
     /// The path's frames should be an eighth more than the policy is to have pages.

@@ -8,8 +8,8 @@
 //!
 //! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
 //! Journal 5(2), 1966; that it is the best: Mattson, Gecsei, Slutz and Traiger, "Evaluation
-//! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970. The misses of each prefix of
-//! the uses are the fewest, too: of keys that are not used again in it, it does not matter which
+//! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970. The misses of each prefix
+//! of the uses are the fewest, too: of keys that are not used again in it, it does not matter which
 //! leaves. Read-ahead cannot do with fewer fetches: a fetch that comes early can wait for its use.
 
 use std::collections::{BinaryHeap, HashMap};
@@ -108,7 +108,7 @@ impl FutureUses {
 }
 
 impl UseCollector {
-    /// Adds a use, and returns the number of its key. After [`FutureUses::MAX_USES`] nothing more is
+    /// Adds a use, and returns the number of its key. After [`FutureUses::MAX_USES`] no more is
     /// kept.
     pub fn add(&mut self, key: CacheKey) -> Option<u32> {
         if self.keys.len() >= FutureUses::MAX_USES {

@@ -85,8 +85,8 @@ impl CachePolicy for TwoListsCache {
     }
 }
 
-/// The page table has room for fewer files than a trace may name, and for smaller numbers than those
-/// of objects: what is too much is folded in.
+/// The page table has room for fewer files than a trace may name, and for smaller numbers than
+/// those of objects: what is too much is folded in.
 fn place_of(key: CacheKey) -> (FileSlot, PageIndex) {
     let more_files = u64::from(key.file >> FILE_BITS);
     let place = key.place.wrapping_add(more_files << 44) % MAX_FILE_PAGES.0;

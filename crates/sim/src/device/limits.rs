@@ -37,7 +37,7 @@ impl DeviceParams {
     }
 
     /// What the device transfers in the time that it takes to turn to another stream: of a disk the
-    /// mean seek and half a turn, of others the fixed cost of a request. Whole pages, one to 64 MiB.
+    /// mean seek and half a turn, of others the fixed cost of a request. Whole pages, up to 64 MiB.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

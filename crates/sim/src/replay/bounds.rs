@@ -13,8 +13,8 @@
 //!                     all, and has no more pages ahead than fit the memory
 //! ```
 //!
-//! The least waiting is a bound for all that serves reads in the order of the trace. A schedule that
-//! lets a late, short read go before a long one may wait less in sum.
+//! The least waiting is a bound for all that serves reads in the order of the trace. A schedule
+//! that lets a late, short read go before a long one may wait less in sum.
 
 use std::collections::{HashMap, VecDeque};
 

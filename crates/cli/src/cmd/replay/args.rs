@@ -33,8 +33,8 @@ use crate::output::Failure;
 /// ahead and evicted unused; elapsed, virtual seconds.
 ///
 /// Three columns say how far that is from what knows the whole trace: least s, the least sum of
-/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest; x MIN,
-/// bytes of the device over those of Belady's MIN, which evicts what is used last.
+/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest; and
+/// x MIN, bytes of the device over those of Belady's MIN, which evicts what is used last.
 ///
 /// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
 /// real time. Columns: device MB, what the device was asked for; late, reads that were issued late

@@ -1,7 +1,7 @@
 //! The page of `sim rivals --html`.
 //!
 //! In:    rows.
-//! Out:   a section for each scenario: what its readers get and wait, beside what cannot be bettered.
+//! Out:   a section for each scenario: what its readers get and wait, beside the bounds.
 //! Never: a figure that the table does not have.
 
 use foreread_report::{
