@@ -23,6 +23,9 @@ use crate::error::{ForkedError, OpenError};
 /// A file of the engine, however often it is open.
 #[derive(Debug)]
 pub(crate) struct FileState {
+    /// Keeps other engines of this process from writing it. Ends before the descriptor is closed:
+    /// after that the system may give the number of a removed file to a new one.
+    writer: OnceLock<Arc<WriterClaim>>,
     pub(crate) engine: Arc<EngineState>,
     pub(crate) backend: Arc<Backend>,
     pub(crate) id: FileId,
@@ -34,8 +37,6 @@ pub(crate) struct FileState {
     len: AtomicU64,
     /// Held while the system is asked for the length: of two answers the later one must win.
     asking: Mutex<()>,
-    /// Keeps other engines of this process from writing it.
-    writer: OnceLock<Arc<WriterClaim>>,
     /// It is open for writing, or about to be. Changed while the table of open files is locked.
     is_to_be_written: AtomicBool,
     /// Under which name its device is remembered, if it is.
