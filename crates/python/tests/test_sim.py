@@ -126,6 +126,12 @@ def test_a_store_has_its_requests_as_on_the_command_line():
     assert sim.run(path).to_dict() == row
 
 
+def without_bounds(row):
+    """What the command line prints, without what no policy can do better."""
+    bounds = ("least_waited_s", "fewest_requests", "fewest_bytes", "fewest_misses")
+    return {key: value for key, value in row.items() if key not in bounds}
+
+
 @pytest.mark.parametrize("per", [None, "file", "thread"])
 def test_a_replay_is_that_of_the_command_line(trace, per):
     more = ["--per", per] if per else []
@@ -139,17 +145,19 @@ def test_a_replay_is_that_of_the_command_line(trace, per):
         ours = sim.replay(
             kept, policy=row["policy"], memory=row["memory"], device="sata-500g", scale=0.5, per=per
         )
-        assert ours.to_dict() == row
+        # The library's own eviction policy is the only one here.
+        assert row.pop("eviction") == "two-lists"
+        assert ours.to_dict() == without_bounds(row)
     assert (kept.level, kept.reads) == ("block", 2000)
 
 
 def test_miss_counts_are_those_of_the_command_line(trace):
     rows = printed("replay", str(trace), "--cache", "lru", "sieve", "--memory", "64K", "1M")
     counts = sim.miss_counts(trace, ["lru", "sieve"], memory=["64K", "1M"])
-    assert [count.to_dict() for count in counts] == rows
+    assert [count.to_dict() for count in counts] == [without_bounds(row) for row in rows]
     rows = printed("replay", str(trace), "--cache", "fifo", "--objects", "10", "100")
     counts = sim.miss_counts(trace, ["fifo"], objects=[10, 100])
-    assert [count.to_dict() for count in counts] == rows
+    assert [count.to_dict() for count in counts] == [without_bounds(row) for row in rows]
 
 
 def test_arguments_replace_what_the_scenario_says():
