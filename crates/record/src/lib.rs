@@ -21,6 +21,7 @@
 //! ```
 
 mod attach;
+mod clock;
 mod error;
 mod filter;
 mod left_behind;
@@ -31,6 +32,7 @@ mod recorded_trace;
 mod recorder;
 mod target;
 mod tracer;
+mod written_reads;
 
 pub use attach::{AttachSummary, record_process};
 pub use error::RecordError;

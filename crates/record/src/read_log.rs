@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use foreread_core::units::Nanos;
-use foreread_trace::{
-    FileNo, FileTable, MAX_LENGTH, OutputFormat, TraceOp, TraceRecord, TraceWriter,
-};
+use foreread_trace::{FileNo, FileTable, OutputFormat, TraceWriter};
+
+use crate::clock::now;
+use crate::written_reads::{TimedRead, WrittenReads};
 
 /// Reads on their way to a trace.
 ///
@@ -111,20 +111,10 @@ struct LogShard {
 
 #[derive(Debug, Default)]
 struct ShardReads {
-    entries: Vec<LogEntry>,
+    entries: Vec<TimedRead>,
     /// Files by the handle.
     numbers: HashMap<u64, FileNo>,
     last: Option<(u64, FileNo)>,
-}
-
-/// A read with its time.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct LogEntry {
-    at_ns: u64,
-    thread: u32,
-    file: FileNo,
-    offset: u64,
-    length: u64,
 }
 
 #[derive(Debug, Default)]
@@ -135,7 +125,7 @@ struct LoggedFiles {
 
 /// Reads that were taken from the shards, and are not all older than those that may come.
 #[derive(Debug, Default)]
-struct MergedReads(Vec<LogEntry>);
+struct MergedReads(Vec<TimedRead>);
 
 impl Default for ReadLog {
     fn default() -> Self {
@@ -180,7 +170,7 @@ impl ReadLog {
         };
         let (offset, length) = (read.offset, read.length);
         let at_ns = self.now_ns();
-        reads.entries.push(LogEntry { at_ns, thread, file, offset, length });
+        reads.entries.push(TimedRead { at_ns, thread, file, offset, length });
         if reads.entries.len() == SHARD_READS / 2 {
             self.wake.notify_one();
         }
@@ -208,10 +198,14 @@ impl ReadLog {
             self.is_over.store(true, Ordering::SeqCst);
             self.wake_threads();
         }
-        let LogOutput { writer, mut summary, .. } = output;
-        summary.error = error.and_then(|()| writer.finish().map(drop)).err();
-        summary.lost = self.lost.load(Ordering::Relaxed);
-        summary
+        let LogOutput { writer, files, written: WrittenReads { reads, bytes, .. } } = output;
+        ReadLogSummary {
+            reads,
+            bytes,
+            files: if reads > 0 { files.all().len() } else { 0 },
+            lost: self.lost.load(Ordering::Relaxed),
+            error: error.and_then(|()| writer.finish().map(drop)).err(),
+        }
     }
 
     fn write_all<W: Write>(&self, output: &mut LogOutput<W>) -> io::Result<()> {
@@ -232,7 +226,7 @@ impl ReadLog {
             }
             output.know(&locked(&self.files).table);
             for entry in merged.take(if is_last { u64::MAX } else { until }) {
-                output.write(&entry)?;
+                output.write(entry)?;
             }
             if is_last {
                 return Ok(());
@@ -300,12 +294,12 @@ impl LoggedFiles {
 }
 
 impl MergedReads {
-    fn add(&mut self, entries: &[LogEntry]) {
+    fn add(&mut self, entries: &[TimedRead]) {
         self.0.extend_from_slice(entries);
     }
 
     /// Takes the reads from before a time, in the order of their times.
-    fn take(&mut self, until_ns: u64) -> Vec<LogEntry> {
+    fn take(&mut self, until_ns: u64) -> Vec<TimedRead> {
         // Stable: what has the same time stays in the order of its thread.
         self.0.sort_by_key(|entry| entry.at_ns);
         let count = self.0.partition_point(|entry| entry.at_ns < until_ns);
@@ -317,14 +311,12 @@ impl MergedReads {
 struct LogOutput<W> {
     writer: TraceWriter<W>,
     files: FileTable,
-    first_ns: Option<u64>,
-    summary: ReadLogSummary,
+    written: WrittenReads,
 }
 
 impl<W: Write> LogOutput<W> {
     fn new(writer: TraceWriter<W>) -> Self {
-        let summary = ReadLogSummary::default();
-        Self { writer, files: FileTable::default(), first_ns: None, summary }
+        Self { writer, files: FileTable::default(), written: WrittenReads::default() }
     }
 
     /// Takes over the files that have been added.
@@ -335,24 +327,8 @@ impl<W: Write> LogOutput<W> {
         }
     }
 
-    fn write(&mut self, entry: &LogEntry) -> io::Result<()> {
-        let LogEntry { at_ns, thread, file, mut offset, mut length } = *entry;
-        let first = *self.first_ns.get_or_insert(at_ns);
-        let at = Nanos(at_ns.saturating_sub(first));
-        let summary = &mut self.summary;
-        summary.files = self.files.all().len();
-        summary.reads += 1;
-        summary.bytes = summary.bytes.saturating_add(length);
-        // A larger request is several records.
-        while length > 0 {
-            let part = length.min(MAX_LENGTH);
-            let (op, is_mapped) = (TraceOp::Read, false);
-            let record = TraceRecord { at, thread, file, op, offset, length: part, is_mapped };
-            self.writer.write(&record, &self.files)?;
-            offset = offset.saturating_add(part);
-            length -= part;
-        }
-        Ok(())
+    fn write(&mut self, read: TimedRead) -> io::Result<()> {
+        self.written.write(read, &mut self.writer, &self.files)
     }
 }
 
@@ -369,11 +345,6 @@ fn thread_number() -> u32 {
 /// Locks; what a thread that panicked has left is whole.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[expect(clippy::disallowed_methods, reason = "a recording is of real time")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Buffers, of which each thread uses one.

@@ -7,12 +7,13 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
-use foreread_core::units::Nanos;
-use foreread_trace::{MAX_LENGTH, TraceOp, TraceRecord, TraceWriter};
+use foreread_trace::TraceWriter;
 
+use crate::clock::now;
 use crate::error::RecordError;
 use crate::listener::StoppedCall;
 use crate::observer::{ObservedRead, ReadObserver};
+use crate::written_reads::{TimedRead, WrittenReads};
 
 pub use crate::observer::UnseenReads;
 
@@ -34,20 +35,9 @@ pub struct RecordTotals {
 pub(crate) struct RecordedTrace {
     observer: ReadObserver,
     began: Instant,
-    /// The time of the first read, which is 0 in the trace.
-    first: Option<u64>,
-    reads: u64,
-    bytes: u64,
+    written: WrittenReads,
     /// Why the trace cannot be written.
     output_error: Option<io::Error>,
-}
-
-/// A read that is to be written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TimedRead {
-    at_ns: u64,
-    thread: u32,
-    read: ObservedRead,
 }
 
 impl RecordedTrace {
@@ -55,18 +45,16 @@ impl RecordedTrace {
         Self {
             observer: ReadObserver::default(),
             began: now(),
-            first: None,
-            reads: 0,
-            bytes: 0,
+            written: WrittenReads::default(),
             output_error: None,
         }
     }
 
     /// Looks at a stopped call, whose thread must not go on before.
     pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<TimedRead> {
-        let read = self.observer.observe(call)?;
+        let ObservedRead { file, offset, length } = self.observer.observe(call)?;
         let at_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Some(TimedRead { at_ns, thread: call.thread, read })
+        Some(TimedRead { at_ns, thread: call.thread, file, offset, length })
     }
 
     /// Writes a read, if there is one.
@@ -74,32 +62,8 @@ impl RecordedTrace {
         if let Some(read) = read
             && self.output_error.is_none()
         {
-            self.output_error = self.write(read, writer).err();
+            self.output_error = self.written.write(read, writer, &self.observer.files).err();
         }
-    }
-
-    fn write<W: Write>(&mut self, read: TimedRead, writer: &mut TraceWriter<W>) -> io::Result<()> {
-        let TimedRead { at_ns, thread, read: ObservedRead { file, mut offset, mut length } } = read;
-        let first = *self.first.get_or_insert(at_ns);
-        self.reads += 1;
-        self.bytes = self.bytes.saturating_add(length);
-        // A larger request is several records.
-        while length > 0 {
-            let part = length.min(MAX_LENGTH);
-            let record = TraceRecord {
-                at: Nanos(at_ns.saturating_sub(first)),
-                thread,
-                file,
-                op: TraceOp::Read,
-                offset,
-                length: part,
-                is_mapped: false,
-            };
-            writer.write(&record, &self.observer.files)?;
-            offset = offset.saturating_add(part);
-            length -= part;
-        }
-        Ok(())
     }
 
     /// What the trace holds.
@@ -111,13 +75,8 @@ impl RecordedTrace {
         if let Some(error) = self.output_error {
             return Err(RecordError::Output(error));
         }
-        let Self { reads, bytes, observer, .. } = self;
+        let Self { written: WrittenReads { reads, bytes, .. }, observer, .. } = self;
         let (files, unseen) = (observer.files.all().len(), observer.unseen);
         Ok(RecordTotals { reads, bytes, files, unseen })
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a recording is of real time")]
-fn now() -> Instant {
-    Instant::now()
 }

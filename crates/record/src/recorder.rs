@@ -15,6 +15,7 @@ use foreread_trace::TraceWriter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::clock::now;
 use crate::error::RecordError;
 use crate::left_behind::{self, LeftProcess};
 use crate::listener::{self, CallListener};
@@ -147,8 +148,3 @@ fn timespec(time: Duration) -> Timespec {
 
 /// Most processes of a command end with it, or a moment later.
 const TELL_AFTER: Duration = Duration::from_secs(1);
-
-#[expect(clippy::disallowed_methods, reason = "a recording is of real time")]
-fn now() -> Instant {
-    Instant::now()
-}

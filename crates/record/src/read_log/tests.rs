@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use foreread_trace::TraceReader;
+use foreread_core::units::Nanos;
+use foreread_trace::{MAX_LENGTH, TraceReader};
 
 use super::*;
 
-fn entry(at_ns: u64, thread: u32) -> LogEntry {
-    LogEntry { at_ns, thread, file: FileNo(0), offset: 0, length: 1 }
+fn entry(at_ns: u64, thread: u32) -> TimedRead {
+    TimedRead { at_ns, thread, file: FileNo(0), offset: 0, length: 1 }
 }
 
 fn read(path: &str, handle: u64, offset: u64) -> LoggedRead<'_> {
@@ -36,7 +37,7 @@ fn what_may_still_be_overtaken_is_kept() {
     let mut merged = MergedReads::default();
     merged.add(&[entry(10, 1), entry(30, 1)]);
     merged.add(&[entry(20, 2), entry(30, 2), entry(50, 2)]);
-    let times = |entries: Vec<LogEntry>| -> Vec<(u64, u32)> {
+    let times = |entries: Vec<TimedRead>| -> Vec<(u64, u32)> {
         entries.into_iter().map(|entry| (entry.at_ns, entry.thread)).collect()
     };
     // A thread that has its time from 30 on may not have been seen.
