@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -237,11 +237,10 @@ impl<'t> Testbed<'t> {
             let readers = (0..threads).map(|_| bare()).collect();
             return Ok((readers, RequestMeter::Readers(issued)));
         }
-        let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
         let device = self.delay.map(SlowDevice::shared);
         let issued = Arc::new(IssuedReads::default());
         let open = |_| {
-            let file = File::options().read(true).custom_flags(flags).open(&self.target.path)?;
+            let file = open_direct(&self.target.path)?;
             Ok(ColdReader::Direct { file, device: device.clone(), issued: Arc::clone(&issued) })
         };
         let readers = (0..threads).map(open).collect::<io::Result<_>>()?;
@@ -299,6 +298,12 @@ impl<'t> Testbed<'t> {
     pub(crate) fn half_the_memory(&self) -> u64 {
         self.memory / 2 / PAGE * PAGE
     }
+}
+
+/// Opens a file to be read around the page cache.
+pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
 fn bytes_of(setting: &DeviceSetting) -> Option<u64> {

@@ -10,6 +10,7 @@ use foreread_report::{
     ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable, TableRow,
 };
 use foreread_trace::TraceSummary;
+use hdrhistogram::Histogram;
 
 use super::jobs::{JobFigures, ReplayJob};
 use super::picture;
@@ -183,15 +184,25 @@ fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     (!points.is_empty()).then_some(ChartLine { name, points, is_stepped: false })
 }
 
-/// Of the reads that waited: how many waited longer. Hits are left out: they would hide it.
-#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
+/// Of the reads that waited: how many waited longer.
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.memory).min();
-    let line = |(row, of): (&ReplayRow, &JobFigures)| {
-        let waits = &of.figures.wait_latency;
+    let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
+    let memory = ReplayRow::memory_words(smallest.unwrap_or(0));
+    let waits = rows.map(|(row, of)| (row.label.as_str(), &of.figures.wait_latency));
+    wait_distribution(format!("How long reads wait, with {memory}"), waits)
+}
+
+/// Of the reads that waited, by label: how many waited longer. Hits are left out: they would hide
+/// it.
+#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
+pub(super) fn wait_distribution<'r>(
+    title: String,
+    waits: impl Iterator<Item = (&'r str, &'r Histogram<u64>)>,
+) -> LineChart {
+    let line = |(label, waits): (&str, &Histogram<u64>)| {
         let steps = (0..=STEPS).map(|n| f64::from(n) / f64::from(STEPS));
-        let tail = [0.992, 0.995, 0.998, 0.999];
-        let mut quantiles: Vec<f64> = steps.chain(tail).collect();
+        let mut quantiles: Vec<f64> = steps.chain([0.992, 0.995, 0.998, 0.999]).collect();
         quantiles.sort_by(f64::total_cmp);
         let point = |quantile: f64| {
             let wait = waits.value_at_quantile(quantile) as f64 / 1e9;
@@ -199,19 +210,15 @@ fn distribution(of: &TraceReplays<'_>) -> LineChart {
         };
         let points =
             if waits.is_empty() { Vec::new() } else { quantiles.into_iter().map(point).collect() };
-        ChartLine { name: row.label.clone(), points, is_stepped: false }
+        ChartLine { name: label.to_owned(), points, is_stepped: false }
     };
-    let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
     LineChart {
-        title: format!(
-            "How long reads wait, with {}",
-            ReplayRow::memory_words(smallest.unwrap_or(0))
-        ),
+        title,
         words: "Of the reads that waited: the share that waited longer. Hits are left out."
             .to_owned(),
         x: ChartAxis::new("a wait", AxisUnit::Seconds, AxisScale::Log),
         y: ChartAxis::new("waited longer", AxisUnit::Percent, AxisScale::FromZero),
-        lines: rows.map(line).collect(),
+        lines: waits.map(line).collect(),
         mark: None,
     }
 }

@@ -162,22 +162,36 @@ impl ReplayRow {
 
 /// A table and a sentence for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure> {
-    let mut from = 0;
-    while from < rows.len() {
-        let trace = &rows[from].trace;
-        let count = rows[from..].iter().take_while(|row| row.trace == *trace).count();
-        let of_trace = &rows[from..from + count];
-        if from > 0 {
+    print_each(
+        out,
+        rows,
+        |row| &row.trace,
+        |out, of_trace| {
+            let ReplayRow { trace, reads, level, pace, scale, .. } = &of_trace[0];
+            writeln!(out, "{trace}: {reads} reads, {level} level, {pace} loop x {scale}\n")?;
+            table::print(out, HEADING, of_trace.iter().map(ReplayRow::cells))?;
+            Ok(sentence(of_trace))
+        },
+    )
+}
+
+/// Prints the rows of one trace after those of another: `table` prints them, and returns a sentence
+/// that is to follow.
+pub(super) fn print_each<R>(
+    out: &mut Printer,
+    rows: &[R],
+    trace: impl Fn(&R) -> &str,
+    table: impl Fn(&mut Printer, &[R]) -> Result<Option<String>, Failure>,
+) -> Result<(), Failure> {
+    let chunks = rows.chunk_by(|one, next| trace(one) == trace(next));
+    for (n, of_trace) in chunks.enumerate() {
+        if n > 0 {
             writeln!(out)?;
         }
-        let ReplayRow { reads, level, pace, scale, .. } = &rows[from];
-        writeln!(out, "{trace}: {reads} reads, {level} level, {pace} loop x {scale}\n")?;
-        table::print(out, HEADING, of_trace.iter().map(ReplayRow::cells))?;
-        if let Some(sentence) = sentence(of_trace) {
+        if let Some(sentence) = table(out, of_trace)? {
             writeln!(out)?;
             out.entry("", &sentence)?;
         }
-        from += count;
     }
     Ok(())
 }

@@ -5,11 +5,12 @@
 //! Never: a figure that the table or the JSON does not have.
 
 use foreread_report::{
-    AxisScale, AxisUnit, BarChart, BarGroup, ChartAxis, ChartBar, ChartLine, LineChart, LinePoint,
-    ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable,
+    AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
+    ReportTable,
 };
 
 use super::report::{HEADING, RealRow, about, sentence};
+use crate::cmd::replay::html::wait_distribution;
 
 pub(super) fn page(rows: &[RealRow], notes: &[String]) -> ReportPage {
     let mut traces: Vec<&str> = rows.iter().map(|row| row.trace.as_str()).collect();
@@ -31,7 +32,9 @@ fn section(rows: &[RealRow]) -> ReportSection {
     let mut push = |block| section.blocks.push(block);
     push(ReportBlock::Paragraph(about(&rows[0])));
     push(ReportBlock::Chart(ReportChart::Bars(waits(rows))));
-    push(ReportBlock::Chart(ReportChart::Lines(distribution(rows))));
+    let waits = rows.iter().map(|row| (row.label.as_str(), &row.wait_latency));
+    let waits = wait_distribution("How long reads wait".to_owned(), waits);
+    push(ReportBlock::Chart(ReportChart::Lines(waits)));
     let mut table = ReportTable::new("All runs. docs/replay.md has the columns.", &HEADING);
     rows.iter().for_each(|row| table.push(row.cells()));
     push(ReportBlock::Table(table));
@@ -53,33 +56,3 @@ fn waits(rows: &[RealRow]) -> BarChart {
         groups: vec![BarGroup { name: "measured".to_owned(), bars }],
     }
 }
-
-/// Of the reads that waited: how many waited longer.
-#[expect(clippy::cast_precision_loss, reason = "places in a chart")]
-fn distribution(rows: &[RealRow]) -> LineChart {
-    let line = |row: &RealRow| {
-        let waits = &row.wait_latency;
-        let steps = (0..=STEPS).map(|n| f64::from(n) / f64::from(STEPS));
-        let mut quantiles: Vec<f64> = steps.chain([0.992, 0.995, 0.998, 0.999]).collect();
-        quantiles.sort_by(f64::total_cmp);
-        let point = |quantile: f64| {
-            let wait = waits.value_at_quantile(quantile) as f64 / 1e9;
-            LinePoint::new(wait, (1.0 - quantile) * 100.0)
-        };
-        let points =
-            if waits.is_empty() { Vec::new() } else { quantiles.into_iter().map(point).collect() };
-        ChartLine { name: row.label.clone(), points, is_stepped: false }
-    };
-    LineChart {
-        title: "How long reads wait".to_owned(),
-        words: "Of the reads that waited: the share that waited longer. Hits are left out."
-            .to_owned(),
-        x: ChartAxis::new("a wait", AxisUnit::Seconds, AxisScale::Log),
-        y: ChartAxis::new("waited longer", AxisUnit::Percent, AxisScale::FromZero),
-        lines: rows.iter().map(line).collect(),
-        mark: None,
-    }
-}
-
-/// Steps of a distribution.
-const STEPS: u32 = 100;

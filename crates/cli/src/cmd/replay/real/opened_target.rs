@@ -11,7 +11,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,11 +18,10 @@ use foreread::{Engine, ReadStream};
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::{ByteCount, PAGE_SIZE};
-use rustix::fs::OFlags;
 
 use super::targets::TargetFile;
 use crate::measure::method::AccessMethod;
-use crate::measure::testbed::process_read_bytes;
+use crate::measure::testbed::{open_direct, process_read_bytes};
 
 /// How the target is read in one run.
 #[derive(Clone, Copy, Debug)]
@@ -160,8 +158,7 @@ impl<'t> OpenedTarget<'t> {
                 if let Some(opened) = files.get(&file) {
                     return Ok(LaneHandle::Direct(Arc::clone(opened)));
                 }
-                let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
-                let opened = Arc::new(File::options().read(true).custom_flags(flags).open(path)?);
+                let opened = Arc::new(open_direct(path)?);
                 files.insert(file, Arc::clone(&opened));
                 Ok(LaneHandle::Direct(opened))
             }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::figures::RealFigures;
 use super::opened_target::RunMethod;
+use crate::cmd::replay::report::print_each;
 use crate::measure::method::AccessMethod;
 use crate::output::{Failure, Printer};
 use crate::table;
@@ -180,24 +181,17 @@ pub(super) const HEADING: [&str; 13] = [
 
 /// A table and a sentence for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[RealRow]) -> Result<(), Failure> {
-    let mut from = 0;
-    while from < rows.len() {
-        let trace = &rows[from].trace;
-        let count = rows[from..].iter().take_while(|row| row.trace == *trace).count();
-        let of_trace = &rows[from..from + count];
-        if from > 0 {
+    print_each(
+        out,
+        rows,
+        |row| &row.trace,
+        |out, of_trace| {
+            out.entry("", &about(&of_trace[0]))?;
             writeln!(out)?;
-        }
-        out.entry("", &about(&rows[from]))?;
-        writeln!(out)?;
-        table::print(out, HEADING, of_trace.iter().map(RealRow::cells))?;
-        if let Some(sentence) = sentence(of_trace) {
-            writeln!(out)?;
-            out.entry("", &sentence)?;
-        }
-        from += count;
-    }
-    Ok(())
+            table::print(out, HEADING, of_trace.iter().map(RealRow::cells))?;
+            Ok(sentence(of_trace))
+        },
+    )
 }
 
 /// What was read, and how.
