@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "objects")]
-use foreread_object::{StoreCounts, StorePrices, Stores};
+use foreread_object::{StoreCounts, Stores};
 use serde::Serialize;
 
 #[cfg(feature = "objects")]
@@ -129,14 +129,8 @@ static CLIENTS: Mutex<Vec<(Stores, PriceArgs)>> = Mutex::new(Vec::new());
 
 #[cfg(feature = "objects")]
 fn of_counts(counts: &StoreCounts, prices: PriceArgs) -> StoreAsked {
-    let PriceArgs { price_per_1000_requests, price_per_gb } = prices;
-    let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
-    let prices = StorePrices {
-        per_1000_requests: price_per_1000_requests.unwrap_or_default(),
-        per_gb: price_per_gb.unwrap_or_default(),
-    };
     let StoreCounts { requests, retried, hedged, throttled, failed, bytes } = *counts;
-    let cost = is_given.then(|| prices.cost(counts));
+    let cost = prices.cost(requests, bytes);
     StoreAsked { requests, retried, hedged, throttled, failed, bytes, cost }
 }
 

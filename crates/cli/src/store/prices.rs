@@ -5,6 +5,8 @@
 //! Never: a price that is guessed: stores, regions and contracts differ.
 
 use clap::Args;
+#[cfg(feature = "objects")]
+use foreread_object::{StoreCounts, StorePrices};
 
 /// What the store charges: then what was read is shown in money, too.
 #[derive(Clone, Copy, Debug, Default, Args)]
@@ -36,13 +38,13 @@ impl PriceArgs {
     /// What so many requests and bytes cost; None where no price was given.
     pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
         let Self { price_per_1000_requests, price_per_gb } = *self;
-        if price_per_1000_requests.is_none() && price_per_gb.is_none() {
-            return None;
-        }
-        let of = |amount: u64, per: f64, price: Option<f64>| {
-            amount as f64 / per * price.unwrap_or_default()
+        let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
+        let prices = StorePrices {
+            per_1000_requests: price_per_1000_requests.unwrap_or_default(),
+            per_gb: price_per_gb.unwrap_or_default(),
         };
-        Some(of(requests, 1e3, price_per_1000_requests) + of(bytes, 1e9, price_per_gb))
+        let counts = StoreCounts { requests, bytes, ..StoreCounts::default() };
+        is_given.then(|| prices.cost(&counts))
     }
 }
 
