@@ -107,15 +107,19 @@ impl Pool {
     ///
     /// If it has none.
     pub(crate) fn prefault(&mut self) -> io::Result<()> {
-        let populated = self.populate(0..self.frames);
-        let is_unknown = populated.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput);
-        // Before Linux 5.14 a write to each page does the same, but for a clear error.
-        for frame in (0..self.frames).filter(|_| is_unknown) {
-            // SAFETY: no other code has a frame of this pool yet, and a fresh page is zeros.
-            unsafe { self.address(Frame(frame)).write_volatile(0) };
+        match self.populate(0..self.frames) {
+            // Before Linux 5.14 a write to each page does the same, but for a clear error.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                for frame in 0..self.frames {
+                    // SAFETY: no other code has a frame of this pool yet, and a fresh page is
+                    // zeros.
+                    unsafe { self.address(Frame(frame)).write_volatile(0) };
+                }
+            }
+            populated => populated?,
         }
-        self.has_memory = is_unknown || populated.is_ok();
-        if is_unknown { Ok(()) } else { populated }
+        self.has_memory = true;
+        Ok(())
     }
 
     /// Whether all frames were given memory when it was made.

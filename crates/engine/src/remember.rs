@@ -177,7 +177,7 @@ impl DeviceRecords {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.{RECORD}"))
+        path_of(&self.directory, name)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownDevice>> {
@@ -216,7 +216,7 @@ pub fn write_device_record(
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let name = plain(name);
-    let path = directory.as_ref().join(format!("{name}.{RECORD}"));
+    let path = path_of(directory.as_ref(), &name);
     write(&path, &name, learnt).map_err(|error| {
         let line = error.to_string();
         io::Error::new(io::Error::from(error).kind(), line)
@@ -229,8 +229,9 @@ fn write(path: &Path, name: &str, learnt: LearntDevice) -> Result<(), FileError>
     system::write_whole(path, &text, |head| head.starts_with(HEAD.as_bytes()))
 }
 
-/// How names of records end.
-const RECORD: &str = "learnt";
+fn path_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.learnt"))
+}
 
 impl KnownDevice {
     fn note(&mut self, driver: &Driver, device: DeviceId) {
