@@ -143,3 +143,15 @@ lab_check() {
         echo "$1: **At least $least are due: the machine is too busy for these figures.**"
     fi
 }
+
+# markdown COMMAND TABLE: a command and the table that `foreread bench` has printed, as Markdown. The
+# rows are a table of Markdown, which may be as wide as it is; its target is named elsewhere.
+markdown() {
+    printf '\n```text\n'
+    fold -s -w 95 <<<"$ $1" | sed '$!s/$/\\/'
+    sed -e 1d -e '/^$/,$d' "$2"
+    printf '```\n\n'
+    sed '1,/^$/d' "$2" | awk -F'   *' '
+        { printf "|"; for (i = 1; i <= NF; i++) printf " %s |", $i; printf "\n" }
+        NR == 1 { printf "|---|"; for (i = 2; i <= NF; i++) printf "---:|"; printf "\n" }'
+}
