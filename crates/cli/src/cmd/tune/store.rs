@@ -197,7 +197,7 @@ fn dry_run(
     out.entry("connections  ", &format!("{connections}, as far as more of them give more"))?;
     out.entry("parts        ", &format!("{parts}; smaller ones of a slow store"))?;
     out.entry("small reads  ", &format!("up to {}, one at a time", plan.small_reads))?;
-    out.entry("at most      ", &report::most(plan, cost))?;
+    out.entry("bounds       ", &report::most(plan, cost))?;
     Ok(())
 }
 
