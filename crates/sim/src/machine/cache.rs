@@ -68,6 +68,10 @@ pub enum PartName {
     Order,
     /// See [`Without::gaps`].
     Gaps,
+    /// See [`Without::far`].
+    Far,
+    /// See [`Without::start`].
+    Start,
 }
 
 impl CacheSpec {
@@ -91,6 +95,8 @@ impl CacheSpec {
                     runs: is_without(PartName::Runs),
                     order: is_without(PartName::Order),
                     gaps: is_without(PartName::Gaps),
+                    far: is_without(PartName::Far),
+                    start: is_without(PartName::Start),
                 },
             },
         }
@@ -112,8 +118,16 @@ impl Default for CacheSpec {
 
 impl PartName {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps];
+    pub const ALL: [Self; 8] = [
+        Self::Law,
+        Self::Clip,
+        Self::Lead,
+        Self::Runs,
+        Self::Order,
+        Self::Gaps,
+        Self::Far,
+        Self::Start,
+    ];
 
     /// Those that decide windows; the others decide how requests go to the device.
     pub const OF_WINDOWS: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
@@ -128,6 +142,8 @@ impl PartName {
             Self::Runs => "runs",
             Self::Order => "order",
             Self::Gaps => "gaps",
+            Self::Far => "far",
+            Self::Start => "start",
         }
     }
 }
