@@ -101,6 +101,23 @@ fn first_256_mib(link: Link, expected: bool) -> Outcome {
 }
 
 #[test]
+fn lines() {
+    let link = Link { ms: 100.0, ..LINK };
+    let text = link.of(ONE).replace("read = \"64K\"", "read = \"128K\", amount = \"256M\"");
+    let text = text.replace("[file.object]", &format!("{EXPECTED}\n\n[file.object]"));
+    for text in [text, link.of(POSITIONS)] {
+        let mut scenario = Scenario::parse(&text).unwrap();
+        PolicySetup { policy: Policy::Adaptive, max_window: None, without: Vec::new() }
+            .set(&mut scenario);
+        let mut run = scenario.build(RecordMode::Lines).unwrap().run;
+        run.go(scenario.until());
+        for line in run.end().lines.iter().filter(|line| line.contains(" s")).take(120) {
+            println!("{line}");
+        }
+    }
+}
+
+#[test]
 fn show() {
     for ms in [5.0, 20.0, 45.0, 100.0] {
         for sigma in [0.0, 0.5] {

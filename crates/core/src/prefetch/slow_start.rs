@@ -90,12 +90,17 @@ impl SlowStart {
             *self = Self::over();
             return None;
         }
-        let came = core::mem::take(&mut self.bytes);
-        self.round = Some(now);
-        if came * 2 < window.bytes().0 {
+        let (came, took_ns) = (self.bytes, now.0.saturating_sub(round.0));
+        let is_enough = came * 2 >= window.bytes().0;
+        if !is_enough && took_ns <= ns.saturating_mul(LATE) {
+            // Others of the same window are still to come: they are not all as fast.
             return None;
         }
-        let rate = float(came) / float(now.0.saturating_sub(round.0).max(1));
+        (self.bytes, self.round) = (0, Some(now));
+        if !is_enough {
+            return None;
+        }
+        let rate = float(came) / float(took_ns.max(1));
         if rate >= self.best * GAIN {
             (self.best, self.latency_ns, self.misses) = (rate, ns, 0);
             return Some(SlowStartStep::Try(Pages(window.0.saturating_mul(FACTOR))));
@@ -133,6 +138,9 @@ const FACTOR: u64 = 4;
 /// Four times as much in flight that brings less than a quarter more brings nothing, as in the
 /// startup of BBR.
 const GAIN: f64 = 1.25;
+
+/// In so many latencies all requests of a window are back, or its readers do not want more.
+const LATE: u64 = 4;
 
 /// One round trip may be late, and the one after a larger window was asked for has the old one.
 const MISSES_MAX: u8 = 3;

@@ -96,9 +96,10 @@ impl WindowEstimator {
         self.window
     }
 
-    /// How long a read takes from being asked for to its end.
+    /// How long a read takes from being asked for to its end. Before any has ended, what another
+    /// run says.
     pub(super) fn latency_ns(&self) -> u64 {
-        self.latency_ns
+        if self.latency_ns > 0 { self.latency_ns } else { self.remembered.request_ns() }
     }
 
     /// A read request has ended; returns whether something was learnt that the next file on the

@@ -118,5 +118,6 @@ impl StreamShare {
 #[expect(clippy::cast_possible_truncation, reason = "128 KiB in pages")]
 const LEAST: u32 = (DEFAULT_WINDOW.0 / PAGE_SIZE) as u32;
 
-/// A window of a 64th of what was read may be wasted: with what is asked for ahead of it, 2 %.
-const LONG_DENOM: u64 = 64;
+/// A window of a 32nd of what was read may be wasted: 3 %, as where it is known how long streams
+/// run.
+const LONG_DENOM: u64 = 32;
