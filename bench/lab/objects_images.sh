@@ -4,9 +4,9 @@
 #   files   100,000 small files in 1000 directories: find by their inodes
 #   git     a repository, checked out: git status
 #
-# The time is compared with what the bytes that are needed take on the link, and ten round trips; and
-# the same is done with the same image in a local file in memory: what is left is the kernel's
-# requests to the mount, and the program's own time.
+# The time is compared with what the bytes that are needed take on the link, and ten round trips.
+# The same is done with the image in a local file in memory: that takes the kernel's requests to the
+# mount, and the program's own time.
 
 make_images() {
     say "making images of 100,000 files and of a repository"

@@ -28,7 +28,6 @@ mod policy;
 pub(crate) mod prefetcher;
 mod run_ends;
 mod run_lengths;
-mod slow_start;
 mod stream_state;
 mod streams;
 pub mod walk;

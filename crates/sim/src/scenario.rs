@@ -14,8 +14,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub use crate::machine::{
-    CacheSpec, DeviceChange, DeviceSpec, EvictionName, ExpectedDevice, FileSpec, MaxWindowSpec, PartName,
-    PolicyName, RuleName, SchedulerSpec,
+    CacheSpec, DeviceChange, DeviceSpec, EvictionName, ExpectedDevice, FileSpec, MaxWindowSpec,
+    PartName, PolicyName, RuleName, SchedulerSpec,
 };
 pub use error::BadScenario;
 

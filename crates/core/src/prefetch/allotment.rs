@@ -53,7 +53,7 @@ impl Prefetcher {
         let mut max = if without.shares { ceiling } else { allotted.window };
         let distance = allotted.distance.filter(|_| !without.distance);
         let distance = distance.into_iter().chain(runs.distance).min();
-        let base = self.allotment(asker, question.far.is_some(), (max, distance), &runs);
+        let base = allotment((max, distance), &runs, question.far.is_some());
         let within = |max| Allotment { max, ..base };
         let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
@@ -113,25 +113,6 @@ impl Prefetcher {
         self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
     }
 
-    /// A window of at most `max` pages, by how long streams run and how far its device is.
-    fn allotment(
-        &self,
-        asker: &Asker<'_>,
-        is_far: bool,
-        (max, distance): (Pages, Option<Pages>),
-        runs: &RunChoice,
-    ) -> Allotment {
-        let is_growing = || self.estimators[asker.device as usize].is_growing();
-        Allotment {
-            max,
-            distance,
-            run: runs.window,
-            begins_backwards: runs.begins_backwards,
-            is_far,
-            is_steep: is_far || (self.is_window_learnt && is_growing()),
-        }
-    }
-
     /// Whether its device serves the requests of a window at once, so that streams share what is in
     /// flight there.
     fn is_far(&self, asker: &Asker<'_>) -> bool {
@@ -164,6 +145,12 @@ impl Prefetcher {
             far: self.is_far(asker).then_some(asker.device),
         }
     }
+}
+
+/// A window of at most `max` pages, by how long streams run and how far their device is.
+fn allotment((max, distance): (Pages, Option<Pages>), runs: &RunChoice, is_far: bool) -> Allotment {
+    let RunChoice { window: run, begins_backwards, .. } = *runs;
+    Allotment { max, distance, run, begins_backwards, is_far }
 }
 
 /// A 256th of the memory is left for pages that a read waits for, so that none of those takes a

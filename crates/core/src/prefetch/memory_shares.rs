@@ -13,6 +13,7 @@
 //! The rule that divides the memory, its reason and its figures: docs/adaptive.md.
 
 mod far;
+mod far_window;
 mod groups;
 mod invariants;
 mod share;

@@ -183,8 +183,7 @@ impl Prefetcher {
     pub(crate) fn read_ended(&mut self, device: u32, disk: Option<u64>, read: &EndedRead<'_>) {
         self.runs.read_ended(device, read.estimator);
         let estimator = &mut self.estimators[device as usize];
-        let starts_slowly = self.is_window_learnt && !self.rules.without.start;
-        let has_learnt = estimator.read_ended(read, starts_slowly.then_some(self.largest_read));
+        let has_learnt = estimator.read_ended(read);
         if let Some(disk) = disk.filter(|_| has_learnt) {
             self.disks.set(disk, *estimator);
         }

@@ -16,7 +16,6 @@
 use alloc::collections::VecDeque;
 
 use super::learnt_device::{LearntDevice, RememberedCost, ServedRead};
-use super::slow_start::{RoundTripEnd, SlowStart, SlowStartStep};
 use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
@@ -36,9 +35,8 @@ pub(crate) struct WindowEstimator {
     alone: u32,
     /// What another run learnt of it.
     remembered: RememberedCost,
-    slow_start: SlowStart,
-    /// Whether the window is what round trips told.
-    is_of_round_trips: bool,
+    /// Whether its requests take so long that a network is likely to lie before it.
+    is_remote: bool,
 }
 
 impl WindowEstimator {
@@ -56,8 +54,7 @@ impl WindowEstimator {
             latency_ns: 0,
             alone: ALONE,
             remembered,
-            slow_start: SlowStart::new(),
-            is_of_round_trips: false,
+            is_remote: false,
         }
     }
 
@@ -70,17 +67,10 @@ impl WindowEstimator {
         let fresh = Self::new(geometry);
         let window = fresh.window.max(learnt.window.min(LARGEST));
         let serves_many = learnt.cost.is_some_and(|cost| cost.min_parallel >= MANY_AT_ONCE);
-        // A window of several requests was worth it because they are served at once.
-        let is_far = learnt.cost.is_none() && window >= far_window(geometry.max_io);
-        let alone = if serves_many || is_far { 0 } else { fresh.alone };
-        Self {
-            window,
-            alone,
-            remembered: RememberedCost::new(learnt.cost),
-            slow_start: SlowStart::over(),
-            is_of_round_trips: is_far,
-            ..fresh
-        }
+        let alone = if serves_many { 0 } else { fresh.alone };
+        let is_remote = learnt.cost.is_some_and(|cost| cost.per_request_ns >= REMOTE_NS);
+        let remembered = RememberedCost::new(learnt.cost);
+        Self { window, alone, remembered, is_remote, ..fresh }
     }
 
     /// What the next run should know. None before enough was learnt.
@@ -104,7 +94,7 @@ impl WindowEstimator {
 
     /// A read request has ended; returns whether something was learnt that the next file on the
     /// same disk should know.
-    pub(crate) fn read_ended(&mut self, read: &EndedRead<'_>, starts_to: Option<Pages>) -> bool {
+    pub(crate) fn read_ended(&mut self, read: &EndedRead<'_>) -> bool {
         // Each file of a disk that has only small ones would begin anew.
         let was_wanted = self.wants_idle_device();
         if self.remembered.is_refuted_by(&read.served) {
@@ -112,45 +102,12 @@ impl WindowEstimator {
             return true;
         }
         self.count_ended(read.now, read.queued_at, read.served.is_seen);
-        let has_grown = starts_to.is_some_and(|most| self.start_slowly(read, most));
-        read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted || has_grown
+        read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted
     }
 
-    /// The first round trips of a device, with windows of at most `most` pages; says whether its
-    /// window is another one.
-    fn start_slowly(&mut self, read: &EndedRead<'_>, most: Pages) -> bool {
-        let Some(bytes) = read.served.bytes.filter(|_| read.served.is_seen) else { return false };
-        let window = self.window.min(most);
-        let end = RoundTripEnd { now: read.now, ns: read.served.ns, bytes, window };
-        let window = match self.slow_start.ended(end) {
-            None => return false,
-            Some(SlowStartStep::Try(window)) => window.min(most).min(LARGEST),
-            Some(SlowStartStep::Settle(window)) => {
-                Pages(window.0.next_power_of_two()).min(self.window)
-            }
-        };
-        let has_settled = !self.slow_start.is_growing();
-        self.is_of_round_trips = window >= far_window(read.geometry.max_io);
-        self.window = window;
-        self.ended = 0;
-        if window > read.geometry.max_io {
-            self.alone = 0;
-        }
-        if has_settled && !self.is_of_round_trips {
-            // It serves few at once: what its requests cost is told by those that go alone.
-            (self.window, self.alone) = (self.least, ALONE);
-        }
-        true
-    }
-
-    /// Whether streams grow as fast as slow start lets them.
-    pub(super) fn is_growing(&self) -> bool {
-        self.slow_start.is_growing()
-    }
-
-    /// Whether a window is several requests that are served at once.
+    /// Whether it is far away, and a window is several requests that are served at once.
     pub(super) fn is_far(&self, max_io: Pages) -> bool {
-        self.window >= far_window(max_io)
+        self.is_remote && self.window.0 >= max_io.0.saturating_mul(FAR_REQUESTS)
     }
 
     /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
@@ -190,6 +147,7 @@ impl WindowEstimator {
         self.remembered.note(estimator);
         let (known, ways) = if let Some(known) = self.remembered.model(estimator) {
             let ways = self.remembered.ways(2 * estimator.min_parallel(), known.parallel);
+            self.is_remote = known.per_request_ns >= REMOTE_NS;
             (known, f64::from(ways))
         } else if let Some(known) = estimator.busy_model() {
             // Several readers never leave it idle.
@@ -210,9 +168,7 @@ impl WindowEstimator {
         }
         // A stream of a device without any cost for a request is as fast with less, but others are
         // not: smaller requests are more of them.
-        // Before it was seen how many it serves at once, round trips know better.
-        let is_untold = self.is_of_round_trips && !is_told(estimator);
-        let keeps_window = self.remembered.keeps_window(estimator) || is_untold;
+        let keeps_window = self.remembered.keeps_window(estimator);
         while window > self.least && !keeps_window && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
         }
@@ -220,17 +176,6 @@ impl WindowEstimator {
         self.window = window;
         true
     }
-}
-
-/// The least window of a device that is far away.
-fn far_window(max_io: Pages) -> Pages {
-    Pages(max_io.0.saturating_mul(FAR_REQUESTS))
-}
-
-/// Whether it is known how many requests it serves at once.
-fn is_told(estimator: &DeviceEstimator) -> bool {
-    let is_limit = estimator.model().is_some_and(|known| known.parallel.is_some());
-    is_limit || estimator.known_parallel().is_some()
 }
 
 /// A read request that has ended, as far as the estimator looks at it.
@@ -310,6 +255,9 @@ const LOOK_EVERY: u32 = 8;
 
 /// A window of so many requests is worth it only where most of them are served at once.
 const FAR_REQUESTS: u64 = 4;
+
+/// No disk of this machine that serves several at once takes as long, and every store does.
+const REMOTE_NS: f64 = 2e6;
 
 /// More than most machines have.
 const DISKS_MAX: usize = 64;

@@ -70,8 +70,6 @@ pub enum PartName {
     Gaps,
     /// See [`Without::far`].
     Far,
-    /// See [`Without::start`].
-    Start,
 }
 
 impl CacheSpec {
@@ -96,7 +94,6 @@ impl CacheSpec {
                     order: is_without(PartName::Order),
                     gaps: is_without(PartName::Gaps),
                     far: is_without(PartName::Far),
-                    start: is_without(PartName::Start),
                 },
             },
         }
@@ -118,16 +115,8 @@ impl Default for CacheSpec {
 
 impl PartName {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Law,
-        Self::Clip,
-        Self::Lead,
-        Self::Runs,
-        Self::Order,
-        Self::Gaps,
-        Self::Far,
-        Self::Start,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps, Self::Far];
 
     /// Those that decide windows; the others decide how requests go to the device.
     pub const OF_WINDOWS: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
@@ -143,7 +132,6 @@ impl PartName {
             Self::Order => "order",
             Self::Gaps => "gaps",
             Self::Far => "far",
-            Self::Start => "start",
         }
     }
 }

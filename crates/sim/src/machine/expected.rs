@@ -37,6 +37,10 @@ impl ExpectedDevice {
 
     pub(crate) fn check(&self) -> Result<(), String> {
         check(self.mb_per_s > 0.0, "mb_per_s", "more than 0")?;
-        check(self.learnt().is_plausible(), "expected", "a device: a window of 2^n pages, and times")
+        check(
+            self.learnt().is_plausible(),
+            "expected",
+            "a device: a window of 2^n pages, and times",
+        )
     }
 }

@@ -16,9 +16,8 @@
 
 use alloc::vec::Vec;
 
-use super::share::{MARGIN, ShareQuestion, StreamShare, small};
 use crate::geometry::DEFAULT_WINDOW;
-use crate::units::{PAGE_SIZE, Pages};
+use crate::units::PAGE_SIZE;
 
 /// Sums over streams by the number of their device.
 #[derive(Debug)]
@@ -62,15 +61,23 @@ impl FarDevices {
     }
 
     /// Returns the window of a stream that wants so many pages, where so many in flight are of use.
-    fn part(&self, demand: FarDemand, read: u32, in_flight: u64) -> u32 {
+    pub(super) fn part(&self, demand: FarDemand, read: u32, in_flight: u64) -> u64 {
         let all = self.wanted(demand.device).max(1);
         let part = u64::from(demand.wanted) * in_flight / all;
         let least = u64::from(read.max(LEAST)).min(u64::from(demand.wanted));
-        small(Pages(part.clamp(least, u64::from(demand.wanted).max(least))))
+        part.clamp(least, u64::from(demand.wanted).max(least))
     }
 }
 
 impl FarDemand {
+    pub(super) const fn new(device: u32, wanted: u32) -> Self {
+        Self { device, wanted }
+    }
+
+    pub(super) fn wanted(self) -> u32 {
+        self.wanted
+    }
+
     /// The same of a stream that is idle and counts half so often.
     pub(super) fn idle(self, halvings: u32) -> Self {
         let wanted = if halvings < u32::BITS { self.wanted >> halvings } else { 0 };
@@ -83,41 +90,6 @@ impl FarDemand {
     }
 }
 
-impl StreamShare {
-    /// What it would want alone: what its reader takes while a request is on its way, in whole
-    /// reads, and what it has just waited for, twice.
-    ///
-    /// ```text
-    ///   a reader that waits      1, 2, 4, .. windows     each time twice as much is in flight
-    ///   one that does not        |read|read|             rate x latency; after a long run more, for
-    ///                                                    which fewer requests are sent
-    /// ```
-    pub(super) fn learn_far(&mut self, question: &ShareQuestion, has_waited: bool, run: u64) {
-        let Some(device) = question.far else {
-            self.far = FarDemand::default();
-            return;
-        };
-        let read = self.read.max(1);
-        let whole = |pages: Pages| u64::from(small(pages)).next_multiple_of(u64::from(read));
-        let latency_ns = question.latency_ns.saturating_mul(MARGIN);
-        let meanwhile = whole(self.speed.pages_in(latency_ns));
-        let grown = if has_waited { 2 * u64::from(self.far.wanted) } else { 0 };
-        let long = whole(Pages(run / LONG_DENOM));
-        let least = whole(Pages(u64::from(LEAST)));
-        let wanted = meanwhile.max(grown).max(long).max(least).min(question.ceiling.0);
-        self.far = FarDemand { device, wanted: small(Pages(wanted)) };
-    }
-
-    /// Its window, beside those of the other streams of its device.
-    pub(super) fn far_window(&self, devices: &FarDevices, ceiling: Pages) -> Option<u32> {
-        (self.far.wanted > 0).then(|| devices.part(self.far, self.read, ceiling.0))
-    }
-}
-
 /// The least window: smaller ones are more requests, and stores charge for each.
 #[expect(clippy::cast_possible_truncation, reason = "128 KiB in pages")]
-const LEAST: u32 = (DEFAULT_WINDOW.0 / PAGE_SIZE) as u32;
-
-/// A window of a 32nd of what was read may be wasted: 3 %, as where it is known how long streams
-/// run.
-const LONG_DENOM: u64 = 32;
+pub(super) const LEAST: u32 = (DEFAULT_WINDOW.0 / PAGE_SIZE) as u32;

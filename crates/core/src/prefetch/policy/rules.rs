@@ -40,8 +40,6 @@ pub struct Without {
     pub gaps: bool,
     /// Streams of a device that is far away do not share what is in flight there.
     pub far: bool,
-    /// The windows of a device that is not known grow after eight requests of each size.
-    pub start: bool,
 }
 
 impl Rules {

@@ -16,10 +16,10 @@ pub(super) fn initial_size(count: Pages, allotment: Allotment) -> Pages {
 
 /// The window after one of `pace` pages.
 pub(super) fn next_size(pace: Pages, allotment: Allotment) -> Pages {
-    let Allotment { max, run, is_steep, .. } = allotment;
+    let Allotment { max, run, is_far, .. } = allotment;
     match run {
         Some(run) => run.min(max),
-        None if is_steep => Pages(pace.0.saturating_mul(STEEP_GROWTH)).min(max),
+        None if is_far => Pages(pace.0.saturating_mul(FAR_GROWTH)).min(max),
         None => sizes::next(pace, max),
     }
 }
@@ -31,4 +31,4 @@ pub(super) fn is_all_wanted(ask: Ask, allotment: Allotment) -> bool {
 
 /// On a device that is far away a window costs little more time than a quarter of it: what may be
 /// wasted is bounded by what its stream wants ([`Allotment`]).
-const STEEP_GROWTH: u64 = 4;
+const FAR_GROWTH: u64 = 4;
