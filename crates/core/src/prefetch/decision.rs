@@ -90,8 +90,8 @@ pub struct Allotment {
     pub run: Option<Pages>,
     /// Whether a stream that begins anywhere is likely to go backwards.
     pub begins_backwards: bool,
-    /// Whether the requests of a window are served at once: windows grow fourfold up to the largest,
-    /// and end where another stream began.
+    /// Whether the requests of a window are served at once: windows grow fourfold up to the
+    /// largest, and end where another stream began.
     pub is_far: bool,
 }
 
