@@ -29,8 +29,11 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
         Ok(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
         Ok(Err(error)) => reply.fail(error.of_read()),
         Err(_) => {
+            let is_silent = reply.remaining() == range.end - range.start;
             let (url, range) = (object.url.clone(), Some(range));
-            reply.fail(ObjectError::TimedOut { url, range, deadline }.of_read());
+            let error = ObjectError::TimedOut { url, range, deadline }.of_read();
+            // Of a server that has sent nothing no page comes sooner alone.
+            if is_silent { reply.fail_all(error) } else { reply.fail(error) }
         }
     }
 }

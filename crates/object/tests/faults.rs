@@ -112,6 +112,21 @@ fn a_server_that_does_not_answer_ends_at_the_deadline() {
     }
 }
 
+/// Each page was asked for alone after that: 1 MiB was an error after five deadlines.
+#[test]
+fn a_read_of_many_pages_of_a_silent_server_ends_with_its_one_request() {
+    let server = FaultyServer::start(LEN);
+    let engine = engine();
+    let options = StoreOptions { deadline: Duration::from_secs(1), ..StoreOptions::default() };
+    let file = open(&engine, &Stores::new(options), &server);
+    file.stream().advise(Advice::Random);
+    server.always(Fault::Hang);
+    let before = server.gets();
+    let error = read(&file, 8 * PAGE..16 * PAGE).unwrap_err();
+    assert!(error.contains("no answer within 1000 ms"), "{error}");
+    assert_eq!(server.gets() - before, 1);
+}
+
 #[test]
 fn errors_that_pass_are_not_seen() {
     let server = FaultyServer::start(LEN);

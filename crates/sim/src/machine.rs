@@ -5,6 +5,7 @@
 //! Never: a process, or a key that is not in docs/simulator.md.
 
 mod cache;
+mod expected;
 mod max_window;
 mod scheduler;
 
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub use cache::{CacheSpec, EvictionName, PartName, PolicyName, RuleName};
+pub use expected::ExpectedDevice;
 pub use max_window::MaxWindowSpec;
 pub use scheduler::SchedulerSpec;
 
@@ -31,6 +33,8 @@ pub struct DeviceSpec {
     /// `noop`, or another scheduler, with settings.
     #[serde(default)]
     pub scheduler: SchedulerSpec,
+    /// What is expected of it at first, as of an object store; without it, nothing.
+    pub expected: Option<Spanned<ExpectedDevice>>,
     /// Later changes of its parameters.
     #[serde(default)]
     pub change: Vec<DeviceChange>,

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use foreread_core::cache::CacheStats;
 use foreread_core::path::{Config, DeviceId, TooManyWeights};
+use foreread_core::prefetch::LearntDevice;
 use foreread_core::replay::{LogStep, Mismatch, replay};
 use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
@@ -105,6 +106,11 @@ impl SimRun {
         scheduler: &Choice,
     ) -> Result<DeviceId, String> {
         self.shared.world.borrow_mut().add_device(name, model, scheduler)
+    }
+
+    /// Begins with what is expected of a device.
+    pub(crate) fn expect_of_device(&mut self, device: DeviceId, learnt: LearntDevice) {
+        self.shared.world.borrow_mut().path.restore_device(device, learnt);
     }
 
     /// Changes the parameters of a device from `at` on. Calls come in the order of `at`.

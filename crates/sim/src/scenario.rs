@@ -14,8 +14,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub use crate::machine::{
-    CacheSpec, DeviceChange, DeviceSpec, EvictionName, FileSpec, MaxWindowSpec, PartName,
-    PolicyName, RuleName, SchedulerSpec,
+    CacheSpec, DeviceChange, DeviceSpec, EvictionName, ExpectedDevice, FileSpec, MaxWindowSpec,
+    PartName, PolicyName, RuleName, SchedulerSpec,
 };
 pub use error::BadScenario;
 
@@ -111,6 +111,9 @@ impl Scenario {
         for (name, spec) in &self.device {
             let model = &spec.model.get_ref().model;
             let id = building.run.device(name, model, &spec.scheduler.choice)?;
+            if let Some(expected) = &spec.expected {
+                building.run.expect_of_device(id, expected.get_ref().learnt());
+            }
             for change in &spec.change {
                 let at = Nanos(ns_of_ms(change.at_s * 1e3));
                 building.run.change_device(id, at, &change.model.get_ref().model)?;
@@ -221,6 +224,10 @@ fn check_device(spec: &DeviceSpec, text: &str) -> Result<(), BadScenario> {
     let at = spec.model.span();
     let params = &spec.model.get_ref().model;
     let mut device = params.build().map_err(|why| BadScenario::at(text, Some(at), why))?;
+    if let Some(expected) = &spec.expected {
+        let checked = expected.get_ref().check();
+        checked.map_err(|why| BadScenario::at(text, Some(expected.span()), why))?;
+    }
     for change in &spec.change {
         let at_ms = change.at_s * 1e3;
         let params = &change.model.get_ref().model;

@@ -9,6 +9,7 @@ use super::decision::{Allotment, Ask, Trigger};
 use super::memory_shares::ShareQuestion;
 use super::policy::adaptive;
 use super::prefetcher::Prefetcher;
+use super::run_ends::RunChoice;
 use crate::cache::PageCache;
 use crate::units::{Nanos, Pages};
 
@@ -52,8 +53,8 @@ impl Prefetcher {
         let mut max = if without.shares { ceiling } else { allotted.window };
         let distance = allotted.distance.filter(|_| !without.distance);
         let distance = distance.into_iter().chain(runs.distance).min();
-        let (run, begins_backwards) = (runs.window, runs.begins_backwards);
-        let within = |max| Allotment { max, distance, run, begins_backwards };
+        let base = allotment((max, distance), &runs, question.far.is_some());
+        let within = |max| Allotment { max, ..base };
         let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
         let (mut unclipped, mut is_staggered) = (None, false);
@@ -112,6 +113,13 @@ impl Prefetcher {
         self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
     }
 
+    /// Whether its device serves the requests of a window at once, so that streams share what is in
+    /// flight there.
+    fn is_far(&self, asker: &Asker<'_>) -> bool {
+        let is_on = self.is_window_learnt && !self.rules.without.far;
+        is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
+    }
+
     fn share_question(
         &self,
         asker: &mut Asker<'_>,
@@ -129,12 +137,20 @@ impl Prefetcher {
             submitter: asker.reader.submitter,
             has_waited: ask.has_waited,
             blocked_ns: core::mem::take(&mut asker.reader.blocked_ns),
+            handle_blocked_ns: asker.reader.handle_blocked_ns,
             ceiling,
             common_ceiling,
             max_window_unstalled: unstalled.min(ceiling),
             latency_ns: self.estimators[asker.device as usize].latency_ns(),
+            far: self.is_far(asker).then_some(asker.device),
         }
     }
+}
+
+/// A window of at most `max` pages, by how long streams run and how far their device is.
+fn allotment((max, distance): (Pages, Option<Pages>), runs: &RunChoice, is_far: bool) -> Allotment {
+    let RunChoice { window: run, begins_backwards, .. } = *runs;
+    Allotment { max, distance, run, begins_backwards, is_far }
 }
 
 /// A 256th of the memory is left for pages that a read waits for, so that none of those takes a

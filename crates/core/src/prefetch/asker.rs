@@ -18,6 +18,8 @@ pub(crate) struct ReaderState {
     pub(crate) submitter: Submitter,
     /// How long its reads have waited since it asked a policy, in nanoseconds.
     pub(crate) blocked_ns: u64,
+    /// How long they have waited in all.
+    pub(crate) handle_blocked_ns: u64,
 }
 
 /// The reader that asks, during one read or at one marker.

@@ -90,13 +90,16 @@ pub struct Allotment {
     pub run: Option<Pages>,
     /// Whether a stream that begins anywhere is likely to go backwards.
     pub begins_backwards: bool,
+    /// Whether the requests of a window are served at once: windows grow fourfold up to the
+    /// largest, and end where another stream began.
+    pub is_far: bool,
 }
 
 impl Allotment {
     /// As much as the limit, for a stream of which nothing is known.
     #[must_use]
     pub const fn whole(max: Pages, distance: Option<Pages>) -> Self {
-        Self { max, distance, run: None, begins_backwards: false }
+        Self { max, distance, run: None, begins_backwards: false, is_far: false }
     }
 }
 

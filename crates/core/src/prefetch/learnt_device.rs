@@ -86,6 +86,12 @@ impl LearntCost {
         }
     }
 
+    /// What a request costs, whatever its size.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "plausible")]
+    fn request_ns(&self) -> u64 {
+        self.per_request_ns as u64
+    }
+
     /// How long a request of so many bytes should take on an idle device.
     fn service_ns(&self, bytes: ByteCount) -> f64 {
         self.per_request_ns + self.per_kib_ns * float(bytes.0) / 1024.0
@@ -164,6 +170,11 @@ impl RememberedCost {
     pub(crate) fn ways(&self, tried: u32, parallel: Option<u32>) -> u32 {
         let remembered = self.cost.map_or(1, |cost| cost.parallel.unwrap_or(cost.min_parallel));
         parallel.unwrap_or(tried.max(remembered))
+    }
+
+    /// What a request costs, as far as another run knew; 0 if it did not.
+    pub(crate) fn request_ns(&self) -> u64 {
+        self.cost.map_or(0, |cost| cost.request_ns())
     }
 
     /// Whether only requests that go alone may say that a window is too large. A device that is

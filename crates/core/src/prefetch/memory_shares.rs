@@ -12,6 +12,8 @@
 //!
 //! The rule that divides the memory, its reason and its figures: docs/adaptive.md.
 
+mod far;
+mod far_window;
 mod groups;
 mod invariants;
 mod share;
@@ -21,6 +23,7 @@ mod tests;
 
 use alloc::vec::Vec;
 
+use self::far::{FarDemand, FarDevices};
 use self::groups::{ShareDemand, SubmitterGroups};
 use self::share::{IDLE_AFTER_HALVINGS, IDLE_HALVINGS_MAX, StreamShare, small};
 pub(crate) use self::share::{ShareId, ShareQuestion};
@@ -34,6 +37,7 @@ pub(crate) struct MemoryShares {
     shares: Vec<StreamShare>,
     free: Vec<u32>,
     groups: SubmitterGroups,
+    far: FarDevices,
     /// Which one is looked at next, whether its stream has stalled.
     hand: usize,
     /// How many have begun.
@@ -60,6 +64,7 @@ impl MemoryShares {
             shares: Vec::new(),
             free: Vec::new(),
             groups: SubmitterGroups::new(),
+            far: FarDevices::new(),
             hand: 0,
             begun: 0,
         }
@@ -94,6 +99,8 @@ impl MemoryShares {
             read: small(question.count),
             at: question.now,
             page: question.page,
+            begun: question.page,
+            handle_blocked_ns: question.handle_blocked_ns,
             speed: ReadRate::like(self.groups.known_weight(group)),
             ..StreamShare::default()
         };
@@ -113,6 +120,7 @@ impl MemoryShares {
         let share = core::mem::take(&mut self.shares[id.0 as usize]);
         assert!(share.is_there, "a share ends once");
         self.groups.change(share.group, share.counted, share.group, ShareDemand::default());
+        self.far.change(share.far_counted, FarDemand::default());
         self.free.push(id.0);
     }
 
@@ -159,6 +167,12 @@ impl MemoryShares {
         let group = self.groups.of(question.submitter);
         self.move_to(index, group);
         self.recount(index, question.now);
+        if let Some(window) = self.shares[index].far_window(&self.far, question.ceiling) {
+            let share = &mut self.shares[index];
+            share.ceiling = window.min(small(question.ceiling));
+            share.distance = share.distance.min(share.ceiling);
+            self.recount(index, question.now);
+        }
 
         let share = &self.shares[index];
         let (weight, distance, ceiling) = (share.counted.weight, share.distance, share.ceiling);
@@ -272,8 +286,10 @@ impl MemoryShares {
             ..share.uses(now)
         };
         let share = &mut self.shares[index];
+        let far = if share.is_last { FarDemand::default() } else { share.far.idle(idle_halvings) };
         self.groups.change(share.group, share.counted, share.group, part);
-        share.counted = part;
+        self.far.change(share.far_counted, far);
+        (share.counted, share.far_counted) = (part, far);
     }
 }
 

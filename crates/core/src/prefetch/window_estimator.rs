@@ -35,6 +35,8 @@ pub(crate) struct WindowEstimator {
     alone: u32,
     /// What another run learnt of it.
     remembered: RememberedCost,
+    /// Whether its requests take so long that a network is likely to lie before it.
+    is_remote: bool,
 }
 
 impl WindowEstimator {
@@ -45,7 +47,15 @@ impl WindowEstimator {
         let window = window.pages_up();
         assert!(window <= LARGEST, "the window of a device is no larger than one that is learnt");
         let remembered = RememberedCost::default();
-        Self { window, least: window, ended: 0, latency_ns: 0, alone: ALONE, remembered }
+        Self {
+            window,
+            least: window,
+            ended: 0,
+            latency_ns: 0,
+            alone: ALONE,
+            remembered,
+            is_remote: false,
+        }
     }
 
     /// Of a device that another run has learnt. Its first requests go alone, too: they tell whether
@@ -58,7 +68,9 @@ impl WindowEstimator {
         let window = fresh.window.max(learnt.window.min(LARGEST));
         let serves_many = learnt.cost.is_some_and(|cost| cost.min_parallel >= MANY_AT_ONCE);
         let alone = if serves_many { 0 } else { fresh.alone };
-        Self { window, alone, remembered: RememberedCost::new(learnt.cost), ..fresh }
+        let is_remote = learnt.cost.is_some_and(|cost| cost.per_request_ns >= REMOTE_NS);
+        let remembered = RememberedCost::new(learnt.cost);
+        Self { window, alone, remembered, is_remote, ..fresh }
     }
 
     /// What the next run should know. None before enough was learnt.
@@ -74,9 +86,10 @@ impl WindowEstimator {
         self.window
     }
 
-    /// How long a read takes from being asked for to its end.
+    /// How long a read takes from being asked for to its end. Before any has ended, what another
+    /// run says.
     pub(super) fn latency_ns(&self) -> u64 {
-        self.latency_ns
+        if self.latency_ns > 0 { self.latency_ns } else { self.remembered.request_ns() }
     }
 
     /// A read request has ended; returns whether something was learnt that the next file on the
@@ -90,6 +103,11 @@ impl WindowEstimator {
         }
         self.count_ended(read.now, read.queued_at, read.served.is_seen);
         read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted
+    }
+
+    /// Whether it is far away, and a window is several requests that are served at once.
+    pub(super) fn is_far(&self, max_io: Pages) -> bool {
+        self.is_remote && self.window.0 >= max_io.0.saturating_mul(FAR_REQUESTS)
     }
 
     /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
@@ -129,6 +147,7 @@ impl WindowEstimator {
         self.remembered.note(estimator);
         let (known, ways) = if let Some(known) = self.remembered.model(estimator) {
             let ways = self.remembered.ways(2 * estimator.min_parallel(), known.parallel);
+            self.is_remote = known.per_request_ns >= REMOTE_NS;
             (known, f64::from(ways))
         } else if let Some(known) = estimator.busy_model() {
             // Several readers never leave it idle.
@@ -233,6 +252,12 @@ const MANY_AT_ONCE: u32 = 16;
 
 /// As many as make a model.
 const LOOK_EVERY: u32 = 8;
+
+/// A window of so many requests is worth it only where most of them are served at once.
+const FAR_REQUESTS: u64 = 4;
+
+/// No disk of this machine that serves several at once takes as long, and every store does.
+const REMOTE_NS: f64 = 2e6;
 
 /// More than most machines have.
 const DISKS_MAX: usize = 64;

@@ -351,6 +351,7 @@ impl ReadPath {
             // Other policies never ask for it.
             let reader = &mut stream.reader;
             reader.blocked_ns = reader.blocked_ns.saturating_add(blocked_ns);
+            reader.handle_blocked_ns = reader.handle_blocked_ns.saturating_add(blocked_ns);
         }
         self.reads.end(ready);
     }

@@ -68,6 +68,8 @@ pub enum PartName {
     Order,
     /// See [`Without::gaps`].
     Gaps,
+    /// See [`Without::far`].
+    Far,
 }
 
 impl CacheSpec {
@@ -91,6 +93,7 @@ impl CacheSpec {
                     runs: is_without(PartName::Runs),
                     order: is_without(PartName::Order),
                     gaps: is_without(PartName::Gaps),
+                    far: is_without(PartName::Far),
                 },
             },
         }
@@ -112,8 +115,8 @@ impl Default for CacheSpec {
 
 impl PartName {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps];
+    pub const ALL: [Self; 7] =
+        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps, Self::Far];
 
     /// Those that decide windows; the others decide how requests go to the device.
     pub const OF_WINDOWS: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
@@ -128,6 +131,7 @@ impl PartName {
             Self::Runs => "runs",
             Self::Order => "order",
             Self::Gaps => "gaps",
+            Self::Far => "far",
         }
     }
 }

@@ -138,7 +138,8 @@ impl Streaming {
     }
 
     /// One client's connection. Its meter's `read_twice` is how many pages the device was asked for
-    /// that it had been asked for before.
+    /// that it had been asked for before, `latest_ms` how long after it was due its latest read
+    /// ended.
     async fn serve(
         &self,
         process: &Process,
@@ -148,19 +149,24 @@ impl Streaming {
     ) {
         let reader = process.open(file);
         let mut pace = Pace::new(kib_per_s, &self.changes, process.now(), self.catches_up);
-        let mut pos = ByteCount::ZERO;
+        let (mut pos, mut latest_ns) = (ByteCount::ZERO, 0);
         while pos < self.taken() {
-            process.until(pace.due(pos)).await;
+            let due = pace.due(pos);
+            process.until(due).await;
             let Ok(got) = reader.read(pos, self.read.0.min(self.taken() - pos)).await else {
                 return;
             };
             if let Some(link) = link {
                 link.send(process, got).await;
             }
+            latest_ns = latest_ns.max(process.now().0.saturating_sub(due.0));
             pos += got;
             pace.has(pos, process.now());
             let twice = reader.read_twice();
-            process.meter(|meter, _| meter.other.insert("read_twice", twice.0 as f64));
+            process.meter(|meter, _| {
+                meter.other.insert("read_twice", twice.0 as f64);
+                meter.other.insert("latest_ms", latest_ns as f64 / 1e6);
+            });
         }
     }
 }

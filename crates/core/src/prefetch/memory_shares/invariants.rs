@@ -4,6 +4,7 @@
 //! Out:   a panic that names the first invariant that does not hold.
 //! Never: a change.
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 
 use super::MemoryShares;
@@ -25,8 +26,11 @@ impl MemoryShares {
     /// Checks that the sums of each group are those of its streams.
     pub(crate) fn assert_consistent(&self) {
         let mut sums = vec![DemandSums::default(); self.groups.len()];
+        let mut far = BTreeMap::new();
         for share in self.shares.iter().filter(|share| share.is_there) {
             sums[usize::from(share.group)].add(&share.counted);
+            let (device, wanted) = share.far_counted.device();
+            *far.entry(device).or_insert(0) += wanted;
             let (ceiling, distance) = (share.ceiling, share.distance);
             let most = share.at_most.max(share.read);
             assert!(ceiling <= most, "a ceiling of {ceiling} is above {most}");
@@ -35,6 +39,10 @@ impl MemoryShares {
         for (group, sums) in sums.iter().enumerate() {
             let counted = self.groups.sums(group);
             assert!(counted == sums, "group {group} counts {counted:?}, and its streams {sums:?}");
+        }
+        for (device, wanted) in far {
+            let counted = self.far.wanted(device);
+            assert!(counted == wanted, "device {device} counts {counted}, its streams {wanted}");
         }
         let there = self.shares.iter().filter(|share| share.is_there).count();
         assert!(there == self.count(), "{there} shares are there, and {} counted", self.count());

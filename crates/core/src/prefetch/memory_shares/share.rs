@@ -5,6 +5,7 @@
 //! Out:   what it adds to its submitter's sums.
 //! Never: another stream.
 
+use super::far::FarDemand;
 use super::groups::ShareDemand;
 use super::speed::ReadRate;
 use crate::sched::Submitter;
@@ -39,11 +40,18 @@ pub(super) struct StreamShare {
     /// How many pages its reader takes while a request is on its way, and its next read.
     pub(super) distance: u32,
     pub(super) speed: ReadRate,
-    /// When and where it asked last.
+    /// When and where it asked last, and where first.
     pub(super) at: Nanos,
     pub(super) page: PageIndex,
+    pub(super) begun: PageIndex,
+    /// What its reader had waited in all when it asked last.
+    pub(super) handle_blocked_ns: u64,
+    /// What it would want alone of a device that serves the requests of a window at once.
+    pub(super) far: FarDemand,
     /// What it adds to its group's sums.
     pub(super) counted: ShareDemand,
+    /// What it adds to the sum of its device.
+    pub(super) far_counted: FarDemand,
 }
 
 /// A question, as far as shares look at it.
@@ -59,6 +67,8 @@ pub(crate) struct ShareQuestion {
     /// Whether its reader had to wait, and for how long since it last asked.
     pub(crate) has_waited: bool,
     pub(crate) blocked_ns: u64,
+    /// How long its handle has waited in all, for whichever stream.
+    pub(crate) handle_blocked_ns: u64,
     /// The largest window that makes sense, and the largest for one whose reader never waits: such
     /// windows need not be more than one request.
     pub(crate) ceiling: Pages,
@@ -67,12 +77,15 @@ pub(crate) struct ShareQuestion {
     pub(crate) max_window_unstalled: Pages,
     /// How long a request takes, from being asked for to its end.
     pub(crate) latency_ns: u64,
+    /// The number of the device if that serves the requests of a window at once.
+    pub(crate) far: Option<u32>,
 }
 
 impl StreamShare {
     /// What a question tells.
     pub(super) fn learn(&mut self, question: ShareQuestion) {
-        let ShareQuestion { now, page, count, has_waited, blocked_ns, .. } = question;
+        let ShareQuestion { now, page, count, has_waited, .. } = question;
+        let blocked_ns = self.blocked_ns(&question);
         let pages = Pages(page.0.abs_diff(self.page.0));
         let ns = now.0.saturating_sub(self.at.0);
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
@@ -88,6 +101,7 @@ impl StreamShare {
         let is_unstalled = self.stall_backoff == 0;
         let most = if is_unstalled { question.max_window_unstalled } else { question.ceiling };
         self.ceiling = small(most.min(question.ceiling));
+        self.learn_far(&question, has_waited, page.0.abs_diff(self.begun.0));
         self.at_most = small(question.common_ceiling);
         let meanwhile = self.speed.pages_in(question.latency_ns.saturating_mul(MARGIN));
         debug_assert!(self.stall_backoff <= MOST_STALL_BACKOFF, "a distance doubles so often");
@@ -95,6 +109,16 @@ impl StreamShare {
         let distance = meanwhile.0.saturating_add(u64::from(self.read));
         let distance = distance.saturating_mul(8 + eighths) / 8;
         self.distance = small(Pages(distance << (self.stall_backoff / DOUBLING))).min(self.ceiling);
+    }
+
+    /// How long its reader waited since it asked last. A handle that reads several streams in turns
+    /// waits for each of them.
+    fn blocked_ns(&mut self, question: &ShareQuestion) -> u64 {
+        let before = core::mem::replace(&mut self.handle_blocked_ns, question.handle_blocked_ns);
+        if question.far.is_none() {
+            return question.blocked_ns;
+        }
+        question.handle_blocked_ns.saturating_sub(before)
     }
 
     /// What it can use of the memory: two windows; or, at the end of its file, what it still has

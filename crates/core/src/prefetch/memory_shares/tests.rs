@@ -45,10 +45,12 @@ impl SharesWorld {
             submitter: Submitter(u32::try_from(stream).unwrap()),
             has_waited: false,
             blocked_ns: 0,
+            handle_blocked_ns: 0,
             ceiling: self.ceiling,
             common_ceiling: self.ceiling,
             max_window_unstalled: self.ceiling,
             latency_ns: 1_000_000,
+            far: None,
         }
     }
 
@@ -251,4 +253,66 @@ fn question() -> ShareQuestion {
     let mut world = SharesWorld::new(&[1], 10, 8);
     world.rates = Vec::from([1]);
     world.question(0, 1)
+}
+
+/// A stream of a device that is far away: `pages` since it last asked, in a tenth of a second.
+fn far(turn: u64, pages: u64, blocked_ns: u64) -> ShareQuestion {
+    ShareQuestion {
+        now: Nanos(turn * SECOND / 10),
+        page: PageIndex(turn * pages),
+        count: Pages(16),
+        handle_blocked_ns: turn * blocked_ns,
+        ceiling: Pages(8192),
+        common_ceiling: Pages(8192),
+        max_window_unstalled: Pages(256),
+        latency_ns: 20_000_000,
+        far: Some(0),
+        ..question()
+    }
+}
+
+#[test]
+fn streams_of_a_far_device_share_what_is_in_flight_there() {
+    for streams in [1, 2, 8] {
+        let mut shares = MemoryShares::new();
+        let ids: Vec<_> = (0..streams).map(|_| shares.begin(far(0, 0, 0))).collect();
+        let mut windows = Vec::new();
+        for turn in 1..20 {
+            let ask = |id: &ShareId| {
+                shares.ask(*id, far(turn, 4096, SECOND / 10), Pages(1 << 20)).window.0
+            };
+            windows = ids.iter().map(ask).collect();
+            shares.assert_consistent();
+        }
+        let all: u64 = windows.iter().sum();
+        assert!((8000..=8192).contains(&all), "{streams} streams: {windows:?}");
+        ids.into_iter().for_each(|id| shares.end(id));
+        shares.assert_consistent();
+    }
+}
+
+#[test]
+fn a_stream_of_a_far_device_that_does_not_wait_has_a_window_by_its_rate() {
+    // 250 pages a second, 10 in two round trips: the least window. Ten times as many.
+    for (pages, want) in [(25, 32), (250, 112)] {
+        let mut shares = MemoryShares::new();
+        let (id, mut window) = (shares.begin(far(0, 0, 0)), Pages::ZERO);
+        for turn in 1..10 {
+            window = shares.ask(id, far(turn, pages, 0), Pages(1 << 20)).window;
+        }
+        assert_eq!(window, Pages(want), "{pages} pages in a tenth of a second");
+        shares.assert_consistent();
+    }
+}
+
+#[test]
+fn a_stream_of_a_far_device_that_waits_has_twice_as_much_each_time() {
+    let mut shares = MemoryShares::new();
+    let id = shares.begin(far(0, 0, 0));
+    let mut ask = |turn, has_waited| {
+        let question = ShareQuestion { has_waited, ..far(turn, 20, 0) };
+        shares.ask(id, question, Pages(1 << 20)).window.0
+    };
+    let windows = [(1, true), (2, true), (3, true), (4, true), (5, false)];
+    assert_eq!(windows.map(|(turn, waits)| ask(turn, waits)), [32, 64, 128, 256, 32]);
 }

@@ -15,10 +15,12 @@
 //! ```
 
 mod backwards;
+mod meeting;
 mod prefetch_distance;
 mod strided;
 mod window_size;
 
+use self::meeting::{meets_another, until_another};
 use self::prefetch_distance::{PrefetchDistance, tail};
 use self::window_size::{initial_size, is_all_wanted, next_size};
 use super::linux_6::follows_previous_read;
@@ -340,41 +342,16 @@ fn on_marker(
     if meets_another(streams, known, ask.page, hole, size) {
         return None;
     }
+    let size = match known.filter(|_| allotment.is_far) {
+        Some(place) => until_another(streams, place, ask.page, hole, size)?,
+        None => size,
+    };
     let window = behind_read(ask, hole, size, distance);
     match known {
         Some(place) => streams.prove(place, entry(ask, window, size)),
         None => streams.add_confirmed(entry(ask, window, size)),
     }
     Some(Decision { pattern, window })
-}
-
-/// Whether the hole is where another stream's window ends. Two streams that meet become one.
-///
-/// ```text
-///   a at its marker      |#==========|                    a becomes b: b's marker is on a's way
-///   b's window                       |======#=======|
-///
-///   a at its marker      |#==========|===|                 b was one random read: a takes it in
-/// ```
-fn meets_another(
-    streams: &mut Streams,
-    known: Option<StreamSlot>,
-    page: PageIndex,
-    hole: PageIndex,
-    size: Pages,
-) -> bool {
-    let Some(place) = streams.ending_at(hole, page) else { return false };
-    let mut other = *streams.get(place);
-    if other.marker().is_none_or(|marker| marker <= page) {
-        streams.remove(place);
-        return false;
-    }
-    if let Some(known) = known {
-        streams.remove(known);
-    }
-    other.pace = other.pace.max(size);
-    streams.prove(place, other);
-    true
 }
 
 /// The window from `hole` on, with `size` pages behind what the read itself still lacks.

@@ -24,6 +24,7 @@ pub struct Rules {
 
 /// Parts of [`Policy::Adaptive`](super::Policy::Adaptive) that are left out.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of parts")]
 pub struct Without {
     /// Memory is not shared out among streams.
     pub shares: bool,
@@ -37,6 +38,8 @@ pub struct Without {
     pub order: bool,
     /// Requests end where a resident page is in their way.
     pub gaps: bool,
+    /// Streams of a device that is far away do not share what is in flight there.
+    pub far: bool,
 }
 
 impl Rules {

@@ -57,6 +57,16 @@ pub(in crate::prefetch) enum StreamSlot {
     Tentative(usize),
 }
 
+impl StreamSlot {
+    /// Its number among the confirmed streams; one that none has if it is tentative.
+    pub(super) fn confirmed(self) -> usize {
+        match self {
+            Self::Confirmed(index) => index,
+            Self::Tentative(_) => usize::MAX,
+        }
+    }
+}
+
 impl StreamEntry {
     /// A place that is free again. No question finds it: page 0 is a start, whatever ends there.
     pub(super) const NOWHERE: Self = Self::new(PageIndex(0), PageIndex(0), None, Pages::ZERO);
@@ -110,6 +120,11 @@ impl StreamEntry {
     /// Whether it is a stream that goes backwards: after three reads it is one.
     pub(in crate::prefetch) fn is_backwards(&self) -> bool {
         self.way == StreamDirection::BACKWARDS && !self.is_random()
+    }
+
+    /// Whether it is a stream that goes forwards without gaps.
+    pub(super) fn is_forwards(&self) -> bool {
+        self.is_there() && !self.is_random() && self.way == StreamDirection::FORWARDS
     }
 
     pub(in crate::prefetch) fn is_random(&self) -> bool {

@@ -33,6 +33,20 @@ impl Streams {
         self.near.around.place()
     }
 
+    /// The first of these pages where another forward stream began.
+    pub(in crate::prefetch) fn first_begun_in(
+        &self,
+        pages: &Range<PageIndex>,
+        not: StreamSlot,
+    ) -> Option<PageIndex> {
+        let others = self.confirmed.entries().iter().enumerate();
+        others
+            .filter(|(index, entry)| *index != not.confirmed() && entry.is_forwards())
+            .map(|(_, entry)| PageIndex(entry.start.0.saturating_sub(entry.run())))
+            .filter(|begun| pages.contains(begun))
+            .min()
+    }
+
     /// A stream that goes backwards, a random read, or one that brought a window, that begins in
     /// `pages` or at their end, but not with the first of them.
     pub(in crate::prefetch) fn beginning_in(&self, pages: &Range<PageIndex>) -> Option<StreamSlot> {

@@ -1,0 +1,45 @@
+//! The window of a stream on a device that serves the requests of a window at once.
+//!
+//! In:    its questions; what the other streams of its device want.
+//! Out:   what it would want alone, and its part of that.
+//! Never: a window that memory is too short for.
+
+use super::far::{FarDemand, FarDevices, LEAST};
+use super::share::{MARGIN, ShareQuestion, StreamShare, small};
+use crate::units::Pages;
+
+impl StreamShare {
+    /// What it would want alone: what its reader takes while a request is on its way, in whole
+    /// reads, and what it has just waited for, twice.
+    ///
+    /// ```text
+    ///   a reader that waits      1, 2, 4, .. windows     each time twice as much is in flight
+    ///   one that does not        |read|read|             rate x latency; after a long run more, so
+    ///                                                    that fewer requests are sent
+    /// ```
+    pub(super) fn learn_far(&mut self, question: &ShareQuestion, has_waited: bool, run: u64) {
+        let Some(device) = question.far else {
+            self.far = FarDemand::default();
+            return;
+        };
+        let read = self.read.max(1);
+        let whole = |pages: Pages| u64::from(small(pages)).next_multiple_of(u64::from(read));
+        let latency_ns = question.latency_ns.saturating_mul(MARGIN);
+        let meanwhile = whole(self.speed.pages_in(latency_ns));
+        let grown = if has_waited { 2 * u64::from(self.far.wanted()) } else { 0 };
+        let long = whole(Pages(run / LONG_DENOM));
+        let least = whole(Pages(u64::from(LEAST)));
+        let wanted = meanwhile.max(grown).max(long).max(least).min(question.ceiling.0);
+        self.far = FarDemand::new(device, small(Pages(wanted)));
+    }
+
+    /// Its window, beside those of the other streams of its device.
+    pub(super) fn far_window(&self, devices: &FarDevices, ceiling: Pages) -> Option<u32> {
+        let is_far = self.far.wanted() > 0;
+        is_far.then(|| small(Pages(devices.part(self.far, self.read, ceiling.0))))
+    }
+}
+
+/// A window of a 32nd of what was read may be wasted: 3 %, as where it is known how long streams
+/// run.
+const LONG_DENOM: u64 = 32;
