@@ -162,7 +162,7 @@ impl RawFile {
         ranges: Vec<(i64, i64)>,
     ) -> PyResult<Bound<'py, PyList>> {
         self.check_process()?;
-        let ranges = checked_ranges(ranges)?;
+        let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let read = if self.is_remote() {
             let read = pin!(self.file.read_ranges_async(&ranges));
             wait(py, &self.failures.name, read, self.timeout)?
@@ -176,7 +176,7 @@ impl RawFile {
     /// Says that these ranges will be read soon, and returns how many pages were asked for.
     fn will_need(&self, py: Python<'_>, ranges: Vec<(i64, i64)>) -> PyResult<u64> {
         self.check_process()?;
-        let ranges = checked_ranges(ranges)?;
+        let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let asked = detached(py, || self.file.will_need(ranges));
         asked.map_err(|error| self.failures.exception(py, error))
     }

@@ -1,6 +1,7 @@
 """What makes no sense is an exception that users of io and fsspec expect, and breaks nothing."""
 
 import ctypes
+import errno
 import io
 import mmap
 import os
@@ -29,8 +30,9 @@ def test_a_file_for_reading_refuses_writes_as_io_does(engine, path):
             call()
     assert path.stat().st_size == file.size
     file.close()
-    with pytest.raises(ValueError, match="closed"):
-        file.write(b"x")
+    for call in [lambda: file.write(b"x"), lambda: pickle.dumps(file)]:
+        with pytest.raises(ValueError, match="closed"):
+            call()
 
 
 def test_numbers_that_are_too_large_are_no_reads(engine, path, data):
@@ -60,8 +62,9 @@ def test_more_than_there_is_memory_for_is_a_memory_error(engine):
     for call in [lambda: file.read(), lambda: file.pread(2**50, 0)]:
         with pytest.raises(MemoryError):
             call()
-    with pytest.raises((MemoryError, OverflowError)):
+    with pytest.raises(OSError) as raised:
         file.read_ranges([(0, 2**50)])
+    assert raised.value.errno == errno.ENOMEM
     with pytest.raises(OSError):
         file.pin(0, 2**50)
     assert file.pread(10, 2**50 - 5) == bytes(5)
@@ -155,8 +158,6 @@ def test_a_file_that_is_closed_beneath_a_read_lets_it_end(engine):
     hung.set()
     thread.join()
     assert results == [bytes(10)]
-    with pytest.raises(ValueError, match="closed"):
-        pickle.dumps(file)
 
 
 def test_a_file_that_becomes_shorter_ends_where_it_ends(engine, path, data):

@@ -136,6 +136,23 @@ impl RawFile {
         Ok(len.saturating_sub(offset))
     }
 
+    /// Returns ranges without what is past the end of the file. One that may have grown is asked.
+    pub(super) fn clipped(
+        &self,
+        py: Python<'_>,
+        mut ranges: Vec<Range<u64>>,
+    ) -> PyResult<Vec<Range<u64>>> {
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let mut len = self.file.len();
+        if end > len {
+            len += self.rest(py, len)?;
+            for range in &mut ranges {
+                *range = range.start.min(len)..range.end.min(len);
+            }
+        }
+        Ok(ranges)
+    }
+
     /// Takes the position, detached if another thread has it.
     ///
     /// # Errors
