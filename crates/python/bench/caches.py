@@ -9,7 +9,8 @@ is a fresh process, and the readers take turns. The clock starts before the obje
 that the same reader has read a byte of another object (--warm), so that clients are connected.
 
 `seq128k`, `seq4m`: the whole object in order. `turns`: its two halves in turns, 128 KiB each.
-`random`: 64 KiB at random. `again`: 16 MiB once more. `hit`: 4 KiB that are cached. `files`: 48
+`random`: 64 KiB at random. `again`: 16 MiB once more. `hit`: 1 MiB that is cached, by
+4 KiB, the fastest of 40 passes. `files`: 48
 files of the name --files in turns, 1 MiB each, foreread with 512 MiB.
 
 Figures are medians, with the least and the greatest; `bytes` are those requested over those read,
@@ -57,8 +58,7 @@ def reads(pattern, size):
             yield at, 128 * K
             yield half + at, 128 * K
     elif pattern == "hit":
-        for _ in range(40):
-            yield from ((at, 4 * K) for at in range(0, min(M, size), 4 * K))
+        yield from ((at, 4 * K) for at in range(0, min(M, size), 4 * K))
     else:
         end = min(16 * M, size) if pattern == "again" else size
         step = 4 * M if pattern == "seq4m" else 128 * K
@@ -103,6 +103,15 @@ class Reader:
         return len(self.requested), sum(self.requested)
 
 
+def pass_us(file, offsets):
+    """Seeks and reads, and returns how many microseconds each took."""
+    start = time.perf_counter()
+    for at, length in offsets:
+        file.seek(at)
+        file.read(length)
+    return (time.perf_counter() - start) / len(offsets) * 1e6
+
+
 def settled(stats):
     """The counters of a store, once nothing is on its way; after two seconds as they are."""
     control, link = stats.rsplit("/", 1)
@@ -142,6 +151,8 @@ def run(cache, pattern, args, options):
         work = ((file, at, M) for at in ends for file in files)
     else:
         work = ((files[0], at, length) for at, length in reads(pattern, files[0].size))
+    if pattern == "hit":
+        passes = [pass_us(files[0], list(reads("hit", files[0].size))) for _ in range(40)]
     done = number = 0
     for file, at, length in work:
         file.seek(at)
@@ -154,7 +165,7 @@ def run(cache, pattern, args, options):
     requests, requested = (after - then for after, then in zip(count(), before, strict=True))
     return {
         "mbs": done / seconds / 1e6,
-        "us": seconds / number * 1e6,
+        "us": min(passes) if pattern == "hit" else seconds / number * 1e6,
         "bytes": requested / done,
         "requests": requests,
         "unread": unread,

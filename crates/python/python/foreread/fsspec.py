@@ -132,10 +132,6 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
         self._strip_protocol: Callable[[Any], Any] = strip
 
-    def unstrip_protocol(self, name: str) -> str:
-        full: str = self.fs.unstrip_protocol(name)
-        return full
-
     def _open(
         self,
         path: str,
