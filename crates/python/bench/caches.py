@@ -9,9 +9,9 @@ is a fresh process, and the readers take turns. The clock starts before the obje
 that the same reader has read a byte of another object (--warm), so that clients are connected.
 
 `seq128k`, `seq4m`: the whole object in order. `turns`: its two halves in turns, 128 KiB each.
-`random`: 64 KiB at random. `again`: 16 MiB once more. `hit`: 1 MiB that is cached, by
-4 KiB, the fastest of 40 passes. `files`: 48
-files of the name --files in turns, 1 MiB each, foreread with 512 MiB.
+`random`: 64 KiB at random. `again`: 16 MiB once more. `hit`: 1 MiB that is cached by 4 KiB, the
+fastest of 40 passes. `files`: 48 files of the name --files in turns, 1 MiB each, foreread with
+512 MiB.
 
 Figures are medians, with the least and the greatest; `bytes` are those requested over those read,
 until the reader stops; `unread` are pages that foreread evicted before they were read.
