@@ -64,7 +64,7 @@ fn a_crate_uses_only_the_crates_below_it() {
         };
         for dependency in dependencies(&manifest.text) {
             let (section, name) = (dependency.section, dependency.name);
-            let is_for_tests = section.starts_with("dev-")
+            let is_for_tests = section.ends_with("dev-dependencies")
                 || (section == "target.'cfg(loom)'.dependencies" && name == "loom");
             let is_allowed = if name.starts_with("foreread") {
                 ours.contains(&name.as_str())

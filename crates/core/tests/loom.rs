@@ -5,7 +5,7 @@
 //! Never: the order that one processor happens to choose.
 //!
 //! ```text
-//!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --release --test loom
+//!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --test loom
 //! ```
 //!
 //! Each model says what it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`: with any of

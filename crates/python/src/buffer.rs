@@ -9,6 +9,7 @@ use std::slice;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
 /// A buffer that its owner lends for writing.
 pub(crate) struct WritableBuffer(PyUntypedBuffer);
@@ -16,7 +17,9 @@ pub(crate) struct WritableBuffer(PyUntypedBuffer);
 impl WritableBuffer {
     /// Borrows the memory of an object.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = PyUntypedBuffer::get(object).map_err(|_| {
+        // A memoryview states the strides that some objects, as those of ctypes, leave out.
+        let of_view = || PyUntypedBuffer::get(PyMemoryView::from(object)?.as_any());
+        let buffer = PyUntypedBuffer::get(object).or_else(|_| of_view()).map_err(|_| {
             let name = object.get_type().name();
             let name = name.map_or_else(|_| "this".into(), |name| name.to_string());
             PyTypeError::new_err(format!("a writable bytes-like object is required, not {name}"))

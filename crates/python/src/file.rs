@@ -9,6 +9,7 @@ mod reads;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::pin::pin;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(crate) struct RawFile {
     timeout: Option<Duration>,
     failures: ReadFailures,
     position: Mutex<u64>,
+    /// The thread that has the position, or 0.
+    position_holder: AtomicUsize,
     /// Streams that no thread reads by: each read takes one, or makes one.
     streams: Mutex<Vec<ReadStream>>,
     process: ProcessStamp,
@@ -69,9 +72,15 @@ impl RawFile {
         of_fetchers: Arc<FetchFailures>,
     ) -> Self {
         let failures = ReadFailures { name: name.to_owned(), origin, of_fetchers };
-        let (position, streams) = (Mutex::default(), Mutex::default());
-        let process = ProcessStamp::now();
-        Self { file, timeout, failures, position, streams, process }
+        Self {
+            file,
+            timeout,
+            failures,
+            position: Mutex::default(),
+            position_holder: AtomicUsize::new(0),
+            streams: Mutex::default(),
+            process: ProcessStamp::now(),
+        }
     }
 
     /// Whether it is no path: then waits for it end with Ctrl-C, and its length does not change.
@@ -86,7 +95,7 @@ impl RawFile {
     #[pyo3(signature = (size = None))]
     fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
         self.check_process()?;
-        let mut position = self.position(py);
+        let mut position = self.position(py)?;
         let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or(u64::MAX);
         let bytes = self.bytes(py, size, *position)?;
         *position += bytes.len()? as u64;
@@ -97,7 +106,7 @@ impl RawFile {
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.check_process()?;
         let mut buffer = WritableBuffer::of(buffer)?;
-        let mut position = self.position(py);
+        let mut position = self.position(py)?;
         let count = self.fill_rest(py, buffer.bytes(), *position)?;
         *position += count as u64;
         Ok(count)
@@ -153,7 +162,7 @@ impl RawFile {
         ranges: Vec<(i64, i64)>,
     ) -> PyResult<Bound<'py, PyList>> {
         self.check_process()?;
-        let ranges = checked_ranges(ranges)?;
+        let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let read = if self.is_remote() {
             let read = pin!(self.file.read_ranges_async(&ranges));
             wait(py, &self.failures.name, read, self.timeout)?
@@ -167,7 +176,7 @@ impl RawFile {
     /// Says that these ranges will be read soon, and returns how many pages were asked for.
     fn will_need(&self, py: Python<'_>, ranges: Vec<(i64, i64)>) -> PyResult<u64> {
         self.check_process()?;
-        let ranges = checked_ranges(ranges)?;
+        let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let asked = detached(py, || self.file.will_need(ranges));
         asked.map_err(|error| self.failures.exception(py, error))
     }
@@ -238,14 +247,14 @@ impl RawFile {
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_process()?;
-        Ok(*self.position(py))
+        Ok(*self.position(py)?)
     }
 
     /// Moves the position, as `io.RawIOBase.seek` does.
     #[pyo3(signature = (offset, whence = 0))]
     fn seek(&self, py: Python<'_>, offset: i64, whence: i64) -> PyResult<u64> {
         self.check_process()?;
-        let mut position = self.position(py);
+        let mut position = self.position(py)?;
         let from = match whence {
             0 => 0,
             1 => *position,

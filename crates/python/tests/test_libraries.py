@@ -60,10 +60,13 @@ def test_pyarrow_reads_a_file_and_a_data_set(table):
 def test_duckdb_reads_by_its_hook(table):
     duckdb = pytest.importorskip("duckdb")
     path, _ = table
+    before = foreread.default_engine().counters()["misses"]
     with duckdb.connect() as connection:
         connection.register_filesystem(ForereadFileSystem(target_protocol="file"))
         query = f"select count(*), sum(number) from read_parquet('foreread://{path}')"
         assert connection.execute(query).fetchone() == (ROWS, ROWS * (ROWS - 1) // 2)
+    # DuckDB opens by the name that the file system gives back: it must be this one's.
+    assert foreread.default_engine().counters()["misses"] > before
 
 
 def test_polars_reads_a_file_object(table):

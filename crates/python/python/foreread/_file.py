@@ -73,6 +73,11 @@ class File(io.RawIOBase):
         """Reads into a writable buffer, and returns how many bytes."""
         return self._raw.readinto(buffer)
 
+    def write(self, data: Buffer, /) -> NoReturn:
+        """Refuses, as a file of `io` that is open for reading does."""
+        self._raw.len  # noqa: B018: a closed file raises
+        raise io.UnsupportedOperation(f"{self.name}: not writable: foreread opens for reading")
+
     def seek(self, offset: SupportsIndex, whence: int = os.SEEK_SET, /) -> int:
         """Moves the position, and returns it."""
         return self._raw.seek(operator.index(offset), whence)

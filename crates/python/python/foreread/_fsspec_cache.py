@@ -103,22 +103,38 @@ class ForereadCache(BaseCache):  # type: ignore[misc]
 
     def _fetch(self, start: int | None, stop: int | None) -> bytes:
         start = 0 if start is None else start
-        stop = self.size if stop is None else min(stop, self.size)
+        if stop is None or stop > self.size:
+            stop = self.size
         if start >= stop:
             return b""
-        data: bytes = self.call(lambda file: file.pread(stop - start, start))
-        return data
+        return self.pread(stop - start, start)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Reads `size` bytes at an offset; fewer only at the end of the file.
+
+        This is all that Python does for a read that hits, so it does little.
+        """
+        file = self.file
+        if file is None:
+            file = self._open()
+        try:
+            return file._raw.pread(size, offset)
+        except EngineForkedError as error:
+            return self._open_in_child(error).pread(size, offset)
 
     def call(self, act: Callable[[File], Any]) -> Any:
         """Calls a function with the engine's file, which is opened if it is not open here."""
         try:
             return act(self.file or self._open())
-        except EngineForkedError:
-            # The file was opened before this process was forked; an engine that the caller made
-            # must be made anew by the caller.
-            if self.engine is not None:
-                raise
-            return act(self._open())
+        except EngineForkedError as error:
+            return act(self._open_in_child(error))
+
+    def _open_in_child(self, error: EngineForkedError) -> File:
+        """Opens the file again, which was opened before this process was forked."""
+        # An engine that the caller made must be made anew by the caller.
+        if self.engine is not None:
+            raise error
+        return self._open()
 
     def _open(self) -> File:
         self.file = self.open_file(self.engine or default_engine())

@@ -33,6 +33,8 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
     """A file of another file system, whose bytes come through the engine."""
 
     loc: int
+    size: int
+    cache: ForereadCache
 
     def __init__(
         self,
@@ -57,12 +59,13 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
     def read(self, length: int | None = -1) -> bytes:
         if self.closed:
             raise ValueError("I/O operation on closed file.")
-        rest = max(self.size - self.loc, 0)
-        size = rest if length is None or length < 0 else min(int(length), rest)
-        if size == 0:
-            return b""
         at = self.loc
-        data: bytes = self.cache.call(lambda file: file.pread(size, at))
+        rest = self.size - at
+        if length is None or length < 0 or length > rest:
+            length = rest
+        if length <= 0:
+            return b""
+        data = self.cache.pread(int(length), at)
         self.loc = at + len(data)
         return data
 
@@ -128,10 +131,6 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
             return self.fs._strip_protocol(strip_own(path))
 
         self._strip_protocol: Callable[[Any], Any] = strip
-
-    def unstrip_protocol(self, name: str) -> str:
-        full: str = self.fs.unstrip_protocol(name)
-        return full
 
     def _open(
         self,

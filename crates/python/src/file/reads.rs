@@ -4,11 +4,13 @@
 //! Out:   bytes; exceptions.
 //! Never: a wait while attached to the interpreter.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 use foreread::{ReadError, ReadStream};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -23,6 +25,40 @@ const STREAMS_MAX: usize = 16;
 /// Up to so many bytes are copied without letting other threads of the interpreter run: letting
 /// them costs as much as copying 16 KiB.
 pub(super) const COPY_ATTACHED_MAX: usize = 64 << 10;
+
+/// The position of a file, which one thread has at a time.
+pub(super) struct PositionGuard<'s> {
+    position: MutexGuard<'s, u64>,
+    /// The thread that has it: [`this_thread`], or 0.
+    holder: &'s AtomicUsize,
+}
+
+impl Deref for PositionGuard<'_> {
+    type Target = u64;
+
+    fn deref(&self) -> &u64 {
+        &self.position
+    }
+}
+
+impl DerefMut for PositionGuard<'_> {
+    fn deref_mut(&mut self) -> &mut u64 {
+        &mut self.position
+    }
+}
+
+impl Drop for PositionGuard<'_> {
+    fn drop(&mut self) {
+        // Before the lock is released, which is what drops next.
+        self.holder.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Returns a number that no other living thread has, and that is not 0.
+fn this_thread() -> usize {
+    thread_local!(static MARK: u8 = const { 0 });
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
 
 impl RawFile {
     /// Whether this is the process that opened the file.
@@ -100,22 +136,46 @@ impl RawFile {
         Ok(len.saturating_sub(offset))
     }
 
-    /// Takes the position, detached if another thread has it.
-    pub(super) fn position<'s>(&'s self, py: Python<'_>) -> MutexGuard<'s, u64> {
-        match self.position.try_lock() {
-            Ok(position) => position,
-            Err(TryLockError::Poisoned(position)) => position.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                // A guard may not leave the closure, so it is waited for there and taken here.
-                loop {
-                    detached(py, || drop(self.position.lock()));
-                    match self.position.try_lock() {
-                        Ok(position) => return position,
-                        Err(TryLockError::Poisoned(position)) => return position.into_inner(),
-                        Err(TryLockError::WouldBlock) => {}
-                    }
-                }
+    /// Returns ranges without what is past the end of the file. One that may have grown is asked.
+    pub(super) fn clipped(
+        &self,
+        py: Python<'_>,
+        mut ranges: Vec<Range<u64>>,
+    ) -> PyResult<Vec<Range<u64>>> {
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let mut len = self.file.len();
+        if end > len {
+            len += self.rest(py, len)?;
+            for range in &mut ranges {
+                *range = range.start.min(len)..range.end.min(len);
             }
+        }
+        Ok(ranges)
+    }
+
+    /// Takes the position, detached if another thread has it.
+    ///
+    /// # Errors
+    ///
+    /// `RuntimeError` if this thread has it: a signal handler that uses the file which it has
+    /// interrupted would wait for itself.
+    pub(super) fn position(&self, py: Python<'_>) -> PyResult<PositionGuard<'_>> {
+        loop {
+            let position = match self.position.try_lock() {
+                Ok(position) => position,
+                Err(TryLockError::Poisoned(position)) => position.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    if self.position_holder.load(Ordering::Relaxed) == this_thread() {
+                        let why = "reentrant call: this thread is reading from this file already";
+                        return Err(PyRuntimeError::new_err(why));
+                    }
+                    // A guard may not leave the closure, so it is waited for there and taken here.
+                    detached(py, || drop(self.position.lock()));
+                    continue;
+                }
+            };
+            self.position_holder.store(this_thread(), Ordering::Relaxed);
+            return Ok(PositionGuard { position, holder: &self.position_holder });
         }
     }
 
