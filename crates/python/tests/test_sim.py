@@ -126,38 +126,35 @@ def test_a_store_has_its_requests_as_on_the_command_line():
     assert sim.run(path).to_dict() == row
 
 
-def without_bounds(row):
-    """What the command line prints, without what no policy can do better."""
-    bounds = ("least_waited_s", "fewest_requests", "fewest_bytes", "fewest_misses")
-    return {key: value for key, value in row.items() if key not in bounds}
-
-
 @pytest.mark.parametrize("per", [None, "file", "thread"])
 def test_a_replay_is_that_of_the_command_line(trace, per):
     more = ["--per", per] if per else []
     rows = printed(
         "replay", str(trace), "--device", "sata-500g", "--memory", "2M", "8M",
-        "--policy", "none", "linux-6", "adaptive", "--scale", "0.5", *more,
+        "--policy", "none", "linux-6", "adaptive", "--scale", "0.5",
+        "--eviction", "two-lists", "sieve", *more,
     )
-    assert len(rows) == 6
+    assert len(rows) == 12
     kept = sim.Trace(trace)
     for row in rows:
         ours = sim.replay(
-            kept, policy=row["policy"], memory=row["memory"], device="sata-500g", scale=0.5, per=per
+            kept, policy=row["policy"], memory=row["memory"], device="sata-500g", scale=0.5,
+            per=per, eviction=row["eviction"], bounds=True,
         )
-        # The library's own eviction policy is the only one here.
-        assert row.pop("eviction") == "two-lists"
-        assert ours.to_dict() == without_bounds(row)
+        assert ours.to_dict() == row
+    without = sim.replay(kept, memory="2M", device="sata-500g", scale=0.5)
+    assert (without.least_waited_s, without.fewest_requests, without.fewest_bytes) == (None,) * 3
     assert (kept.level, kept.reads) == ("block", 2000)
 
 
 def test_miss_counts_are_those_of_the_command_line(trace):
     rows = printed("replay", str(trace), "--cache", "lru", "sieve", "--memory", "64K", "1M")
-    counts = sim.miss_counts(trace, ["lru", "sieve"], memory=["64K", "1M"])
-    assert [count.to_dict() for count in counts] == [without_bounds(row) for row in rows]
-    rows = printed("replay", str(trace), "--cache", "fifo", "--objects", "10", "100")
+    counts = sim.miss_counts(trace, ["lru", "sieve"], memory=["64K", "1M"], bounds=True)
+    assert [count.to_dict() for count in counts] == rows
+    objects = ("--objects", "10", "100")
+    rows = printed("replay", str(trace), "--cache", "fifo", "--no-bounds", *objects)
     counts = sim.miss_counts(trace, ["fifo"], objects=[10, 100])
-    assert [count.to_dict() for count in counts] == [without_bounds(row) for row in rows]
+    assert [count.to_dict() for count in counts] == rows
 
 
 def test_arguments_replace_what_the_scenario_says():
@@ -253,7 +250,8 @@ def test_wrong_traces_are_refused(tmp_path, trace):
         sim.replay(broken)
     with pytest.raises(ValueError, match="no trace format \"csw\""):
         sim.replay(trace, format="csw")
-    for wrong in ({"loop": "round"}, {"per": "page"}, {"scale": -1}, {"device": "floppy"}):
+    wrong_ones = ({"loop": "round"}, {"per": "page"}, {"scale": -1}, {"device": "floppy"})
+    for wrong in (*wrong_ones, {"eviction": "mru"}):
         with pytest.raises(ValueError, match="choose one of|wants"):
             sim.replay(trace, **wrong)
 

@@ -41,7 +41,8 @@ pub struct AttachSummary {
 ///
 /// # Errors
 ///
-/// If it cannot be attached to, or the trace cannot be written: the process runs on all the same.
+/// If it cannot be attached to, or the trace cannot be written, which ends the recording: the
+/// process runs on all the same.
 pub fn record_process<W: Write>(
     process: u32,
     writer: &mut TraceWriter<W>,
@@ -95,12 +96,13 @@ impl Attachment {
         }
     }
 
-    /// Records until all has ended (true), or the user ends it.
+    /// Records until all has ended (true), or the user ends it, or the trace cannot be written.
     fn run<W: Write>(&mut self, signals: &BlockedSignals, writer: &mut TraceWriter<W>) -> bool {
         loop {
             for _ in 0..STOPS_BETWEEN_LOOKS {
                 match next_stop() {
                     Ok(Some((thread, stop))) => self.handle(thread, stop, writer),
+                    Ok(None) if self.trace.has_failed() => return false,
                     Ok(None) => {
                         if signals.wait(IDLE) == WakeUp::Stop {
                             return false;
@@ -110,7 +112,7 @@ impl Attachment {
                 }
             }
             // Threads that never wait must not hide the user's signal.
-            if signals.wait(Duration::ZERO) == WakeUp::Stop {
+            if signals.wait(Duration::ZERO) == WakeUp::Stop || self.trace.has_failed() {
                 return false;
             }
         }
@@ -140,9 +142,9 @@ impl Attachment {
     /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let
     /// go by the kernel when this process ends.
     fn detach(&mut self, signals: &BlockedSignals) {
-        for thread in &self.threads {
-            let _ = interrupt(*thread);
-        }
+        // One that called exec beside others has the number of its process now, and the old one
+        // has ended without a stop.
+        self.threads.retain(|thread| interrupt(*thread).is_ok());
         let mut patience = DETACH_WAITS;
         while !self.threads.is_empty() && patience > 0 {
             match next_stop() {

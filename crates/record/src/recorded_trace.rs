@@ -66,6 +66,11 @@ impl RecordedTrace {
         }
     }
 
+    /// Whether the trace cannot be written: what is added from here on is lost.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.output_error.is_some()
+    }
+
     /// What the trace holds.
     ///
     /// # Errors

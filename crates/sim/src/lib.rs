@@ -10,6 +10,7 @@ pub mod device;
 pub mod durability;
 pub mod ext4;
 pub mod grid;
+pub mod json_rows;
 pub mod lower_bounds;
 pub mod meter;
 pub mod optimum;

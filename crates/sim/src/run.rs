@@ -360,6 +360,12 @@ impl SimRun {
 }
 
 impl RunOutcome {
+    /// The hash as reports show it.
+    #[must_use]
+    pub fn hash_text(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+
     /// Makes the calls of the run on a fresh path, and compares its outputs: they must follow from
     /// the calls alone. Without [`RecordMode::Log`] there is nothing to compare.
     ///

@@ -45,6 +45,17 @@ pub enum TraceLevel {
     File,
 }
 
+impl TraceLevel {
+    /// `block` or `file`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::File => "file",
+        }
+    }
+}
+
 /// The largest request in bytes, 1 GiB. No device takes a larger one, and a replay of a damaged
 /// length must end.
 pub const MAX_LENGTH: u64 = 1 << 30;

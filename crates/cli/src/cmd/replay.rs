@@ -17,8 +17,11 @@ pub(crate) use args::ReplayArgs;
 use std::path::Path;
 
 use foreread_files::CommandInput;
+use foreread_sim::json_rows::ReplayRow;
 use foreread_sim::replay::{ReplayError, ReplayPace};
 use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
+
+use jobs::JobFigures;
 
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
@@ -47,10 +50,11 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
         };
         let figures = jobs::run_all(args, trace, &summary, &jobs, &begun).map_err(failure)?;
-        let first = all.len();
+        let (first, name) = (all.len(), trace.display().to_string());
         for (job, figures) in jobs.iter().zip(&figures) {
             notes.extend(report::notes(job, &figures.figures));
-            all.push(report::ReplayRow::new(trace, &summary, pace, job, figures));
+            let JobFigures { figures, bounds } = figures;
+            all.push(ReplayRow::new(name.clone(), &summary, &job.how, figures, *bounds));
         }
         if file.is_some() {
             let of_trace = html::TraceReplays {

@@ -20,6 +20,7 @@ use clap::{Args, Subcommand};
 use foreread_core::prefetch::Policy;
 use foreread_core::units::Nanos;
 use foreread_files::{CommandInput, ResultFile};
+use foreread_sim::json_rows::RunRow;
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::{PolicyName, Scenario};
@@ -119,7 +120,8 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
-        out.json("sim", [report::json(&scenario, &ran)])?;
+        let policy = scenario.cache.policy.0.name();
+        out.json("sim", [RunRow::new(&scenario.name, scenario.seed, policy, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }

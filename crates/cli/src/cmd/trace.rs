@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use foreread_files::{CommandInput, ResultFile};
 use foreread_trace::{
-    OutputFormat, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary, TraceWriter,
+    OutputFormat, TraceError, TraceFormat, TraceReader, TraceSummary, TraceWriter,
 };
 use serde::Serialize;
 
@@ -152,7 +152,7 @@ impl<'s> TraceReport<'s> {
         };
         Self {
             format: summary.format.name(),
-            level: level(summary),
+            level: summary.level().name(),
             reads: summary.reads,
             read_bytes: summary.read_bytes,
             writes: summary.writes,
@@ -165,13 +165,6 @@ impl<'s> TraceReport<'s> {
             out_of_order: summary.out_of_order,
             cut_off: summary.is_cut_off,
         }
-    }
-}
-
-fn level(summary: &TraceSummary) -> &'static str {
-    match summary.level() {
-        TraceLevel::Block => "block",
-        TraceLevel::File => "file",
     }
 }
 
@@ -188,7 +181,7 @@ fn mib(bytes: u64) -> String {
 fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
     let TraceSummary { reads, writes, mapped, skipped, .. } = summary;
     let (read, written) = (mib(summary.read_bytes), mib(summary.write_bytes));
-    let (format, level) = (summary.format.name(), level(summary));
+    let (format, level) = (summary.format.name(), summary.level().name());
     writeln!(out, "format {format}, {level} level, {:.3} s", seconds(summary))?;
     let threads = summary.threads.len();
     let text = format!(

@@ -29,7 +29,11 @@ class RawTrace:
     def about(self) -> dict[str, Any]: ...
     def replay(self, changes: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]: ...
     def miss_counts(
-        self, policies: list[str], capacities: list[int], is_of_objects: bool
+        self,
+        policies: list[str],
+        capacities: list[int],
+        is_of_objects: bool,
+        has_bounds: bool,
     ) -> list[dict[str, Any]]: ...
 
 @final

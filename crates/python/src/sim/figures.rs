@@ -5,15 +5,14 @@
 //!        them.
 //! Never: a rounded figure: floats are those of the JSON, bit for bit.
 
-use foreread_core::sched::Op;
-use foreread_core::units::Nanos;
-use foreread_sim::meter::{DeviceMeter, ProcessMeter};
+use foreread_sim::json_rows::{LatencyRow, RunRow};
 use foreread_sim::picture::{PictureKind, RunPicture};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::MaxWindowSpec;
 use hdrhistogram::Histogram;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use serde::Serialize;
 
 /// Makes a dictionary of `key: value`.
 macro_rules! dict {
@@ -38,100 +37,28 @@ pub(super) struct FinishedRun {
 /// The figures of a run of a scenario.
 pub(super) fn of_run<'py>(py: Python<'py>, run: &FinishedRun) -> PyResult<Bound<'py, PyDict>> {
     let ran = &run.ran;
-    let processes = PyList::empty(py);
-    let histograms = PyList::empty(py);
-    let waited_s = PyList::empty(py);
     let mut all = Histogram::<u64>::new(3).expect("1 to 5 significant digits are allowed");
     for meter in &ran.processes {
-        processes.append(process(py, meter, ran.end)?)?;
-        histograms.append(counts(&meter.latency))?;
-        waited_s.append(seconds(meter.waited_ns))?;
         all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
     }
-    let devices = PyList::empty(py);
-    for meter in &ran.devices {
-        devices.append(device(py, meter, ran.end)?)?;
-    }
-    let cache = dict!(py,
-        pages_wanted: ran.stats.pages_wanted,
-        pages_missed: ran.stats.pages_missed,
-        pages_joined: ran.stats.pages_joined,
-        pages_ahead: ran.stats.pages_ahead,
-        evicted: ran.cache.evictions,
-        evicted_before_use: ran.cache.evicted_before_use,
-    );
-    let max_window = match run.max_window {
-        MaxWindowSpec::Auto => None,
-        MaxWindowSpec::Size(size) => Some(size.0.0),
-    };
-    let report = dict!(py,
-        name: &run.name,
-        seed: run.seed,
-        policy: &run.policy,
-        seconds: seconds(ran.end.0),
-        events: ran.events,
-        hash: format!("{:016x}", ran.hash),
-        unfinished: ran.unfinished,
-        processes: processes,
-        devices: devices,
-        cache: cache,
-    );
+    let histograms: Vec<_> = ran.processes.iter().map(|meter| counts(&meter.latency)).collect();
+    let waited_s: Vec<_> = ran.processes.iter().map(|meter| seconds(meter.waited_ns)).collect();
     Ok(dict!(py,
-        report: report,
+        report: row(py, &RunRow::new(&run.name, run.seed, &run.policy, ran))?,
         memory: run.memory,
-        max_window: max_window,
+        max_window: run.max_window.bytes().map(|window| window.0),
         histograms: histograms,
         waited_s: waited_s,
-        latency_ms: latency(py, &all, all.mean() / 1e6)?,
+        latency_ms: row(py, &LatencyRow::new(&all))?,
         lines: &ran.lines,
     ))
 }
 
-fn process<'py>(py: Python<'py>, meter: &ProcessMeter, end: Nanos) -> PyResult<Bound<'py, PyDict>> {
-    Ok(dict!(py,
-        name: &meter.name,
-        ops: meter.ops,
-        bytes: meter.bytes.0,
-        seconds: meter.seconds(end),
-        mb_per_s: meter.mb_per_s(end),
-        latency_ms: latency(py, &meter.latency, meter.mean_ms())?,
-        other: &meter.other,
-    ))
-}
-
-fn latency<'py>(
-    py: Python<'py>,
-    histogram: &Histogram<u64>,
-    mean: f64,
-) -> PyResult<Bound<'py, PyDict>> {
-    Ok(dict!(py,
-        mean: mean,
-        p50: ms(histogram.value_at_quantile(0.5)),
-        p99: ms(histogram.value_at_quantile(0.99)),
-        p99_9: ms(histogram.value_at_quantile(0.999)),
-        max: ms(histogram.max()),
-    ))
-}
-
-fn device<'py>(py: Python<'py>, meter: &DeviceMeter, end: Nanos) -> PyResult<Bound<'py, PyDict>> {
-    let device = dict!(py,
-        name: &meter.name,
-        reads: meter.requests(Op::Read),
-        read_bytes: meter.bytes(Op::Read).0,
-        writes: meter.requests(Op::Write),
-        write_bytes: meter.bytes(Op::Write).0,
-        busy_seconds: meter.busy_seconds(end),
-    );
-    if let Some(totals) = meter.store {
-        let store = dict!(py,
-            requests: totals.requests,
-            hedged: totals.hedged,
-            throttled: totals.throttled,
-            cost: totals.cost,
-        );
-        device.set_item("store", store)?;
-    }
-    Ok(device)
+/// A row of the command line's `--json` as a dictionary: JSON has each float in as many digits as
+/// tell it from its neighbours.
+pub(super) fn row<'py>(py: Python<'py>, row: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(row).expect("rows have keys of text and no failing parts");
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 /// The values of a histogram in ns, each with its count.
@@ -190,9 +117,4 @@ fn kind_name(kind: PictureKind) -> &'static str {
 #[expect(clippy::cast_precision_loss, reason = "as the command line does")]
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
-}
-
-#[expect(clippy::cast_precision_loss, reason = "as the command line does")]
-pub(super) fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }

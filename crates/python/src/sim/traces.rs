@@ -14,17 +14,19 @@ use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::json_rows::{MissRow, ReplayRow};
 use foreread_sim::replay::{
-    CacheUnit, Replay, ReplayError, ReplayFigures, ReplayGroup, ReplayPace, count_misses, replay,
+    CacheCount, CacheUnit, Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayGroup,
+    ReplayPace, TraceFuture, count_misses, fewest_misses, replay,
 };
-use foreread_sim::scenario::{CacheSpec, PolicyName};
+use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{Position, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::figures::{counts, dict, ms, picture, seconds};
+use super::figures::{counts, dict, picture, row, seconds};
 use super::scenario::{ScenarioChanges, find_device, unknown};
 use super::{background, policy};
 
@@ -46,6 +48,9 @@ struct ReplayOptions {
     /// "file" or "thread".
     per: Option<String>,
     has_picture: bool,
+    /// The name of an eviction policy.
+    eviction: String,
+    has_bounds: bool,
 }
 
 #[pymethods]
@@ -67,7 +72,7 @@ impl RawTrace {
         let TraceSummary { format, reads, read_bytes, writes, is_cut_off, .. } = &*self.summary;
         Ok(dict!(py,
             format: format.name(),
-            level: self.level(),
+            level: self.summary.level().name(),
             has_threads: format.has_threads(),
             reads: reads,
             read_bytes: read_bytes,
@@ -87,7 +92,8 @@ impl RawTrace {
         changes: ScenarioChanges,
         options: ReplayOptions,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let ReplayOptions { pace, scale, is_warmed, per, has_picture } = options;
+        let ReplayOptions { pace, scale, is_warmed, per, has_picture, eviction, has_bounds } =
+            options;
         let pace = self.pace(pace.as_deref(), scale)?;
         let group = group_of(per.as_deref())?;
         let policy = changes.policy.as_ref().map_or(Policy::Adaptive, |choice| choice.policy());
@@ -99,6 +105,7 @@ impl RawTrace {
             cache: CacheSpec {
                 memory: Size(memory),
                 policy: PolicyName(policy),
+                eviction: EvictionName(eviction_of(&eviction)?),
                 max_window: max_window.into(),
                 ..CacheSpec::default()
             },
@@ -109,15 +116,15 @@ impl RawTrace {
             has_picture,
         };
         let figures = self.replayed(py, &how, changes.decider())?;
-        let report = self.report(py, &how, &figures)?;
+        let bounds = if has_bounds { self.bounds(py, &how)? } else { None };
+        let mut report = ReplayRow::new(self.file.name(), &self.summary, &how, &figures, bounds);
         if let Some(name) = changes.policy_name() {
-            report.set_item("policy", name)?;
+            name.clone_into(&mut report.policy);
         }
-        report.set_item("max_window", max_window.map(|window| window.0))?;
         let shown = figures.picture.as_ref();
         let shown = shown.map(|shown| picture(py, shown, &|file| self.file_name(file)));
         Ok(dict!(py,
-            report: report,
+            report: row(py, &report)?,
             device: device,
             histogram: counts(&figures.wait_latency),
             picture: shown.transpose()?,
@@ -131,31 +138,25 @@ impl RawTrace {
         policies: Vec<String>,
         capacities: Vec<usize>,
         is_of_objects: bool,
-    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let named = |name: String| {
-            CachePolicyKind::from_name(&name).ok_or_else(|| {
-                let names = CachePolicyKind::ALL.map(CachePolicyKind::name).join(", ");
-                unknown("eviction policy", &name, &names)
-            })
-        };
-        let policies = policies.into_iter().map(named).collect::<PyResult<Vec<_>>>()?;
+        has_bounds: bool,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let named = policies.into_iter().map(|name| eviction_of(&name));
+        let policies = named.collect::<PyResult<Vec<_>>>()?;
         let unit = if is_of_objects { CacheUnit::Object } else { CacheUnit::Page };
-        let (file, name) = (self.file.clone(), self.file.path.clone());
-        let counts = background::run(py, name.as_os_str(), move |stop| {
-            count_misses(file.open(stop)?, &policies, &capacities, unit)
+        let (file, name, trace) = (self.file.clone(), self.file.path.clone(), self.file.name());
+        let found = background::run(py, name.as_os_str(), move |stop| {
+            let counts = count_misses(file.open(stop)?, &policies, &capacities, unit)?;
+            let fewest =
+                if has_bounds { fewest_misses(file.open(stop)?, &capacities, unit)? } else { None };
+            let fewest = fewest.unwrap_or_default();
+            let of = |count: &CacheCount| {
+                let at = capacities.iter().position(|capacity| *capacity == count.capacity)?;
+                fewest.get(at).copied()
+            };
+            Ok(counts.iter().map(|count| MissRow::new(&trace, unit, count, of(count))).collect())
         })?;
-        let row = |count: &foreread_sim::replay::CacheCount| {
-            Ok(dict!(py,
-                trace: self.file.name(),
-                policy: count.policy.name(),
-                capacity: count.capacity,
-                unit: if is_of_objects { "object" } else { "page" },
-                uses: count.uses,
-                misses: count.misses,
-                miss_ratio: ratio(count.misses, count.uses),
-            ))
-        };
-        counts.map_err(value_error)?.iter().map(row).collect()
+        let rows: Vec<MissRow> = found.map_err(value_error)?;
+        rows.iter().map(|found| row(py, found)).collect()
     }
 }
 
@@ -185,63 +186,16 @@ impl RawTrace {
         figures?.map_err(value_error)
     }
 
-    /// The row that `foreread replay --json` prints.
-    fn report<'py>(
-        &self,
-        py: Python<'py>,
-        how: &Replay,
-        figures: &ReplayFigures,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let quantile = |quantile: f64| ms(figures.wait_latency.value_at_quantile(quantile));
-        let (pace, scale) = match how.pace {
-            ReplayPace::Open { scale } => ("open", scale),
-            ReplayPace::Closed { think } => ("closed", think),
-        };
-        let wait_ms = dict!(py,
-            p50: quantile(0.5), p99: quantile(0.99), p999: quantile(0.999), max: quantile(1.0),
-        );
-        let mut groups = Vec::new();
-        for (number, group) in &figures.groups {
-            let name = match how.group {
-                ReplayGroup::File => self.file_name(*number),
-                ReplayGroup::Whole | ReplayGroup::Thread => number.to_string(),
-            };
-            groups.push(dict!(py,
-                name: name,
-                reads: group.reads,
-                bytes: group.bytes,
-                waits: group.waits,
-                waited_s: seconds(group.waited_ns),
-            ));
-        }
-        let report = dict!(py,
-            trace: self.file.name(),
-            level: self.level(),
-            policy: how.cache.policy.0.name(),
-            max_window: None::<u64>,
-            memory: how.cache.memory.0.0,
-        );
-        let more = dict!(py,
-            scale: scale,
-            reads: figures.reads,
-            bytes: figures.bytes,
-            waits: figures.waits,
-            waited_s: seconds(figures.waited_ns),
-            wait_ms: wait_ms,
-            requests: figures.requests,
-            device_bytes: figures.device_bytes,
-            device_s: figures.device_s,
-            amplification: ratio(figures.device_bytes, figures.bytes),
-            evicted_unread: figures.evicted_unread,
-            elapsed_s: seconds(figures.elapsed_ns),
-            late: figures.late,
-            failed: figures.failed,
-            writes: figures.writes,
-            groups: groups,
-        );
-        report.set_item("loop", pace)?;
-        report.update(more.as_mapping())?;
-        Ok(report)
+    /// What no policy can do better; None if the trace is too long to be kept.
+    fn bounds(&self, py: Python<'_>, how: &Replay) -> PyResult<Option<ReplayBounds>> {
+        let (how, file, summary) = (how.clone(), self.file.clone(), Arc::clone(&self.summary));
+        let name = file.path.clone();
+        let bounds = background::run(py, name.as_os_str(), move |stop| {
+            let open = || file.open(stop);
+            let future = TraceFuture::of(&summary, &open)?;
+            future.map(|future| future.bounds(&how, &open)).transpose()
+        })?;
+        bounds.map_err(value_error)
     }
 
     /// When reads begin: block traces have their times, threads of others wait for their reads.
@@ -257,13 +211,6 @@ impl RawTrace {
             "open" => Ok(ReplayPace::Open { scale }),
             "closed" => Ok(ReplayPace::Closed { think: scale }),
             other => Err(unknown("loop", other, "open, closed")),
-        }
-    }
-
-    fn level(&self) -> &'static str {
-        match self.summary.level() {
-            TraceLevel::Block => "block",
-            TraceLevel::File => "file",
         }
     }
 
@@ -327,6 +274,13 @@ fn format_of(name: &str) -> PyResult<TraceFormat> {
     })
 }
 
+fn eviction_of(name: &str) -> PyResult<CachePolicyKind> {
+    CachePolicyKind::from_name(name).ok_or_else(|| {
+        let names = CachePolicyKind::ALL.map(CachePolicyKind::name).join(", ");
+        unknown("eviction policy", name, &names)
+    })
+}
+
 fn group_of(per: Option<&str>) -> PyResult<ReplayGroup> {
     match per {
         None => Ok(ReplayGroup::Whole),
@@ -339,11 +293,6 @@ fn group_of(per: Option<&str>) -> PyResult<ReplayGroup> {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn value_error(error: ReplayError) -> PyErr {
     PyValueError::new_err(error.to_string())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "as the command line does")]
-fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }
 
 /// As of the command line.

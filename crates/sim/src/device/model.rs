@@ -7,6 +7,7 @@
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
+use serde::Serialize;
 
 use super::params::DeviceParams;
 
@@ -65,7 +66,7 @@ impl CommandEnd {
 }
 
 /// What an object store was asked, and what that costs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StoreTotals {
     /// Requests, with refused ones, those sent again and second copies.
     pub requests: u64,

@@ -27,6 +27,15 @@ impl MaxWindowSpec {
             Self::Size(size) => Pages(size.0.0 / 4096),
         }
     }
+
+    /// The largest window; None if it is learnt.
+    #[must_use]
+    pub fn bytes(self) -> Option<ByteCount> {
+        match self {
+            Self::Auto => None,
+            Self::Size(size) => Some(size.0),
+        }
+    }
 }
 
 impl From<Size> for MaxWindowSpec {

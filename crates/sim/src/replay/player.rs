@@ -62,6 +62,26 @@ pub enum ReplayPace {
     },
 }
 
+impl ReplayPace {
+    /// `open` or `closed`: the name of the loop.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Closed { .. } => "closed",
+        }
+    }
+
+    /// What times of the trace are multiplied by.
+    #[must_use]
+    pub fn scale(self) -> f64 {
+        match self {
+            Self::Open { scale } => scale,
+            Self::Closed { think } => think,
+        }
+    }
+}
+
 /// What figures are kept for, beside the whole.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReplayGroup {

@@ -7,27 +7,14 @@ use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
     ReportPage, ReportSection, ReportTable,
 };
+use foreread_sim::json_rows::MissRow;
 use foreread_sim::replay::{CacheCount, CacheUnit, count_misses, fewest_misses};
 use foreread_trace::TraceReader;
-use serde::Serialize;
 
 use super::args::ReplayArgs;
 use super::failure;
 use crate::output::{Failure, Printer};
 use crate::table;
-
-/// One count, as `--json` prints it.
-#[derive(Clone, Debug, Serialize)]
-struct CacheRow {
-    trace: String,
-    policy: &'static str,
-    capacity: usize,
-    unit: &'static str,
-    uses: u64,
-    misses: u64,
-    miss_ratio: f64,
-    fewest_misses: Option<u64>,
-}
 
 pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     let (unit, capacities) = capacities(args)?;
@@ -49,28 +36,28 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
             let at = capacities.iter().position(|capacity| *capacity == count.capacity)?;
             fewest.as_ref().map(|fewest| fewest[at])
         };
-        rows.extend(counts.iter().map(|count| CacheRow::new(&name, unit, count, fewest(count))));
+        rows.extend(counts.iter().map(|count| MissRow::new(&name, unit, count, fewest(count))));
     }
     if args.json {
         out.json("replay", &rows)?;
     } else {
-        table::print(out, HEADING, rows.iter().map(CacheRow::cells))?;
+        table::print(out, HEADING, rows.iter().map(cells))?;
         out.flush()?;
     }
     file.map_or(Ok(()), |file| file.write(page(&rows)))
 }
 
 /// Miss ratios over capacity.
-fn page(rows: &[CacheRow]) -> ReportPage {
+fn page(rows: &[MissRow]) -> ReportPage {
     let mut page = ReportPage::new("foreread replay --cache", &headline(rows));
     let mut traces: Vec<&str> = rows.iter().map(|row| row.trace.as_str()).collect();
     traces.dedup();
     for trace in traces {
-        let rows: Vec<&CacheRow> = rows.iter().filter(|row| row.trace == trace).collect();
+        let rows: Vec<&MissRow> = rows.iter().filter(|row| row.trace == trace).collect();
         let mut section = ReportSection::new(trace);
         section.blocks.push(ReportBlock::Chart(ReportChart::Lines(curve(&rows))));
         let mut table = ReportTable::new("All counts.", &HEADING);
-        rows.iter().for_each(|row| table.push(row.cells()));
+        rows.iter().for_each(|row| table.push(cells(row)));
         section.blocks.push(ReportBlock::Table(table));
         page.sections.push(section);
     }
@@ -78,18 +65,18 @@ fn page(rows: &[CacheRow]) -> ReportPage {
 }
 
 /// Which policy misses least at the smallest capacity.
-fn headline(rows: &[CacheRow]) -> String {
-    let by_misses = |one: &&CacheRow, other: &&CacheRow| {
+fn headline(rows: &[MissRow]) -> String {
+    let by_misses = |one: &&MissRow, other: &&MissRow| {
         (one.capacity, one.misses).cmp(&(other.capacity, other.misses))
     };
     let Some(best) = rows.iter().min_by(by_misses) else { return String::new() };
-    let CacheRow { trace, policy, capacity, unit, miss_ratio, .. } = best;
+    let MissRow { trace, policy, capacity, unit, miss_ratio, .. } = best;
     let percent = miss_ratio * 100.0;
     format!("{trace}: with {capacity} {unit}s, {policy} misses least: {percent:.1} % of all uses.")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
-fn curve(rows: &[&CacheRow]) -> LineChart {
+fn curve(rows: &[&MissRow]) -> LineChart {
     let mut policies: Vec<&str> = Vec::new();
     for row in rows {
         if !policies.contains(&row.policy) {
@@ -119,8 +106,8 @@ fn curve(rows: &[&CacheRow]) -> LineChart {
 
 /// The miss ratios of Belady's MIN, which knows all uses.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
-fn fewest_line(rows: &[&CacheRow]) -> Option<ChartLine> {
-    let point = |row: &&CacheRow| {
+fn fewest_line(rows: &[&MissRow]) -> Option<ChartLine> {
+    let point = |row: &&MissRow| {
         let ratio = row.fewest_misses? as f64 / row.uses.max(1) as f64;
         Some(LinePoint::new(row.capacity as f64, ratio * 100.0))
     };
@@ -146,36 +133,17 @@ fn capacities(args: &ReplayArgs) -> Result<(CacheUnit, Vec<usize>), Failure> {
     Ok((CacheUnit::Page, pages?))
 }
 
-impl CacheRow {
-    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
-    fn new(trace: &str, unit: CacheUnit, count: &CacheCount, fewest: Option<u64>) -> Self {
-        Self {
-            trace: trace.to_owned(),
-            policy: count.policy.name(),
-            capacity: count.capacity,
-            unit: match unit {
-                CacheUnit::Page => "page",
-                CacheUnit::Object => "object",
-            },
-            uses: count.uses,
-            misses: count.misses,
-            miss_ratio: count.misses as f64 / count.uses.max(1) as f64,
-            fewest_misses: fewest,
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-    fn cells(&self) -> [String; 8] {
-        let times = |fewest: u64| format!("{:.2}", self.misses as f64 / fewest.max(1) as f64);
-        [
-            self.trace.clone(),
-            self.policy.to_owned(),
-            self.capacity.to_string(),
-            self.unit.to_owned(),
-            self.uses.to_string(),
-            self.misses.to_string(),
-            format!("{:.4}", self.miss_ratio),
-            self.fewest_misses.map_or_else(|| "-".to_owned(), times),
-        ]
-    }
+#[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+fn cells(row: &MissRow) -> [String; 8] {
+    let times = |fewest: u64| format!("{:.2}", row.misses as f64 / fewest.max(1) as f64);
+    [
+        row.trace.clone(),
+        row.policy.to_owned(),
+        row.capacity.to_string(),
+        row.unit.to_owned(),
+        row.uses.to_string(),
+        row.misses.to_string(),
+        format!("{:.4}", row.miss_ratio),
+        row.fewest_misses.map_or_else(|| "-".to_owned(), times),
+    ]
 }

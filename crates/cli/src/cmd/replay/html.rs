@@ -9,12 +9,13 @@ use foreread_report::{
     AxisScale, AxisUnit, BarChart, BarGroup, ChartAxis, ChartBar, ChartLine, LineChart, LinePoint,
     ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable, TableRow,
 };
+use foreread_sim::json_rows::ReplayRow;
 use foreread_trace::TraceSummary;
 use hdrhistogram::Histogram;
 
 use super::jobs::{JobFigures, ReplayJob};
 use super::picture;
-use super::report::{HEADING, ReplayRow, sentence};
+use super::report::{HEADING, cells, memory_words, sentence};
 
 /// The replays of one trace.
 pub(super) struct TraceReplays<'r> {
@@ -84,7 +85,7 @@ fn table(rows: &[ReplayRow]) -> ReportTable {
     table.rows = rows
         .iter()
         .enumerate()
-        .map(|(n, row)| TableRow { cells: row.cells().to_vec(), is_marked: Some(n) == best })
+        .map(|(n, row)| TableRow { cells: cells(row).to_vec(), is_marked: Some(n) == best })
         .collect();
     table
 }
@@ -127,7 +128,7 @@ fn waits(rows: &[ReplayRow]) -> BarChart {
         series: labels.iter().position(|label| *label == row.label).unwrap_or(0),
     };
     let group = |memory: u64| BarGroup {
-        name: format!("with {}", ReplayRow::memory_words(memory)),
+        name: format!("with {}", memory_words(memory)),
         bars: rows.iter().filter(|row| row.memory == memory).map(bar).collect(),
     };
     BarChart {
@@ -188,7 +189,7 @@ fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
 fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.memory).min();
     let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
-    let memory = ReplayRow::memory_words(smallest.unwrap_or(0));
+    let memory = memory_words(smallest.unwrap_or(0));
     let waits = rows.map(|(row, of)| (row.label.as_str(), &of.figures.wait_latency));
     wait_distribution(format!("How long reads wait, with {memory}"), waits)
 }
@@ -235,7 +236,7 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
         .take(MOST_MAPS)
         .map(|(_, row, _, picture)| ReportChart::Map(picture::map(&row.label, picture)))
         .collect();
-    let shown = with.iter().filter(|(_, _, job, _)| job.policy != Policy::None);
+    let shown = with.iter().filter(|(_, _, job, _)| job.how.cache.policy.0 != Policy::None);
     let shown: Vec<_> = shown.collect();
     let chosen = shown.iter().find(|(n, ..)| Some(*n) == best).or(shown.first());
     if let Some((_, row, _, picture)) = chosen {

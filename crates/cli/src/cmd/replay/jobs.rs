@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreread_core::cache::PageCache;
-use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::json_rows::replay_label;
 use foreread_sim::replay::{
     Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayPace, TraceFuture, replay,
 };
@@ -23,12 +23,7 @@ use crate::output::Failure;
 /// One replay.
 #[derive(Clone, Debug)]
 pub(super) struct ReplayJob {
-    pub(super) policy: Policy,
-    /// None: learnt.
-    pub(super) max_window: Option<ByteCount>,
-    pub(super) eviction: CachePolicyKind,
-    pub(super) memory: ByteCount,
-    how: Replay,
+    pub(super) how: Replay,
 }
 
 /// The figures of one replay, and what they are held against.
@@ -39,21 +34,8 @@ pub(super) struct JobFigures {
 }
 
 impl ReplayJob {
-    pub(super) fn group(&self) -> foreread_sim::replay::ReplayGroup {
-        self.how.group
-    }
-
-    /// The policy, the largest window that it was given, and the eviction policy if that is not the
-    /// library's own.
     pub(super) fn label(&self) -> String {
-        let mut label = match self.max_window.filter(|_| self.policy != Policy::None) {
-            Some(window) => format!("{} {}", self.policy.name(), Exact(window)),
-            None => self.policy.name().to_owned(),
-        };
-        if self.eviction != CachePolicyKind::TwoLists {
-            label += &format!(", {}", self.eviction.name());
-        }
-        label
+        replay_label(&self.how.cache)
     }
 }
 
@@ -89,7 +71,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
                 group: args.group(),
                 has_picture: args.html.is_some() && Some(memory) == smallest,
             };
-            jobs.push(ReplayJob { policy, max_window, eviction, memory, how });
+            jobs.push(ReplayJob { how });
         }
     }
     Ok(jobs)
@@ -139,16 +121,16 @@ fn bounds(
     let open = || TraceReader::open(trace, args.format);
     let future = TraceFuture::of(summary, &open)?;
     let mut known: Vec<(ByteCount, Option<ReplayBounds>)> = Vec::new();
-    for job in jobs {
-        if !known.iter().any(|(memory, _)| *memory == job.memory) {
-            let of = |future: &TraceFuture| future.bounds(&job.how, &open);
-            known.push((job.memory, future.as_ref().map(of).transpose()?));
-        }
-    }
     let of = |job: &ReplayJob| {
-        known.iter().find(|(memory, _)| *memory == job.memory).and_then(|(_, bounds)| *bounds)
+        let memory = job.how.cache.memory.0;
+        if let Some((_, bounds)) = known.iter().find(|(of, _)| *of == memory) {
+            return Ok(*bounds);
+        }
+        let bounds = future.as_ref().map(|future| future.bounds(&job.how, &open)).transpose()?;
+        known.push((memory, bounds));
+        Ok(bounds)
     };
-    Ok(jobs.iter().map(of).collect())
+    jobs.iter().map(of).collect()
 }
 
 /// As of a simulated run.

@@ -1,156 +1,24 @@
-//! What a run came to: tables, or JSON.
+//! What a run came to, in tables.
 //!
 //! In:    the scenario, what came of it.
 //! Out:   processes, devices, the cache, the hash.
 //! Never: a thousand lines for a thousand processes that are alike: those are one line.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
 use foreread_core::units::Nanos;
 use foreread_sim::device::StoreTotals;
+use foreread_sim::json_rows::CacheRow;
 use foreread_sim::meter::{DeviceMeter, ProcessMeter};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
 use crate::output::{Failure, Printer};
 use crate::store::money;
 use crate::table;
-
-/// A run, as `--json` prints it.
-#[derive(Debug, Serialize)]
-pub(super) struct RunReport<'r> {
-    name: &'r str,
-    seed: u64,
-    policy: &'static str,
-    seconds: f64,
-    events: u64,
-    hash: String,
-    unfinished: usize,
-    processes: Vec<ProcessReport<'r>>,
-    devices: Vec<DeviceReport<'r>>,
-    cache: CacheReport,
-}
-
-#[derive(Debug, Serialize)]
-struct ProcessReport<'r> {
-    name: &'r str,
-    ops: u64,
-    bytes: u64,
-    seconds: f64,
-    mb_per_s: f64,
-    latency_ms: LatencyReport,
-    other: &'r BTreeMap<&'static str, f64>,
-}
-
-#[derive(Debug, Serialize)]
-struct LatencyReport {
-    mean: f64,
-    p50: f64,
-    p99: f64,
-    p99_9: f64,
-    max: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct DeviceReport<'r> {
-    name: &'r str,
-    reads: u64,
-    read_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
-    busy_seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<StoreReport>,
-}
-
-/// Of an object store, what it was asked over the network.
-#[derive(Debug, Serialize)]
-struct StoreReport {
-    requests: u64,
-    hedged: u64,
-    throttled: u64,
-    cost: f64,
-}
-
-#[derive(Debug, Serialize)]
-struct CacheReport {
-    pages_wanted: u64,
-    pages_missed: u64,
-    pages_joined: u64,
-    pages_ahead: u64,
-    evicted: u64,
-    evicted_before_use: u64,
-}
-
-pub(super) fn json<'r>(scenario: &'r Scenario, ran: &'r RunOutcome) -> RunReport<'r> {
-    RunReport {
-        name: &scenario.name,
-        seed: scenario.seed,
-        policy: scenario.cache.policy.0.name(),
-        seconds: seconds(ran.end),
-        events: ran.events,
-        hash: hash(ran),
-        unfinished: ran.unfinished,
-        processes: ran.processes.iter().map(|meter| process(meter, ran.end)).collect(),
-        devices: ran.devices.iter().map(|meter| device(meter, ran.end)).collect(),
-        cache: cache(ran),
-    }
-}
-
-fn process(meter: &ProcessMeter, end: Nanos) -> ProcessReport<'_> {
-    ProcessReport {
-        name: &meter.name,
-        ops: meter.ops,
-        bytes: meter.bytes.0,
-        seconds: meter.seconds(end),
-        mb_per_s: meter.mb_per_s(end),
-        latency_ms: latency(meter),
-        other: &meter.other,
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn latency(meter: &ProcessMeter) -> LatencyReport {
-    let ms = |ns: u64| ns as f64 / 1e6;
-    LatencyReport {
-        mean: meter.mean_ms(),
-        p50: ms(meter.latency.value_at_quantile(0.5)),
-        p99: ms(meter.latency.value_at_quantile(0.99)),
-        p99_9: ms(meter.latency.value_at_quantile(0.999)),
-        max: ms(meter.latency.max()),
-    }
-}
-
-fn device(meter: &DeviceMeter, end: Nanos) -> DeviceReport<'_> {
-    DeviceReport {
-        name: &meter.name,
-        reads: meter.requests(Op::Read),
-        read_bytes: meter.bytes(Op::Read).0,
-        writes: meter.requests(Op::Write),
-        write_bytes: meter.bytes(Op::Write).0,
-        busy_seconds: meter.busy_seconds(end),
-        store: meter.store.map(|totals| {
-            let StoreTotals { requests, hedged, throttled, cost } = totals;
-            StoreReport { requests, hedged, throttled, cost }
-        }),
-    }
-}
-
-fn cache(ran: &RunOutcome) -> CacheReport {
-    CacheReport {
-        pages_wanted: ran.stats.pages_wanted,
-        pages_missed: ran.stats.pages_missed,
-        pages_joined: ran.stats.pages_joined,
-        pages_ahead: ran.stats.pages_ahead,
-        evicted: ran.cache.evictions,
-        evicted_before_use: ran.cache.evicted_before_use,
-    }
-}
 
 pub(super) fn print(
     out: &mut Printer,
@@ -161,7 +29,7 @@ pub(super) fn print(
     let memory = Exact(scenario.cache.memory.0);
     writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
     let (end, events) = (seconds(ran.end), ran.events);
-    writeln!(out, "{end:.3} s of virtual time, {events} events, hash {}\n", hash(ran))?;
+    writeln!(out, "{end:.3} s of virtual time, {events} events, hash {}\n", ran.hash_text())?;
 
     table::print(out, HEADING, groups(&ran.processes).iter().map(|group| group.line(ran.end)))?;
     print_other(out, &ran.processes)?;
@@ -169,9 +37,8 @@ pub(super) fn print(
     table::print(out, DEVICE_HEADING, ran.devices.iter().map(|meter| device_line(meter, ran.end)))?;
     print_stores(out, &ran.devices)?;
 
-    let CacheReport {
-        pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, ..
-    } = cache(ran);
+    let CacheRow { pages_wanted, pages_missed, pages_ahead, evicted, evicted_before_use, .. } =
+        CacheRow::new(ran);
     writeln!(
         out,
         "\npages: {pages_wanted} wanted by reads that missed, {pages_missed} of them asked for; \
@@ -287,10 +154,6 @@ pub(super) fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
         mib(meter.bytes(Op::Write).0),
         format!("{busy:.0} %"),
     ]
-}
-
-fn hash(ran: &RunOutcome) -> String {
-    format!("{:016x}", ran.hash)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]

@@ -99,7 +99,7 @@ def scenarios() -> list[str]:
 
 
 def cache_policies() -> list[str]:
-    """Returns the names of the eviction policies that `miss_counts` counts."""
+    """Returns the names of the eviction policies of `replay` and `miss_counts`."""
     return _names("cache_policies")
 
 
@@ -198,6 +198,8 @@ def replay(
     scale: float = 1.0,
     warm: bool = False,
     per: str | None = None,
+    eviction: str = "two-lists",
+    bounds: bool = False,
     picture: bool = False,
     format: str | None = None,
 ) -> ReplayResult:
@@ -205,12 +207,21 @@ def replay(
 
     The arguments are those of `foreread replay`, with its defaults: windows are learnt for
     `adaptive`, and 128 KiB at most for the others; `loop` is "open" for block traces and "closed"
-    for others; `per` "file" or "thread" adds figures of each. With `picture` the result has what
-    `foreread.plot` shows over time.
+    for others; `per` "file" or "thread" adds figures of each; `eviction` is one of
+    `cache_policies()`. With `bounds` the result has what no policy can do better, which takes two
+    more passes over the trace; with `picture` what `foreread.plot` shows over time.
     """
     raw = _trace(trace, format)._raw
     changes = _changes(policy, memory, max_window, device, None, None)
-    options = {"pace": loop, "scale": scale, "is_warmed": warm, "per": per, "has_picture": picture}
+    options = {
+        "pace": loop,
+        "scale": scale,
+        "is_warmed": warm,
+        "per": per,
+        "has_picture": picture,
+        "eviction": eviction,
+        "has_bounds": bounds,
+    }
     return ReplayResult.of_raw(raw.replay(changes, options))
 
 
@@ -220,16 +231,18 @@ def miss_counts(
     *,
     memory: Sequence[int | str] = ("64MiB", "256MiB", "1GiB"),
     objects: Sequence[int] = (),
+    bounds: bool = False,
     format: str | None = None,
 ) -> list[MissCount]:
     """Counts the misses of eviction policies, all of them in one pass: no device, no read-ahead.
 
     Each size of `memory` holds a page for every 4 KiB. With `objects`, capacities in objects,
-    each request is one use of one object.
+    each request is one use of one object. With `bounds` each row has the fewest misses, those of
+    Belady's MIN.
     """
     capacities = list(objects) or [parse_size(size) // 4096 for size in memory]
     raw = _trace(trace, format)._raw
-    counts = raw.miss_counts(list(policies), capacities, bool(objects))
+    counts = raw.miss_counts(list(policies), capacities, bool(objects), bounds)
     return [MissCount(**count) for count in counts]
 
 

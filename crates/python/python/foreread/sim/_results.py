@@ -282,6 +282,7 @@ class ReplayResult(Result):
     trace: str
     level: str
     policy: str
+    eviction: str
     max_window: int | None
     """In bytes; None: learnt."""
     memory: int
@@ -291,9 +292,13 @@ class ReplayResult(Result):
     bytes: int
     waits: int
     waited_s: float
+    least_waited_s: float | None
+    """The least that its reads could have waited, with `bounds`."""
     wait_ms: WaitLatency
     requests: int
+    fewest_requests: int | None
     device_bytes: int
+    fewest_bytes: int | None
     device_s: float
     amplification: float
     evicted_unread: int
@@ -340,3 +345,5 @@ class MissCount(Result):
     uses: int
     misses: int
     miss_ratio: float
+    fewest_misses: int | None
+    """Those of Belady's MIN, with `bounds`."""

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use foreread_core::prefetch::Policy;
 use foreread_sim::replay::ReplayPace;
-use foreread_trace::{TraceLevel, TraceSummary};
+use foreread_trace::TraceSummary;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -94,27 +94,20 @@ impl RealRow {
         let ms = |of: &Histogram<u64>, quantile| of.value_at_quantile(quantile) as f64 / 1e6;
         let wait = |quantile| ms(&figures.wait_latency, quantile);
         let delay = |quantile| ms(&figures.issue_delay, quantile);
-        let (pace, scale) = match subject.pace {
-            ReplayPace::Open { scale } => ("open", scale),
-            ReplayPace::Closed { think } => ("closed", think),
-        };
         let is_ours = how.method == AccessMethod::Foreread;
         let window = how.max_window.filter(|_| how.policy != Policy::None);
         let elapsed_s = figures.elapsed.0 as f64 / 1e9;
         Self {
             trace: trace.display().to_string(),
-            level: match subject.summary.level() {
-                TraceLevel::Block => "block",
-                TraceLevel::File => "file",
-            },
+            level: subject.summary.level().name(),
             mapping: subject.mapping.to_owned(),
             method: how.method,
             label: how.label(),
             policy: is_ours.then(|| how.policy.name()),
             max_window: window.filter(|_| is_ours).map(|window| window.0),
             memory: is_ours.then_some(how.memory.0),
-            pace,
-            scale,
+            pace: subject.pace.name(),
+            scale: subject.pace.scale(),
             threads: subject.lanes,
             reads: figures.reads,
             bytes: figures.bytes,
@@ -131,7 +124,9 @@ impl RealRow {
             device_bytes: figures.device_bytes,
             elapsed_s,
             trace_s: subject.summary.duration.0 as f64 / 1e9,
-            length_error: figures.length_error().filter(|_| pace == "open"),
+            length_error: figures
+                .length_error()
+                .filter(|_| matches!(subject.pace, ReplayPace::Open { .. })),
             issue_delay_ms: IssueDelay { p50: delay(0.5), p99: delay(0.99), max: delay(1.0) },
             late: figures.blocked,
             starved: figures.starved,

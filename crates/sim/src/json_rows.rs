@@ -1,0 +1,24 @@
+//! Rows of `--json`: what the command line prints of a run and Python returns of it.
+//!
+//! In:    figures of runs, replays and cache counts.
+//! Out:   values that serialise, with the same keys and floats wherever they are used.
+//! Never: a figure that is measured here.
+
+mod misses;
+mod replay;
+mod run;
+
+pub use misses::MissRow;
+pub use replay::{GroupRow, ReplayRow, WaitRow, replay_label};
+pub use run::{CacheRow, DeviceRow, LatencyRow, ProcessRow, RunRow};
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// A ratio; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,170 @@
+//! A replay of a trace.
+
+use foreread_core::prefetch::Policy;
+use foreread_core::sizes::Exact;
+use foreread_trace::TraceSummary;
+use serde::Serialize;
+
+use super::{ms, ratio};
+use crate::cache_policy::CachePolicyKind;
+use crate::replay::{Replay, ReplayBounds, ReplayFigures, ReplayGroup};
+use crate::scenario::CacheSpec;
+use crate::time::seconds;
+
+/// One replay.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReplayRow {
+    /// The path of the trace.
+    pub trace: String,
+    /// Where the trace was taken: `block` or `file`.
+    pub level: &'static str,
+    /// The name of the read-ahead policy.
+    pub policy: String,
+    /// The name of the eviction policy.
+    pub eviction: &'static str,
+    /// The name of both, as tables and charts show it.
+    #[serde(skip)]
+    pub label: String,
+    /// The largest window, in bytes; None if it was learnt.
+    pub max_window: Option<u64>,
+    /// The bound of the memory, in bytes.
+    pub memory: u64,
+    /// When reads begin: `open` or `closed`.
+    #[serde(rename = "loop")]
+    pub pace: &'static str,
+    /// What times of the trace are multiplied by.
+    pub scale: f64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that they returned.
+    pub bytes: u64,
+    /// Reads that waited.
+    pub waits: u64,
+    /// The sum of their waits.
+    pub waited_s: f64,
+    /// The least that they could have waited; None if that was not computed.
+    pub least_waited_s: Option<f64>,
+    /// How long a wait was.
+    pub wait_ms: WaitRow,
+    /// Requests of the device.
+    pub requests: u64,
+    /// The fewest that there could have been.
+    pub fewest_requests: Option<u64>,
+    /// Bytes of the requests.
+    pub device_bytes: u64,
+    /// The fewest that there could have been.
+    pub fewest_bytes: Option<u64>,
+    /// How long the device was at work.
+    pub device_s: f64,
+    /// Bytes that the device read, divided by those of the reads.
+    pub amplification: f64,
+    /// Pages that were read ahead and evicted unused.
+    pub evicted_unread: u64,
+    /// From the first read that counts to the last.
+    pub elapsed_s: f64,
+    /// Reads of an open loop that began late.
+    pub late: u64,
+    /// Reads that failed.
+    pub failed: u64,
+    /// Writes of the trace, which were left out.
+    pub writes: u64,
+    /// The figures of each file or thread.
+    pub groups: Vec<GroupRow>,
+}
+
+/// How long the reads that waited took, in ms.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WaitRow {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 99.9th percentile.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// The figures of one file or thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupRow {
+    name: String,
+    reads: u64,
+    bytes: u64,
+    waits: u64,
+    waited_s: f64,
+}
+
+impl ReplayRow {
+    /// The row of a replay.
+    #[must_use]
+    pub fn new(
+        trace: String,
+        summary: &TraceSummary,
+        how: &Replay,
+        figures: &ReplayFigures,
+        bounds: Option<ReplayBounds>,
+    ) -> Self {
+        let ms = |quantile: f64| ms(figures.wait_latency.value_at_quantile(quantile));
+        Self {
+            trace,
+            level: summary.level().name(),
+            policy: how.cache.policy.0.name().to_owned(),
+            eviction: how.cache.eviction.0.name(),
+            label: replay_label(&how.cache),
+            max_window: how.cache.max_window.bytes().map(|window| window.0),
+            memory: how.cache.memory.0.0,
+            pace: how.pace.name(),
+            scale: how.pace.scale(),
+            reads: figures.reads,
+            bytes: figures.bytes,
+            waits: figures.waits,
+            waited_s: seconds(figures.waited_ns),
+            least_waited_s: bounds.map(|bounds| seconds(bounds.least_waited_ns)),
+            wait_ms: WaitRow { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999), max: ms(1.0) },
+            requests: figures.requests,
+            fewest_requests: bounds.map(|bounds| bounds.fewest_requests),
+            device_bytes: figures.device_bytes,
+            fewest_bytes: bounds.map(|bounds| bounds.fewest_bytes),
+            device_s: figures.device_s,
+            amplification: ratio(figures.device_bytes, figures.bytes),
+            evicted_unread: figures.evicted_unread,
+            elapsed_s: seconds(figures.elapsed_ns),
+            late: figures.late,
+            failed: figures.failed,
+            writes: figures.writes,
+            groups: groups(summary, how.group, figures),
+        }
+    }
+}
+
+fn groups(summary: &TraceSummary, of: ReplayGroup, figures: &ReplayFigures) -> Vec<GroupRow> {
+    let name = |number: u32| match of {
+        ReplayGroup::File => summary.files.get(number as usize).map(|file| file.name.clone()),
+        ReplayGroup::Whole | ReplayGroup::Thread => None,
+    };
+    let groups = figures.groups.iter().map(|(number, group)| GroupRow {
+        name: name(*number).unwrap_or_else(|| number.to_string()),
+        reads: group.reads,
+        bytes: group.bytes,
+        waits: group.waits,
+        waited_s: seconds(group.waited_ns),
+    });
+    groups.collect()
+}
+
+/// The policy, the largest window that it was given, and the eviction policy if that is not the
+/// library's own.
+#[must_use]
+pub fn replay_label(cache: &CacheSpec) -> String {
+    let (policy, eviction) = (cache.policy.0, cache.eviction.0);
+    let window = cache.max_window.bytes().filter(|_| policy != Policy::None);
+    let mut label = match window {
+        Some(window) => format!("{} {}", policy.name(), Exact(window)),
+        None => policy.name().to_owned(),
+    };
+    if eviction != CachePolicyKind::TwoLists {
+        label += &format!(", {}", eviction.name());
+    }
+    label
+}
