@@ -144,8 +144,8 @@ lab_check() {
     fi
 }
 
-# markdown COMMAND TABLE: a command and the table that `foreread bench` has printed, as Markdown. The
-# rows are a table of Markdown, which may be as wide as it is; its target is named elsewhere.
+# markdown COMMAND TABLE: a command and the table that `foreread bench` has printed, as Markdown.
+# Its rows become a table of Markdown, which may be as wide as it is; its target is named elsewhere.
 markdown() {
     printf '\n```text\n'
     fold -s -w 95 <<<"$ $1" | sed '$!s/$/\\/'

@@ -51,15 +51,19 @@ fn resident_of(least: u64) -> u64 {
 }
 
 /// Reads from the start to `len` in pieces of 64 KiB; at each step waits until the engine has made
-/// its memory ready.
-fn read_in_step(file: &File, len: u64) {
+/// its memory ready. Returns the faults of the reads: what waiting costs depends on how long it is.
+fn read_in_step(file: &File, len: u64) -> u64 {
     let mut buffer = vec![0; 64 << 10];
+    let mut faults = 0;
     for offset in (0..len).step_by(buffer.len()) {
+        let before = faults_of_this_thread();
         read_and_check(file, 1, &mut buffer, offset);
+        faults += faults_of_this_thread() - before;
         if offset >= STEP {
             wait_until(|| resident() > offset + STEP / 2);
         }
     }
+    faults
 }
 
 fn open(io: IoBackend, path: &Path) -> File {
@@ -97,10 +101,8 @@ fn a_stream_finds_its_memory_ready_and_no_more_is_taken_than_that() {
 
     for io in [IoBackend::Threads, IoBackend::IoUring] {
         let file = open(io, &path);
-        let before = faults_of_this_thread();
-        read_in_step(&file, len);
-        let faults = faults_of_this_thread() - before;
-        // What is read before the first step is ready, and what reading `smaps` costs.
+        let faults = read_in_step(&file, len);
+        // Of what is read before the first step is ready.
         assert!(faults < len / PAGE / 8, "{faults} faults for {} pages, {io:?}", len / PAGE);
         let most = len + (8 << 20) + 2 * STEP;
         assert!(resident() <= most, "{} bytes for {len} that were read", resident());
