@@ -148,3 +148,35 @@ fn a_thousand_readers_of_a_store_keep_their_pace_in_256_mib() {
     assert_eq!(got.evicted_unread, 0, "{got:?}");
     assert!(got.bytes <= 1.05 && got.latest_ms <= 60.0, "{got:?}");
 }
+
+/// Scans of 4 MiB at random places, and later a reader of all of the object.
+const SCANS_THEN_ALL: &str = r#"
+name = "scans-then-all"
+[cache]
+memory = "64M"
+max_window = "auto"
+[device.store]
+model = "object-store"
+EXPECTED
+[file.object]
+device = "store"
+size = "1G"
+[[process]]
+name = "scans"
+run.scans = { file = "object", read = "64K", length = "4M", scans = 50 }
+[[process]]
+name = "reader"
+start_ms = 60000
+run.sequential = { file = "object", read = "64K" }
+"#;
+
+#[test]
+fn readers_that_have_left_take_nothing_from_one_that_reads_all() {
+    let text = SCANS_THEN_ALL.replace("EXPECTED", EXPECTED);
+    let reader_s = |text: &str| run(text, &[]).seconds - 60.0;
+    // The same reader, and next to none before it.
+    let alone = text.replace("scans = 50", "scans = 1");
+    let (with, alone) = (reader_s(&LINK.of(&text)), reader_s(&LINK.of(&alone)));
+    assert!(with < 1.3 * alone, "{with} s after scans, {alone} s alone");
+    assert!(alone < 4.0, "{alone} s");
+}

@@ -11,7 +11,7 @@ use super::policy::adaptive;
 use super::prefetcher::Prefetcher;
 use super::run_ends::RunChoice;
 use crate::cache::PageCache;
-use crate::units::{Nanos, Pages};
+use crate::units::{Nanos, PageIndex, Pages};
 
 impl Prefetcher {
     /// What the stream that asks may have: its share of the memory, as far as frames for it can be
@@ -53,7 +53,9 @@ impl Prefetcher {
         let mut max = if without.shares { ceiling } else { allotted.window };
         let distance = allotted.distance.filter(|_| !without.distance);
         let distance = distance.into_iter().chain(runs.distance).min();
-        let base = allotment((max, distance), &runs, question.far.is_some());
+        let is_far = question.far.is_some();
+        let next_stream = if is_far { self.next_stream(asker, ask) } else { None };
+        let base = Allotment { next_stream, ..allotment((max, distance), &runs, is_far) };
         let within = |max| Allotment { max, ..base };
         let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
@@ -120,6 +122,13 @@ impl Prefetcher {
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
     }
 
+    /// Where the next stream of the file began that is read now, behind one that meets its marker.
+    fn next_stream(&self, asker: &Asker<'_>, ask: Ask) -> Option<PageIndex> {
+        let streams = &self.files[asker.file.0 as usize];
+        streams.with_marker(ask.page)?;
+        streams.next_begun(ask.page, |share| self.shares.reads_far(asker.now, share))
+    }
+
     fn share_question(
         &self,
         asker: &mut Asker<'_>,
@@ -150,7 +159,7 @@ impl Prefetcher {
 /// A window of at most `max` pages, by how long streams run and how far their device is.
 fn allotment((max, distance): (Pages, Option<Pages>), runs: &RunChoice, is_far: bool) -> Allotment {
     let RunChoice { window: run, begins_backwards, .. } = *runs;
-    Allotment { max, distance, run, begins_backwards, is_far }
+    Allotment { max, distance, run, begins_backwards, is_far, next_stream: None }
 }
 
 /// A 256th of the memory is left for pages that a read waits for, so that none of those takes a

@@ -91,15 +91,18 @@ pub struct Allotment {
     /// Whether a stream that begins anywhere is likely to go backwards.
     pub begins_backwards: bool,
     /// Whether the requests of a window are served at once: windows grow fourfold up to the
-    /// largest, and end where another stream began.
+    /// largest.
     pub is_far: bool,
+    /// Where the next stream behind this one began that is read now, on such a device: its window
+    /// ends there.
+    pub next_stream: Option<PageIndex>,
 }
 
 impl Allotment {
     /// As much as the limit, for a stream of which nothing is known.
     #[must_use]
     pub const fn whole(max: Pages, distance: Option<Pages>) -> Self {
-        Self { max, distance, run: None, begins_backwards: false, is_far: false }
+        Self { max, distance, run: None, begins_backwards: false, is_far: false, next_stream: None }
     }
 }
 

@@ -143,6 +143,12 @@ impl MemoryShares {
         share.is_some_and(|share| share.is_there && share.idle_halvings(now) < IDLE_AFTER_HALVINGS)
     }
 
+    /// Whether its reader is at it, on a device that is far away.
+    pub(crate) fn reads_far(&self, now: Nanos, id: ShareId) -> bool {
+        let share = self.shares.get(id.0 as usize);
+        share.is_some_and(|share| share.is_there && !share.has_left_far(now))
+    }
+
     /// What a stream may have that asks.
     ///
     /// ```text
@@ -156,7 +162,7 @@ impl MemoryShares {
         memory: Pages,
     ) -> ShareAllotment {
         debug_assert!(self.has(id), "{id:?} has ended");
-        self.look_around(question.now);
+        self.look_around(question.now, question.far.is_some());
         let index = id.0 as usize;
         let before = self.shares[index].at_most;
         let common = small(question.common_ceiling);
@@ -224,7 +230,7 @@ impl MemoryShares {
 
     /// What a stream may have that begins: as much as one of the middle.
     pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
-        self.look_around(question.now);
+        self.look_around(question.now, question.far.is_some());
         let group = self.groups.of(question.submitter);
         let most = question.ceiling.min(question.max_window_unstalled);
         let room = self.groups.room(group, memory).with_one_more(most);
@@ -235,9 +241,9 @@ impl MemoryShares {
         ShareAllotment { window, distance: None, least: Pages(1) }
     }
 
-    /// Counts two of them again: a stalled one counts less.
-    fn look_around(&mut self, now: Nanos) {
-        for _ in 0..LOOKS {
+    /// Counts some of them again: a stalled one counts less.
+    fn look_around(&mut self, now: Nanos, is_far: bool) {
+        for _ in 0..if is_far { LOOKS_FAR } else { LOOKS } {
             if self.hand >= self.shares.len() {
                 self.hand = 0;
             }
@@ -286,7 +292,8 @@ impl MemoryShares {
             ..share.uses(now)
         };
         let share = &mut self.shares[index];
-        let far = if share.is_last { FarDemand::default() } else { share.far.idle(idle_halvings) };
+        let is_gone = share.is_last || share.has_left_far(now);
+        let far = if is_gone { FarDemand::default() } else { share.far };
         self.groups.change(share.group, share.counted, share.group, part);
         self.far.change(share.far_counted, far);
         (share.counted, share.far_counted) = (part, far);
@@ -298,6 +305,10 @@ const GOLDEN: u16 = 40503;
 
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
+
+/// On a device that is far away questions are few, and streams that have ended would keep what is
+/// in flight from those that read.
+const LOOKS_FAR: u32 = 16;
 
 /// A quarter of its window: more requests for less each make an overload worse. A stream that waits
 /// has consumed more of its own by then.

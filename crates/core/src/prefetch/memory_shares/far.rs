@@ -78,12 +78,6 @@ impl FarDemand {
         self.wanted
     }
 
-    /// The same of a stream that is idle and counts half so often.
-    pub(super) fn idle(self, halvings: u32) -> Self {
-        let wanted = if halvings < u32::BITS { self.wanted >> halvings } else { 0 };
-        Self { wanted, ..self }
-    }
-
     /// So many pages of a device.
     pub(super) fn device(&self) -> (u32, u64) {
         (self.device, u64::from(self.wanted))

@@ -5,8 +5,8 @@
 //! Never: a window that memory is too short for.
 
 use super::far::{FarDemand, FarDevices, LEAST};
-use super::share::{MARGIN, ShareQuestion, StreamShare, small};
-use crate::units::Pages;
+use super::share::{IDLE_LIFETIMES, MARGIN, ShareQuestion, StreamShare, small};
+use crate::units::{Nanos, Pages};
 
 impl StreamShare {
     /// What it would want alone: what its reader takes while a request is on its way, in whole
@@ -22,6 +22,7 @@ impl StreamShare {
             self.far = FarDemand::default();
             return;
         };
+        self.far_latency_ns = question.latency_ns;
         let read = self.read.max(1);
         let whole = |pages: Pages| u64::from(small(pages)).next_multiple_of(u64::from(read));
         let latency_ns = question.latency_ns.saturating_mul(MARGIN);
@@ -31,6 +32,16 @@ impl StreamShare {
         let least = whole(Pages(u64::from(LEAST)));
         let wanted = meanwhile.max(grown).max(long).max(least).min(question.ceiling.0);
         self.far = FarDemand::new(device, small(Pages(wanted)));
+    }
+
+    /// Whether its reader seems to have left: it has been away for several times what it takes for
+    /// what is ahead of it, or for several requests. What is in flight is shared among those that
+    /// read now; one that comes back counts again with its first question.
+    pub(super) fn has_left_far(&self, now: Nanos) -> bool {
+        let away_ns = now.0.saturating_sub(self.at.0);
+        let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
+        let least_ns = self.far_latency_ns.saturating_mul(MARGIN);
+        away_ns > lifetime_ns.max(least_ns).saturating_mul(IDLE_LIFETIMES)
     }
 
     /// Its window, beside those of the other streams of its device.

@@ -48,6 +48,8 @@ pub(super) struct StreamShare {
     pub(super) handle_blocked_ns: u64,
     /// What it would want alone of a device that serves the requests of a window at once.
     pub(super) far: FarDemand,
+    /// How long a request takes there.
+    pub(super) far_latency_ns: u64,
     /// What it adds to its group's sums.
     pub(super) counted: ShareDemand,
     /// What it adds to the sum of its device.

@@ -342,10 +342,7 @@ fn on_marker(
     if meets_another(streams, known, ask.page, hole, size) {
         return None;
     }
-    let size = match known.filter(|_| allotment.is_far) {
-        Some(place) => until_another(streams, place, ask.page, hole, size)?,
-        None => size,
-    };
+    let size = until_another(allotment.next_stream, hole, size)?;
     let window = behind_read(ask, hole, size, distance);
     match known {
         Some(place) => streams.prove(place, entry(ask, window, size)),

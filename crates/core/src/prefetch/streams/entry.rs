@@ -57,16 +57,6 @@ pub(in crate::prefetch) enum StreamSlot {
     Tentative(usize),
 }
 
-impl StreamSlot {
-    /// Its number among the confirmed streams; one that none has if it is tentative.
-    pub(super) fn confirmed(self) -> usize {
-        match self {
-            Self::Confirmed(index) => index,
-            Self::Tentative(_) => usize::MAX,
-        }
-    }
-}
-
 impl StreamEntry {
     /// A place that is free again. No question finds it: page 0 is a start, whatever ends there.
     pub(super) const NOWHERE: Self = Self::new(PageIndex(0), PageIndex(0), None, Pages::ZERO);

@@ -6,8 +6,9 @@
 
 use core::ops::Range;
 
-use super::entry::StreamSlot;
+use super::entry::{StreamEntry, StreamSlot};
 use super::{LatestStream, NearStreams, Streams};
+use crate::prefetch::memory_shares::ShareId;
 use crate::units::{PageIndex, Pages};
 
 impl Streams {
@@ -33,17 +34,18 @@ impl Streams {
         self.near.around.place()
     }
 
-    /// The first of these pages where another forward stream began.
-    pub(in crate::prefetch) fn first_begun_in(
+    /// Where the next forward stream behind this page began, of those whose share says that they
+    /// are read.
+    pub(in crate::prefetch) fn next_begun(
         &self,
-        pages: &Range<PageIndex>,
-        not: StreamSlot,
+        page: PageIndex,
+        is_read: impl Fn(ShareId) -> bool,
     ) -> Option<PageIndex> {
-        let others = self.confirmed.entries().iter().enumerate();
+        let read = |entry: &&StreamEntry| entry.is_forwards() && is_read(entry.share);
+        let others = self.confirmed.entries().iter().filter(read);
         others
-            .filter(|(index, entry)| *index != not.confirmed() && entry.is_forwards())
-            .map(|(_, entry)| PageIndex(entry.start.0.saturating_sub(entry.run())))
-            .filter(|begun| pages.contains(begun))
+            .map(|entry| PageIndex(entry.start.0.saturating_sub(entry.run())))
+            .filter(|begun| *begun > page)
             .min()
     }
 

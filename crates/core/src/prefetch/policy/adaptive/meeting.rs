@@ -36,7 +36,7 @@ pub(super) fn meets_another(
     true
 }
 
-/// How many of `size` pages from `hole` on come before the place where another stream began; None
+/// How many of `size` pages from `hole` on come before the place where the next stream began; None
 /// if it began there.
 ///
 /// ```text
@@ -47,16 +47,11 @@ pub(super) fn meets_another(
 /// Readers that take a part of a file each stop where the next one began. What a window has beyond
 /// that was read for nothing, and of a device that is far away windows are large.
 pub(super) fn until_another(
-    streams: &Streams,
-    place: StreamSlot,
-    page: PageIndex,
+    next: Option<PageIndex>,
     hole: PageIndex,
     size: Pages,
 ) -> Option<Pages> {
-    let window = page..hole + size;
-    let Some(begun) = streams.first_begun_in(&window, place).filter(|begun| *begun > page) else {
-        return Some(size);
-    };
+    let Some(begun) = next.filter(|begun| *begun < hole + size) else { return Some(size) };
     let left = begun.0.saturating_sub(hole.0);
     debug_assert!(left <= size.0, "it began in the window");
     (left > 0).then_some(Pages(left))
