@@ -70,12 +70,15 @@ where
         });
         match polled {
             Ok(output) => return Ok(output),
-            Err(true) => {}
+            Err(true) => py.check_signals()?,
             Err(false) => {
                 py.check_signals()?;
                 left = left.map(|left| left.saturating_sub(SIGNAL_CHECK));
                 if let (Some(Duration::ZERO), Some(after)) = (left, timeout) {
-                    let why = format!("no answer for {after:?}: check the store and the network");
+                    let why = format!(
+                        "not done within {after:?}: check the store and the network, or give \
+                         Engine a longer timeout for calls of this size"
+                    );
                     return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
                 }
             }
