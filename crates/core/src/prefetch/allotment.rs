@@ -53,9 +53,7 @@ impl Prefetcher {
         let mut max = if without.shares { ceiling } else { allotted.window };
         let distance = allotted.distance.filter(|_| !without.distance);
         let distance = distance.into_iter().chain(runs.distance).min();
-        let is_far = question.far.is_some();
-        let next_stream = if is_far { self.next_stream(asker, ask) } else { None };
-        let base = Allotment { next_stream, ..allotment((max, distance), &runs, is_far) };
+        let base = self.allotment(asker, ask, (max, distance), &runs);
         let within = |max| Allotment { max, ..base };
         let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
@@ -122,6 +120,20 @@ impl Prefetcher {
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
     }
 
+    /// A window of at most `max` pages, by how long streams run and how far their device is.
+    fn allotment(
+        &self,
+        asker: &Asker<'_>,
+        ask: Ask,
+        (max, distance): (Pages, Option<Pages>),
+        runs: &RunChoice,
+    ) -> Allotment {
+        let RunChoice { window: run, begins_backwards, .. } = *runs;
+        let is_far = self.is_far(asker);
+        let next_stream = if is_far { self.next_stream(asker, ask) } else { None };
+        Allotment { max, distance, run, begins_backwards, is_far, next_stream }
+    }
+
     /// Where the next stream of the file began that is read now, behind one that meets its marker.
     fn next_stream(&self, asker: &Asker<'_>, ask: Ask) -> Option<PageIndex> {
         let streams = &self.files[asker.file.0 as usize];
@@ -154,12 +166,6 @@ impl Prefetcher {
             far: self.is_far(asker).then_some(asker.device),
         }
     }
-}
-
-/// A window of at most `max` pages, by how long streams run and how far their device is.
-fn allotment((max, distance): (Pages, Option<Pages>), runs: &RunChoice, is_far: bool) -> Allotment {
-    let RunChoice { window: run, begins_backwards, .. } = *runs;
-    Allotment { max, distance, run, begins_backwards, is_far, next_stream: None }
 }
 
 /// A 256th of the memory is left for pages that a read waits for, so that none of those takes a
