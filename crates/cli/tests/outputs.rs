@@ -172,7 +172,8 @@ fn streams_are_written_as_they_are() {
 /// A program that reads the one would be given the other behind it.
 #[test]
 fn json_and_a_page_do_not_share_stdout() {
-    for verb in [&["seeds"][..], &["doctor"], &["sim", "rivals"], &["tune", "--device", "hdd"]] {
+    for verb in [&["seeds"][..], &["doctor"], &["sim", "rivals"], &["tune", "--device", "sd-card"]]
+    {
         for stdout in ["-", "/dev/stdout", "/dev/fd/1"] {
             let line = said::refused(&[verb, &["--json", "--html", stdout]].concat());
             let says = format!("--html {stdout}: --json is written there; give the page a file");
