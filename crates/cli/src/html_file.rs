@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use foreread_files::{CommandInput, ResultFile};
+use foreread_files::{CommandInput, ResultFile, is_stdout};
 use foreread_report::{ReportPage, is_report, render};
 
 use crate::output::Failure;
@@ -15,11 +15,20 @@ use crate::output::Failure;
 pub(crate) struct HtmlFile(ResultFile);
 
 impl HtmlFile {
-    /// Prepares the file, if one was requested.
+    /// Prepares the file, if one was requested. JSON takes stdout for itself.
     pub(crate) fn prepare(
         path: Option<&Path>,
+        is_json: bool,
         inputs: &[CommandInput<'_>],
     ) -> Result<Option<Self>, Failure> {
+        if let Some(path) = path
+            && is_json
+            && is_stdout(path)
+        {
+            let shown = path.display();
+            let line = format!("--html {shown}: --json is written there; give the page a file");
+            return Err(Failure::WrongUse(line));
+        }
         let file = path.map(|path| ResultFile::create(path, inputs, is_report)).transpose();
         file.map(|file| file.map(Self)).map_err(failed)
     }

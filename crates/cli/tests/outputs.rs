@@ -169,6 +169,19 @@ fn streams_are_written_as_they_are() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), trace);
 }
 
+/// A program that reads the one would be given the other behind it.
+#[test]
+fn json_and_a_page_do_not_share_stdout() {
+    for verb in [&["seeds"][..], &["doctor"], &["sim", "rivals"], &["tune", "--device", "sd-card"]]
+    {
+        for stdout in ["-", "/dev/stdout", "/dev/fd/1"] {
+            let line = said::refused(&[verb, &["--json", "--html", stdout]].concat());
+            let says = format!("--html {stdout}: --json is written there; give the page a file");
+            assert!(line.contains(&says), "{verb:?}: {line}");
+        }
+    }
+}
+
 /// A file system of 64 KiB is full before the trace is written.
 #[test]
 fn where_there_is_no_room_the_earlier_output_stays() {

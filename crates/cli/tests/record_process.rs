@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use common::{Need, is_required, needs, skip};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use said::refused;
 use tempfile::TempDir;
 
@@ -30,6 +30,39 @@ while line := sys.stdin.readline():
     print("done", flush=True)
 "#;
 
+/// Its main thread ends alone; the other one reads.
+const WITHOUT_MAIN: &str = r#"
+import ctypes, os, sys, threading
+data = os.open("data", os.O_RDONLY)
+def state():
+    with open(f"/proc/self/task/{os.getpid()}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0]
+def reads():
+    while state() != "Z":
+        pass
+    while line := sys.stdin.readline():
+        os.pread(data, 100, int(line))
+        print("done", flush=True)
+    os._exit(0)
+threading.Thread(target=reads).start()
+exit = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+ctypes.CDLL(None).syscall(exit, 0)
+"#;
+
+/// It reads once; for the next offset and later ones a child does, and it ends.
+const LEAVES_A_CHILD: &str = r#"
+import os, sys
+data = os.open("data", os.O_RDONLY)
+is_child = False
+while line := sys.stdin.readline():
+    if int(line) > 0 and not is_child:
+        if os.fork() > 0:
+            os._exit(0)
+        is_child = True
+    os.pread(data, 50, int(line))
+    print("done", flush=True)
+"#;
+
 struct Running {
     child: Child,
     stdin: ChildStdin,
@@ -38,9 +71,13 @@ struct Running {
 
 impl Running {
     fn new(folder: &Path) -> Self {
+        Self::program(PROGRAM, folder)
+    }
+
+    fn program(program: &str, folder: &Path) -> Self {
         fs::write(folder.join("data"), vec![7; 10_000]).unwrap();
         let mut command = Command::new("python3");
-        command.args(["-I", "-S", "-c", PROGRAM]).current_dir(folder);
+        command.args(["-I", "-S", "-c", program]).current_dir(folder);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let mut running = Self { child, stdin, stdout: BufReader::new(stdout) };
@@ -68,17 +105,7 @@ impl Running {
         command.args(["record", "--to", "csv", "-o", "trace.csv", "--pid"]);
         command.arg(self.child.id().to_string()).current_dir(folder);
         let mut recorder = command.stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = Vec::new();
-        // Byte by byte: what follows is for others.
-        let stderr = recorder.stderr.as_mut().unwrap();
-        while line.last() != Some(&b'\n') {
-            let mut byte = [0];
-            if stderr.read(&mut byte).unwrap() == 0 {
-                break;
-            }
-            line.push(byte[0]);
-        }
-        let line = String::from_utf8(line).unwrap();
+        let line = line_of(&mut recorder);
         if line.contains("cannot attach") {
             assert!(!is_required("root"), "{line}");
             skip(test, &line);
@@ -88,6 +115,21 @@ impl Running {
         assert!(line.contains("recording process"), "{line}");
         Some(recorder)
     }
+}
+
+/// The next line on stderr.
+fn line_of(recorder: &mut Child) -> String {
+    let mut line = Vec::new();
+    // Byte by byte: what follows is for others.
+    let stderr = recorder.stderr.as_mut().unwrap();
+    while line.last() != Some(&b'\n') {
+        let mut byte = [0];
+        if stderr.read(&mut byte).unwrap() == 0 {
+            break;
+        }
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).unwrap()
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -152,6 +194,58 @@ fn a_recording_ends_with_its_process() {
     assert!(output.status.success(), "{output:?}");
     let trace = fs::read_to_string(folder.path().join("trace.csv")).unwrap();
     assert!(trace.contains("/data,1000,100,"), "{trace}");
+}
+
+#[test]
+fn a_process_whose_main_thread_has_ended_is_recorded() {
+    let test = "a_process_whose_main_thread_has_ended_is_recorded";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut running = Running::program(WITHOUT_MAIN, folder.path());
+    let Some(recorder) = running.recorder(test, folder.path()) else { return running.end() };
+    running.reads_at(1000);
+    running.end();
+    let output = recorder.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let trace = fs::read_to_string(folder.path().join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,1000,100,"), "{trace}");
+}
+
+#[test]
+fn what_a_process_leaves_behind_is_said_and_recorded() {
+    let test = "what_a_process_leaves_behind_is_said_and_recorded";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut running = Running::program(LEAVES_A_CHILD, folder.path());
+    let Some(mut recorder) = running.recorder(test, folder.path()) else { return running.end() };
+    running.reads_at(1000);
+    let line = line_of(&mut recorder);
+    let ended = format!("process {} has ended; what it has started runs on", running.child.id());
+    assert!(line.contains(&ended) && line.contains("(python3"), "{line}");
+    running.reads_at(2000);
+    running.end();
+    let output = recorder.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let trace = fs::read_to_string(folder.path().join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,1000,50,") && trace.contains("/data,2000,50,"), "{trace}");
+}
+
+#[test]
+fn a_zombie_is_called_so() {
+    let folder = TempDir::new().unwrap();
+    let trace = folder.path().join("trace");
+    let mut child = Command::new("true").spawn().unwrap();
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_child(&child)), ended).unwrap();
+    let pid = child.id().to_string();
+    let line = refused(&["record", "-o", trace.to_str().unwrap(), "--pid", &pid]);
+    assert!(line.contains("(a zombie): there is nothing to record"), "{line}");
+    assert!(!trace.exists());
+    child.wait().unwrap();
 }
 
 #[test]

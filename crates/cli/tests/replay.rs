@@ -111,6 +111,10 @@ fn what_cannot_be_replayed_is_refused() {
     let (folder, trace) = scan();
     assert!(refused(&["replay", "-"]).contains("is no regular file"));
     assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: wants"));
+    for window in ["0", "1", "4095"] {
+        let line = refused(&["replay", &trace, "--max-window", window]);
+        assert!(line.contains("wants 4K, a page, at least"), "{line}");
+    }
     assert!(refused(&["replay", &trace, "--scale=-1"]).contains("--scale"));
     let writes = folder.path().join("writes");
     fs::write(&writes, "0,8,8,1,7\n").unwrap();

@@ -99,13 +99,17 @@ impl ResultFile {
     }
 }
 
+/// Whether this path is one of those that mean stdout.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|it| path == Path::new(it))
+}
+
 /// What the user has opened already; None if the path is one of a file.
 fn stream(path: &Path) -> Option<io::Result<File>> {
     let duplicate = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from);
     match path.to_str()? {
-        "-" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => {
-            Some(duplicate(io::stdout().as_fd().try_clone_to_owned()))
-        }
+        _ if is_stdout(path) => Some(duplicate(io::stdout().as_fd().try_clone_to_owned())),
         "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
             Some(duplicate(io::stderr().as_fd().try_clone_to_owned()))
         }

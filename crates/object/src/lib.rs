@@ -27,6 +27,7 @@
 mod cached_store;
 mod connector;
 mod counters;
+mod environment;
 mod error;
 mod examination;
 mod hedged;

@@ -31,6 +31,11 @@ impl StoreSettings {
             .try_fold(builder, |builder, (name, value)| Ok(set(builder, name.parse()?, value)))
     }
 
+    /// Returns names and values, in their order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Whether there is one of these names.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.0.iter().any(|(name, _)| names.contains(&&**name))

@@ -17,6 +17,7 @@ use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreSchem
 
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
+use crate::environment;
 use crate::error::ObjectError;
 use crate::http_client::Redirects;
 use crate::listing::{self, Listing};
@@ -182,6 +183,11 @@ impl Stores {
         if let Some(client) = clients.get(url.bucket()) {
             return Ok(client.clone());
         }
+        environment::check(&url.scheme, &self.settings).map_err(|why| ObjectError::Failed {
+            url: url.to_string(),
+            range: None,
+            why,
+        })?;
         let built = self.build(url);
         let client = built.map_err(|error| ObjectError::of(&url.to_string(), None, &error))?;
         clients.insert(url.bucket().to_owned(), client.clone());

@@ -19,6 +19,8 @@ use std::time::Duration;
 use foreread_trace::TraceWriter;
 
 use crate::error::RecordError;
+use crate::left_behind::{self, LeftProcess};
+use crate::proc_status;
 use crate::recorded_trace::{RecordTotals, RecordedTrace};
 use crate::tracer::{
     BlockedSignals, ThreadStop, WakeUp, detach, entered_call, go_on, interrupt, listen, next_stop,
@@ -35,7 +37,9 @@ pub struct AttachSummary {
 }
 
 /// Writes what a running process reads of files, until it has ended, or until SIGINT, SIGTERM,
-/// SIGHUP or SIGQUIT comes to this process. `attached` gets the number of its threads.
+/// SIGHUP or SIGQUIT comes to this process. `attached` gets the number of its threads. If it has
+/// ended while processes that it has started run on, `left` gets these, once: their reads are
+/// recorded, too.
 ///
 /// The calling thread must be the only one, or the others must have these signals blocked.
 ///
@@ -47,13 +51,23 @@ pub fn record_process<W: Write>(
     process: u32,
     writer: &mut TraceWriter<W>,
     attached: impl FnOnce(usize),
+    left: impl FnOnce(&[LeftProcess]),
 ) -> Result<AttachSummary, RecordError> {
     let failed = |error| RecordError::Attach { process, error };
     let signals = BlockedSignals::new().map_err(failed)?;
-    let mut attachment = Attachment { threads: HashSet::new(), trace: RecordedTrace::new() };
-    if let Err(error) = attachment.attach(process) {
+    let mut attachment = Attachment {
+        process,
+        threads: HashSet::new(),
+        trace: RecordedTrace::new(),
+        has_ended: false,
+        left: Some(left),
+    };
+    if let Err(error) = attachment.attach() {
         attachment.detach(&signals);
-        return Err(failed(error));
+        return Err(match proc_status::without_program(process) {
+            Some(what) => RecordError::NoProgram { process, what },
+            None => failed(error),
+        });
     }
     attached(attachment.threads.len());
     let has_ended = attachment.run(&signals, writer);
@@ -64,17 +78,24 @@ pub fn record_process<W: Write>(
 }
 
 /// The threads that are traced.
-struct Attachment {
+struct Attachment<F> {
+    process: u32,
     threads: HashSet<u32>,
     trace: RecordedTrace,
+    /// Whether the process has ended, whatever it has started.
+    has_ended: bool,
+    /// Told of the processes that it has left behind.
+    left: Option<F>,
 }
 
-impl Attachment {
-    /// Attaches to all threads, and to those that they start meanwhile.
-    fn attach(&mut self, process: u32) -> io::Result<()> {
+impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
+    /// Attaches to all threads, and to those that they start meanwhile. Threads that have ended are
+    /// left out: the main thread stays there, as a zombie, until the others have ended, too.
+    fn attach(&mut self) -> io::Result<()> {
         loop {
             let mut found = false;
-            for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+            let mut refused = None;
+            for entry in fs::read_dir(format!("/proc/{}/task", self.process))? {
                 let name = entry?.file_name();
                 let thread = name.to_str().and_then(|name| name.parse::<u32>().ok());
                 let Some(thread) = thread.filter(|it| !self.threads.contains(it)) else { continue };
@@ -85,13 +106,14 @@ impl Attachment {
                         // It may have ended.
                         let _ = interrupt(thread);
                     }
-                    // A thread that one of ours has started is attached already.
-                    Err(_) if !self.threads.is_empty() => {}
-                    Err(error) => return Err(error),
+                    // One that has ended, or that one of ours has started and is attached already.
+                    Err(error) => refused = Some(error),
                 }
             }
-            if !found {
-                return Ok(());
+            match refused {
+                _ if found => {}
+                Some(error) if self.threads.is_empty() => return Err(error),
+                _ => return Ok(()),
             }
         }
     }
@@ -121,6 +143,10 @@ impl Attachment {
     fn handle<W: Write>(&mut self, thread: u32, stop: ThreadStop, writer: &mut TraceWriter<W>) {
         if stop == ThreadStop::Ended {
             self.threads.remove(&thread);
+            // The main thread may have ended before it could be attached to.
+            self.has_ended |= thread == self.process
+                || (!self.threads.contains(&self.process) && proc_status::has_ended(self.process));
+            self.tell_left();
             return;
         }
         self.threads.insert(thread);
@@ -137,6 +163,21 @@ impl Attachment {
         };
         // The thread goes on while the record is written.
         self.trace.add(read, writer);
+        self.tell_left();
+    }
+
+    /// Tells of the processes that are left, once the first one has ended. A new one may be seen
+    /// only after that.
+    fn tell_left(&mut self) {
+        if !self.has_ended || self.left.is_none() {
+            return;
+        }
+        let processes = left_behind::of_threads(&self.threads);
+        if !processes.is_empty()
+            && let Some(left) = self.left.take()
+        {
+            left(&processes);
+        }
     }
 
     /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let

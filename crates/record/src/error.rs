@@ -26,6 +26,13 @@ pub enum RecordError {
         /// Why.
         error: io::Error,
     },
+    /// There is nothing in a process that could be attached to.
+    NoProgram {
+        /// Its number.
+        process: u32,
+        /// What it is.
+        what: &'static str,
+    },
     /// The trace could not be written.
     Output(io::Error),
 }
@@ -47,6 +54,9 @@ impl fmt::Display for RecordError {
                 "cannot attach to process {process}: {error}; run as its user or as root \
                  (kernel.yama.ptrace_scope), and while no debugger is attached to it"
             ),
+            Self::NoProgram { process, what } => {
+                write!(f, "process {process} {what}: there is nothing to record")
+            }
             Self::Output(error) => write!(f, "cannot write the trace: {error}"),
         }
     }

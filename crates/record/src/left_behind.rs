@@ -1,13 +1,16 @@
-//! Processes that a recorded command has left behind.
+//! Processes that a recorded command, or process, has left behind.
 //!
-//! In:    when the command was started.
+//! In:    when the command was started; or threads.
 //! Out:   the processes with the recorder's filter that are still there, by number and name.
 //! Never: a process that was there before the command.
 //!
 //! The kernel does not say which filter a process has. It says how many (Linux 5.9): the recorded
 //! ones have at least one more than this process, which has none of the recorder's.
 
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
+
+use crate::proc_status::{field, is_ended, stat, status};
 
 /// A process that is still there after the command has ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,6 +39,20 @@ pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
     found
 }
 
+/// The processes that these threads are of and that have not ended.
+pub(crate) fn of_threads(threads: &HashSet<u32>) -> Vec<LeftProcess> {
+    let process = |thread: &u32| {
+        let text = status(&thread.to_string()).filter(|text| !is_ended(text))?;
+        field(&text, "Tgid:")?.parse().ok()
+    };
+    let found: BTreeSet<u32> = threads.iter().filter_map(process).collect();
+    let named = |id: u32| {
+        let name = field(&status(&id.to_string())?, "Name:")?.to_owned();
+        Some(LeftProcess { id, name })
+    };
+    found.into_iter().filter_map(named).collect()
+}
+
 fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {
     let text = status(&id.to_string())?;
     let is_recorded = filters(&text)? > ours && !is_ended(&text);
@@ -44,28 +61,11 @@ fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {
     (is_recorded && is_since).then_some(LeftProcess { id, name })
 }
 
-fn status(process: &str) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/status")).ok()
-}
-
-fn stat(process: u32) -> Option<String> {
-    fs::read_to_string(format!("/proc/{process}/stat")).ok()
-}
-
 /// How many filters a process has. Before Linux 5.9 only whether it has some.
 fn filters(status: &str) -> Option<u64> {
     let count = field(status, "Seccomp_filters:").map(str::parse);
     let mode = || Some(u64::from(field(status, "Seccomp:")? == "2"));
     count.and_then(Result::ok).or_else(mode)
-}
-
-/// A zombie is its parent's to know of.
-fn is_ended(status: &str) -> bool {
-    field(status, "State:").is_some_and(|state| state.starts_with(['Z', 'X']))
-}
-
-fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
-    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// The 22nd field of `/proc/PID/stat`. The second is a name in brackets that may contain all.
@@ -85,8 +85,6 @@ mod tests {
         assert_eq!(filters("Seccomp:\t2\n"), Some(1));
         assert_eq!(filters("Seccomp:\t0\n"), Some(0));
         assert_eq!(filters("Name:\tx\n"), None);
-        assert!(!is_ended(status));
-        assert!(is_ended("State:\tZ (zombie)\n"));
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9";
         assert_eq!(started(stat), Some(12345));
         assert!(start_of(std::process::id()) > 0);

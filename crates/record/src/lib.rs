@@ -27,6 +27,7 @@ mod filter;
 mod left_behind;
 mod listener;
 mod observer;
+mod proc_status;
 mod read_log;
 mod recorded_trace;
 mod recorder;

@@ -23,7 +23,7 @@ pub struct ProcessMeter {
     pub ops: u64,
     /// How many bytes they came to.
     pub bytes: ByteCount,
-    /// When it began.
+    /// When it began, or begins.
     pub began: Nanos,
     /// When it ended; None if it was still at it when the run ended.
     pub ended: Option<Nanos>,
@@ -155,7 +155,8 @@ impl ProcessMeter {
     /// How long it ran, in seconds; until `end` if it has not ended.
     #[must_use]
     pub fn seconds(&self, end: Nanos) -> f64 {
-        seconds(self.ended.unwrap_or(end).0 - self.began.0)
+        // One that would have begun later did not run.
+        seconds(self.ended.unwrap_or(end).0.saturating_sub(self.began.0))
     }
 
     /// How fast it was, in MB/s.

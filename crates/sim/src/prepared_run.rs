@@ -38,6 +38,8 @@ impl PreparedRun {
         let submitter = self.submitter;
         self.run.spawn(name, async move |process: Process| {
             process.set_submitter(submitter);
+            // The wait for its start is no time of its work.
+            process.meter(|meter, now| meter.began = now.max(start));
             process.until(start).await;
             body(process).await;
         });

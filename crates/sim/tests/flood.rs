@@ -74,8 +74,7 @@ fn run(device: &Row, settings: &str) -> Came {
         writes * 100.0 / (ns as f64 / 1e3 / device.service_us * device.channels)
     };
     Came {
-        // It began to live when the run did.
-        chain: (chain.seconds(ran.end) - 1.0) / alone_s,
+        chain: chain.seconds(ran.end) / alone_s,
         beside: percent(beside - before, ended - began),
         before: percent(before, began),
         after: percent(after - beside, 2000 * MS),

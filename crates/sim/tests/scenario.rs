@@ -152,6 +152,31 @@ fn with_at(line: &str, told_at: &str) -> (String, usize) {
 }
 
 #[test]
+fn what_cannot_be_expected_of_a_device_names_the_key() {
+    let all = ["window = '1M'", "request_ms = 40.0", "mb_per_s = 66.0", "parallel = 32"];
+    let with_expected = |place: usize, wrong: &str| {
+        let mut keys = all;
+        keys[place] = wrong;
+        with_more("model.flash", &format!("expected = {{ {} }}", keys.join(", ")))
+    };
+    Scenario::parse(&with_expected(0, all[0]).0).expect("a device may be like this");
+    for window in ["'1'", "4095", "'1s'", "'2G'", "'12K'", "0"] {
+        let wants = ["expected: window: wants a power of two from 4K to 1G"];
+        assert_refused(with_expected(0, &format!("window = {window}")), &wants);
+    }
+    for (place, key, values) in [
+        (1, "request_ms", &["0.0", "-1.0", "nan", "inf", "1e9"][..]),
+        (2, "mb_per_s", &["0.0", "inf", "nan", "-3.0"]),
+        (3, "parallel", &["0", "100000"]),
+    ] {
+        for value in values {
+            let wants = format!("expected: {key}: wants ");
+            assert_refused(with_expected(place, &format!("{key} = {value}")), &[&wants]);
+        }
+    }
+}
+
+#[test]
 fn a_file_lies_on_its_device() {
     let at_device = |line| with_at(line, "device = ");
     assert_refused(at_device("size = '2G'"), &["the file ends behind its device", "1073741824"]);

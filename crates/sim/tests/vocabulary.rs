@@ -64,6 +64,23 @@ fn what_was_dropped_behind_is_read_again() {
 }
 
 #[test]
+fn the_wait_for_a_start_is_no_time_of_a_process() {
+    let run = "run.sequential = { file = 'data' }";
+    let ended = |start: &str| {
+        let ran = go(&reader(&format!("{start}{run}")), RecordMode::Hash);
+        let reader = &ran.processes[0];
+        (reader.seconds(ran.end), reader.mb_per_s(ran.end), ran.end.0)
+    };
+    let (at_once, later) = (ended(""), ended("start_ms = 60000\n"));
+    assert_eq!((at_once.0, at_once.1), (later.0, later.1));
+    assert_eq!(at_once.2 + 60_000_000_000, later.2);
+    let text = reader(&format!("start_ms = 60000\n{run}"));
+    let ran = go(&text.replacen("name", "until_s = 1\nname", 1), RecordMode::Hash);
+    let reader = &ran.processes[0];
+    assert_eq!((reader.seconds(ran.end), reader.mb_per_s(ran.end)), (0.0, 0.0), "it did not begin");
+}
+
+#[test]
 fn streams_in_turns_may_have_handles_of_their_own() {
     // By their handles alone: a handle of its own makes each stream sequential.
     let requests = |own: bool| {

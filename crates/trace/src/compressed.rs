@@ -4,7 +4,9 @@
 //! Out:   the bytes that were compressed, as a stream.
 //! Never: more memory than a window of 128 MiB, whatever the file says that it needs.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
@@ -13,18 +15,103 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 /// Returns the decompressed bytes, or the bytes themselves.
 pub(crate) fn decompressed<'r>(mut input: impl BufRead + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
     let head = input.fill_buf()?;
-    if head.starts_with(&[0x1f, 0x8b]) {
-        return Ok(Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(input))));
+    let (is_gzip, is_xz, is_zstd) = (
+        head.starts_with(&[0x1f, 0x8b]),
+        head.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]),
+        head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]),
+    );
+    let at_end = Rc::new(Cell::new(false));
+    let input = WatchedInput { input, at_end: Rc::clone(&at_end) };
+    if is_gzip {
+        return Ok(explained(MultiGzDecoder::new(input), "gzip", at_end));
     }
-    if head.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]) {
-        let xz = XzReader::new_mem_limit(input, true, XZ_LIMIT_KIB);
-        return Ok(Box::new(BufReader::with_capacity(BUFFER, xz)));
+    if is_xz {
+        return Ok(explained(XzReader::new_mem_limit(input, true, XZ_LIMIT_KIB), "xz", at_end));
     }
-    if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+    if is_zstd {
         let zstd = ZstdFrames { input, decoder: FrameDecoder::new(), is_inside: false };
-        return Ok(Box::new(BufReader::with_capacity(BUFFER, zstd)));
+        return Ok(explained(zstd, "zstd", at_end));
     }
-    Ok(Box::new(input))
+    Ok(Box::new(input.input))
+}
+
+/// What a decoder gives, its errors in words of ours.
+fn explained<'r>(
+    decoder: impl Read + 'r,
+    what: &'static str,
+    at_end: Rc<Cell<bool>>,
+) -> Box<dyn BufRead + 'r> {
+    let explained = ExplainedDecoder { decoder, what, at_end, has_begun: false };
+    Box::new(BufReader::with_capacity(BUFFER, explained))
+}
+
+/// An input that tells when its end was seen.
+struct WatchedInput<R> {
+    input: R,
+    at_end: Rc<Cell<bool>>,
+}
+
+impl<R: BufRead> Read for WatchedInput<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.at_end.set(count == 0 && !buffer.is_empty());
+        Ok(count)
+    }
+}
+
+impl<R: BufRead> BufRead for WatchedInput<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let bytes = self.input.fill_buf()?;
+        self.at_end.set(bytes.is_empty());
+        Ok(bytes)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+    }
+}
+
+/// A decoder whose errors say what is wrong with the file, not with the decoder's state.
+struct ExplainedDecoder<R> {
+    decoder: R,
+    what: &'static str,
+    at_end: Rc<Cell<bool>>,
+    /// Whether it has given anything.
+    has_begun: bool,
+}
+
+impl<R: Read> Read for ExplainedDecoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.decoder.read(buffer) {
+            Ok(count) => {
+                self.has_begun |= count > 0;
+                Ok(count)
+            }
+            Err(error) if is_of_system(&error) => Err(error),
+            Err(error) => Err(self.explain(&error)),
+        }
+    }
+}
+
+impl<R> ExplainedDecoder<R> {
+    fn explain(&self, error: &io::Error) -> io::Error {
+        let kind = error.kind();
+        // Decoders refuse a header so that is none.
+        let is_no_header = kind == io::ErrorKind::InvalidInput;
+        let wrong = if self.at_end.get() || kind == io::ErrorKind::UnexpectedEof {
+            "is cut off"
+        } else if is_no_header && self.has_begun {
+            "has something else behind its end"
+        } else {
+            "is damaged, or needs more memory than is given to it"
+        };
+        io::Error::new(kind, format!("its {} data {wrong}", self.what))
+    }
+}
+
+/// Whether an error is one of reading the file, which says enough.
+fn is_of_system(error: &io::Error) -> bool {
+    error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted
 }
 
 /// The contents of all frames of a zstd file, one after the other.
@@ -46,7 +133,9 @@ impl<R: BufRead> Read for ZstdFrames<R> {
                     return Ok(0);
                 }
                 // The decoder refuses windows of more than 100 MiB by itself.
-                self.decoder.init(&mut self.input).map_err(io::Error::other)?;
+                self.decoder
+                    .init(&mut self.input)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
                 self.is_inside = true;
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {

@@ -131,6 +131,49 @@ fn a_trace_whose_writer_was_killed_ends_early_and_says_so() {
     assert!(!reader.is_cut_off());
 }
 
+/// The rest would be lost without a word.
+#[test]
+fn what_stands_behind_the_end_of_a_trace_is_an_error() {
+    let text = b"time_ns,file,offset,length\n0,/a,0,4096\n9,/a,4096,4096\n";
+    let own = converted(text, OutputFormat::Foreread, false);
+    for (rest, wanted) in [(&own[..], "give them as two traces"), (b"x", "more bytes behind")] {
+        let joined = [&own[..], rest].concat();
+        let mut reader = TraceReader::new(&joined[..], "t").expect("well formed at first");
+        reader.next_record().expect("the first").expect("one");
+        reader.next_record().expect("the second").expect("another");
+        let error = reader.next_record().expect_err(wanted).to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_compressed_trace_that_is_cut_off_or_goes_on_says_so() {
+    let mut text = String::from("time_ns,file,offset,length\n");
+    for n in 0..5000_u64 {
+        text += &format!("{},/a/{},{},65536\n", n * 100_003, n * n % 61, n * 65536);
+    }
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).expect("a vector takes it");
+    let gzip = gzip.finish().expect("a vector takes it");
+    let fastest = ruzstd::encoding::CompressionLevel::Fastest;
+    let zstd = ruzstd::encoding::compress_to_vec(text.as_bytes(), fastest);
+    let error_of = |bytes: &[u8]| {
+        let mut reader = TraceReader::new(bytes, "t").map_err(|error| error.to_string())?;
+        while reader.next_record().map_err(|error| error.to_string())?.is_some() {}
+        Ok::<(), String>(())
+    };
+    for (name, whole) in [("gzip", gzip), ("zstd", zstd)] {
+        assert_eq!(error_of(&whole), Ok(()), "{name}");
+        for len in [7, whole.len() / 2, whole.len() - 1] {
+            let error = error_of(&whole[..len]).expect_err("cut off");
+            assert!(error.ends_with(&format!("its {name} data is cut off")), "{len}: {error}");
+        }
+        let longer = [&whole[..], &[b'x'; 64]].concat();
+        let error = error_of(&longer).expect_err("longer");
+        assert!(error.ends_with("data has something else behind its end"), "{error}");
+    }
+}
+
 #[test]
 fn sequential_reads_cost_a_few_bytes_each() {
     let mut text = String::from("time_ns,file,offset,length\n");

@@ -9,7 +9,7 @@ use std::path::Path;
 use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::sizes;
-use foreread_core::units::ByteCount;
+use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::block_device::kernel_window;
 use crate::store::url_of;
@@ -49,4 +49,13 @@ pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
         return Ok(MaxWindow::Auto);
     }
     sizes::parse(text).map(MaxWindow::Size).map_err(|why| format!("{why}; or auto"))
+}
+
+/// The same where a policy without windows is asked for by its own name.
+pub(crate) fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
+    let window = max_window(text)?;
+    if matches!(window, MaxWindow::Size(size) if size.0 < PAGE_SIZE) {
+        return Err("wants 4K, a page, at least; --policy none reads nothing ahead".to_owned());
+    }
+    Ok(window)
 }

@@ -51,7 +51,7 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     // Before an hour has passed.
     let saved = created(args)?;
     let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
-    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
     let mut notes = Vec::new();
     let mut testbed = testbed(args, &target)?;
     let plan = plan::plan(selection, &testbed)?;

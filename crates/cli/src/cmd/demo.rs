@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
         ));
     }
     let input = args.target.as_deref().map(|path| CommandInput { name: "the file", path });
-    let page = HtmlFile::prepare(args.html.as_deref(), input.as_slice())?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, input.as_slice())?;
     let scenes = scenes::scenes(args);
     let steps = scenes::steps(&scenes, args.runs);
     let of_plain = PLAIN.len() as u64 * u64::from(args.runs) * AccessMethod::ALL.len() as u64;

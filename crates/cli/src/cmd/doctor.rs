@@ -55,7 +55,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
         return record(sys, file);
     }
     let textfile = args.prometheus.as_deref().map(prometheus::created).transpose()?;
-    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let selection = Selection::of(sys, &args.devices)?;
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(sys);

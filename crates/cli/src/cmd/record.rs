@@ -117,7 +117,8 @@ fn run_process(args: &RecordArgs, process: u32, file: ResultFile) -> Result<(), 
         // Lost if stderr is closed.
         let _ = writeln!(io::stderr(), "foreread: {line}");
     };
-    let summary = written(args, file, |writer| record_process(process, writer, attached))?;
+    let left = |left: &[LeftProcess]| say_running(process, left);
+    let summary = written(args, file, |writer| record_process(process, writer, attached, left))?;
     say(args, &summary.totals);
     Ok(())
 }
@@ -183,12 +184,28 @@ fn say(args: &RecordArgs, totals: &RecordTotals) {
     }
 }
 
-/// What the recording waits for, and how it ends.
-fn say_left(program: &str, left: &[LeftProcess]) {
+/// The first processes by number and name, and how many more there are.
+fn names(left: &[LeftProcess]) -> String {
     let shown = |process: &LeftProcess| format!("{} ({})", process.id, process.name);
     let names: Vec<String> = left.iter().take(LEFT_SHOWN).map(shown).collect();
     let more = left.len().saturating_sub(LEFT_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    names.join(", ") + &more
+}
+
+/// What is recorded on after a process, and how that ends.
+fn say_running(process: u32, left: &[LeftProcess]) {
+    let line = format!(
+        "process {process} has ended; what it has started runs on and is recorded: {}. Ctrl-C ends \
+         that",
+        names(left)
+    );
+    // Lost if stderr is closed.
+    let _ = writeln!(io::stderr(), "foreread: {line}");
+}
+
+/// What the recording waits for, and how it ends.
+fn say_left(program: &str, left: &[LeftProcess]) {
     let line = match left {
         [] => format!(
             "{program} has ended; waiting for processes that it has left behind. The recording ends \
@@ -197,15 +214,15 @@ fn say_left(program: &str, left: &[LeftProcess]) {
         [one] => format!(
             "{program} has ended; waiting for process {}, which it has left behind. The recording \
              ends with it: kill {}",
-            names.concat(),
+            names(left),
             one.id
         ),
         all => {
             let ids: Vec<String> = all.iter().map(|process| process.id.to_string()).collect();
             format!(
-                "{program} has ended; waiting for processes {}{more}, which it has left behind. The \
+                "{program} has ended; waiting for processes {}, which it has left behind. The \
                  recording ends with the last of them: kill {}",
-                names.join(", "),
+                names(left),
                 ids.join(" ")
             )
         }

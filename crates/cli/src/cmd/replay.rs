@@ -85,7 +85,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
 fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
     let input = |path| CommandInput { name: "the trace", path };
     let inputs: Vec<_> = args.trace.iter().map(|path| input(path.as_path())).collect();
-    HtmlFile::prepare(args.html.as_deref(), &inputs)
+    HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)
 }
 
 /// Reads a trace once, for its files and threads.

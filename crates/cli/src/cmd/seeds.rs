@@ -56,7 +56,7 @@ pub(crate) struct SeedsArgs {
 }
 
 pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let tables = run_all(args.only.as_deref());
     if args.json {
         out.json("seeds", &tables)?;

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     // Before the run: a wrong path is known before an hour has passed.
     let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;
     let inputs = [CommandInput { name: "the scenario", path }];
-    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {

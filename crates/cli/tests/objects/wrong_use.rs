@@ -47,6 +47,25 @@ fn urls_that_make_no_sense_are_refused_before_a_request() {
     }
 }
 
+#[test]
+fn a_variable_that_no_request_can_be_made_of_is_named() {
+    for (name, value) in [
+        ("AWS_ENDPOINT_URL", "localhost:9000"),
+        ("AWS_ENDPOINT_URL", "http://"),
+        ("AWS_SECRET_ACCESS_KEY", "hush\n"),
+        ("AWS_ACCESS_KEY_ID", "hush\n"),
+        ("AWS_REGION", "us-east-1\n"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        command.args(["stat", "s3://bucket/key"]).env_clear();
+        command.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret");
+        command.env("AWS_REGION", "us-east-1").env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+        let line = refused(command.env(name, value));
+        assert!(line.contains(&format!("the environment variable {name} has to ")), "{line}");
+        assert!(!line.contains("hush"), "{line}");
+    }
+}
+
 /// Whatever a server does wrong: what was printed before is right, and a line says what is wrong.
 #[test]
 fn cat_of_a_server_that_goes_wrong_prints_right_bytes_and_one_line() {

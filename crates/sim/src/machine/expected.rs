@@ -5,6 +5,7 @@
 //! Never: the device. What is expected may be wrong.
 
 use foreread_core::prefetch::{LearntCost, LearntDevice};
+use foreread_core::units::PAGE_SIZE;
 use serde::Deserialize;
 
 use crate::size::Size;
@@ -36,11 +37,15 @@ impl ExpectedDevice {
     }
 
     pub(crate) fn check(&self) -> Result<(), String> {
-        check(self.mb_per_s > 0.0, "mb_per_s", "more than 0")?;
-        check(
-            self.learnt().is_plausible(),
-            "expected",
-            "a device: a window of 2^n pages, and times",
-        )
+        let bytes = self.window.0.0;
+        let is_window = (PAGE_SIZE..=LARGEST).contains(&bytes) && bytes.is_power_of_two();
+        check(is_window, "expected: window", "a power of two from 4K to 1G")?;
+        let is_time = self.request_ms > 0.0 && self.request_ms <= 10_000.0;
+        check(is_time, "expected: request_ms", "more than 0, at most 10000")?;
+        let is_rate = self.mb_per_s.is_finite() && self.mb_per_s >= 0.001;
+        check(is_rate, "expected: mb_per_s", "a number from 0.001")?;
+        check(self.learnt().is_plausible(), "expected: parallel", "1 to 65536")
     }
 }
+
+const LARGEST: u64 = LearntDevice::LARGEST_WINDOW.0 * PAGE_SIZE;

@@ -17,7 +17,7 @@
 //! All numbers are LEB128. `ns` is the time since the record before, `offset` the zigzag distance
 //! from the end of the last access to the same file, so that a sequential read is a 0.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use crate::file_table::{FileNo, FileTable, TraceFile};
 use crate::record::{RawRecord, TraceOp, TraceRecord};
@@ -98,7 +98,7 @@ impl OwnDecoder {
                         return Err(NoValue::Wrong(what));
                     }
                     self.has_end = true;
-                    return Ok(None);
+                    return nothing_more(input).map(|()| None);
                 }
                 FILE => {
                     let name = name(input)?;
@@ -230,6 +230,22 @@ impl OwnEncoder {
         self.ends.push(0);
         number
     }
+}
+
+/// Behind the end mark is the end: what follows would be ignored.
+fn nothing_more(input: &mut impl BufRead) -> Result<(), NoValue> {
+    let failed = |error: std::io::Error| NoValue::Wrong(format!("cannot be read: {error}"));
+    let mut rest = Vec::new();
+    input.take(MAGIC.len() as u64).read_to_end(&mut rest).map_err(failed)?;
+    if rest.is_empty() {
+        return Ok(());
+    }
+    let what = if rest == MAGIC {
+        "another trace begins behind the end mark: two were joined; give them as two traces"
+    } else {
+        "there are more bytes behind the end mark"
+    };
+    Err(NoValue::Wrong(what.into()))
 }
 
 fn byte(input: &mut impl BufRead) -> Result<u8, NoValue> {

@@ -19,7 +19,7 @@ use crate::table::{self, or_dash};
 pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
     let inputs: Vec<_> =
         args.files.iter().map(|path| CommandInput { name: "FILE", path }).collect();
-    let page = HtmlFile::prepare(args.html.as_deref(), &inputs)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
     let mut reports = Vec::new();
     for path in &args.files {
         let name = path.display().to_string();

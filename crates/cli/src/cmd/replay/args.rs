@@ -16,7 +16,7 @@ use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use super::real::RealArgs;
 use crate::args::help::CODES_AND_UNITS;
-use crate::args::max_window::{MaxWindow, max_window};
+use crate::args::max_window::{MaxWindow, window_of_pages};
 use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::args::trace_format::trace_formats;
 use crate::output::Failure;
@@ -73,7 +73,7 @@ pub(crate) struct ReplayArgs {
 
     /// The largest windows, each for every policy [default: auto for adaptive, of competitive what
     /// the device transfers while it seeks, 128K for the others]
-    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = max_window)]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
     pub(super) max_window: Vec<MaxWindow>,
 
     /// When reads begin [default: open for block traces, closed for others]

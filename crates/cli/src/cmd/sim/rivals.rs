@@ -105,7 +105,7 @@ Examples:
 ";
 
 pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let file = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let file = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let jobs = jobs(args);
     let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);

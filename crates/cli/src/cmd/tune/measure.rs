@@ -45,7 +45,7 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         return store_of(url, args, out);
     }
     refuse_quick(args)?;
-    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let interrupted = interrupts()?;
     restore_left_behind(sys, out)?;
     let paths = if args.all {
@@ -139,7 +139,7 @@ fn write_page(
 
 /// A device in virtual time.
 fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let interrupted = interrupts()?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;

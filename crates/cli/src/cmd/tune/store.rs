@@ -33,7 +33,7 @@ use crate::output::{Failure, Printer};
 use crate::store::{self, StoreClient, money};
 
 pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), &[])?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let interrupted = interrupts()?;
     let options = StoreOptions {
         deadline: DEADLINE,

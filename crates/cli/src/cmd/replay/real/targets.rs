@@ -198,7 +198,13 @@ fn all_below(
         }
         let name = relative(&file.name).ok_or_else(|| format!("{}: is no file name", file.name))?;
         let name = name.strip_prefix(prefix).expect("all names have it");
-        let found = opened(engine, &target.join(name)).map_err(|error| error.to_string())?;
+        let found = opened(engine, &target.join(name)).map_err(|error| {
+            if let OpenError::NotFound { path } = &error {
+                // What to give is said of the directory.
+                return format!("{}: no such file", path.display());
+            }
+            error.to_string()
+        })?;
         places.push(Some(FilePlace { file: files.len(), start: 0 }));
         files.push(found);
     }
@@ -325,6 +331,7 @@ mod tests {
         below("a");
         let refused = line(RealTargets::find(folder.path(), &names, false));
         assert!(refused.contains("var/db/a") && refused.contains("s/b"), "{refused}");
+        assert_eq!(refused.matches("; give ").count(), 1, "one advice: {refused}");
         below("s/b");
         let targets = RealTargets::find(folder.path(), &names, false).unwrap();
         assert!(targets.mapping.ends_with(": DIR/NAME without var/db"), "{}", targets.mapping);
