@@ -179,14 +179,13 @@ fn a_process_whose_recorder_is_killed_runs_on() {
     running.end();
 }
 
-#[test]
-fn a_recording_ends_with_its_process() {
-    let test = "a_recording_ends_with_its_process";
+/// Attaches to a program, which reads and ends.
+fn is_recorded_to_its_end(test: &str, program: &str) {
     if !needs(Need::Tool("python3"), test) {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let mut running = Running::new(folder.path());
+    let mut running = Running::program(program, folder.path());
     let Some(recorder) = running.recorder(test, folder.path()) else { return running.end() };
     running.reads_at(1000);
     running.end();
@@ -197,20 +196,13 @@ fn a_recording_ends_with_its_process() {
 }
 
 #[test]
+fn a_recording_ends_with_its_process() {
+    is_recorded_to_its_end("a_recording_ends_with_its_process", PROGRAM);
+}
+
+#[test]
 fn a_process_whose_main_thread_has_ended_is_recorded() {
-    let test = "a_process_whose_main_thread_has_ended_is_recorded";
-    if !needs(Need::Tool("python3"), test) {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
-    let mut running = Running::program(WITHOUT_MAIN, folder.path());
-    let Some(recorder) = running.recorder(test, folder.path()) else { return running.end() };
-    running.reads_at(1000);
-    running.end();
-    let output = recorder.wait_with_output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let trace = fs::read_to_string(folder.path().join("trace.csv")).unwrap();
-    assert!(trace.contains("/data,1000,100,"), "{trace}");
+    is_recorded_to_its_end("a_process_whose_main_thread_has_ended_is_recorded", WITHOUT_MAIN);
 }
 
 #[test]
