@@ -27,8 +27,8 @@ pub(crate) struct ReadRecordingArgs {
     ///
     /// FILE is there when this command has ended, and holds thread, file, offset, length and time
     /// of each read that the engine was asked for, hits among them. FILE must not exist, be empty,
-    /// or be a trace (docs/files.md). If its disk is full, a line on stderr says so, the trace ends,
-    /// and this command goes on; if what was recorded is lost, another line says so.
+    /// or be a trace (docs/files.md). If its disk is full, a line on stderr says so, the trace
+    /// ends, and this command goes on; if what was recorded is lost, another line says so.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 

@@ -176,7 +176,7 @@ mod tests {
             assert!(error.contains(&format!("variable {name} has to ")), "{error}");
             assert!(!error.contains("hush") && !error.contains('\n'), "{error}");
         }
-        of_aws(&[("AWS_SECRET_ACCESS_KEY", "a b/+=ü"), ("AWS_REGION", "auto")], &[]).unwrap();
+        of_aws(&[("AWS_SECRET_ACCESS_KEY", "a b/+=\u{fc}"), ("AWS_REGION", "auto")], &[]).unwrap();
         // No client reads these.
         of_aws(&[("AWS_PAGER", "\n"), ("AZURE_STORAGE_ENDPOINT", "h")], &[]).unwrap();
     }
