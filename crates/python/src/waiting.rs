@@ -68,20 +68,21 @@ where
             Poll::Ready(output) => Ok(output),
             Poll::Pending => Err(signal.sleep()),
         });
-        match polled {
+        let is_woken = match polled {
             Ok(output) => return Ok(output),
-            Err(true) => py.check_signals()?,
-            Err(false) => {
-                py.check_signals()?;
-                left = left.map(|left| left.saturating_sub(SIGNAL_CHECK));
-                if let (Some(Duration::ZERO), Some(after)) = (left, timeout) {
-                    let why = format!(
-                        "not done within {after:?}: check the store and the network, or give \
-                         Engine a longer timeout for calls of this size"
-                    );
-                    return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
-                }
-            }
+            Err(is_woken) => is_woken,
+        };
+        py.check_signals()?;
+        if is_woken {
+            continue;
+        }
+        left = left.map(|left| left.saturating_sub(SIGNAL_CHECK));
+        if let (Some(Duration::ZERO), Some(after)) = (left, timeout) {
+            let why = format!(
+                "not done within {after:?}: check the store and the network, or give \
+                 Engine a longer timeout for calls of this size"
+            );
+            return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
         }
     }
 }
