@@ -134,7 +134,8 @@ S3FS = ["s3fs", "lab", "@", "-f", "-o",
         "url=URL,use_path_request_style,endpoint=us-east-1,ro,sigv4,listobjectsv2,tmpdir=" + LAB]
 S3FS_ENV = {"AWSACCESSKEYID": "lab", "AWSSECRETACCESSKEY": "labsecret"}
 NBDKIT = ["nbdkit", "-f", "-r", "-U", "@"]
-MOUNT = [FOREREAD, "mount", "s3://lab/", "@"]
+# Memory that is there before the clock starts, as that of a server that has read before.
+MOUNT = [FOREREAD, "mount", "s3://lab/", "@", "--prefault"]
 
 # What each needs of the machine, and how it is made.
 READERS = {
@@ -143,7 +144,7 @@ READERS = {
     "foreread mount": (None, lambda: Mount([*MOUNT, "--no-remember"])),
     "foreread mount, store seen before": (None, lambda: Remembered([*MOUNT, "--remember", ""])),
     "foreread serve": (None, lambda: Nbd(FOREREAD, "serve", "s3://lab/KEY", "--read-only",
-                                         "--no-remember", "--unix", "@")),
+                                         "--no-remember", "--prefault", "--unix", "@")),
     "rclone": (RCLONE[0], lambda: Mount(RCLONE, RCLONE_ENV)),
     "rclone, 16 streams of 4M": (RCLONE[0], lambda: Mount(
         [*RCLONE, "--vfs-read-chunk-streams", "16", "--vfs-read-chunk-size", "4M"], RCLONE_ENV)),

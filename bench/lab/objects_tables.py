@@ -8,6 +8,7 @@ from statistics import median
 
 TITLES = {
     "seq128k": "the first 256 MiB of 1 GiB, 128 KiB reads",
+    "whole128k": "all of 1 GiB, 128 KiB reads",
     "seq4m": "the first 256 MiB of 1 GiB, 4 MiB reads",
     "inter2": "all of 256 MiB at 2 positions of one handle in turns, 128 KiB reads",
     "inter8": "all of 256 MiB at 8 positions of one handle in turns, 128 KiB reads",

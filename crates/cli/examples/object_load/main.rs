@@ -107,13 +107,13 @@ fn rss_kib() -> u64 {
 
 fn usage() -> String {
     "object_load WORK TARGET\n\
-     WORK    seq128k, seq4m: 256 MiB in a row\n\
+     WORK    seq128k, seq4m: 256 MiB in a row; whole128k: 1 GiB\n\
      \x20       inter2, inter8: 256 MiB at 2 or 8 positions of one handle in turns, 128 KiB reads\n\
      \x20       rand64k, rand64k-16: 150 random reads, and 4000 by 16 threads\n\
      \x20       paced32: 32 files, 1 MB/s each, for 4 s; {} in TARGET is 00 to 31\n\
      \x20       reread: 64 MiB, and after another line on stdin the same again, which counts\n\
      \x20       limit16, limit64: whole parts of 8 MiB, so many connections, for a second\n\
      TARGET  path:FILE, engine:URL, get:URL (one request for each read), nbd:SOCKET\n\
-     CAP     in the environment: the most seconds of seq and inter (2)"
+     CAP     in the environment: the most seconds of seq, whole and inter (2)"
         .to_owned()
 }

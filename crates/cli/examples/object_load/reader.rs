@@ -34,8 +34,9 @@ pub(crate) fn open(target: &str, files: usize) -> Result<Vec<Box<dyn Reader>>, B
     let (kind, name) = target.split_once(':').ok_or("a target is KIND:NAME")?;
     let names = (0..files).map(|number| name.replace("{}", &format!("{number:02}")));
     let mut readers: Vec<Box<dyn Reader>> = Vec::new();
-    // What the commands have by default.
-    let engine = Engine::builder().memory(256 << 20).learn_max_window().build()?;
+    // What the commands have by default; the memory is there before the clock starts, as that of a
+    // program that has read before.
+    let engine = Engine::builder().memory(256 << 20).prefault(true).learn_max_window().build()?;
     let stores = Stores::new(StoreOptions::default());
     let runtime = Arc::new(runtime()?);
     for name in names {

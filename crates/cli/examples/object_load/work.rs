@@ -28,6 +28,8 @@ pub(crate) struct Outcome {
 pub(crate) enum Work {
     /// Positions that take turns, and the length of a read.
     Sequential(u64, usize),
+    /// A whole object of 1 GiB.
+    Whole,
     /// Reads at random places, threads.
     Random(usize, usize),
     Paced,
@@ -39,6 +41,7 @@ impl Work {
         Some(match name {
             "seq128k" => Self::Sequential(1, 128 << 10),
             "seq4m" => Self::Sequential(1, 4 << 20),
+            "whole128k" => Self::Whole,
             "inter2" => Self::Sequential(2, 128 << 10),
             "inter8" => Self::Sequential(8, 128 << 10),
             "rand64k" => Self::Random(150, 1),
@@ -72,6 +75,7 @@ impl Work {
             Self::Sequential(positions, step) => {
                 sequential(&mut *readers[0], (positions, step), TOTAL)?
             }
+            Self::Whole => sequential(&mut *readers[0], (1, 128 << 10), WHOLE)?,
             Self::Random(reads, threads) => random(&mut *readers[0], reads, threads)?,
             Self::Paced => paced(readers)?,
             Self::Again => sequential(&mut *readers[0], (1, 128 << 10), again)?,
@@ -83,6 +87,7 @@ impl Work {
 }
 
 /// Positions in turns, evenly apart, until all is read or the time is over.
+#[expect(clippy::cast_precision_loss, reason = "less than 2^53 bytes")]
 fn sequential(
     reader: &mut dyn Reader,
     (positions, step): (u64, usize),
@@ -90,6 +95,7 @@ fn sequential(
 ) -> io::Result<Outcome> {
     let (mut outcome, mut to) = (Outcome::default(), vec![0; step]);
     let cap = std::env::var("CAP").ok().and_then(|cap| cap.parse().ok()).unwrap_or(CAP);
+    let cap = cap * (total as f64 / TOTAL as f64).max(1.0);
     let (part, started) = (total / positions, now());
     let mut at = 0;
     while at < part && started.elapsed().as_secs_f64() < cap {
@@ -215,10 +221,12 @@ fn sleep(time: Duration) {
 /// What is read in a row, and at positions.
 const TOTAL: u64 = 256 << 20;
 
+const WHOLE: u64 = 1 << 30;
+
 /// What is read twice.
 const AGAIN: u64 = 64 << 20;
 
-/// The most seconds of that.
+/// The most seconds of as much.
 const CAP: f64 = 2.0;
 
 /// Random reads have a place each, in 960 MiB.
