@@ -86,17 +86,32 @@ class Mount(Reader):
         return [LOAD, work, f"path:{self.mount}/{key}"]
 
 
-class Remembered(Mount):
+def read_once(reader):
+    """So that what is learnt of the store is there the next time."""
+    subprocess.run(reader.load("seq128k", "big.bin"), input=b"\n\n\n", env=reader.env, check=True,
+                   capture_output=True)
+
+
+class RememberedMount(Mount):
     """A mount that has read from this store before."""
 
     def start(self, link):
         self.command[-1] = f"{LAB}/devices-{link}"
         if not os.path.isdir(self.command[-1]):
             super().start(link)
-            subprocess.run(self.load("seq128k", "big.bin"), input=b"\n\n\n", env=self.env,
-                           check=True, capture_output=True)
+            read_once(self)
             self.stop()
         super().start(link)
+
+
+class RememberedStore(Reader):
+    """The library, with what an earlier process has learnt of this store."""
+
+    def start(self, link):
+        super().start(link)
+        self.env["REMEMBER"] = f"{LAB}/store-{link}"
+        if not os.path.isdir(self.env["REMEMBER"]):
+            read_once(self)
 
 
 class Nbd(Reader):
@@ -142,7 +157,9 @@ READERS = {
     "gets": (None, lambda: Reader("get:s3://lab/KEY")),
     "foreread": (None, lambda: Reader("engine:s3://lab/KEY")),
     "foreread mount": (None, lambda: Mount([*MOUNT, "--no-remember"])),
-    "foreread mount, store seen before": (None, lambda: Remembered([*MOUNT, "--remember", ""])),
+    "foreread mount, store seen before": (None, lambda: RememberedMount(
+        [*MOUNT, "--remember", ""])),
+    "foreread, store seen before": (None, lambda: RememberedStore("engine:s3://lab/KEY")),
     "foreread serve": (None, lambda: Nbd(FOREREAD, "serve", "s3://lab/KEY", "--read-only",
                                          "--no-remember", "--prefault", "--unix", "@")),
     "rclone": (RCLONE[0], lambda: Mount(RCLONE, RCLONE_ENV)),

@@ -114,6 +114,7 @@ fn usage() -> String {
      \x20       reread: 64 MiB, and after another line on stdin the same again, which counts\n\
      \x20       limit16, limit64: whole parts of 8 MiB, so many connections, for a second\n\
      TARGET  path:FILE, engine:URL, get:URL (one request for each read), nbd:SOCKET\n\
-     CAP     in the environment: the most seconds of seq, whole and inter (2)"
+     CAP     in the environment: the most seconds of seq and inter (2)\n\
+     REMEMBER  a directory: what an engine learns of the store is kept there"
         .to_owned()
 }

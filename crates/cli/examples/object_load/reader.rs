@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use foreread::Engine;
+use foreread::{Engine, OpenOptions};
 use foreread_object::object_store::aws::AmazonS3Builder;
 use foreread_object::object_store::path::Path;
 use foreread_object::object_store::{GetOptions, GetRange, ObjectStore};
@@ -36,13 +36,20 @@ pub(crate) fn open(target: &str, files: usize) -> Result<Vec<Box<dyn Reader>>, B
     let mut readers: Vec<Box<dyn Reader>> = Vec::new();
     // What the commands have by default; the memory is there before the clock starts, as that of a
     // program that has read before.
-    let engine = Engine::builder().memory(256 << 20).prefault(true).learn_max_window().build()?;
+    let builder = Engine::builder().memory(256 << 20).prefault(true).learn_max_window();
+    let engine = match std::env::var_os("REMEMBER") {
+        Some(directory) => builder.remember(directory),
+        None => builder,
+    };
+    let (engine, options) = (engine.build()?, OpenOptions::new().device_name("lab"));
     let stores = Stores::new(StoreOptions::default());
     let runtime = Arc::new(runtime()?);
     for name in names {
         readers.push(match kind {
             "path" => Box::new(PathReader(Arc::new(File::open(name)?))),
-            "engine" => Box::new(EngineReader(engine.open_source(stores.open(&name)?)?)),
+            "engine" => Box::new(EngineReader(
+                engine.open_source_with(stores.open(&name)?, &options)?,
+            )),
             "get" => Box::new(GetReader { runtime: Arc::clone(&runtime), object: bare(&name)? }),
             "nbd" => Box::new(NbdReader::connect(&name)?),
             _ => return Err(format!("{kind}: path, engine, get or nbd").into()),
