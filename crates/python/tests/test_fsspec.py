@@ -82,6 +82,22 @@ assert "foreread" in fsspec.available_protocols()
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("missing", ["fsspec", "fsspec.implementations.chained"])
+def test_without_fsspec_or_with_an_old_one_the_error_says_what_to_install(missing):
+    """The extra asked for releases that have no chained file systems."""
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+try:
+    import foreread.fsspec
+except ImportError as error:
+    assert "2025.10" in str(error) and "pip install -U 'foreread[fsspec]'" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_cached_file_reads_its_bytes(counting, data):
     with counting.open("a", cache_type="foreread") as file:
         assert file.read(10) == data[:10]

@@ -15,11 +15,16 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from fsspec import filesystem
-from fsspec.caching import register_cache
-from fsspec.implementations.chained import ChainedFileSystem
-from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+try:
+    from fsspec import filesystem
+    from fsspec.caching import register_cache
+    from fsspec.implementations.chained import ChainedFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+    from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+except ImportError as error:
+    raise ImportError(
+        "foreread.fsspec needs fsspec 2025.10 or later: pip install -U 'foreread[fsspec]'"
+    ) from error
 
 from foreread._engine import Engine, default_engine
 from foreread._file import File
