@@ -243,6 +243,17 @@ def test_a_file_that_was_written_anew_is_read_anew():
     fs.rm("/anew", recursive=True)
 
 
+def test_a_file_that_was_changed_in_its_place_is_read_anew():
+    """The memory file system states when a file was created, and that stays."""
+    fs = ForereadFileSystem(target_protocol="memory")
+    fs.pipe_file("/changed/x", b"first")
+    assert fs.cat_file("/changed/x", start=0, end=5) == b"first"
+    with fs.fs.open("/changed/x", "r+b") as file:
+        file.write(b"other")
+    assert fs.cat_file("/changed/x", start=0, end=5) == b"other"
+    fs.rm("/changed", recursive=True)
+
+
 class RangeHandler(http.server.BaseHTTPRequestHandler):
     """Serves one object by ranges, and counts what it sends."""
 

@@ -19,7 +19,8 @@ from foreread._foreread import EngineForkedError
 # Files that no reader has open stay open, so that the next one finds their pages: so many.
 OPEN_MAX = 1024
 
-# What file systems call the version of a file's contents. The engine never mixes two.
+# What file systems call the version of a file's contents. When it was created is none: it stays
+# when the file is changed in its place. The engine never mixes two.
 VERSION_KEYS = (
     "ETag",
     "etag",
@@ -37,7 +38,6 @@ VERSION_KEYS = (
     "mtime",
     "modified",
     "updated",
-    "created",
 )
 
 _open_files: OrderedDict[tuple[str, str, str], File] = OrderedDict()
