@@ -74,6 +74,19 @@ assert a._engine is b._engine and a._engine.memory == {engine.memory}
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_pickle_of_a_relative_path_is_of_the_file_that_is_open(
+    engine, path, data, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(path.parent)
+    file = engine.open(path.name)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / path.name).write_bytes(b"another file of that name")
+    monkeypatch.chdir(other)
+    assert file.name == path.name
+    assert pickle.loads(pickle.dumps(file)).read() == data
+
+
 def test_a_fetched_file_says_that_it_cannot_be_pickled(engine):
     file = engine.open_fetcher(lambda start, end: bytes(end - start), 100, "zeros")
     with pytest.raises(TypeError, match="cannot be pickled"):

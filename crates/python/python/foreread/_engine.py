@@ -88,7 +88,8 @@ class Engine:
             name = path.removeprefix("file://")
         if storage_options:
             raise ValueError(f"{name}: storage_options are for the URLs of stores")
-        return File(self, self._raw.open(name, buffered), name, buffered=buffered)
+        raw = self._raw.open(name, buffered)
+        return File(self, raw, name, path=os.path.abspath(name), buffered=buffered)
 
     def list_url(
         self,
