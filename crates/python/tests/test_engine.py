@@ -148,6 +148,39 @@ else:
     )
 
 
+def test_a_process_has_one_default_engine_however_it_comes_by_it(path, data):
+    """A file that was unpickled had an engine beside the one of foreread.open: twice the memory."""
+    default = foreread.default_engine()
+    code = f"""
+import pickle, foreread
+file = pickle.loads({pickle.dumps(foreread.open(path))!r})
+assert file.read(10) == {data[:10]!r}
+assert file._engine is foreread.default_engine() is foreread.open({str(path)!r})._engine
+assert file._engine.memory == {default.memory}
+"""
+    settings = {name: text for name, text in os.environ.items() if name != "FOREREAD_MEMORY"}
+    for more in [{}, {"FOREREAD_MEMORY": "8M"}]:
+        subprocess.run([sys.executable, "-c", code], check=True, env={**settings, **more})
+
+
+def test_a_forked_child_keeps_the_bound_of_its_parent(path):
+    """It had 256 MiB, whatever the program had set."""
+    code = f"""
+import os, foreread
+def child(asked):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if foreread.open({str(path)!r})._engine.memory == asked else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+foreread.default_engine("16MiB")
+child(16 << 20)
+os.environ["FOREREAD_MEMORY"] = "8M"
+child(8 << 20)
+"""
+    settings = {name: text for name, text in os.environ.items() if name != "FOREREAD_MEMORY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=settings)
+
+
 def test_the_interpreter_ends_while_reads_and_threads_are_on_their_way(path):
     code = f"""
 import threading, foreread

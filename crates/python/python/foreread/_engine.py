@@ -201,31 +201,43 @@ def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
             engine = Engine(
                 memory, policy=policy, max_window=window, timeout=timeout, io_backend=io_backend
             )
-            del _engines[engine._token]
-            engine._token = token
-            _engines[token] = engine
+            _name(engine, token)
+            if token == _DEFAULT:
+                _DefaultEngine.engine = engine
         return engine
+
+
+def _name(engine: Engine, token: str) -> None:
+    """Gives an engine the name by which pickles find it."""
+    del _engines[engine._token]
+    engine._token = token
+    _engines[token] = engine
+
+
+_DEFAULT = "default"
 
 
 class _DefaultEngine:
     """The engine of the process, once it was asked for."""
 
     engine: Engine | None = None
+    memory: int | None = None
+    """Of the parent's, in a forked child."""
 
 
 def default_engine(memory: int | str | None = None) -> Engine:
     """Returns the engine of this process, which is made when it is first asked for.
 
     Its memory bound is `memory`, else the environment's FOREREAD_MEMORY, else 256 MiB. A child
-    that was forked gets one of its own.
+    that was forked gets one of its own, with the bound of its parent's unless FOREREAD_MEMORY says
+    another.
     """
     with _engines_lock:
         engine = _DefaultEngine.engine
         if engine is None:
-            asked = memory or os.environ.get("FOREREAD_MEMORY") or DEFAULT_MEMORY
-            engine = _DefaultEngine.engine = Engine(asked)
-            engine._token = "default"
-            _engines["default"] = engine
+            asked = os.environ.get("FOREREAD_MEMORY") or _DefaultEngine.memory or DEFAULT_MEMORY
+            engine = _DefaultEngine.engine = Engine(asked if memory is None else memory)
+            _name(engine, _DEFAULT)
         elif memory is not None and parse_size(memory) != engine.memory:
             raise ValueError(
                 f"the engine of this process has {engine.memory} bytes already: set its memory "
@@ -251,11 +263,14 @@ def _after_fork_in_child() -> None:
     _engines_lock = threading.RLock()
     _engines.clear()
     # The parent's engine is kept: files of it may be open.
-    _parents.append(_DefaultEngine.engine)
+    parent = _DefaultEngine.engine
+    if parent is not None:
+        _parents.append(parent)
+        _DefaultEngine.memory = parent.memory
     _DefaultEngine.engine = None
 
 
-_parents: list[Engine | None] = []
+_parents: list[Engine] = []
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_foreread.note_exit)
