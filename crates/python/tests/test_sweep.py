@@ -6,10 +6,12 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from foreread import sim, sweep
+from foreread.sweep import _inputs
 
 SMALL = """\
 name = "small"
@@ -373,6 +375,44 @@ def test_inputs_come_from_urls(folder):
     files = {"scenario": "small.toml", "trace": "disk.csv"}
     near = sweep.run(sweep.parse_grid(files | more, folder=str(folder)), processes=1)
     assert [row | {"input": None} for row in far] == [row | {"input": None} for row in near]
+
+
+def test_a_trace_behind_a_url_is_fetched_once_for_a_machine(folder, tmp_path, monkeypatch):
+    """All workers begin at once, and each of them fetched it."""
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trace = (folder / "disk.csv").read_bytes()
+    fsspec.filesystem("memory").pipe_file("/once/disk.csv", trace)
+    [of] = _inputs.read_inputs(sweep.parse_grid({"trace": "memory://once/disk.csv"}))
+    workers, inside = 8, threading.Semaphore(0)
+    is_whole, opened, opens, paths = _inputs._is_whole, _inputs._opened, [], []
+
+    def looked(path, of):
+        found = is_whole(path, of)
+        inside.release()
+        return found
+
+    def counted(where):
+        opens.append(where)
+        if len(opens) == 1:
+            # All others have seen that it is not there. This one has looked twice.
+            for _ in range(workers + 1):
+                inside.acquire()
+        return opened(where)
+
+    monkeypatch.setattr(_inputs, "_is_whole", looked)
+    monkeypatch.setattr(_inputs, "_opened", counted)
+
+    def fetch():
+        paths.append(_inputs.local_trace(of))
+
+    threads = [threading.Thread(target=fetch) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == workers and len(set(paths)) == 1 and len(opens) == 1
+    assert pathlib.Path(paths[0]).read_bytes() == trace
 
 
 def test_an_output_needs_pyarrow(folder, monkeypatch):
