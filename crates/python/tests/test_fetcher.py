@@ -1,6 +1,7 @@
 """A callable as a file: what it is asked for, and what becomes of its errors."""
 
 import errno
+import mmap
 import signal
 import threading
 
@@ -176,6 +177,15 @@ def test_a_read_that_has_no_answer_times_out():
         file.read(10)
     assert raised.value.errno == errno.ETIMEDOUT
     hung.set()
+
+
+def test_a_timeout_is_of_the_whole_call():
+    """Only time in which nothing came was counted: a read in many parts had no end."""
+    engine = foreread.Engine("2MiB", timeout=0.05)
+    file = engine.open_fetcher(lambda start, end: bytes(end - start), 1 << 40, "memory:long")
+    with mmap.mmap(-1, 1 << 30) as buffer, pytest.raises(TimeoutError) as raised:
+        file.preadinto(buffer, 0)
+    assert raised.value.errno == errno.ETIMEDOUT and raised.value.filename == "memory:long"
 
 
 def test_other_threads_run_while_one_waits(engine):

@@ -41,6 +41,13 @@ def parse_size(size: int | str) -> int:
 class Engine:
     """A cache of pages with one memory bound, and the ring that fills it.
 
+    memory: the bound of its pages, in bytes or as text such as "2GiB".
+    policy: the read-ahead, one of `foreread.POLICIES`.
+    max_window: the largest window; None: `adaptive` learns it, and others have 128 KiB.
+    timeout: how many seconds a read may take; None: as many as the device takes, or a store with
+        60 s for each request.
+    io_backend: "io_uring" or "threads"; "auto": io_uring where the system allows it.
+
     It lives as long as a file of it is open. An engine that is pickled is made again, once in
     each process, with the same settings.
     """
