@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
@@ -69,7 +69,8 @@ impl Stores {
 
     /// Returns stores with settings that take precedence over the environment, and clients of their
     /// own; they are counted with these. Names are those of the environment variables of
-    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. One
+    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
+    /// endpoint or a key replaces all that the environment says of endpoints or credentials. A name
     /// that a store does not have is an error when something of that store is opened.
     ///
     /// ```
@@ -217,9 +218,7 @@ impl Stores {
         let mut pages: Option<Arc<dyn PaginatedListStore>> = None;
         let store: Arc<dyn ObjectStore> = match url.scheme {
             ObjectStoreScheme::AmazonS3 => {
-                let builder = AmazonS3Builder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let mut builder = builder?.with_url(bucket);
+                let mut builder = environment::s3(settings)?.with_url(bucket);
                 let timeout_key = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
                 builder = builder.with_config(timeout_key, timeout_text);
                 let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
@@ -239,9 +238,7 @@ impl Stores {
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let timeout_key = GoogleConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = GoogleCloudStorageBuilder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let builder = builder?.with_url(bucket);
+                let builder = environment::google(settings)?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);
@@ -250,9 +247,7 @@ impl Stores {
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let timeout_key = AzureConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = MicrosoftAzureBuilder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let builder = builder?.with_url(bucket);
+                let builder = environment::azure(settings)?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);

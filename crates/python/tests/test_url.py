@@ -85,6 +85,29 @@ assert file.name == {url!r}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **settings})
 
 
+def test_an_endpoint_and_a_key_of_the_options_replace_those_of_the_environment(store, data):
+    """The endpoint of S3 alone went before that of the options, also with their keys."""
+    url = store.put("data", data)
+    store.key = "lab"
+    other = StoreServer()
+    other.put("data", data[::-1])
+    code = f"""
+import foreread
+file = foreread.open({url!r}, storage_options={store.options!r})
+assert file.read(100) == {data[:100]!r}
+"""
+    settings = {
+        "AWS_ENDPOINT_URL_S3": other.endpoint,
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_SESSION_TOKEN": "of another key",
+    }
+    try:
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **settings})
+    finally:
+        other.close()
+    assert not other.requests
+
+
 def test_the_stores_of_google_and_azure_and_a_web_server(engine, store, data):
     store.put("data", data)
     store.put("account/bucket/data", data)
