@@ -277,7 +277,13 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
-    let knows_who = ["AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
+    let knows_who = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SKIP_SIGNATURE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ];
     if !is_s3 || has_credentials || knows_who.into_iter().any(has) {
         return error;
     }
