@@ -357,11 +357,23 @@ class TestCopyOverMemory(abstract.AbstractCopyTests, OverMemory):
     pass
 
 
+class TestCopyOverLocal(abstract.AbstractCopyTests, OverLocal):
+    pass
+
+
 class TestPutOverMemory(abstract.AbstractPutTests, OverMemory):
     pass
 
 
+class TestPutOverLocal(abstract.AbstractPutTests, OverLocal):
+    pass
+
+
 class TestPipeOverMemory(abstract.AbstractPipeTests, OverMemory):
+    pass
+
+
+class TestPipeOverLocal(abstract.AbstractPipeTests, OverLocal):
     pass
 
 
