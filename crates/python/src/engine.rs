@@ -19,12 +19,13 @@ use crate::fetcher::{FetchServer, Fetcher, FetcherSource, QueueOwner};
 use crate::file::RawFile;
 #[cfg(feature = "objects")]
 use crate::objects::{EngineStores, ListedObject, ObjectVersion};
-use crate::shutdown::detached;
+use crate::shutdown::{DroppedDetached, detached};
 
 /// A cache of pages, and the ring that fills it.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawEngine {
-    engine: Engine,
+    /// The last handle of an engine waits for what is read of local files.
+    engine: DroppedDetached<Engine>,
     timeout: Option<Duration>,
     failures: Arc<FetchFailures>,
     queue: Arc<QueueOwner>,
@@ -69,7 +70,7 @@ impl RawEngine {
         let engine = detached(py, || builder.build());
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
         Ok(Self {
-            engine,
+            engine: DroppedDetached::new(engine),
             timeout,
             failures: Arc::default(),
             queue: Arc::default(),
