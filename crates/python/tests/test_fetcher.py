@@ -179,6 +179,17 @@ def test_a_read_that_has_no_answer_times_out():
     hung.set()
 
 
+def test_of_more_than_may_be_pinned_nothing_is_asked_for(engine):
+    """Up to 256 MiB of a store were read before the error."""
+    data = pattern(engine.memory // 2)
+    fetch = CountingFetcher(data)
+    file = engine.open_fetcher(fetch, len(data), "memory:pinned")
+    with pytest.raises(foreread.PinLimitError):
+        file.pin(0, len(data))
+    assert not fetch.ranges
+    assert bytes(file.pin(5, 10)) == data[5:15]
+
+
 def test_a_timeout_is_of_the_whole_call():
     """Only time in which nothing came was counted: a read in many parts had no end."""
     engine = foreread.Engine("2MiB", timeout=0.05)
