@@ -234,6 +234,22 @@ def test_a_local_file_is_read_by_the_engine_itself(tmp_path, data):
         assert file.read() == "written"
 
 
+@pytest.mark.parametrize("content", [b"other", b"short", b"a longer one", b"x"])
+def test_a_local_file_that_was_changed_in_its_place_is_read_anew(tmp_path, content):
+    """The pages of the version before stay open, and they are of the same inode."""
+    path = tmp_path / "x"
+    path.write_bytes(b"first" * 2000)
+    url = f"foreread::file://{path}"
+    with fsspec.open(url) as file:
+        assert file.read() == b"first" * 2000
+    with open(path, "r+b") as file:
+        file.write(content * 2000)
+        file.truncate()
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    with fsspec.open(url) as file:
+        assert file.read() == content * 2000
+
+
 def test_a_file_that_was_written_anew_is_read_anew():
     fs = ForereadFileSystem(target_protocol="memory")
     for content in [b"first", b"other", b"a longer one"]:

@@ -158,7 +158,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
             def open_local(engine: Engine) -> File:
                 key = (engine._token, path, f"{info['mtime']} {info['ino']} {info['size']}")
-                return keep_open(key, lambda: engine.open(path))
+                return keep_open(key, lambda: _open_anew(engine, path))
 
             return ForereadFile(self, path, open_local, info, block_size, **kwargs)
         if self.native_options is not None and not kwargs:
@@ -265,6 +265,16 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def invalidate_cache(self, path: str | None = None) -> None:
         self.fs.invalidate_cache(path if path is None else self._strip_protocol(path))
         super().invalidate_cache(path)
+
+
+def _open_anew(engine: Engine, path: str) -> File:
+    """Opens a local file whose version is not open. The engine tells files apart by their inodes:
+    of one that was changed in its place it may have pages of before, as long as that is kept open.
+    """
+    file = engine.open(path)
+    file.refresh()
+    file.invalidate()
+    return file
 
 
 def _range_of(size: int, start: int | None, end: int | None) -> tuple[int, int]:
