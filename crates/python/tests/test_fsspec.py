@@ -250,6 +250,18 @@ def test_a_local_file_that_was_changed_in_its_place_is_read_anew(tmp_path, conte
         assert file.read() == content * 2000
 
 
+def test_local_files_that_stay_open_leave_descriptors_to_the_program(tmp_path):
+    """A data set of a thousand files took all that a process has by default."""
+    fs = ForereadFileSystem(target_protocol="file")
+    for number in range(300):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(300):
+        with fs.open(f"{tmp_path}/{number}") as file:
+            assert file.read() == b"%d" % number
+    assert len(os.listdir("/proc/self/fd")) - before < 150
+
+
 def test_a_file_that_was_written_anew_is_read_anew():
     fs = ForereadFileSystem(target_protocol="memory")
     for content in [b"first", b"other", b"a longer one"]:

@@ -156,9 +156,11 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
             if info["type"] == "directory":
                 raise IsADirectoryError(path)
 
+            version = f"{info['mtime']} {info['ino']} {info['size']}"
+
             def open_local(engine: Engine) -> File:
-                key = (engine._token, path, f"{info['mtime']} {info['ino']} {info['size']}")
-                return keep_open(key, lambda: _open_anew(engine, path))
+                key = (engine._token, path, version)
+                return keep_open(key, lambda: _open_anew(engine, path), is_local=True)
 
             return ForereadFile(self, path, open_local, info, block_size, **kwargs)
         if self.native_options is not None and not kwargs:
