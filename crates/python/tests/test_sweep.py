@@ -288,6 +288,20 @@ def test_a_task_that_fails_ends_the_sweep_and_is_named(folder):
         assert "line 2: " in said.stderr
 
 
+def test_a_sweep_that_has_finished_no_task_leaves_no_journal(folder):
+    """The next one was refused, because there was something to go on with."""
+    pytest.importorskip("pyarrow")
+    good = (folder / "disk.csv").read_text()
+    (folder / "disk.csv").write_text("1538323200,8,8,0,1\n1538323201,8\n")
+    grid = sweep.parse_grid({"trace": "disk.csv"}, folder=str(folder))
+    output = folder / "few.parquet"
+    with pytest.raises(sweep.SweepError, match="trace=disk.csv"):
+        sweep.run(grid, output, processes=1)
+    assert not (folder / "few.parquet.journal").exists()
+    (folder / "disk.csv").write_text(good)
+    assert len(sweep.run(grid, output, processes=1)) == 1
+
+
 def test_a_task_that_ends_its_workers_ends_the_sweep(folder):
     # What finds the pages of 64 GiB takes 7 GiB, which the process may not have.
     (folder / "grid.toml").write_text("scenario = 'small.toml'\nmemory = ['1M', '64G']\n")
