@@ -352,6 +352,8 @@ def test_wrong_use_has_the_exit_code_2(folder):
     assert command(folder, "none.toml").returncode == 2
     assert command(folder, "grid.toml", "--processes", "0").returncode == 2
     assert command(folder, "grid.toml", "--processes", "2", "--ray", "auto").returncode == 2
+    said = command(folder, "grid.toml", "--resume")
+    assert said.returncode == 2 and "give it with -o" in said.stderr
     (folder / "grid.toml").write_text("scenario = 'none'")
     said = command(folder, "grid.toml")
     assert said.returncode == 2
