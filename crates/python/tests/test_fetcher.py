@@ -3,6 +3,8 @@
 import errno
 import mmap
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -78,6 +80,43 @@ def test_what_a_fetcher_raises_is_an_os_error_with_its_cause(engine, raised, exp
             read()
         assert caught.value.errno == number and caught.value.filename == "memory:failing"
         assert caught.value.__cause__ is raised
+
+
+def test_what_an_exception_keeps_may_fail_as_well():
+    """Old exceptions were dropped under the lock that another one needed: the interpreter hung."""
+    code = """
+import os, threading, foreread
+
+class Kept:
+    def __del__(self):
+        try:
+            other.pread(1, 0)
+        except OSError:
+            dropped.set()
+
+def gone_with_more():
+    error = OSError("gone")
+    error.kept = Kept()
+    return error
+
+def fail(start, end):
+    # Without a name for it here, whose frame the exception has: it ends at once.
+    raise gone_with_more()
+
+def gone(start, end):
+    raise OSError("gone, too")
+
+dropped = threading.Event()
+engine = foreread.Engine("8MiB")
+other = engine.open_fetcher(gone, 1 << 20, "other")
+files = [engine.open_fetcher(fail, 1 << 20, f"file {number}") for number in range(40)]
+for file in files:
+    file.will_need([(0, 4096)])
+dropped.wait()
+# Those that are kept still would read while the interpreter ends.
+os._exit(7)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 7
 
 
 def test_answers_of_the_wrong_length_or_type_are_errors(engine):
