@@ -126,7 +126,7 @@ impl Stores {
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
         let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
-        let has_credentials = self.settings.have_credentials();
+        let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
 
@@ -138,7 +138,7 @@ impl Stores {
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
         let prefix = self.prefix(url)?;
         let listed = listing::list(&prefix, is_deep);
-        let has_credentials = self.settings.have_credentials();
+        let has_credentials = self.have_credentials();
         listed.map_err(|error| match ObjectUrl::parse(url) {
             Ok(url) => with_hint(error, &url, has_credentials),
             Err(_) => error,
@@ -174,6 +174,11 @@ impl Stores {
 
     pub(crate) fn options(&self) -> StoreOptions {
         self.options
+    }
+
+    /// Whether the settings say which credentials S3 gets.
+    pub(crate) fn have_credentials(&self) -> bool {
+        self.settings.have_credentials()
     }
 
     pub(crate) fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
@@ -274,7 +279,7 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 
 /// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
 /// an error of its own that explains nothing.
-fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
+pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
     let knows_who = [

@@ -83,10 +83,11 @@ impl Of<'_> {
                 let prefix = self.url.rsplit_once('/').map_or(self.url, |(prefix, _)| prefix);
                 vec![format!("foreread ls {prefix}/")]
             }
-            ObjectError::Denied { .. } if self.is_s3() => vec![
-                "export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..".to_owned(),
-                "export AWS_SKIP_SIGNATURE=true".to_owned(),
-            ],
+            ObjectError::Denied { .. } if self.is_s3() => CREDENTIALS.map(str::to_owned).into(),
+            // The client has asked the machine's cloud for some.
+            ObjectError::Failed { why, .. } if why.contains("no credentials") => {
+                CREDENTIALS.map(str::to_owned).into()
+            }
             ObjectError::Failed { .. } | ObjectError::TimedOut { .. } => {
                 let endpoint = self.environment.endpoint.as_ref().map(|(_, url)| url.as_str());
                 let endpoint = if self.is_s3() { endpoint } else { Some(self.url) };
@@ -239,6 +240,10 @@ fn is_near(host: &str) -> bool {
     }
 }
 
+/// What says who asks.
+const CREDENTIALS: [&str; 2] =
+    ["export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..", "export AWS_SKIP_SIGNATURE=true"];
+
 /// The first that is set counts, as for the client.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
@@ -347,6 +352,16 @@ mod tests {
             "",
         ];
         assert!(!far.into_iter().any(is_near));
+    }
+
+    /// The finding had the error of the cloud that was asked for credentials, and no command.
+    #[test]
+    fn a_store_without_credentials_is_mended_by_some() {
+        let why = "cannot connect; there are no credentials in the environment".to_owned();
+        let error = ObjectError::Failed { url: "s3://b/k".to_owned(), range: None, why };
+        let facts = facts(|facts| facts.error = Some(error));
+        let found = of("s3://b/k", &facts, &Environment::default());
+        assert_eq!(found[0].mend, CREDENTIALS);
     }
 
     #[test]
