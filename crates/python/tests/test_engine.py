@@ -146,6 +146,11 @@ else:
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "FOREREAD_MEMORY": "16M"}
     )
+    wrong = subprocess.run(
+        [sys.executable, "-c", "import foreread; foreread.default_engine()"],
+        env={**os.environ, "FOREREAD_MEMORY": "much"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "ValueError: FOREREAD_MEMORY: 'much' is not a size" in wrong.stderr
 
 
 def test_a_process_has_one_default_engine_however_it_comes_by_it(path, data):

@@ -242,8 +242,7 @@ def default_engine(memory: int | str | None = None) -> Engine:
     with _engines_lock:
         engine = _DefaultEngine.engine
         if engine is None:
-            asked = os.environ.get("FOREREAD_MEMORY") or _DefaultEngine.memory or DEFAULT_MEMORY
-            engine = _DefaultEngine.engine = Engine(asked if memory is None else memory)
+            engine = _DefaultEngine.engine = Engine(_default_memory() if memory is None else memory)
             _name(engine, _DEFAULT)
         elif memory is not None and parse_size(memory) != engine.memory:
             raise ValueError(
@@ -251,6 +250,16 @@ def default_engine(memory: int | str | None = None) -> Engine:
                 "before its first use, or make an Engine"
             )
         return engine
+
+
+def _default_memory() -> int:
+    text = os.environ.get("FOREREAD_MEMORY")
+    if not text:
+        return _DefaultEngine.memory or DEFAULT_MEMORY
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise ValueError(f"FOREREAD_MEMORY: {error}") from None
 
 
 def open(
