@@ -165,7 +165,10 @@ def test_an_option_without_a_counterpart_is_named(engine, store):
         engine.open("s3://bucket/there", storage_options={"aws_regoin": "x"})
 
 
-def test_options_of_fsspec_become_settings():
+def test_options_of_fsspec_become_settings(monkeypatch):
+    for name in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"]:
+        monkeypatch.delenv(name, raising=False)
+
     def settings(url, **options):
         return dict(settings_of(url, options))
 
@@ -184,6 +187,13 @@ def test_options_of_fsspec_become_settings():
         "connect_timeout": "5 s",
         "aws_request_payer": "true",
     }
+    host = {"client_kwargs": {"endpoint_url": "https://host:9000"}, "config_kwargs": kwargs}
+    assert settings("s3://b/k", **host)["aws_endpoint_url"] == "https://b.host:9000", (
+        "without its name the first part of a key was the bucket"
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://b.host/x")
+    assert "aws_endpoint_url" not in settings("s3://b/k", config_kwargs=kwargs)
+    assert settings("s3://c/k", config_kwargs=kwargs)["aws_endpoint_url"] == "https://c.b.host/x"
     assert settings("gs://b/k", token="/key.json", project="p") == {
         "google_application_credentials": "/key.json"
     }
