@@ -201,6 +201,13 @@ def test_options_of_fsspec_become_settings(monkeypatch):
         "azure_storage_account_name": "a",
         "azure_storage_account_key": "k==",
     }
+    china = "DefaultEndpointsProtocol=https;AccountName=a;EndpointSuffix=core.chinacloudapi.cn"
+    assert settings("az://b/k", connection_string=china) == {
+        "azure_storage_account_name": "a",
+        "azure_storage_endpoint": "https://a.blob.core.chinacloudapi.cn",
+    }
+    local = settings("az://b/k", connection_string="UseDevelopmentStorage=true")
+    assert local == {"azure_storage_use_emulator": "true"}
     assert settings("https://host/file", user_agent="me") == {"user_agent": "me"}
 
 

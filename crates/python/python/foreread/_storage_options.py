@@ -251,13 +251,20 @@ def _of_connection_string(value: Any) -> Settings:
         "accountkey": "azure_storage_account_key",
         "sharedaccesssignature": "azure_storage_sas_key",
     }
-    settings: Settings = []
+    parts = {}
     for part in filter(None, str(value).split(";")):
         name, _, each = part.partition("=")
-        if name.lower() in names:
-            settings.append((names[name.lower()], each))
-        elif name.lower() == "blobendpoint":
-            settings += _endpoint("azure", each)
+        parts[name.strip().lower()] = each
+    settings = [(names[name], each) for name, each in parts.items() if name in names]
+    if "blobendpoint" in parts:
+        settings += _endpoint("azure", parts["blobendpoint"])
+    elif "endpointsuffix" in parts and "accountname" in parts:
+        # Clouds of countries, and of companies.
+        scheme = parts.get("defaultendpointsprotocol", "https")
+        host = f"{parts['accountname']}.blob.{parts['endpointsuffix']}"
+        settings += _endpoint("azure", f"{scheme}://{host}")
+    if parts.get("usedevelopmentstorage", "").lower() == "true":
+        settings.append(("azure_storage_use_emulator", "true"))
     return settings
 
 
