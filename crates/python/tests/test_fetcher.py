@@ -218,6 +218,43 @@ def test_a_read_that_has_no_answer_times_out():
     hung.set()
 
 
+def test_what_has_timed_out_before_its_turn_is_not_asked_for():
+    """Behind calls that hang, requests of reads that had given up were kept, and made later."""
+    engine = foreread.Engine("8MiB", timeout=0.1)
+    data = pattern(4 << 20)
+    fetch, hung = CountingFetcher(data), threading.Event()
+
+    def slow(start, end):
+        hung.wait()
+        return fetch(start, end)
+
+    file = engine.open_fetcher(slow, len(data), "memory:behind")
+    file.advise("random")
+    errors = []
+
+    def read(at):
+        try:
+            file.pread(10, at)
+        except TimeoutError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=read, args=[number << 16]) for number in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 60
+    hung.set()
+    while True:
+        try:
+            assert file.pread(10, 61 << 16) == data[61 << 16 : (61 << 16) + 10]
+        except TimeoutError:
+            continue
+        break
+    # Those that hung, 16 at most; each page is asked for twice at most.
+    assert len(fetch.ranges) < 40
+
+
 def test_of_more_than_may_be_pinned_nothing_is_asked_for(engine):
     """Up to 256 MiB of a store were read before the error."""
     data = pattern(engine.memory // 2)
