@@ -29,8 +29,9 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Extensions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    CopyOptions, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions,
 };
 
 use self::body::Body;
@@ -182,9 +183,16 @@ impl ObjectStore for CachedStore {
                 return self.inner.get_opts(location, options).await;
             }
             let size = object.meta.size;
-            let range = match &options.range {
-                Some(range) => range.as_range(size).map_err(|error| generic(error.to_string()))?,
-                None => 0..size,
+            let range = match options.range.as_ref().map_or(Ok(0..size), |it| it.as_range(size)) {
+                Ok(range) => range,
+                Err(error) if is_opened_again => return Err(generic(error.to_string())),
+                Err(error) => {
+                    // It may be longer by now than it is known here.
+                    let newer = self.newer(location, &object).await?;
+                    object = newer.ok_or_else(|| generic(error.to_string()))?;
+                    is_opened_again = true;
+                    continue;
+                }
             };
             let wanted = if options.head { 0..0 } else { range.clone() };
             // The first bytes are read before the attributes are handed out: they show whether
@@ -216,12 +224,15 @@ impl ObjectStore for CachedStore {
         let Some(object) = self.open(location).await? else {
             return self.inner.get_ranges(location, ranges).await;
         };
-        let size = object.meta.size;
-        let checked: Result<Vec<_>, _> = ranges
-            .iter()
-            .map(|range| object_store::GetRange::Bounded(range.clone()).as_range(size))
-            .collect();
-        let wanted = checked.map_err(|error| generic(error.to_string()))?;
+        let (object, wanted) = match within(ranges, object.meta.size) {
+            Ok(wanted) => (object, wanted),
+            Err(error) => {
+                // It may be longer by now than it is known here.
+                let newer = self.newer(location, &object).await?.ok_or(error)?;
+                let wanted = within(ranges, newer.meta.size)?;
+                (newer, wanted)
+            }
+        };
         let read = |file: File| {
             let wanted = &wanted;
             async move { file.read_ranges_async(wanted).await }
@@ -306,6 +317,15 @@ impl ObjectStore for CachedStore {
         let _forgotten = (self.objects.forget_at_end(from), self.objects.forget_at_end(to));
         self.inner.rename_opts(from, to, options).await
     }
+}
+
+/// The ranges of an object of this size; an error if one begins at its end or behind it.
+fn within(ranges: &[Range<u64>], size: u64) -> object_store::Result<Vec<Range<u64>>> {
+    let within = |range: &Range<u64>| {
+        let range = GetRange::Bounded(range.clone()).as_range(size);
+        range.map_err(|error| generic(error.to_string()))
+    };
+    ranges.iter().map(within).collect()
 }
 
 impl fmt::Display for CachedStore {

@@ -1,19 +1,98 @@
-//! Whether a client can be built of what the environment and the settings say.
+//! What a client is built of: settings, and what these do not say from the environment.
 //!
 //! In:    the environment variables that the client of a store reads, and settings above them.
-//! Out:   the first one that no request can be built of, and what it has to be.
-//! Never: its value: some are secret.
+//! Out:   a builder; the first of them that no request can be built of, and what it has to be.
+//! Never: a value in an error: some are secret. A variable beside a setting that says the same in
+//!        another way: an endpoint that goes before it, the token of another key.
 
 use std::ffi::OsString;
 use std::str::FromStr;
 
 use object_store::ObjectStoreScheme;
-use object_store::aws::AmazonS3ConfigKey;
-use object_store::azure::AzureConfigKey;
-use object_store::gcp::GoogleConfigKey;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use url::Url;
 
 use crate::settings::StoreSettings;
+
+/// The builder of a client of S3, without its bucket.
+///
+/// # Errors
+///
+/// If the store has no setting of such a name; so for the others.
+pub(crate) fn s3(settings: &StoreSettings) -> object_store::Result<AmazonS3Builder> {
+    let set = |it: AmazonS3Builder, key: AmazonS3ConfigKey, value: &str| it.with_config(key, value);
+    built(AmazonS3Builder::new(), "AWS_", std::env::vars_os(), settings, set)
+}
+
+/// That of a client of Google's store.
+pub(crate) fn google(settings: &StoreSettings) -> object_store::Result<GoogleCloudStorageBuilder> {
+    let set = |it: GoogleCloudStorageBuilder, key: GoogleConfigKey, value: &str| {
+        it.with_config(key, value)
+    };
+    let mut builder = GoogleCloudStorageBuilder::new();
+    // One of its variables has no prefix.
+    if let Ok(path) = std::env::var("SERVICE_ACCOUNT")
+        && !is_replaced("service_account", settings)
+    {
+        builder = builder.with_service_account_path(path);
+    }
+    built(builder, "GOOGLE_", std::env::vars_os(), settings, set)
+}
+
+/// That of a client of Azure's.
+pub(crate) fn azure(settings: &StoreSettings) -> object_store::Result<MicrosoftAzureBuilder> {
+    let set =
+        |it: MicrosoftAzureBuilder, key: AzureConfigKey, value: &str| it.with_config(key, value);
+    let mut builder = MicrosoftAzureBuilder::new();
+    // The same.
+    if let Ok(endpoint) = std::env::var("IDENTITY_ENDPOINT") {
+        builder = builder.with_msi_endpoint(endpoint);
+    }
+    built(builder, "AZURE_", std::env::vars_os(), settings, set)
+}
+
+/// Gives a builder the variables that no setting replaces, then the settings.
+fn built<B, K: FromStr<Err = object_store::Error>>(
+    builder: B,
+    prefix: &str,
+    variables: impl Iterator<Item = (OsString, OsString)>,
+    settings: &StoreSettings,
+    set: impl Fn(B, K, &str) -> B,
+) -> object_store::Result<B> {
+    let builder = variables.fold(builder, |builder, (name, value)| {
+        let key = name.to_str().and_then(|name| key_of(name, prefix, settings));
+        match key.zip(value.to_str()) {
+            Some((key, value)) => set(builder, key, value),
+            None => builder,
+        }
+    });
+    settings.apply(builder, set)
+}
+
+/// What a client of these variables reads of this one; None: nothing, because it is none of its
+/// variables, or the settings say the same in another way.
+fn key_of<K: FromStr>(name: &str, prefix: &str, settings: &StoreSettings) -> Option<K> {
+    let lower = name.to_ascii_lowercase();
+    let is_read = name.starts_with(prefix) && !is_replaced(without_store(&lower), settings);
+    if is_read { lower.parse().ok() } else { None }
+}
+
+/// Whether settings say in another way what a variable says. Of variables for one thing clients
+/// prefer some to others, whatever was set last.
+fn is_replaced(name: &str, settings: &StoreSettings) -> bool {
+    let is_said = |said: &[&str]| settings.iter().any(|(it, _)| said.contains(&without_store(it)));
+    (SERVICES.contains(&name) && is_said(&SERVICES))
+        || ((CREDENTIALS.contains(&name) || WITH_CREDENTIALS.contains(&name))
+            && is_said(&CREDENTIALS))
+}
+
+/// A name without what tells the stores apart.
+fn without_store(name: &str) -> &str {
+    let prefixes = ["aws_", "azure_storage_", "azure_", "google_"];
+    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
 
 /// Checks what the client of such a store is built of. `object_store` takes any text, and panics
 /// when it makes a request of it.
@@ -50,11 +129,9 @@ fn check_all<K: FromStr + PartialEq>(
     let replaced: Vec<K> = settings.iter().filter_map(|(name, _)| name.parse().ok()).collect();
     for (name, value) in variables {
         let (Some(name), Some(value)) = (name.to_str(), value.to_str()) else { continue };
-        let lower = name.to_ascii_lowercase();
-        let is_read = name.starts_with(prefix)
-            && lower.parse::<K>().is_ok_and(|key| !replaced.contains(&key));
-        if is_read {
-            check_value(&lower, value)
+        let key: Option<K> = key_of(name, prefix, settings);
+        if key.is_some_and(|key| !replaced.contains(&key)) {
+            check_value(&name.to_ascii_lowercase(), value)
                 .map_err(|wanted| format!("the environment variable {name} has to {wanted}"))?;
         }
     }
@@ -63,8 +140,7 @@ fn check_all<K: FromStr + PartialEq>(
 
 /// Checks one value; the error is what it has to do.
 fn check_value(name: &str, value: &str) -> Result<(), &'static str> {
-    let prefixes = ["aws_", "azure_storage_", "azure_", "google_"];
-    let name = prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
+    let name = without_store(name);
     if ENDPOINTS.contains(&name) && !is_endpoint(value) {
         return Err("begin with http:// or https:// and a host, such as https://host:9000, \
                     without spaces or line ends; unset it for the store's own");
@@ -90,6 +166,37 @@ fn is_endpoint(text: &str) -> bool {
         && text.bytes().all(|it| it.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&it))
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
+
+/// Where the objects are; the first has precedence.
+const SERVICES: [&str; 3] = ["endpoint_url_s3", "endpoint_url", "endpoint"];
+
+/// Each of these says which credentials are used.
+const CREDENTIALS: [&str; 14] = [
+    "access_key_id",
+    "secret_access_key",
+    "service_account",
+    "service_account_path",
+    "service_account_key",
+    "application_credentials",
+    "account_key",
+    "access_key",
+    "master_key",
+    "sas_key",
+    "sas_token",
+    "bearer_token",
+    "token",
+    "client_secret",
+];
+
+/// These belong to credentials, or are used before some of them.
+const WITH_CREDENTIALS: [&str; 6] = [
+    "session_token",
+    "skip_signature",
+    "web_identity_token_file",
+    "federated_token_file",
+    "use_azure_cli",
+    "credential_type",
+];
 
 /// URLs that requests are sent to.
 const ENDPOINTS: [&str; 10] = [
@@ -187,6 +294,39 @@ mod tests {
         of_aws(&variables, &[("endpoint_url", "http://h:9000")]).unwrap();
         let error = of_aws(&variables, &[("Endpoint_URL", "other")]).unwrap_err();
         assert!(error.starts_with("the setting endpoint_url has to begin with http://"), "{error}");
+    }
+
+    /// The endpoint of a variable was preferred to that of a setting, and the session token of the
+    /// environment was sent there with the key of the setting.
+    #[test]
+    fn a_setting_replaces_all_variables_that_say_the_same() {
+        use AmazonS3ConfigKey as Key;
+
+        let variables = [
+            ("AWS_ENDPOINT_URL_S3", "http://environment"),
+            ("AWS_SESSION_TOKEN", "hush"),
+            ("AWS_SKIP_SIGNATURE", "true"),
+            ("AWS_REGION", "eu-north-1"),
+            ("PATH", "/bin"),
+        ];
+        let of = |settings: &[(&str, &str)]| {
+            let settings = settings.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            let set = |it: AmazonS3Builder, key, value: &str| it.with_config(key, value);
+            let settings = StoreSettings::new(settings);
+            let builder = built(AmazonS3Builder::new(), "AWS_", variables, &settings, set).unwrap();
+            [Key::S3Endpoint, Key::Endpoint, Key::Token, Key::SkipSignature, Key::Region]
+                .map(|key| builder.get_config_value(&key).unwrap_or_default())
+        };
+        let (all, there) = ("http://environment", "http://there");
+        assert_eq!(of(&[]), [all, "", "hush", "true", "eu-north-1"]);
+        assert_eq!(of(&[("aws_region", "us-1")]), [all, "", "hush", "true", "us-1"]);
+        let found = of(&[("aws_endpoint_url", there), ("aws_access_key_id", "lab")]);
+        assert_eq!(found, ["", there, "", "false", "eu-north-1"]);
+        let found = of(&[("access_key_id", "lab"), ("aws_session_token", "new")]);
+        assert_eq!(found, [all, "", "new", "false", "eu-north-1"]);
+        // Of s3fs, and no credentials.
+        assert_eq!(of(&[("aws_skip_signature", "false")])[2..4], ["hush", "false"]);
     }
 
     #[test]

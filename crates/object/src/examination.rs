@@ -12,7 +12,7 @@ use crate::error::ObjectError;
 use crate::http_date;
 use crate::object_url::ObjectUrl;
 use crate::response_watch::{ResponseHead, ResponseWatch};
-use crate::stores::{BucketClient, Stores};
+use crate::stores::{BucketClient, Stores, with_hint};
 
 /// What a store is like, seen from here.
 #[derive(Debug, Default)]
@@ -73,11 +73,11 @@ impl Stores {
         }
         let client = self.client_of(&url)?;
         let text = url.to_string();
-        let deadline = self.options().deadline;
+        let (deadline, has_credentials) = (self.options().deadline, self.have_credentials());
         let owner = client.traffic.owner;
         let examining = owner.wait(async move {
             let device = client.device.clone();
-            let mut of = Examiner { client, url, deadline };
+            let mut of = Examiner { client, url, deadline, has_credentials };
             StoreExamination { device, ..of.examine().await }
         });
         examining.map_err(|error| ObjectError::of_process(&text, &error))
@@ -88,6 +88,7 @@ struct Examiner {
     client: BucketClient,
     url: ObjectUrl,
     deadline: Duration,
+    has_credentials: bool,
 }
 
 /// A response, if there was one, and its head.
@@ -107,7 +108,7 @@ impl Examiner {
         let meta = match first.result {
             Ok(response) => response.meta,
             Err(error) => {
-                facts.error = Some(error);
+                facts.error = Some(with_hint(error, &self.url, self.has_credentials));
                 return facts;
             }
         };

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::aws::AmazonS3ConfigKey;
+use object_store::azure::AzureConfigKey;
+use object_store::gcp::GoogleConfigKey;
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
@@ -69,7 +69,8 @@ impl Stores {
 
     /// Returns stores with settings that take precedence over the environment, and clients of their
     /// own; they are counted with these. Names are those of the environment variables of
-    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. One
+    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
+    /// endpoint or a key replaces all that the environment says of endpoints or credentials. A name
     /// that a store does not have is an error when something of that store is opened.
     ///
     /// ```
@@ -125,7 +126,7 @@ impl Stores {
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
         let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
-        let has_credentials = self.settings.have_credentials();
+        let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
 
@@ -137,7 +138,7 @@ impl Stores {
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
         let prefix = self.prefix(url)?;
         let listed = listing::list(&prefix, is_deep);
-        let has_credentials = self.settings.have_credentials();
+        let has_credentials = self.have_credentials();
         listed.map_err(|error| match ObjectUrl::parse(url) {
             Ok(url) => with_hint(error, &url, has_credentials),
             Err(_) => error,
@@ -173,6 +174,11 @@ impl Stores {
 
     pub(crate) fn options(&self) -> StoreOptions {
         self.options
+    }
+
+    /// Whether the settings say which credentials S3 gets.
+    pub(crate) fn have_credentials(&self) -> bool {
+        self.settings.have_credentials()
     }
 
     pub(crate) fn client_of(&self, url: &ObjectUrl) -> Result<BucketClient, ObjectError> {
@@ -217,9 +223,7 @@ impl Stores {
         let mut pages: Option<Arc<dyn PaginatedListStore>> = None;
         let store: Arc<dyn ObjectStore> = match url.scheme {
             ObjectStoreScheme::AmazonS3 => {
-                let builder = AmazonS3Builder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let mut builder = builder?.with_url(bucket);
+                let mut builder = environment::s3(settings)?.with_url(bucket);
                 let timeout_key = AmazonS3ConfigKey::Client(ClientConfigKey::Timeout);
                 builder = builder.with_config(timeout_key, timeout_text);
                 let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
@@ -239,9 +243,7 @@ impl Stores {
             }
             ObjectStoreScheme::GoogleCloudStorage => {
                 let timeout_key = GoogleConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = GoogleCloudStorageBuilder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let builder = builder?.with_url(bucket);
+                let builder = environment::google(settings)?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);
@@ -250,9 +252,7 @@ impl Stores {
             }
             ObjectStoreScheme::MicrosoftAzure => {
                 let timeout_key = AzureConfigKey::Client(ClientConfigKey::Timeout);
-                let builder = MicrosoftAzureBuilder::from_env();
-                let builder = settings.apply(builder, |it, key, value| it.with_config(key, value));
-                let builder = builder?.with_url(bucket);
+                let builder = environment::azure(settings)?.with_url(bucket);
                 let builder = builder.with_config(timeout_key, timeout_text);
                 let built = builder.with_retry(retry).with_http_connector(connector).build()?;
                 let store = Arc::new(built);
@@ -279,10 +279,16 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 
 /// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
 /// an error of its own that explains nothing.
-fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
+pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
-    let knows_who = ["AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE"];
+    let knows_who = [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SKIP_SIGNATURE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ];
     if !is_s3 || has_credentials || knows_who.into_iter().any(has) {
         return error;
     }

@@ -247,6 +247,26 @@ async fn a_get_of_an_object_that_was_replaced_is_of_the_new_one() {
     }
 }
 
+/// What another program has appended was an error until the attributes were old, for a minute: a
+/// reader that takes the length from a listing begins there.
+#[tokio::test]
+async fn a_range_behind_the_known_end_is_of_the_object_as_it_is_now() {
+    let (store, below, key, bytes) = with_object(10_000).await;
+    let read = || async { store.get_range(&key, 0..10).await.unwrap() };
+    assert_eq!(read().await, bytes.slice(0..10));
+    below.put(&key, vec![9; 20_000].into()).await.unwrap();
+    assert_eq!(store.get_range(&key, 19_990..20_000).await.unwrap()[..], [9; 10]);
+    assert_eq!(read().await[..], [9; 10]);
+    below.put(&key, vec![8; 30_000].into()).await.unwrap();
+    let parts = store.get_ranges(&key, &[0..10, 29_990..30_000]).await.unwrap();
+    assert!(parts.iter().all(|part| part[..] == [8; 10]), "{parts:?}");
+    assert!(store.get_range(&key, 30_000..30_010).await.is_err(), "that is behind its end");
+    assert!(store.get_ranges(&key, &[0..1, 30_000..30_010]).await.is_err());
+    below.inner.delete(&key).await.unwrap();
+    let gone = store.get_ranges(&key, &[30_000..30_010]).await.unwrap_err();
+    assert!(matches!(gone, object_store::Error::NotFound { .. }), "{gone:?}");
+}
+
 #[tokio::test]
 async fn an_object_that_was_deleted_by_another_program_is_not_found() {
     let (store, below, key, bytes) = with_object(3_000_000).await;

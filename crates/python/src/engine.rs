@@ -16,16 +16,17 @@ use pyo3::types::PyDict;
 
 use crate::errors::{self, FetchFailures};
 use crate::fetcher::{FetchServer, Fetcher, FetcherSource, QueueOwner};
-use crate::file::RawFile;
+use crate::file::{RawFile, RemoteLimits};
 #[cfg(feature = "objects")]
 use crate::objects::{EngineStores, ListedObject, ObjectVersion};
-use crate::shutdown::detached;
+use crate::shutdown::{DroppedDetached, detached};
 
 /// A cache of pages, and the ring that fills it.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawEngine {
-    engine: Engine,
-    timeout: Option<Duration>,
+    /// The last handle of an engine waits for what is read of local files.
+    engine: DroppedDetached<Engine>,
+    limits: RemoteLimits,
     failures: Arc<FetchFailures>,
     queue: Arc<QueueOwner>,
     #[cfg(feature = "objects")]
@@ -69,8 +70,9 @@ impl RawEngine {
         let engine = detached(py, || builder.build());
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
         Ok(Self {
-            engine,
-            timeout,
+            engine: DroppedDetached::new(engine),
+            // A quarter of the memory may be pinned.
+            limits: RemoteLimits { timeout, pinned: memory / 4 },
             failures: Arc::default(),
             queue: Arc::default(),
             #[cfg(feature = "objects")]
@@ -97,11 +99,11 @@ impl RawEngine {
         url: &str,
         settings: Vec<(String, String)>,
     ) -> PyResult<(RawFile, ObjectVersion)> {
-        let (object, version) = self.stores.open(py, url, settings, self.timeout)?;
+        let (object, version) = self.stores.open(py, url, settings, self.limits.timeout)?;
         let options = OpenOptions::new().starting_window(STARTING_WINDOW);
         let opened = detached(py, || self.engine.open_source_with(object, &options));
         let file = opened.map_err(|error| errors::of_open(url.as_ref(), error))?;
-        Ok((RawFile::of_object(file, url, self.timeout, Arc::clone(&self.failures)), version))
+        Ok((RawFile::of_object(file, url, self.limits, Arc::clone(&self.failures)), version))
     }
 
     /// Lists the names below a prefix of a store.
@@ -136,7 +138,7 @@ impl RawEngine {
         let options = OpenOptions::new().starting_window(STARTING_WINDOW);
         let opened = detached(py, || self.engine.open_source_with(source, &options));
         let file = opened.map_err(|error| errors::of_open(name.as_ref(), error))?;
-        Ok(RawFile::of_fetcher(file, name, self.timeout, Arc::clone(&self.failures)))
+        Ok(RawFile::of_fetcher(file, name, self.limits, Arc::clone(&self.failures)))
     }
 
     /// Returns what gives the requests of fetchers to threads.

@@ -162,19 +162,22 @@ impl FetchFailures {
     /// Keeps an exception until its reader asks for it.
     pub(crate) fn keep(&self, name: &str, error: PyErr) {
         let mut kept = self.lock();
-        if kept.len() == FAILURES_MAX {
-            kept.pop_front();
-        }
+        let oldest = if kept.len() == FAILURES_MAX { kept.pop_front() } else { None };
         kept.push_back((name.to_owned(), error));
+        drop(kept);
+        // Without the lock: what the exception keeps may run Python, and other threads with it.
+        drop(oldest);
     }
 
     /// Takes what was raised for the file of this name last.
     pub(crate) fn take(&self, name: &OsStr) -> Option<PyErr> {
         let mut kept = self.lock();
-        let last = kept.iter().rposition(|(of, _)| OsStr::new(of) == name)?;
-        let taken = kept.remove(last).map(|(_, error)| error);
-        kept.retain(|(of, _)| OsStr::new(of) != name);
-        taken
+        let all = std::mem::take(&mut *kept).into_iter();
+        let (mut taken, others): (VecDeque<_>, _) = all.partition(|(of, _)| OsStr::new(of) == name);
+        *kept = others;
+        drop(kept);
+        // The others are dropped without the lock, too.
+        taken.pop_back().map(|(_, error)| error)
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(String, PyErr)>> {

@@ -60,8 +60,13 @@ impl Source for FetcherSource {
 
     fn fetch(&self, range: Range<u64>, reply: Reply) {
         let waiting = WaitingJob { fetcher: Arc::clone(&self.fetcher), range, reply };
-        self.queue.0.lock().waiting.push_back(waiting);
+        let mut state = self.queue.0.lock();
+        let over = state.take_over();
+        state.waiting.push_back(waiting);
+        drop(state);
         self.queue.0.changed.notify_one();
+        // Without the lock: with the last request of a fetcher its callable may end.
+        drop(over);
     }
 
     fn device(&self) -> Option<String> {
@@ -98,6 +103,15 @@ impl JobQueue {
 }
 
 impl JobQueueState {
+    /// Takes out the requests that no reader waits for any more, because they have timed out while
+    /// all threads were in calls that hang: as many come while readers try again.
+    fn take_over(&mut self) -> VecDeque<WaitingJob> {
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        let (over, waiting) = all.partition(|job| job.reply.remaining() == 0);
+        self.waiting = waiting;
+        over
+    }
+
     /// The first request whose fetcher may have one more.
     fn first_runnable(&self) -> Option<usize> {
         let is_runnable =
@@ -149,9 +163,12 @@ impl FetchServer {
     fn next(&self, py: Python<'_>) -> Option<FetchJob> {
         let queue = &*self.queue;
         let job = detached(py, || {
+            // Dropped after the lock.
+            let mut over = VecDeque::new();
             let mut state = queue.lock();
             state.idle += 1;
             loop {
+                over.append(&mut state.take_over());
                 if let Some(first) = state.first_runnable() {
                     state.idle -= 1;
                     let job = state.waiting.remove(first)?;

@@ -31,7 +31,7 @@ use crate::waiting::wait;
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawFile {
     file: File,
-    timeout: Option<Duration>,
+    limits: RemoteLimits,
     failures: ReadFailures,
     position: Mutex<u64>,
     /// The thread that has the position, or 0.
@@ -41,40 +41,50 @@ pub(crate) struct RawFile {
     process: ProcessStamp,
 }
 
+/// What bounds the waits for a file that is no path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RemoteLimits {
+    /// Of a call.
+    pub(crate) timeout: Option<Duration>,
+    /// How many bytes the engine pins at most.
+    pub(crate) pinned: u64,
+}
+
 impl RawFile {
     pub(crate) fn of_path(file: File, name: &OsStr, failures: Arc<FetchFailures>) -> Self {
-        Self::new(file, name, (FileOrigin::Path, None), failures)
+        Self::new(file, name, FileOrigin::Path, RemoteLimits::default(), failures)
     }
 
     pub(crate) fn of_fetcher(
         file: File,
         name: &str,
-        timeout: Option<Duration>,
+        limits: RemoteLimits,
         failures: Arc<FetchFailures>,
     ) -> Self {
-        Self::new(file, name.as_ref(), (FileOrigin::Fetcher, timeout), failures)
+        Self::new(file, name.as_ref(), FileOrigin::Fetcher, limits, failures)
     }
 
     #[cfg(feature = "objects")]
     pub(crate) fn of_object(
         file: File,
         url: &str,
-        timeout: Option<Duration>,
+        limits: RemoteLimits,
         failures: Arc<FetchFailures>,
     ) -> Self {
-        Self::new(file, url.as_ref(), (FileOrigin::Object, timeout), failures)
+        Self::new(file, url.as_ref(), FileOrigin::Object, limits, failures)
     }
 
     fn new(
         file: File,
         name: &OsStr,
-        (origin, timeout): (FileOrigin, Option<Duration>),
+        origin: FileOrigin,
+        limits: RemoteLimits,
         of_fetchers: Arc<FetchFailures>,
     ) -> Self {
         let failures = ReadFailures { name: name.to_owned(), origin, of_fetchers };
         Self {
             file,
-            timeout,
+            limits,
             failures,
             position: Mutex::default(),
             position_holder: AtomicUsize::new(0),
@@ -165,7 +175,7 @@ impl RawFile {
         let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let read = if self.is_remote() {
             let read = pin!(self.file.read_ranges_async(&ranges));
-            wait(py, &self.failures.name, read, self.timeout)?
+            wait(py, &self.failures.name, read, self.limits.timeout)?
         } else {
             detached(py, || self.file.read_ranges(&ranges))
         };
@@ -211,10 +221,11 @@ impl RawFile {
         if range.is_empty() {
             return Ok(PinnedRange::new(self.pinned(py, 0..0)?));
         }
-        if self.is_remote() && !self.is_cached(&range) {
+        let len = range.end - range.start;
+        if self.is_remote() && len <= self.limits.pinned && !self.is_cached(&range) {
             // A wait for a pin cannot be interrupted, so what is missing is read first. Of more
             // than may be pinned nothing is.
-            self.bytes(py, (range.end - range.start).min(PIN_READ_MAX), at)?;
+            self.bytes(py, len, at)?;
         }
         Ok(PinnedRange::new(self.pinned(py, range)?))
     }
@@ -277,9 +288,6 @@ impl RawFile {
 
 /// The size of a page of the engine.
 const PAGE: u64 = 4096;
-
-/// What is read before it is pinned, at most: a quarter of the largest memory that is common.
-const PIN_READ_MAX: u64 = 256 << 20;
 
 /// Advice by name.
 const ADVICE: [(&str, Advice); 4] = [

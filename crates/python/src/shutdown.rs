@@ -10,6 +10,7 @@
 //! sleeps, as all threads do from 3.14 on. Fetchers run in threads that Python has made, without a
 //! frame of Rust below them.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
@@ -70,6 +71,31 @@ where
     });
     drop(busy);
     result
+}
+
+/// A value whose drop may wait: that happens detached from the interpreter.
+pub(crate) struct DroppedDetached<T: Send>(Option<T>);
+
+impl<T: Send> DroppedDetached<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<T: Send> Deref for DroppedDetached<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("the value is there until it is dropped")
+    }
+}
+
+impl<T: Send> Drop for DroppedDetached<T> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        // Where a thread cannot attach any more, it drops the value all the same.
+        let _ = Python::try_attach(move |py| detached(py, move || drop(value)));
+    }
 }
 
 /// Waits until no thread attaches; from then on none does.

@@ -2,14 +2,14 @@
 //!
 //! In:    a future of the engine.
 //! Out:   its result; or the exception of a signal handler, and the future is dropped.
-//! Never: a wait while the thread is attached to the interpreter. A clock.
+//! Never: a wait while the thread is attached to the interpreter.
 
 use std::ffi::OsStr;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -35,12 +35,12 @@ impl Wake for ThreadSignal {
 }
 
 impl ThreadSignal {
-    /// Sleeps until it is woken, or for [`SIGNAL_CHECK`]; says whether it was woken.
-    fn sleep(&self) -> bool {
+    /// Sleeps until it is woken, or for [`SIGNAL_CHECK`].
+    fn sleep(&self) {
         let woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
         let slept = self.changed.wait_timeout_while(woken, SIGNAL_CHECK, |is_woken| !*is_woken);
         let (mut woken, _) = slept.unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *woken)
+        *woken = false;
     }
 }
 
@@ -61,23 +61,24 @@ where
 {
     let signal = Arc::new(ThreadSignal::default());
     let waker = Waker::from(Arc::clone(&signal));
-    let mut left = timeout;
+    // Of the whole call: a part of it that comes does not begin it anew.
+    let deadline = timeout.and_then(|timeout| now().checked_add(timeout));
     loop {
         let (future, signal, waker) = (future.as_mut(), &*signal, &waker);
-        let polled = detached(py, move || match future.poll(&mut Context::from_waker(waker)) {
-            Poll::Ready(output) => Ok(output),
-            Poll::Pending => Err(signal.sleep()),
+        let polled = detached(py, move || {
+            let polled = future.poll(&mut Context::from_waker(waker));
+            if polled.is_pending() {
+                signal.sleep();
+            }
+            polled
         });
-        let is_woken = match polled {
-            Ok(output) => return Ok(output),
-            Err(is_woken) => is_woken,
-        };
-        py.check_signals()?;
-        if is_woken {
-            continue;
+        if let Poll::Ready(output) = polled {
+            return Ok(output);
         }
-        left = left.map(|left| left.saturating_sub(SIGNAL_CHECK));
-        if let (Some(Duration::ZERO), Some(after)) = (left, timeout) {
+        py.check_signals()?;
+        if let (Some(deadline), Some(after)) = (deadline, timeout)
+            && now() >= deadline
+        {
             let why = format!(
                 "not done within {after:?}: check the store and the network, or give \
                  Engine a longer timeout for calls of this size"
@@ -85,4 +86,9 @@ where
             return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a call has a deadline")]
+fn now() -> Instant {
+    Instant::now()
 }

@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -118,6 +120,34 @@ def test_each_loop_has_its_own_reads(engine, data):
     for each in threads:
         each.join()
     assert results == {at: data[at : at + 10] for at in range(0, 1 << 20, 1 << 17)}
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_reads_that_nothing_awaits_end_with_their_loop(new_loop, engine, data):
+    """They kept it alive for ever, with their buffers."""
+    gate = threading.Event()
+
+    def fetch(start, end):
+        gate.wait()
+        return data[start:end]
+
+    file = engine.open_fetcher(fetch, len(data), "memory:abandoned")
+    loops = []
+
+    async def main():
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        file.pread_async(100_000, 0)
+
+    for _ in range(3):
+        run(new_loop, main())
+    gate.set()
+    assert run(new_loop, file_read(file)) == data[:10]
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
+
+
+async def file_read(file):
+    return await file.pread_async(10, 0)
 
 
 def test_outside_of_a_loop_it_says_so(engine, path):

@@ -74,6 +74,19 @@ assert a._engine is b._engine and a._engine.memory == {engine.memory}
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_pickle_of_a_relative_path_is_of_the_file_that_is_open(
+    engine, path, data, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(path.parent)
+    file = engine.open(path.name)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / path.name).write_bytes(b"another file of that name")
+    monkeypatch.chdir(other)
+    assert file.name == path.name
+    assert pickle.loads(pickle.dumps(file)).read() == data
+
+
 def test_a_fetched_file_says_that_it_cannot_be_pickled(engine):
     file = engine.open_fetcher(lambda start, end: bytes(end - start), 100, "zeros")
     with pytest.raises(TypeError, match="cannot be pickled"):
@@ -133,6 +146,44 @@ else:
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "FOREREAD_MEMORY": "16M"}
     )
+    wrong = subprocess.run(
+        [sys.executable, "-c", "import foreread; foreread.default_engine()"],
+        env={**os.environ, "FOREREAD_MEMORY": "much"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "ValueError: FOREREAD_MEMORY: 'much' is not a size" in wrong.stderr
+
+
+def test_a_process_has_one_default_engine_however_it_comes_by_it(path, data):
+    """A file that was unpickled had an engine beside the one of foreread.open: twice the memory."""
+    default = foreread.default_engine()
+    code = f"""
+import pickle, foreread
+file = pickle.loads({pickle.dumps(foreread.open(path))!r})
+assert file.read(10) == {data[:10]!r}
+assert file._engine is foreread.default_engine() is foreread.open({str(path)!r})._engine
+assert file._engine.memory == {default.memory}
+"""
+    settings = {name: text for name, text in os.environ.items() if name != "FOREREAD_MEMORY"}
+    for more in [{}, {"FOREREAD_MEMORY": "8M"}]:
+        subprocess.run([sys.executable, "-c", code], check=True, env={**settings, **more})
+
+
+def test_a_forked_child_keeps_the_bound_of_its_parent(path):
+    """It had 256 MiB, whatever the program had set."""
+    code = f"""
+import os, foreread
+def child(asked):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if foreread.open({str(path)!r})._engine.memory == asked else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+foreread.default_engine("16MiB")
+child(16 << 20)
+os.environ["FOREREAD_MEMORY"] = "8M"
+child(8 << 20)
+"""
+    settings = {name: text for name, text in os.environ.items() if name != "FOREREAD_MEMORY"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=settings)
 
 
 def test_the_interpreter_ends_while_reads_and_threads_are_on_their_way(path):

@@ -1,7 +1,10 @@
 """A callable as a file: what it is asked for, and what becomes of its errors."""
 
 import errno
+import mmap
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -77,6 +80,43 @@ def test_what_a_fetcher_raises_is_an_os_error_with_its_cause(engine, raised, exp
             read()
         assert caught.value.errno == number and caught.value.filename == "memory:failing"
         assert caught.value.__cause__ is raised
+
+
+def test_what_an_exception_keeps_may_fail_as_well():
+    """Old exceptions were dropped under the lock that another one needed: the interpreter hung."""
+    code = """
+import os, threading, foreread
+
+class Kept:
+    def __del__(self):
+        try:
+            other.pread(1, 0)
+        except OSError:
+            dropped.set()
+
+def gone_with_more():
+    error = OSError("gone")
+    error.kept = Kept()
+    return error
+
+def fail(start, end):
+    # Without a name for it here, whose frame the exception has: it ends at once.
+    raise gone_with_more()
+
+def gone(start, end):
+    raise OSError("gone, too")
+
+dropped = threading.Event()
+engine = foreread.Engine("8MiB")
+other = engine.open_fetcher(gone, 1 << 20, "other")
+files = [engine.open_fetcher(fail, 1 << 20, f"file {number}") for number in range(40)]
+for file in files:
+    file.will_need([(0, 4096)])
+dropped.wait()
+# Those that are kept still would read while the interpreter ends.
+os._exit(7)
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 7
 
 
 def test_answers_of_the_wrong_length_or_type_are_errors(engine):
@@ -176,6 +216,63 @@ def test_a_read_that_has_no_answer_times_out():
         file.read(10)
     assert raised.value.errno == errno.ETIMEDOUT
     hung.set()
+
+
+def test_what_has_timed_out_before_its_turn_is_not_asked_for():
+    """Behind calls that hang, requests of reads that had given up were kept, and made later."""
+    engine = foreread.Engine("8MiB", timeout=0.1)
+    data = pattern(4 << 20)
+    fetch, hung = CountingFetcher(data), threading.Event()
+
+    def slow(start, end):
+        hung.wait()
+        return fetch(start, end)
+
+    file = engine.open_fetcher(slow, len(data), "memory:behind")
+    file.advise("random")
+    errors = []
+
+    def read(at):
+        try:
+            file.pread(10, at)
+        except TimeoutError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=read, args=[number << 16]) for number in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == 60
+    hung.set()
+    while True:
+        try:
+            assert file.pread(10, 61 << 16) == data[61 << 16 : (61 << 16) + 10]
+        except TimeoutError:
+            continue
+        break
+    # Those that hung, 16 at most; each page is asked for twice at most.
+    assert len(fetch.ranges) < 40
+
+
+def test_of_more_than_may_be_pinned_nothing_is_asked_for(engine):
+    """Up to 256 MiB of a store were read before the error."""
+    data = pattern(engine.memory // 2)
+    fetch = CountingFetcher(data)
+    file = engine.open_fetcher(fetch, len(data), "memory:pinned")
+    with pytest.raises(foreread.PinLimitError):
+        file.pin(0, len(data))
+    assert not fetch.ranges
+    assert bytes(file.pin(5, 10)) == data[5:15]
+
+
+def test_a_timeout_is_of_the_whole_call():
+    """Only time in which nothing came was counted: a read in many parts had no end."""
+    engine = foreread.Engine("2MiB", timeout=0.05)
+    file = engine.open_fetcher(lambda start, end: bytes(end - start), 1 << 40, "memory:long")
+    with mmap.mmap(-1, 1 << 30) as buffer, pytest.raises(TimeoutError) as raised:
+        file.preadinto(buffer, 0)
+    assert raised.value.errno == errno.ETIMEDOUT and raised.value.filename == "memory:long"
 
 
 def test_other_threads_run_while_one_waits(engine):

@@ -82,6 +82,22 @@ assert "foreread" in fsspec.available_protocols()
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("missing", ["fsspec", "fsspec.implementations.chained"])
+def test_without_fsspec_or_with_an_old_one_the_error_says_what_to_install(missing):
+    """The extra asked for releases that have no chained file systems."""
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+try:
+    import foreread.fsspec
+except ImportError as error:
+    assert "2025.10" in str(error) and "pip install -U 'foreread[fsspec]'" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_a_cached_file_reads_its_bytes(counting, data):
     with counting.open("a", cache_type="foreread") as file:
         assert file.read(10) == data[:10]
@@ -218,6 +234,34 @@ def test_a_local_file_is_read_by_the_engine_itself(tmp_path, data):
         assert file.read() == "written"
 
 
+@pytest.mark.parametrize("content", [b"other", b"short", b"a longer one", b"x"])
+def test_a_local_file_that_was_changed_in_its_place_is_read_anew(tmp_path, content):
+    """The pages of the version before stay open, and they are of the same inode."""
+    path = tmp_path / "x"
+    path.write_bytes(b"first" * 2000)
+    url = f"foreread::file://{path}"
+    with fsspec.open(url) as file:
+        assert file.read() == b"first" * 2000
+    with open(path, "r+b") as file:
+        file.write(content * 2000)
+        file.truncate()
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    with fsspec.open(url) as file:
+        assert file.read() == content * 2000
+
+
+def test_local_files_that_stay_open_leave_descriptors_to_the_program(tmp_path):
+    """A data set of a thousand files took all that a process has by default."""
+    fs = ForereadFileSystem(target_protocol="file")
+    for number in range(300):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(300):
+        with fs.open(f"{tmp_path}/{number}") as file:
+            assert file.read() == b"%d" % number
+    assert len(os.listdir("/proc/self/fd")) - before < 150
+
+
 def test_a_file_that_was_written_anew_is_read_anew():
     fs = ForereadFileSystem(target_protocol="memory")
     for content in [b"first", b"other", b"a longer one"]:
@@ -225,6 +269,17 @@ def test_a_file_that_was_written_anew_is_read_anew():
         with fs.open("/anew/x") as file:
             assert file.read() == content
     fs.rm("/anew", recursive=True)
+
+
+def test_a_file_that_was_changed_in_its_place_is_read_anew():
+    """The memory file system states when a file was created, and that stays."""
+    fs = ForereadFileSystem(target_protocol="memory")
+    fs.pipe_file("/changed/x", b"first")
+    assert fs.cat_file("/changed/x", start=0, end=5) == b"first"
+    with fs.fs.open("/changed/x", "r+b") as file:
+        file.write(b"other")
+    assert fs.cat_file("/changed/x", start=0, end=5) == b"other"
+    fs.rm("/changed", recursive=True)
 
 
 class RangeHandler(http.server.BaseHTTPRequestHandler):
@@ -330,11 +385,23 @@ class TestCopyOverMemory(abstract.AbstractCopyTests, OverMemory):
     pass
 
 
+class TestCopyOverLocal(abstract.AbstractCopyTests, OverLocal):
+    pass
+
+
 class TestPutOverMemory(abstract.AbstractPutTests, OverMemory):
     pass
 
 
+class TestPutOverLocal(abstract.AbstractPutTests, OverLocal):
+    pass
+
+
 class TestPipeOverMemory(abstract.AbstractPipeTests, OverMemory):
+    pass
+
+
+class TestPipeOverLocal(abstract.AbstractPipeTests, OverLocal):
     pass
 
 

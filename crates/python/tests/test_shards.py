@@ -210,6 +210,26 @@ def test_an_iteration_goes_on_where_it_was(folder, shuffle):
         assert keys(iterator) == expected[count:], "a state changes nothing"
 
 
+def test_an_epoch_that_is_named_again_goes_on_where_it_was(folder):
+    """A training that says each epoch read the one that was interrupted from its start."""
+    data = dataset(folder, shuffle=5)
+    data.set_epoch(2)
+    iterator = iter(data)
+    first = [next(iterator)["__key__"] for _ in range(7)]
+    state = data.state_dict()
+    expected = [keys(iterator), keys(data)]
+    resumed, other = dataset(folder, shuffle=5), dataset(folder, shuffle=5)
+    resumed.load_state_dict(state)
+    found = []
+    for epoch in (2, 3):
+        resumed.set_epoch(epoch)
+        found.append(keys(resumed))
+    assert found == expected and sorted(first + found[0]) == ALL
+    other.load_state_dict(state)
+    other.set_epoch(3)
+    assert keys(other) == expected[1]
+
+
 def test_a_state_between_epochs_and_of_another_data_set(folder):
     data = dataset(folder, shuffle=3)
     first = keys(data)

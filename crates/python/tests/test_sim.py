@@ -98,7 +98,8 @@ def printed(*arguments: str) -> list[dict]:
 
 
 def test_a_dictionary_text_and_a_file_are_the_same_run(tmp_path):
-    path = tmp_path / "mine.toml"
+    path = tmp_path / "day=3" / "mine.toml"
+    path.parent.mkdir()
     path.write_text(SCENARIO)
     results = [sim.run(scenario) for scenario in (SCENARIO, AS_DICT, path, str(path))]
     assert len({result.hash for result in results}) == 1
@@ -155,6 +156,8 @@ def test_miss_counts_are_those_of_the_command_line(trace):
     rows = printed("replay", str(trace), "--cache", "fifo", "--no-bounds", *objects)
     counts = sim.miss_counts(trace, ["fifo"], objects=[10, 100])
     assert [count.to_dict() for count in counts] == rows
+    one = sim.miss_counts(trace, "lru", memory="64K")
+    assert one == sim.miss_counts(trace, ["lru"], memory=["64K"]) and len(one) == 1
 
 
 def test_arguments_replace_what_the_scenario_says():

@@ -6,10 +6,12 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from foreread import sim, sweep
+from foreread.sweep import _inputs
 
 SMALL = """\
 name = "small"
@@ -286,6 +288,20 @@ def test_a_task_that_fails_ends_the_sweep_and_is_named(folder):
         assert "line 2: " in said.stderr
 
 
+def test_a_sweep_that_has_finished_no_task_leaves_no_journal(folder):
+    """The next one was refused, because there was something to go on with."""
+    pytest.importorskip("pyarrow")
+    good = (folder / "disk.csv").read_text()
+    (folder / "disk.csv").write_text("1538323200,8,8,0,1\n1538323201,8\n")
+    grid = sweep.parse_grid({"trace": "disk.csv"}, folder=str(folder))
+    output = folder / "few.parquet"
+    with pytest.raises(sweep.SweepError, match="trace=disk.csv"):
+        sweep.run(grid, output, processes=1)
+    assert not (folder / "few.parquet.journal").exists()
+    (folder / "disk.csv").write_text(good)
+    assert len(sweep.run(grid, output, processes=1)) == 1
+
+
 def test_a_task_that_ends_its_workers_ends_the_sweep(folder):
     # What finds the pages of 64 GiB takes 7 GiB, which the process may not have.
     (folder / "grid.toml").write_text("scenario = 'small.toml'\nmemory = ['1M', '64G']\n")
@@ -336,6 +352,8 @@ def test_wrong_use_has_the_exit_code_2(folder):
     assert command(folder, "none.toml").returncode == 2
     assert command(folder, "grid.toml", "--processes", "0").returncode == 2
     assert command(folder, "grid.toml", "--processes", "2", "--ray", "auto").returncode == 2
+    said = command(folder, "grid.toml", "--resume")
+    assert said.returncode == 2 and "give it with -o" in said.stderr
     (folder / "grid.toml").write_text("scenario = 'none'")
     said = command(folder, "grid.toml")
     assert said.returncode == 2
@@ -373,6 +391,44 @@ def test_inputs_come_from_urls(folder):
     files = {"scenario": "small.toml", "trace": "disk.csv"}
     near = sweep.run(sweep.parse_grid(files | more, folder=str(folder)), processes=1)
     assert [row | {"input": None} for row in far] == [row | {"input": None} for row in near]
+
+
+def test_a_trace_behind_a_url_is_fetched_once_for_a_machine(folder, tmp_path, monkeypatch):
+    """All workers begin at once, and each of them fetched it."""
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    trace = (folder / "disk.csv").read_bytes()
+    fsspec.filesystem("memory").pipe_file("/once/disk.csv", trace)
+    [of] = _inputs.read_inputs(sweep.parse_grid({"trace": "memory://once/disk.csv"}))
+    workers, inside = 8, threading.Semaphore(0)
+    is_whole, opened, opens, paths = _inputs._is_whole, _inputs._opened, [], []
+
+    def looked(path, of):
+        found = is_whole(path, of)
+        inside.release()
+        return found
+
+    def counted(where):
+        opens.append(where)
+        if len(opens) == 1:
+            # All others have seen that it is not there. This one has looked twice.
+            for _ in range(workers + 1):
+                inside.acquire()
+        return opened(where)
+
+    monkeypatch.setattr(_inputs, "_is_whole", looked)
+    monkeypatch.setattr(_inputs, "_opened", counted)
+
+    def fetch():
+        paths.append(_inputs.local_trace(of))
+
+    threads = [threading.Thread(target=fetch) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paths) == workers and len(set(paths)) == 1 and len(opens) == 1
+    assert pathlib.Path(paths[0]).read_bytes() == trace
 
 
 def test_an_output_needs_pyarrow(folder, monkeypatch):

@@ -85,6 +85,29 @@ assert file.name == {url!r}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **settings})
 
 
+def test_an_endpoint_and_a_key_of_the_options_replace_those_of_the_environment(store, data):
+    """The endpoint of S3 alone went before that of the options, also with their keys."""
+    url = store.put("data", data)
+    store.key = "lab"
+    other = StoreServer()
+    other.put("data", data[::-1])
+    code = f"""
+import foreread
+file = foreread.open({url!r}, storage_options={store.options!r})
+assert file.read(100) == {data[:100]!r}
+"""
+    settings = {
+        "AWS_ENDPOINT_URL_S3": other.endpoint,
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_SESSION_TOKEN": "of another key",
+    }
+    try:
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **settings})
+    finally:
+        other.close()
+    assert not other.requests
+
+
 def test_the_stores_of_google_and_azure_and_a_web_server(engine, store, data):
     store.put("data", data)
     store.put("account/bucket/data", data)
@@ -142,7 +165,10 @@ def test_an_option_without_a_counterpart_is_named(engine, store):
         engine.open("s3://bucket/there", storage_options={"aws_regoin": "x"})
 
 
-def test_options_of_fsspec_become_settings():
+def test_options_of_fsspec_become_settings(monkeypatch):
+    for name in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"]:
+        monkeypatch.delenv(name, raising=False)
+
     def settings(url, **options):
         return dict(settings_of(url, options))
 
@@ -161,6 +187,13 @@ def test_options_of_fsspec_become_settings():
         "connect_timeout": "5 s",
         "aws_request_payer": "true",
     }
+    host = {"client_kwargs": {"endpoint_url": "https://host:9000"}, "config_kwargs": kwargs}
+    assert settings("s3://b/k", **host)["aws_endpoint_url"] == "https://b.host:9000", (
+        "without its name the first part of a key was the bucket"
+    )
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://b.host/x")
+    assert "aws_endpoint_url" not in settings("s3://b/k", config_kwargs=kwargs)
+    assert settings("s3://c/k", config_kwargs=kwargs)["aws_endpoint_url"] == "https://c.b.host/x"
     assert settings("gs://b/k", token="/key.json", project="p") == {
         "google_application_credentials": "/key.json"
     }
@@ -168,6 +201,13 @@ def test_options_of_fsspec_become_settings():
         "azure_storage_account_name": "a",
         "azure_storage_account_key": "k==",
     }
+    china = "DefaultEndpointsProtocol=https;AccountName=a;EndpointSuffix=core.chinacloudapi.cn"
+    assert settings("az://b/k", connection_string=china) == {
+        "azure_storage_account_name": "a",
+        "azure_storage_endpoint": "https://a.blob.core.chinacloudapi.cn",
+    }
+    local = settings("az://b/k", connection_string="UseDevelopmentStorage=true")
+    assert local == {"azure_storage_use_emulator": "true"}
     assert settings("https://host/file", user_agent="me") == {"user_agent": "me"}
 
 

@@ -82,6 +82,15 @@ struct ListedEntry {
 pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
     #[cfg(feature = "objects")]
     if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {
+        if args.path != "/" {
+            let (prefix, path) = (url.trim_end_matches('/'), node::text(args.path.as_bytes()));
+            let line = format!(
+                "{url}: a <PATH> is one in an image, and a prefix is none; to list what is below \
+                 it, give {prefix}/{}/",
+                path.trim_matches('/')
+            );
+            return Err(Failure::WrongUse(line));
+        }
         let client = args.target.store.client()?;
         return prefix::list(&client, url, args.recursive, args.json, out);
     }

@@ -52,13 +52,30 @@ class _Reads:
                 future.set_result(data)
 
 
+    def end(self) -> None:
+        """Ends the reads of a loop that is closed: it polls none of them any more."""
+        for read, _ in self.pending.values():
+            read.cancel()
+        self.pending.clear()
+
+
 _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reads] = weakref.WeakKeyDictionary()
+
+
+def _end_closed() -> None:
+    """Ends the reads that nothing awaited before their loop was closed: they keep it alive."""
+    for loop in list(_loops):
+        if loop.is_closed():
+            reads = _loops.pop(loop, None)
+            if reads is not None:
+                reads.end()
 
 
 def start_read(raw: RawFile, size: int, offset: int) -> Awaitable[bytes]:
     loop = asyncio.get_running_loop()
     reads = _loops.get(loop)
     if reads is None:
+        _end_closed()
         reads = _loops[loop] = _Reads(loop)
     started = raw.pread_start(size, offset, reads.notifier)
     future: asyncio.Future[bytes] = loop.create_future()

@@ -41,6 +41,13 @@ def parse_size(size: int | str) -> int:
 class Engine:
     """A cache of pages with one memory bound, and the ring that fills it.
 
+    memory: the bound of its pages, in bytes or as text such as "2GiB".
+    policy: the read-ahead, one of `foreread.POLICIES`.
+    max_window: the largest window; None: `adaptive` learns it, and others have 128 KiB.
+    timeout: how many seconds a read may take; None: as many as the device takes, or a store with
+        60 s for each request.
+    io_backend: "io_uring" or "threads"; "auto": io_uring where the system allows it.
+
     It lives as long as a file of it is open. An engine that is pickled is made again, once in
     each process, with the same settings.
     """
@@ -88,7 +95,8 @@ class Engine:
             name = path.removeprefix("file://")
         if storage_options:
             raise ValueError(f"{name}: storage_options are for the URLs of stores")
-        return File(self, self._raw.open(name, buffered), name, buffered=buffered)
+        raw = self._raw.open(name, buffered)
+        return File(self, raw, name, path=os.path.abspath(name), buffered=buffered)
 
     def list_url(
         self,
@@ -200,37 +208,58 @@ def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
             engine = Engine(
                 memory, policy=policy, max_window=window, timeout=timeout, io_backend=io_backend
             )
-            del _engines[engine._token]
-            engine._token = token
-            _engines[token] = engine
+            _name(engine, token)
+            if token == _DEFAULT:
+                _DefaultEngine.engine = engine
         return engine
+
+
+def _name(engine: Engine, token: str) -> None:
+    """Gives an engine the name by which pickles find it."""
+    del _engines[engine._token]
+    engine._token = token
+    _engines[token] = engine
+
+
+_DEFAULT = "default"
 
 
 class _DefaultEngine:
     """The engine of the process, once it was asked for."""
 
     engine: Engine | None = None
+    memory: int | None = None
+    """Of the parent's, in a forked child."""
 
 
 def default_engine(memory: int | str | None = None) -> Engine:
     """Returns the engine of this process, which is made when it is first asked for.
 
     Its memory bound is `memory`, else the environment's FOREREAD_MEMORY, else 256 MiB. A child
-    that was forked gets one of its own.
+    that was forked gets one of its own, with the bound of its parent's unless FOREREAD_MEMORY says
+    another.
     """
     with _engines_lock:
         engine = _DefaultEngine.engine
         if engine is None:
-            asked = memory or os.environ.get("FOREREAD_MEMORY") or DEFAULT_MEMORY
-            engine = _DefaultEngine.engine = Engine(asked)
-            engine._token = "default"
-            _engines["default"] = engine
+            engine = _DefaultEngine.engine = Engine(_default_memory() if memory is None else memory)
+            _name(engine, _DEFAULT)
         elif memory is not None and parse_size(memory) != engine.memory:
             raise ValueError(
                 f"the engine of this process has {engine.memory} bytes already: set its memory "
                 "before its first use, or make an Engine"
             )
         return engine
+
+
+def _default_memory() -> int:
+    text = os.environ.get("FOREREAD_MEMORY")
+    if not text:
+        return _DefaultEngine.memory or DEFAULT_MEMORY
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise ValueError(f"FOREREAD_MEMORY: {error}") from None
 
 
 def open(
@@ -250,11 +279,14 @@ def _after_fork_in_child() -> None:
     _engines_lock = threading.RLock()
     _engines.clear()
     # The parent's engine is kept: files of it may be open.
-    _parents.append(_DefaultEngine.engine)
+    parent = _DefaultEngine.engine
+    if parent is not None:
+        _parents.append(parent)
+        _DefaultEngine.memory = parent.memory
     _DefaultEngine.engine = None
 
 
-_parents: list[Engine | None] = []
+_parents: list[Engine] = []
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_foreread.note_exit)

@@ -40,9 +40,19 @@ class File(io.RawIOBase):
     _engine: Engine
     name: str
 
-    def __init__(self, engine: Engine, raw: RawFile, name: str, *, buffered: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        raw: RawFile,
+        name: str,
+        *,
+        path: str = "",
+        buffered: bool = False,
+    ) -> None:
         self._raw = raw
         self._engine = engine
+        # The absolute path: a pickle names this file, wherever the program has gone since.
+        self._path = path
         self._buffered = buffered
         self.name = name
 
@@ -153,7 +163,7 @@ class File(io.RawIOBase):
 
     def __reduce__(self) -> tuple[Any, ...]:
         position = self._raw.tell()
-        return (_reopen, (self._engine, os.path.abspath(self.name), self._buffered, position))
+        return (_reopen, (self._engine, self._path, self._buffered, position))
 
     def __repr__(self) -> str:
         closed = " (closed)" if self.closed else ""

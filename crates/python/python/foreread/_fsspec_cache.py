@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from fsspec.caching import BaseCache
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
@@ -16,10 +16,13 @@ from foreread._engine import Engine, default_engine
 from foreread._file import File
 from foreread._foreread import EngineForkedError
 
-# Files that no reader has open stay open, so that the next one finds their pages: so many.
+# Files that no reader has open stay open, so that the next one finds their pages: so many, and of
+# local ones fewer, since each has a descriptor, of which a program may have 1024 by default.
 OPEN_MAX = 1024
+LOCAL_OPEN_MAX = 128
 
-# What file systems call the version of a file's contents. The engine never mixes two.
+# What file systems call the version of a file's contents. When it was created is none: it stays
+# when the file is changed in its place. The engine never mixes two.
 VERSION_KEYS = (
     "ETag",
     "etag",
@@ -37,10 +40,12 @@ VERSION_KEYS = (
     "mtime",
     "modified",
     "updated",
-    "created",
 )
 
-_open_files: OrderedDict[tuple[str, str, str], File] = OrderedDict()
+_OpenFiles: TypeAlias = "OrderedDict[tuple[str, str, str], File]"
+
+_open_files: _OpenFiles = OrderedDict()
+_open_local_files: _OpenFiles = OrderedDict()
 _open_lock = threading.Lock()
 
 
@@ -48,6 +53,7 @@ def _after_fork_in_child() -> None:
     global _open_lock
     _open_lock = threading.Lock()
     _open_files.clear()
+    _open_local_files.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -59,22 +65,27 @@ def version_of(info: dict[str, Any] | None) -> str | None:
     return f"{stated} {(info or {}).get('size')}" if stated else None
 
 
-def keep_open(key: tuple[str, str, str] | None, open_file: Callable[[], File]) -> File:
+def keep_open(
+    key: tuple[str, str, str] | None, open_file: Callable[[], File], *, is_local: bool = False
+) -> File:
     """Returns the file of this key, which is opened if it is not open."""
     if key is None:
         return open_file()
+    files, most = (_open_local_files, LOCAL_OPEN_MAX) if is_local else (_open_files, OPEN_MAX)
     with _open_lock:
-        file = _open_files.get(key)
+        file = files.get(key)
         if file is not None:
-            _open_files.move_to_end(key)
+            files.move_to_end(key)
             return file
     # Not with the lock held: it may take long. A second thread gets the same pages.
     file = open_file()
+    # Closed without the lock: the fetcher of one may be any object, and ends with it.
+    closed = []
     with _open_lock:
-        file = _open_files.setdefault(key, file)
-        _open_files.move_to_end(key)
-        while len(_open_files) > OPEN_MAX:
-            _open_files.popitem(last=False)
+        file = files.setdefault(key, file)
+        files.move_to_end(key)
+        while len(files) > most:
+            closed.append(files.popitem(last=False))
     return file
 
 

@@ -8,7 +8,9 @@ or by those of the variables in lower case (`aws_region`).
 from __future__ import annotations
 
 import json
+import os
 import re
+import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -130,7 +132,26 @@ def settings_of(url: str, options: StorageOptions) -> Settings:
     for name, value in sorted(options.items()):
         if value is not None and name not in _WITHOUT_EFFECT:
             settings += _settings_of_one(kind, name, value, options)
+    if kind == "aws" and _is_virtual(options):
+        settings += _bucket_in_host(url, settings)
     return settings
+
+
+def _is_virtual(options: StorageOptions) -> bool:
+    of_s3 = (options.get("config_kwargs") or {}).get("s3") or {}
+    return bool(of_s3.get("addressing_style") == "virtual")
+
+
+def _bucket_in_host(url: str, settings: Settings) -> Settings:
+    """The endpoint with the bucket, as botocore makes it: the native client takes it as it is."""
+    endpoint = dict(settings).get("aws_endpoint_url")
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        endpoint = endpoint or os.environ.get(name)
+    bucket = urllib.parse.urlsplit(url).netloc
+    parts = urllib.parse.urlsplit(endpoint or "")
+    if not parts.netloc or parts.netloc.startswith(f"{bucket}."):
+        return []
+    return [("aws_endpoint_url", parts._replace(netloc=f"{bucket}.{parts.netloc}").geturl())]
 
 
 def _settings_of_one(kind: str, name: str, value: Any, options: StorageOptions) -> Settings:
@@ -230,13 +251,20 @@ def _of_connection_string(value: Any) -> Settings:
         "accountkey": "azure_storage_account_key",
         "sharedaccesssignature": "azure_storage_sas_key",
     }
-    settings: Settings = []
+    parts = {}
     for part in filter(None, str(value).split(";")):
         name, _, each = part.partition("=")
-        if name.lower() in names:
-            settings.append((names[name.lower()], each))
-        elif name.lower() == "blobendpoint":
-            settings += _endpoint("azure", each)
+        parts[name.strip().lower()] = each
+    settings = [(names[name], each) for name, each in parts.items() if name in names]
+    if "blobendpoint" in parts:
+        settings += _endpoint("azure", parts["blobendpoint"])
+    elif "endpointsuffix" in parts and "accountname" in parts:
+        # Clouds of countries, and of companies.
+        scheme = parts.get("defaultendpointsprotocol", "https")
+        host = f"{parts['accountname']}.blob.{parts['endpointsuffix']}"
+        settings += _endpoint("azure", f"{scheme}://{host}")
+    if parts.get("usedevelopmentstorage", "").lower() == "true":
+        settings.append(("azure_storage_use_emulator", "true"))
     return settings
 
 

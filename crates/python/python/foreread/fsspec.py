@@ -15,11 +15,16 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from fsspec import filesystem
-from fsspec.caching import register_cache
-from fsspec.implementations.chained import ChainedFileSystem
-from fsspec.implementations.local import LocalFileSystem
-from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+try:
+    from fsspec import filesystem
+    from fsspec.caching import register_cache
+    from fsspec.implementations.chained import ChainedFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+    from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+except ImportError as error:
+    raise ImportError(
+        "foreread.fsspec needs fsspec 2025.10 or later: pip install -U 'foreread[fsspec]'"
+    ) from error
 
 from foreread._engine import Engine, default_engine
 from foreread._file import File
@@ -151,9 +156,11 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
             if info["type"] == "directory":
                 raise IsADirectoryError(path)
 
+            version = f"{info['mtime']} {info['ino']} {info['size']}"
+
             def open_local(engine: Engine) -> File:
-                key = (engine._token, path, f"{info['mtime']} {info['ino']} {info['size']}")
-                return keep_open(key, lambda: engine.open(path))
+                key = (engine._token, path, version)
+                return keep_open(key, lambda: _open_anew(engine, path), is_local=True)
 
             return ForereadFile(self, path, open_local, info, block_size, **kwargs)
         if self.native_options is not None and not kwargs:
@@ -260,6 +267,16 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def invalidate_cache(self, path: str | None = None) -> None:
         self.fs.invalidate_cache(path if path is None else self._strip_protocol(path))
         super().invalidate_cache(path)
+
+
+def _open_anew(engine: Engine, path: str) -> File:
+    """Opens a local file whose version is not open. The engine tells files apart by their inodes:
+    of one that was changed in its place it may have pages of before, as long as that is kept open.
+    """
+    file = engine.open(path)
+    file.refresh()
+    file.invalidate()
+    return file
 
 
 def _range_of(size: int, start: int | None, end: int | None) -> tuple[int, int]:

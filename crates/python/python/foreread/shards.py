@@ -74,9 +74,16 @@ class ShardDataset:
         self._state: dict[str, Any] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch the next iteration is; without it they are counted, from 0 on."""
+        """Says which epoch the next iteration is; without it they are counted, from 0 on.
+
+        Of the epoch that `load_state_dict` was given, the next iteration goes on where it was.
+
+        A `DataLoader` with workers makes them anew for each epoch, of this object, in which nothing
+        is counted: say the epoch before each. Workers that persist count for themselves.
+        """
+        if self._state is not None and self._state["epoch"] != epoch:
+            self._state = None
         self.epoch = epoch
-        self._state = None
 
     def reader(self, number: int, count: int, *, epoch: int | None = None) -> ShardReader:
         """Returns an iterator over one of `count` parts of an epoch.

@@ -93,7 +93,7 @@ impl RawFile {
             }
             if self.is_remote() {
                 let read = pin!(stream.read_at_async(to, offset));
-                return wait(py, &self.failures.name, read, self.timeout);
+                return wait(py, &self.failures.name, read, self.limits.timeout);
             }
             Ok(detached(py, move || stream.read_at(to, offset)))
         });

@@ -227,9 +227,9 @@ def replay(
 
 def miss_counts(
     trace: str | os.PathLike[str] | Trace,
-    policies: Sequence[str] = ("lru",),
+    policies: str | Sequence[str] = ("lru",),
     *,
-    memory: Sequence[int | str] = ("64MiB", "256MiB", "1GiB"),
+    memory: int | str | Sequence[int | str] = ("64MiB", "256MiB", "1GiB"),
     objects: Sequence[int] = (),
     bounds: bool = False,
     format: str | None = None,
@@ -240,9 +240,11 @@ def miss_counts(
     each request is one use of one object. With `bounds` each row has the fewest misses, those of
     Belady's MIN.
     """
-    capacities = list(objects) or [parse_size(size) // 4096 for size in memory]
+    sizes = [memory] if isinstance(memory, (int, str)) else memory
+    capacities = list(objects) or [parse_size(size) // 4096 for size in sizes]
+    names = [policies] if isinstance(policies, str) else list(policies)
     raw = _trace(trace, format)._raw
-    counts = raw.miss_counts(list(policies), capacities, bool(objects), bounds)
+    counts = raw.miss_counts(names, capacities, bool(objects), bounds)
     return [MissCount(**count) for count in counts]
 
 

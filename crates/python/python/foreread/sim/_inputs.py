@@ -20,7 +20,8 @@ def read_scenario(scenario: Scenario) -> tuple[str, str | None]:
     if isinstance(scenario, Mapping):
         return to_toml(scenario), "scenario"
     if isinstance(scenario, str):
-        if "\n" in scenario or "=" in scenario:
+        # The name of a file may have = in it: dir/date=2026-11-26/a.toml.
+        if "\n" in scenario or ("=" in scenario and not os.path.exists(scenario)):
             return scenario, None
         built_in = _foreread.sim_scenario(scenario)
         if built_in is not None:

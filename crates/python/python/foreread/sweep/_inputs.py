@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import tempfile
@@ -135,11 +136,24 @@ def _fetched(of: SweepInput) -> str:
     if os.stat(folder).st_uid != os.getuid():
         raise SweepError(f"{folder} belongs to another user: set TMPDIR")
     path = os.path.join(folder, of.sha256)
-    if os.path.exists(path) and os.path.getsize(path) == of.size:
+    if _is_whole(path, of):
         return path
+    # All workers of a machine begin at once: one of them fetches it, and the others wait for that.
+    # The system ends the lock of one that is killed.
+    with open(f"{path}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_whole(path, of):
+            _fetch(of, folder, path)
+    return path
+
+
+def _is_whole(path: str, of: SweepInput) -> bool:
+    return os.path.exists(path) and os.path.getsize(path) == of.size
+
+
+def _fetch(of: SweepInput, folder: str, path: str) -> None:
+    """Fetches a trace, and puts it in its place as a whole."""
     sha256 = hashlib.sha256()
-    # Another process may fetch it at the same time: each writes a file of its own, and the names
-    # of whole ones are replaced by equal ones.
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
         try:
             with _opened(of.where) as file:
@@ -153,4 +167,3 @@ def _fetched(of: SweepInput) -> str:
         except BaseException:
             os.unlink(copy.name)
             raise
-    return path

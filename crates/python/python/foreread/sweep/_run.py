@@ -58,6 +58,11 @@ def run(
         ordered = [journal.rows[task.index] for task in tasks]
         write_parquet(path, ordered, setting.version, digest)
         journal.remove()
+    except BaseException:
+        # Such as a wrong address of a cluster: there is nothing to go on with.
+        if not journal.rows:
+            journal.remove()
+        raise
     finally:
         journal.close()
     return ordered

@@ -4,6 +4,8 @@
 //! Out:   findings, each with its evidence and, where there is one, a command.
 //! Never: a request.
 
+use std::net::IpAddr;
+
 use foreread_object::{ObjectError, RangeSupport, StoreExamination};
 use foreread_tune::doctor::{Confidence, Finding};
 
@@ -11,7 +13,8 @@ use foreread_tune::doctor::{Confidence, Finding};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
     pub(super) region: Option<String>,
-    pub(super) endpoint: Option<String>,
+    /// The variable, and the URL in it.
+    pub(super) endpoint: Option<(&'static str, String)>,
     pub(super) has_key: bool,
 }
 
@@ -20,7 +23,7 @@ impl Environment {
         let text = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         Self {
             region: text("AWS_REGION").or_else(|| text("AWS_DEFAULT_REGION")),
-            endpoint: text("AWS_ENDPOINT_URL").or_else(|| text("AWS_ENDPOINT")),
+            endpoint: ENDPOINTS.into_iter().find_map(|name| Some((name, text(name)?))),
             has_key: text("AWS_ACCESS_KEY_ID").is_some(),
         }
     }
@@ -80,12 +83,13 @@ impl Of<'_> {
                 let prefix = self.url.rsplit_once('/').map_or(self.url, |(prefix, _)| prefix);
                 vec![format!("foreread ls {prefix}/")]
             }
-            ObjectError::Denied { .. } if self.is_s3() => vec![
-                "export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..".to_owned(),
-                "export AWS_SKIP_SIGNATURE=true".to_owned(),
-            ],
+            ObjectError::Denied { .. } if self.is_s3() => CREDENTIALS.map(str::to_owned).into(),
+            // The client has asked the machine's cloud for some.
+            ObjectError::Failed { why, .. } if why.contains("no credentials") => {
+                CREDENTIALS.map(str::to_owned).into()
+            }
             ObjectError::Failed { .. } | ObjectError::TimedOut { .. } => {
-                let endpoint = self.environment.endpoint.as_deref();
+                let endpoint = self.environment.endpoint.as_ref().map(|(_, url)| url.as_str());
                 let endpoint = if self.is_s3() { endpoint } else { Some(self.url) };
                 endpoint
                     .map(|endpoint| format!("curl -sv -o /dev/null {endpoint}"))
@@ -204,11 +208,9 @@ impl Of<'_> {
     }
 
     fn plaintext(&self) -> Option<Finding> {
-        let endpoint = self.environment.endpoint.as_deref().filter(|_| self.is_s3())?;
-        let host = endpoint.strip_prefix("http://")?;
-        let host = host.split(['/', ':']).next().unwrap_or_default();
-        let is_near = ["localhost", "127.", "[", "10.", "192.168."];
-        if is_near.iter().any(|near| host.starts_with(near)) || !self.environment.has_key {
+        let (name, endpoint) = self.environment.endpoint.as_ref().filter(|_| self.is_s3())?;
+        let rest = endpoint.strip_prefix("http://")?;
+        if is_near(rest.split('/').next().unwrap_or_default()) || !self.environment.has_key {
             return None;
         }
         let mut finding = self.finding(
@@ -217,13 +219,33 @@ impl Of<'_> {
             "what is read, and a session token, can be seen on the way",
         );
         finding.confidence = Confidence::Computed;
-        finding.evidence.push(format!("AWS_ENDPOINT_URL={endpoint}"));
-        finding
-            .mend
-            .push(format!("export AWS_ENDPOINT_URL={}", endpoint.replacen("http", "https", 1)));
+        finding.evidence.push(format!("{name}={endpoint}"));
+        finding.mend.push(format!("export {name}=https://{rest}"));
         Some(finding)
     }
 }
+
+/// Whether a host, with its port, is this machine or in a private network.
+fn is_near(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    match name.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()
+        }
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// What says who asks.
+const CREDENTIALS: [&str; 2] =
+    ["export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..", "export AWS_SKIP_SIGNATURE=true"];
+
+/// The first that is set counts, as for the client.
+const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
 /// Far from the 15 minutes that stores allow, and more than any network adds.
 const CLOCK_APART_S: f64 = 60.0;
@@ -258,7 +280,7 @@ mod tests {
         let none = Vec::<&str>::new();
         assert_eq!(checks("s3://b/k", &facts(|_| ()), &Environment::default()), none);
         let near = Environment {
-            endpoint: Some("http://127.0.0.1:9000".to_owned()),
+            endpoint: Some(("AWS_ENDPOINT_URL", "http://127.0.0.1:9000".to_owned())),
             has_key: true,
             ..Environment::default()
         };
@@ -295,12 +317,51 @@ mod tests {
             facts.closes_connections = true;
         });
         let environment = Environment {
-            endpoint: Some("http://store.example.com:9000".to_owned()),
+            endpoint: Some(("AWS_ENDPOINT", "http://store.example.com:9000".to_owned())),
             has_key: true,
             ..Environment::default()
         };
         let found = checks("s3://b/k", &facts, &environment);
         assert_eq!(found, ["store-ranges", "store-connections", "store-plaintext"]);
+        let plaintext = of("s3://b/k", &facts, &environment).remove(2);
+        assert_eq!(plaintext.mend, ["export AWS_ENDPOINT=https://store.example.com:9000"]);
+    }
+
+    /// Private networks of Docker and others were called far, and every IPv6 address near.
+    #[test]
+    fn only_this_machine_and_private_networks_are_near() {
+        let near = [
+            "localhost:9000",
+            "127.0.0.1",
+            "10.1.2.3:80",
+            "172.17.0.2:8333",
+            "192.168.1.9",
+            "169.254.1.1",
+            "[::1]:9000",
+            "[fd00::1]",
+            "[fe80::1]:80",
+        ];
+        assert!(near.into_iter().all(is_near));
+        let far = [
+            "store.example.com:9000",
+            "10.example.com",
+            "localhost.example.com",
+            "172.32.0.1",
+            "8.8.8.8:80",
+            "[2001:db8::1]:9000",
+            "",
+        ];
+        assert!(!far.into_iter().any(is_near));
+    }
+
+    /// The finding had the error of the cloud that was asked for credentials, and no command.
+    #[test]
+    fn a_store_without_credentials_is_mended_by_some() {
+        let why = "cannot connect; there are no credentials in the environment".to_owned();
+        let error = ObjectError::Failed { url: "s3://b/k".to_owned(), range: None, why };
+        let facts = facts(|facts| facts.error = Some(error));
+        let found = of("s3://b/k", &facts, &Environment::default());
+        assert_eq!(found[0].mend, CREDENTIALS);
     }
 
     #[test]
