@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 
 use cli::{Cli, Verb};
-use output::{Failure, Printer};
+use output::{Failure, Printer, plain};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -104,6 +104,6 @@ fn end(result: Result<(), Failure>) -> ExitCode {
         }
     };
     // The line is lost if stderr is closed; the exit code still tells.
-    let _ = writeln!(io::stderr(), "foreread: {line}");
+    let _ = writeln!(io::stderr(), "foreread: {}", plain(&line));
     code
 }

@@ -29,6 +29,12 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Text of others, as names of devices and of files in a trace, without control characters: they
+/// could be commands to a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
 /// For `map_err`: what could not be done.
 pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::Check(format!("cannot {what}: {error}"))
@@ -137,9 +143,9 @@ impl Printer {
         self.flush()?;
         let mut stderr = io::stderr();
         let width = if stderr.is_terminal() { terminal::width_of(&stderr) } else { None };
-        for note in notes {
+        for note in notes.iter().map(|note| plain(note)) {
             let lines = match width {
-                Some(width) => wrap("note: ", note, width.min(WIDEST_PROSE)),
+                Some(width) => wrap("note: ", &note, width.min(WIDEST_PROSE)),
                 None => vec![format!("note: {note}")],
             };
             for line in lines {

@@ -307,5 +307,9 @@ fn what_cannot_be_recorded_is_refused() {
     let line = refused(&["record", "-o", &path("mine"), "--", "true"]);
     assert!(line.contains("was not written by"), "{line}");
     assert!(refused(&["record", "--", "true"]).contains("--output"));
+    for stdout in ["-", "/dev/stdout"] {
+        let line = refused(&["record", "-o", stdout, "--", "true"]);
+        assert!(line.contains("stdout is the command's; give the trace a file"), "{line}");
+    }
     assert!(refused(&["record", "-o", &path("trace")]).contains("COMMAND"));
 }

@@ -45,6 +45,15 @@ fn each_policy_and_memory_is_a_row_and_the_table_says_what_is_saved() {
 }
 
 #[test]
+fn nothing_is_saved_where_no_read_waits() {
+    let (_folder, trace) = scan();
+    // All of it is in memory before it counts.
+    let text = stdout(&["replay", &trace, "--memory", "16M", "--warm"]);
+    assert!(text.contains("With 16M, no read waits, also without read-ahead."), "{text}");
+    assert!(!text.contains("saves"), "{text}");
+}
+
+#[test]
 fn what_a_block_trace_cannot_tell_is_said() {
     let folder = TempDir::new().unwrap();
     let trace = folder.path().join("disk");
@@ -110,7 +119,17 @@ fn each_row_is_held_against_what_knows_the_future() {
 fn what_cannot_be_replayed_is_refused() {
     let (folder, trace) = scan();
     assert!(refused(&["replay", "-"]).contains("is no regular file"));
+    let missing = refused(&["replay", "/nowhere/trace"]);
+    assert!(missing.contains("/nowhere/trace: No such file"), "{missing}");
+    let twice = refused(&["replay", "-", "--cache", "lru"]);
+    assert!(twice.contains("is no regular file") && twice.contains("--no-bounds"), "{twice}");
     assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: wants"));
+    for policy in ["lru", "two-lists"] {
+        let line = refused(&["replay", &trace, "--cache", policy, "--objects", "2147483648"]);
+        assert!(line.contains("a cache of 2147483648: wants 1 to"), "{line}");
+    }
+    let many = refused(&["replay", &trace, "--cache", "two-lists", "--objects", "2147483647"]);
+    assert!(many.contains("a cache of 2147483647: wants 1 to"), "{many}");
     for window in ["0", "1", "4095"] {
         let line = refused(&["replay", &trace, "--max-window", window]);
         assert!(line.contains("wants 4K, a page, at least"), "{line}");

@@ -57,6 +57,37 @@ fn a_trace_is_converted_there_and_back() {
     assert!(!hidden.contains("/data"), "{hidden}");
 }
 
+/// Names in a trace of another's may be commands to a terminal, or more lines.
+#[test]
+fn names_are_printed_without_control_characters() {
+    let folder = Folder::new();
+    let trace = folder.path("hostile");
+    let text = "time_us,file,offset,length\n0,/a%1b[2J%0ab,0,4096\n1,/c,0,4096\n";
+    fs::write(&trace, text).unwrap();
+    let shown = stdout(&["trace", &trace]);
+    assert!(shown.contains("/a?[2J?b ") && !shown.contains('\x1b'), "{shown}");
+    let line = refused(&["replay", &trace, "--real", folder.0.path().to_str().unwrap()]);
+    assert!(line.contains("/a?[2J?b: no such file") && !line.contains('\x1b'), "{line}");
+    assert_eq!(line.lines().count(), 1, "{line}");
+}
+
+/// What is made of a trace that was cut off has an end mark: only this line tells.
+#[test]
+fn a_conversion_says_that_its_trace_was_cut_off() {
+    let folder = Folder::new();
+    let (log, own, back) = (folder.path("fio.log"), folder.path("own"), folder.path("back"));
+    stdout(&["trace", &log, "--to", "foreread", "-o", &own]);
+    let convert = ["trace", &own, "--to", "foreread", "-o", &back];
+    let said = |args: &[&str]| String::from_utf8(foreread(args).stderr).unwrap();
+    assert_eq!(said(&convert), "");
+    let whole = fs::read(&own).unwrap();
+    fs::write(&own, &whole[..whole.len() - 2]).unwrap();
+    assert!(said(&convert).contains("ends without its end mark"));
+    assert_eq!(json(&["trace", &back, "--json"])[0]["reads"], 1);
+    fs::write(&own, "5,8,8,0,7\n0,8,8,0,7\n").unwrap();
+    assert!(said(&convert).contains("1 records are earlier"));
+}
+
 #[test]
 fn a_bad_trace_is_named_with_its_line_and_leaves_no_file() {
     let folder = Folder::new();

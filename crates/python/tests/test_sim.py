@@ -132,10 +132,10 @@ def test_a_replay_is_that_of_the_command_line(trace, per):
     more = ["--per", per] if per else []
     rows = printed(
         "replay", str(trace), "--device", "sata-500g", "--memory", "2M", "8M",
-        "--policy", "none", "linux-6", "adaptive", "--scale", "0.5",
+        "--policy", "none", "linux-6", "adaptive", "competitive", "--scale", "0.5",
         "--eviction", "two-lists", "sieve", *more,
     )
-    assert len(rows) == 12
+    assert len(rows) == 16
     kept = sim.Trace(trace)
     for row in rows:
         ours = sim.replay(

@@ -28,7 +28,8 @@ pub struct UnseenReads {
     pub mappings: u64,
     /// Bytes of these mappings.
     pub mapped_bytes: u64,
-    /// Rings of io_uring, and submissions of Linux' older asynchronous I/O.
+    /// Rings of io_uring, calls to rings that were there before, and submissions of Linux' older
+    /// asynchronous I/O.
     pub asynchronous: u64,
     /// Reads whose file or position could not be found.
     pub lost: u64,
@@ -56,6 +57,11 @@ impl ReadObserver {
     /// Returns what a call reads of a file; None if it reads nothing that is recorded.
     pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<ObservedRead> {
         let [a0, a1, a2, a3, a4, _] = call.args;
+        if call.number == libc::SYS_io_uring_enter {
+            // Of a ring that was there before the process was attached to.
+            self.unseen.asynchronous += 1;
+            return None;
+        }
         let kind = WATCHED.iter().find(|(number, _)| *number == call.number)?.1;
         let vector = || target::vector_length(call.thread, a1, a2).ok();
         match kind {
@@ -103,7 +109,7 @@ impl ReadObserver {
             return None;
         };
         let left = opened.size.map_or(u64::MAX, |size| size.saturating_sub(offset));
-        let length = length.min(left);
+        let length = length.min(left).min(CALL_MAX);
         let end = offset.checked_add(length).filter(|end| *end <= MAX_FILE_BYTES.0);
         if length == 0 || end.is_none() {
             return None;
@@ -143,4 +149,45 @@ impl ReadObserver {
 fn descriptor(argument: u64) -> Option<i32> {
     let fd = u32::try_from(argument & u64::from(u32::MAX)).ok()?.cast_signed();
     (fd >= 0).then_some(fd)
+}
+
+/// Linux's `MAX_RW_COUNT`: no call reads more, whatever it is asked for.
+const CALL_MAX: u64 = 0x7fff_f000;
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    fn call(number: i64, args: [u64; 6]) -> StoppedCall {
+        StoppedCall::traced(std::process::id(), number, args)
+    }
+
+    #[test]
+    fn a_call_reads_no_more_than_the_kernel_lets_it() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(5 << 30).unwrap();
+        let mut observer = ReadObserver::default();
+        let mut length = |asked: u64, offset: u64| {
+            let args = [fd(&file), 0, asked, offset, 0, 0];
+            observer.observe(&call(libc::SYS_pread64, args)).unwrap().length
+        };
+        assert_eq!(length(5 << 30, 0), (2 << 30) - 4096);
+        assert_eq!(length(5 << 30, 4 << 30), 1 << 30, "cut at the end of the file");
+        assert_eq!(length(4096, 0), 4096);
+    }
+
+    #[test]
+    fn a_ring_that_was_there_before_is_noted() {
+        let mut observer = ReadObserver::default();
+        assert!(observer.observe(&call(libc::SYS_io_uring_enter, [0; 6])).is_none());
+        assert!(observer.observe(&call(libc::SYS_write, [0; 6])).is_none());
+        assert_eq!(observer.unseen.asynchronous, 1);
+    }
+
+    fn fd(file: &File) -> u64 {
+        u64::try_from(file.as_raw_fd()).unwrap()
+    }
 }

@@ -186,11 +186,13 @@ fn clipped_to(text: &str, max: usize) -> String {
     if end < text.len() { shown + ".." } else { shown }
 }
 
-/// Characters that would be invisible, or would turn what stands beside them around.
+/// Characters that would be invisible, or would turn what stands beside them around. The joiners
+/// U+200C and U+200D stay: scripts and emoji need them.
 fn is_hidden(c: char) -> bool {
-    let turns_around =
-        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    (c.is_control() && c != '\n') || turns_around
+    let turns_around = matches!(c,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
+    let has_no_width = matches!(c, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+    (c.is_control() && c != '\n') || turns_around || has_no_width
 }
 
 /// Rows that tell what a column has.

@@ -6,7 +6,7 @@ use foreread_report::{
     ReportSection, ReportTable, TableRow, render,
 };
 
-const HOSTILE: &str = "</svg></title><script>alert('1')</script>\"\u{202e}\u{0}&lt;";
+const HOSTILE: &str = "</svg></title><script>alert('1')</script>\"\u{202e}\u{0}\u{200b}&lt;";
 
 fn text(length: usize) -> String {
     HOSTILE.repeat(length)
@@ -72,7 +72,7 @@ fn page(blocks: Vec<ReportBlock>) -> String {
 fn is_sound(html: &str) {
     assert!(html.len() < MAX_BYTES, "{} bytes", html.len());
     assert!(!html.contains("<script") && !html.contains("alert('1')\""));
-    assert!(!html.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}'));
+    assert!(!html.chars().any(|c| c.is_control() && c != '\n' || "\u{202e}\u{200b}".contains(c)));
     assert!(!html.contains("NaN") && !html.contains("http:"));
     for tag in ["svg", "div", "figure", "table", "details", "section"] {
         let (opened, closed) = (format!("<{tag}"), format!("</{tag}>"));
@@ -107,6 +107,22 @@ fn values_that_no_axis_has_are_left_out() {
         is_sound(&page(vec![ReportBlock::Chart(lines(&[0.0], scale))]));
     }
     is_sound(&page(vec![ReportBlock::Chart(bars(0)), ReportBlock::Chart(map(0))]));
+}
+
+#[test]
+fn lines_and_bars_that_are_left_out_are_counted() {
+    let ReportChart::Lines(mut chart) = lines(&[1.0, 2.0], AxisScale::FromZero) else { panic!() };
+    chart.lines = vec![chart.lines[0].clone(); LineChart::MAX_LINES];
+    let all = page(vec![ReportBlock::Chart(ReportChart::Lines(chart.clone()))]);
+    assert!(!all.contains("more lines are left out"));
+    chart.lines = vec![chart.lines[0].clone(); LineChart::MAX_LINES + 3];
+    let html = page(vec![ReportBlock::Chart(ReportChart::Lines(chart))]);
+    assert!(html.contains(" 3 more lines are left out."), "{html}");
+    // Two groups of so many.
+    let html = page(vec![ReportBlock::Chart(bars(BarChart::MAX_BARS / 2))]);
+    assert!(!html.contains("more bars"));
+    let html = page(vec![ReportBlock::Chart(bars(BarChart::MAX_BARS / 2 + 1))]);
+    assert!(html.contains(" 2 more bars are in its figures."), "{html}");
 }
 
 #[test]

@@ -20,6 +20,9 @@ mod sieve;
 mod tiny_lfu;
 mod two_lists;
 
+use foreread_core::cache::PageCache;
+use foreread_core::units::PAGE_SIZE;
+
 pub use belady::{FutureUses, UseCollector};
 
 /// The key of a page or an object: a file, and a page or a byte in it.
@@ -83,6 +86,9 @@ pub trait CachePolicy: std::fmt::Debug {
     }
 }
 
+/// Keys are numbered in 31 bits.
+pub(crate) const MAX_KEYS: usize = (1 << 31) - 1;
+
 impl CachePolicyKind {
     /// All of them.
     pub const ALL: [Self; 8] = [
@@ -117,14 +123,24 @@ impl CachePolicyKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
+    /// The most keys that a cache can hold.
+    #[must_use]
+    pub fn max_capacity(self) -> usize {
+        if self != Self::TwoLists {
+            return MAX_KEYS;
+        }
+        // As many frames as the library's page table can name.
+        usize::try_from(PageCache::MAX_BOUND.0 / PAGE_SIZE).unwrap_or(usize::MAX)
+    }
+
     /// Returns an empty cache of so many keys.
     ///
     /// # Panics
     ///
-    /// If the capacity is 0, or 2^31 or more.
+    /// If the capacity is 0, or above [`Self::max_capacity`].
     #[must_use]
     pub fn build(self, capacity: usize) -> Box<dyn CachePolicy> {
-        assert!((1..1 << 31).contains(&capacity), "a cache holds 1 to 2^31 - 1 keys");
+        assert!((1..=self.max_capacity()).contains(&capacity), "a capacity that is possible");
         match self {
             Self::Fifo => Box::new(fifo::FifoCache::new(capacity)),
             Self::Lru => Box::new(lru::LruCache::new(capacity)),

@@ -61,7 +61,9 @@ pub(crate) fn unescaped(word: &str) -> String {
     let mut name = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        // `from_str_radix` would take a sign.
+        let digits = bytes.get(at + 1..at + 3).filter(|all| all.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match (bytes[at], byte) {
             (b'%', Some(byte)) => {
@@ -99,5 +101,6 @@ mod tests {
             assert_eq!(unescaped(&word), name);
         }
         assert_eq!(unescaped("50% of %zz"), "50% of %zz");
+        assert_eq!(unescaped("100%+5"), "100%+5");
     }
 }

@@ -57,6 +57,8 @@ pub struct FileSummary {
     pub first: u64,
     /// One past the last byte that was read; 0 if none was.
     pub read_end: u64,
+    /// Bytes of its longest read.
+    pub longest_read: u64,
     /// Reads and writes.
     pub records: u64,
 }
@@ -139,6 +141,7 @@ impl TraceSummary {
         file.len = file.len.max(end);
         if record.op == TraceOp::Read {
             file.read_end = file.read_end.max(end);
+            file.longest_read = file.longest_read.max(record.length);
         }
         file.records += 1;
     }

@@ -35,6 +35,9 @@ CPU3 (8,0):
 
     let issued = text.replace("  Q  ", "  I  ");
     assert_eq!(records(issued.as_bytes()).1.len(), 1, "without Q, those that were issued count");
+    let joined = text.repeat(2);
+    let error = read(joined.as_bytes()).expect_err("two outputs").to_string();
+    assert!(error.contains("line 9: an event behind the summary: two outputs"), "{error}");
 }
 
 #[test]
@@ -85,6 +88,10 @@ fn traces_in_columns_are_read() {
     assert_eq!(
         of("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633898,35,0,0\n"),
         (TraceFormat::Csv, 1, plain(0, "disk", Write, 42_932_745 * 512, 512))
+    );
+    assert_eq!(
+        of("time,rw,sector,size\n0.5,Write,8,512\n0.5,flush,0,0\n"),
+        (TraceFormat::Csv, 1, plain(0, "disk", Write, 8 * 512, 512))
     );
 }
 

@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use clap::Args;
-use foreread_files::{CommandInput, FileError, ResultFile};
+use foreread_files::{CommandInput, FileError, ResultFile, is_stdout};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
@@ -84,6 +84,11 @@ Examples:
 ";
 
 pub(crate) fn run(args: &RecordArgs) -> Result<(), Failure> {
+    if args.pid.is_none() && is_stdout(&args.output) {
+        let shown = args.output.display();
+        let line = format!("--output {shown}: stdout is the command's; give the trace a file");
+        return Err(Failure::WrongUse(line));
+    }
     let inputs: [CommandInput<'_>; 0] = [];
     let file = ResultFile::create(&args.output, &inputs, is_trace).map_err(file_error)?;
     match args.pid {

@@ -90,12 +90,7 @@ fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
 
 /// Reads a trace once, for its files and threads.
 fn summary_of(args: &ReplayArgs, trace: &Path) -> Result<TraceSummary, Failure> {
-    let is_file = std::fs::metadata(trace).is_ok_and(|found| found.is_file());
-    if !is_file {
-        let path = trace.display();
-        let why = format!("{path}: is no regular file; a replay reads it several times");
-        return Err(Failure::WrongUse(why));
-    }
+    check_rereadable(trace, "a replay reads it several times; give a file")?;
     let reader = TraceReader::open(trace, args.format);
     let summary = reader.and_then(TraceSummary::of);
     let summary = summary.map_err(|error| failure(error.into()))?;
@@ -103,6 +98,17 @@ fn summary_of(args: &ReplayArgs, trace: &Path) -> Result<TraceSummary, Failure> 
         return Err(Failure::WrongUse(format!("{}: has no reads", trace.display())));
     }
     Ok(summary)
+}
+
+/// Whether a trace can be read more than once; stdin and pipes cannot.
+fn check_rereadable(trace: &Path, why: &str) -> Result<(), Failure> {
+    let path = trace.display();
+    let wrong = |what: String| Failure::WrongUse(format!("{path}: {what}"));
+    match std::fs::metadata(trace) {
+        Ok(found) if found.is_file() => Ok(()),
+        Err(error) if trace != Path::new("-") => Err(wrong(error.to_string())),
+        Ok(_) | Err(_) => Err(wrong(format!("is no regular file; {why}"))),
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_format::trace_formats;
 use crate::args::trace_output::{is_trace, output_formats};
-use crate::output::{Failure, Printer};
+use crate::output::{Failure, Printer, plain};
 use crate::table;
 
 /// Say what an I/O trace holds, or convert it
@@ -74,7 +74,7 @@ Examples:
 pub(crate) fn run(args: &TraceArgs, out: &mut Printer) -> Result<(), Failure> {
     let reader = TraceReader::open(&args.trace, args.format).map_err(bad_input)?;
     if let Some((format, output)) = args.to.zip(args.output.as_deref()) {
-        return convert(args, reader, format, output);
+        return convert(args, reader, format, output, out);
     }
     let summary = TraceSummary::of(reader).map_err(bad_input)?;
     if args.json {
@@ -88,6 +88,7 @@ fn convert(
     mut reader: TraceReader<'_>,
     format: OutputFormat,
     output: &Path,
+    out: &mut Printer,
 ) -> Result<(), Failure> {
     let inputs = [CommandInput { name: "the trace", path: &args.trace }];
     let file_error = |error| Failure::WrongUse(format!("--output {error}"));
@@ -107,10 +108,11 @@ fn convert(
             }
         }
     });
-    match bad {
-        Some(error) => Err(bad_input(error)),
-        None => written.map_err(file_error),
+    if let Some(error) = bad {
+        return Err(bad_input(error));
     }
+    written.map_err(file_error)?;
+    out.notes(&notes(reader.is_cut_off(), reader.out_of_order()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
@@ -195,23 +197,24 @@ fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
     let rows = files
         .iter()
         .take(MOST_FILES)
-        .map(|file| [file.name.clone(), file.records.to_string(), mib(file.len), mib(file.first)]);
+        .map(|file| [plain(&file.name), file.records.to_string(), mib(file.len), mib(file.first)]);
     table::print(out, ["file", "records", "MiB", "from MiB"], rows)?;
     if files.len() > MOST_FILES {
         writeln!(out, "and {} more", files.len() - MOST_FILES)?;
     }
-    out.notes(&notes(summary))
+    out.notes(&notes(summary.is_cut_off, summary.out_of_order))
 }
 
 /// What a reader of a trace has to know of it.
-fn notes(summary: &TraceSummary) -> Vec<String> {
+fn notes(is_cut_off: bool, out_of_order: u64) -> Vec<String> {
     let mut notes = Vec::new();
-    if summary.is_cut_off {
+    if is_cut_off {
         notes.push("it ends without its end mark: the program that wrote it was killed".to_owned());
     }
-    if summary.out_of_order > 0 {
-        let count = summary.out_of_order;
-        notes.push(format!("{count} records are earlier than the one before, and got its time"));
+    if out_of_order > 0 {
+        notes.push(format!(
+            "{out_of_order} records are earlier than the one before, and got its time"
+        ));
     }
     notes
 }

@@ -282,7 +282,7 @@ impl RunBin {
     }
 }
 
-/// 1, 2, 3, 4, 5 to 6, 7 to 8, 9 to 12, .. pages; the last bin is all from 128 MiB on.
+/// 1, 2, 3, 4, 5 to 6, 7 to 8, 9 to 12, .. pages; the last bin is all from 192 MiB on.
 fn bin_of(length: u32) -> usize {
     let below = length - 1;
     if below < 2 {

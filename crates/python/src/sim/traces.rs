@@ -19,6 +19,7 @@ use foreread_sim::replay::{
     CacheCount, CacheUnit, Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayGroup,
     ReplayPace, TraceFuture, count_misses, fewest_misses, replay,
 };
+use foreread_sim::rival_policy;
 use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{Position, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary};
@@ -97,10 +98,13 @@ impl RawTrace {
         let pace = self.pace(pace.as_deref(), scale)?;
         let group = group_of(per.as_deref())?;
         let policy = changes.policy.as_ref().map_or(Policy::Adaptive, |choice| choice.policy());
-        let learnt = (policy != Policy::Adaptive).then_some(DEFAULT_WINDOW);
-        let max_window = changes.max_window.map_or(learnt, |window| window.map(ByteCount));
         let memory = ByteCount(changes.memory.unwrap_or(DEFAULT_MEMORY));
         let device = changes.device.as_ref().map_or(Ok(DEFAULT_DEVICE), |names| names.only())?;
+        let model = find_device(device)?.model;
+        let of_device = rival_policy::window_of_device(policy, &model);
+        let default = Some(of_device.unwrap_or(DEFAULT_WINDOW));
+        let default = default.filter(|_| policy != Policy::Adaptive);
+        let max_window = changes.max_window.map_or(default, |window| window.map(ByteCount));
         let how = Replay {
             cache: CacheSpec {
                 memory: Size(memory),
@@ -109,7 +113,7 @@ impl RawTrace {
                 max_window: max_window.into(),
                 ..CacheSpec::default()
             },
-            device: find_device(device)?.model,
+            device: model,
             pace,
             is_warmed,
             group,

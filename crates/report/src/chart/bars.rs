@@ -65,9 +65,14 @@ impl BarChart {
                 table.push(cells.into_iter().skip(usize::from(!has_groups)));
             }
         }
+        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
+        let words = match bars.saturating_sub(Self::MAX_BARS) {
+            0 => self.words.clone(),
+            more => format!("{} {more} more bars are in its figures.", self.words),
+        };
         DrawnChart {
             title: self.title.clone(),
-            words: self.words.clone(),
+            words,
             aria: format!("Bar chart: {}. {}", self.title, self.extremes()),
             legend: Vec::new(),
             svg: svg(self.height(), |area| self.draw(area)),

@@ -71,7 +71,7 @@ impl LinePoint {
 }
 
 impl LineChart {
-    /// Lines that are drawn.
+    /// Lines that are drawn. How many are left out is said beside the title.
     pub const MAX_LINES: usize = 8;
 
     /// Points of a line that are listed in the table.
@@ -88,9 +88,13 @@ impl LineChart {
         };
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         let mark = self.mark.as_ref().map_or_else(String::new, |mark| format!(" {}.", mark.text));
+        let words = match self.lines.len() - lines.len() {
+            0 => self.words.clone(),
+            more => format!("{} {more} more lines are left out.", self.words),
+        };
         DrawnChart {
             title: self.title.clone(),
-            words: self.words.clone(),
+            words,
             aria: format!(
                 "Line chart: {}. {} over {} of {}.{mark}",
                 self.title,

@@ -10,7 +10,9 @@ use foreread_core::units::PAGE_SIZE;
 use foreread_trace::{TraceReader, TraceRecord};
 
 use super::ReplayError;
-use crate::cache_policy::{CacheKey, CachePolicy, CachePolicyKind, FutureUses, UseCollector};
+use crate::cache_policy::{
+    CacheKey, CachePolicy, CachePolicyKind, FutureUses, MAX_KEYS, UseCollector,
+};
 
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -59,7 +61,7 @@ pub fn fewest_misses(
     capacities: &[usize],
     unit: CacheUnit,
 ) -> Result<Option<Vec<u64>>, ReplayError> {
-    capacities.iter().try_for_each(|capacity| check_capacity(*capacity))?;
+    capacities.iter().try_for_each(|capacity| check_capacity(*capacity, MAX_KEYS))?;
     let mut uses = UseCollector::default();
     while let Some(record) = reader.next_record()? {
         let file = record.file.0;
@@ -75,11 +77,11 @@ pub fn fewest_misses(
     Ok(uses.finish().map(fewest))
 }
 
-fn check_capacity(capacity: usize) -> Result<(), ReplayError> {
-    if (1..1 << 31).contains(&capacity) {
+fn check_capacity(capacity: usize, most: usize) -> Result<(), ReplayError> {
+    if (1..=most).contains(&capacity) {
         return Ok(());
     }
-    let why = format!("a cache of {capacity}: wants 1 to 2147483647 pages or objects");
+    let why = format!("a cache of {capacity}: wants 1 to {most} pages or objects");
     Err(ReplayError::Machine(why))
 }
 
@@ -87,7 +89,7 @@ fn check_capacity(capacity: usize) -> Result<(), ReplayError> {
 ///
 /// # Errors
 ///
-/// If the trace is wrong, or a capacity is 0 or 2^31 and more.
+/// If the trace is wrong, or a capacity is 0 or more than a policy can have.
 pub fn count_misses(
     mut reader: TraceReader<'_>,
     policies: &[CachePolicyKind],
@@ -96,8 +98,8 @@ pub fn count_misses(
 ) -> Result<Vec<CacheCount>, ReplayError> {
     let mut runs: Vec<(CacheCount, Box<dyn CachePolicy>)> = Vec::new();
     for capacity in capacities.iter().copied() {
-        check_capacity(capacity)?;
         for policy in policies.iter().copied() {
+            check_capacity(capacity, policy.max_capacity())?;
             let count = CacheCount { policy, capacity, uses: 0, misses: 0 };
             runs.push((count, policy.build(capacity)));
         }

@@ -261,20 +261,24 @@ impl Stage {
 
     async fn closed_loop(&self, process: Process, thread: u32, think: f64) {
         begin(&process);
-        let mut last_at = Nanos(0);
+        let (mut last_at, mut ended) = (Nanos(0), process.now());
         loop {
             let next = self.feed.borrow_mut().next_of(thread);
             let record = match next {
                 NextRecord::Record(record) => record,
                 NextRecord::End => return,
                 NextRecord::Full => {
-                    process.pass_ns(FULL_WAIT_NS).await;
+                    // Longer each time: others may be behind by days.
+                    let waited = process.now().0 - ended.0;
+                    process.pass_ns(FULL_WAIT_NS + waited / FULL_WAIT_DENOM).await;
                     continue;
                 }
             };
-            process.pass_ns(scaled(Nanos(record.at.0 - last_at.0), think).0).await;
+            let pause = scaled(Nanos(record.at.0 - last_at.0), think);
+            process.until(Nanos(ended.0.saturating_add(pause.0))).await;
             last_at = record.at;
             self.read(&process, &record, process.now()).await;
+            ended = process.now();
         }
     }
 
@@ -333,8 +337,10 @@ const MAX_DURATION: Nanos = Nanos(946_080_000_000_000_000);
 /// Handles that are open at a time.
 const MAX_HANDLES: usize = 1 << 14;
 
-/// How long a thread waits where others are too far behind.
+/// How long a thread waits at first where others are too far behind, and which part of the wait so
+/// far is added to that.
 const FULL_WAIT_NS: u64 = 1_000_000;
+const FULL_WAIT_DENOM: u64 = 16;
 
 /// Files begin at multiples of this.
 const FILE_ALIGN: u64 = 1 << 20;

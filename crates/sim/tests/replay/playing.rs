@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::device::{DeviceParams, known};
-use foreread_sim::replay::{Replay, ReplayFigures, ReplayGroup, ReplayPace, replay};
+use foreread_sim::replay::{MAX_QUEUED, Replay, ReplayFigures, ReplayGroup, ReplayPace, replay};
 use foreread_sim::scenario::{CacheSpec, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{TraceReader, TraceSummary};
@@ -211,4 +211,23 @@ fn what_is_read_ahead_in_vain_is_in_the_picture() {
     let picture = figures.picture.expect("it was requested");
     assert!(figures.evicted_unread > 50, "{}", figures.evicted_unread);
     assert_eq!(picture.counts[2], figures.evicted_unread);
+}
+
+/// A thread that reads at the start and at the end thinks as long as in the trace, also where more
+/// reads of another lie between than are kept in memory.
+#[test]
+fn a_think_time_is_not_counted_twice_where_many_reads_of_others_lie_between() {
+    let mut text = HEADING.to_owned();
+    let others = MAX_QUEUED + 1000;
+    text += "0,1,r,/data,0,4096\n";
+    for n in 0..others {
+        let _ = writeln!(text, "{},2,r,/data,0,4096", n * 100);
+    }
+    let last_us = others * 100;
+    let _ = writeln!(text, "{last_us},1,r,/data,0,4096");
+    let figures = play(&text, &how(Policy::None, ReplayPace::Closed { think: 1.0 }));
+    assert_eq!(figures.reads, others as u64 + 2);
+    let (elapsed_us, last_us) = (figures.elapsed_ns / 1000, last_us as u64);
+    // All but the first read are hits.
+    assert!((last_us..last_us + 10_000).contains(&elapsed_us), "{elapsed_us}, {last_us}");
 }

@@ -50,7 +50,10 @@ impl LineParser for BlkparseParser {
         let is_summary = line.starts_with("CPU") || line.starts_with("Total (");
         self.has_ended |= is_summary;
         if self.has_ended {
-            return Ok(None);
+            return match action_of(line) {
+                Some(_) => Err(JOINED.into()),
+                None => Ok(None),
+            };
         }
         let Some(action) = action_of(line) else {
             return Err(format!("{:?} is no event of blkparse's default format", short(line)));
@@ -87,3 +90,7 @@ impl LineParser for BlkparseParser {
         Ok(Some(RawRecord { at_ns, thread, file, op, offset, length, is_mapped: false }))
     }
 }
+
+/// What is wrong with an event behind the summary.
+const JOINED: &str = "an event behind the summary: two outputs of blkparse were joined; give them \
+                      as two traces";

@@ -50,7 +50,7 @@ enum OpCode {
     ZeroReads,
     /// 1 is a read.
     OneReads,
-    /// The hexadecimal code of a SCSI command.
+    /// The hexadecimal code of a SCSI command, or a word.
     Scsi,
 }
 
@@ -196,10 +196,10 @@ fn op_of(text: &str, code: OpCode) -> Result<Option<TraceOp>, String> {
             ("1", true) | ("0", false) => Ok(Some(TraceOp::Write)),
             (_, _) => Err(wrong()),
         },
-        OpCode::Scsi => {
-            let code = u8::from_str_radix(text, 16).map_err(|_| wrong())?;
-            Ok(super::packed::scsi_op(u16::from(code)))
-        }
+        OpCode::Scsi => match u8::from_str_radix(text, 16) {
+            Ok(code) => Ok(super::packed::scsi_op(u16::from(code))),
+            Err(_) => op_of(text, OpCode::Word),
+        },
     }
 }
 

@@ -11,9 +11,8 @@ use foreread_tune::fleet::{self, Fleet, MachineClass};
 
 use super::args::MergeArgs;
 use super::fleet_html;
-use super::mounts::plain;
 use crate::html_file::HtmlFile;
-use crate::output::{Failure, Printer};
+use crate::output::{Failure, Printer, plain};
 use crate::table::{self, or_dash};
 
 pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use foreread_tune::doctor::{Examination, StackLayer};
 use foreread_tune::mounts::{Governor, MountWindow};
 
-use crate::output::{Failure, Printer};
+use crate::output::{Failure, Printer, plain};
 use crate::table::{self, or_dash};
 
 /// The table; below another one after an empty line.
@@ -102,11 +102,6 @@ fn branches(layers: &[StackLayer], at: usize) -> String {
         (_, true) => text + "|- ",
         (_, false) => text + "'- ",
     }
-}
-
-/// What a device calls itself could be a command to a terminal.
-pub(super) fn plain(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "?")
 }
 
 /// A long text without its middle.

@@ -11,8 +11,8 @@ use foreread_core::units::ByteCount;
 use foreread_tune::doctor::write_cost::{SizeCost, WriteCost};
 use foreread_tune::doctor::{Examination, Examined, Finding};
 
-use super::mounts::{self, plain};
-use crate::output::{Failure, Printer};
+use super::mounts;
+use crate::output::{Failure, Printer, plain};
 use crate::table::{self, or_dash};
 use crate::terminal::wrap_command;
 

@@ -21,6 +21,9 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     let file = super::html_file(args)?;
     let mut rows = Vec::new();
     for trace in &args.trace {
+        if !args.no_bounds {
+            super::check_rereadable(trace, "x MIN reads it twice; give a file, or --no-bounds")?;
+        }
         let reader =
             TraceReader::open(trace, args.format).map_err(|error| failure(error.into()))?;
         let counts = count_misses(reader, &args.cache, &capacities, unit).map_err(failure)?;

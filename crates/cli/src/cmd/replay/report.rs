@@ -97,11 +97,14 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
         let base = rows.iter().find(|row| row.memory == memory && row.policy == none)?;
         let others = rows.iter().filter(|row| row.memory == memory && row.policy != none);
         let best = others.min_by(|one, other| one.waited_s.total_cmp(&other.waited_s))?;
-        let saved = (1.0 - best.waited_s / base.waited_s.max(1e-9)) * 100.0;
-        Some((best, saved))
+        Some((best, percent_saved(best, base)))
     };
     let size = memory_words;
     let (best, saved) = of(smallest)?;
+    let base = rows.iter().find(|row| row.memory == smallest && row.policy == none)?;
+    if base.waits == 0 {
+        return Some(format!("With {}, no read waits, also without read-ahead.", size(smallest)));
+    }
     let mut text = if saved > 0.5 {
         let (memory, label) = (size(smallest), &best.label);
         format!("With {memory}, {label} saves {saved:.0} % of the waiting without read-ahead")
@@ -109,11 +112,10 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
         format!("With {}, read-ahead saves nothing of this trace", size(smallest))
     };
     let more = rows.iter().map(|row| row.memory).filter(|memory| *memory > smallest);
-    let base = rows.iter().find(|row| row.memory == smallest && row.policy == none)?;
     if let Some(largest) = more.max()
         && let Some((row, _)) = of(largest)
     {
-        let all = (1.0 - row.waited_s / base.waited_s.max(1e-9)) * 100.0;
+        let all = percent_saved(row, base);
         let (memory, points) = (size(largest), all - saved.max(0.0));
         text += &if points < 0.5 {
             format!("; {memory} would save no more")
@@ -122,6 +124,11 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
         };
     }
     Some(text + ".")
+}
+
+/// How much less readers wait than in `base`, in percent of that. Where no read waits, nothing.
+fn percent_saved(row: &ReplayRow, base: &ReplayRow) -> f64 {
+    if base.waited_s > 0.0 { (1.0 - row.waited_s / base.waited_s) * 100.0 } else { 0.0 }
 }
 
 /// What a reader of the figures has to know of one replay.

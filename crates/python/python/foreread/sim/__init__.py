@@ -206,10 +206,11 @@ def replay(
     """Replays the reads of a trace in virtual time: what would they have waited for?
 
     The arguments are those of `foreread replay`, with its defaults: windows are learnt for
-    `adaptive`, and 128 KiB at most for the others; `loop` is "open" for block traces and "closed"
-    for others; `per` "file" or "thread" adds figures of each; `eviction` is one of
-    `cache_policies()`. With `bounds` the result has what no policy can do better, which takes two
-    more passes over the trace; with `picture` what `foreread.plot` shows over time.
+    `adaptive`, what the device transfers while it seeks for `competitive`, and 128 KiB at most for
+    the others; `loop` is "open" for block traces and "closed" for others; `per` "file" or "thread"
+    adds figures of each; `eviction` is one of `cache_policies()`. With `bounds` the result has what
+    no policy can do better, which takes two more passes over the trace; with `picture` what
+    `foreread.plot` shows over time.
     """
     raw = _trace(trace, format)._raw
     changes = _changes(policy, memory, max_window, device, None, None)

@@ -17,7 +17,7 @@ use super::figures::RealFigures;
 use super::opened_target::RunMethod;
 use crate::cmd::replay::report::print_each;
 use crate::measure::method::AccessMethod;
-use crate::output::{Failure, Printer};
+use crate::output::{Failure, Printer, plain};
 use crate::table;
 
 /// A trace on its target.
@@ -192,6 +192,7 @@ pub(super) fn print(out: &mut Printer, rows: &[RealRow]) -> Result<(), Failure> 
 /// What was read, and how.
 pub(super) fn about(row: &RealRow) -> String {
     let RealRow { trace, level, pace, scale, mapping, threads, .. } = row;
+    let mapping = plain(mapping);
     format!("{trace}: {level} level, {pace} loop x {scale}, {threads} threads; {mapping}")
 }
 

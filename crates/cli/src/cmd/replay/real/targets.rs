@@ -100,11 +100,11 @@ impl RealTargets {
                      larger target, or --wrap"
                 )));
             }
-            if summary.longest_read > *len {
-                let longest = summary.longest_read;
+            if file.longest_read > *len {
+                let (name, longest) = (&file.name, file.longest_read);
                 return Err(Failure::WrongUse(format!(
-                    "{path}: has {has}, and a read of the trace has {longest} bytes; give a larger \
-                     target"
+                    "{path}: has {has}, and a read of {name} in the trace has {longest} bytes; \
+                     give a larger target"
                 )));
             }
         }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(targets.place(&read(1, 0, 1)), Some(place));
         let longer = summary("0,1,r,/a,0,3145729\n");
         let refused = line(RealTargets::find(&target, &longer, true));
-        assert!(refused.contains("a read of the trace has 3145729 bytes"), "{refused}");
+        assert!(refused.contains("a read of /a in the trace has 3145729 bytes"), "{refused}");
     }
 
     #[test]
@@ -341,6 +341,13 @@ mod tests {
         below("var/db/s/b");
         let targets = RealTargets::find(folder.path(), &names, false).unwrap();
         assert!(targets.mapping.ends_with(": DIR/NAME"), "{}", targets.mapping);
+        // A read past the end of one file may be longer in another, which is large enough.
+        std::fs::write(folder.path().join("var/db/s/b"), [7; 100]).unwrap();
+        let longer = summary("0,1,r,/var/db/a,9,4\n0,1,r,/var/db/s/b,0,50\n");
+        assert!(RealTargets::find(folder.path(), &longer, true).is_ok());
+        let longer = summary("0,1,r,/var/db/a,9,11\n0,1,r,/var/db/s/b,0,9\n");
+        let refused = line(RealTargets::find(folder.path(), &longer, true));
+        assert!(refused.contains("a read of /var/db/a in the trace has 11 bytes"), "{refused}");
         let out = summary("0,1,r,../a,0,9\n");
         let refused = line(RealTargets::find(folder.path(), &out, false));
         assert!(refused.contains("../a: is no file name"), "{refused}");

@@ -90,7 +90,8 @@ do without, and *x MIN* the bytes of the devices over the misses of Belady's opt
 
 const RULE: &str = "\
 By more than 2 %, to a policy that serves its readers as well: as many bytes a second, as many
-clients at their rate.";
+clients at their rate. Differences below 0.5 s waited, 0.1 s of the device, 10 requests or 0.005
+bytes a byte are none.";
 
 /// Why a rival is ahead in a scenario. A scenario that is new among the losses wants a line here.
 const WHY: [(&[&str], &str); 5] = [
