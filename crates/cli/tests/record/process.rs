@@ -1,18 +1,15 @@
 //! `foreread record --pid`: a process that was running before and runs on afterwards.
 
-#[path = "../../engine/tests/common/mod.rs"]
-mod common;
-mod said;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::{Need, is_required, needs, skip};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use said::refused;
 use tempfile::TempDir;
+
+use crate::common::{Need, is_required, needs, skip};
+use crate::said::refused;
 
 /// For each offset that it is told, a new thread reads 100 bytes there, and a new process 50.
 const PROGRAM: &str = r#"

@@ -1,0 +1,82 @@
+//! How the recording of a command ends.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::common::{Need, needs};
+use crate::recorded::{file, is_unseen, of, recorded, run};
+
+#[test]
+fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
+    let test = "a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code";
+    let folder = TempDir::new().unwrap();
+    file(folder.path(), "data", 10_000);
+    // The shell dies; the child that it leaves behind reads on.
+    let script = "cat data >/dev/null; \
+                  (while kill -0 $$; do :; done; dd if=data of=copy bs=999 status=none) 2>/dev/null & \
+                  kill -9 $$";
+    let command = ["sh", "-c", script];
+    let Some((output, reads)) = recorded(test, folder.path(), &command) else { return };
+    assert_eq!(output.status.code(), Some(137), "128 and SIGKILL: {output:?}");
+    let found = of(&reads, "/data");
+    assert_eq!(found.iter().filter(|(_, length)| *length == 999).count(), 10, "{found:?}");
+    assert_eq!(fs::read(folder.path().join("copy")).unwrap().len(), 10_000);
+    let Some((output, _)) = recorded(test, folder.path(), &["sh", "-c", "exit 7"]) else { return };
+    assert_eq!(output.status.code(), Some(7));
+}
+
+/// The recorder's own handlers took from the command what `nohup` gives it.
+#[test]
+fn a_signal_that_is_ignored_stays_ignored_for_the_command() {
+    let test = "a_signal_that_is_ignored_stays_ignored_for_the_command";
+    let folder = TempDir::new().unwrap();
+    let said = |before: &str| {
+        let script =
+            format!("{before} exec \"$0\" record -o trace -- sh -c 'kill -HUP $$; exit 5'");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).current_dir(folder.path());
+        run(test, &mut shell).map(|(output, line)| (output.status.code(), line))
+    };
+    let Some((code, line)) = said("trap '' HUP;") else { return };
+    assert_eq!(code, Some(5), "{line}");
+    let (code, line) = said("").expect("reads were seen before");
+    assert_eq!(code, Some(129), "{line}");
+}
+
+/// A daemon that the command leaves behind was waited for without a word.
+#[test]
+fn what_a_command_leaves_behind_is_named_and_recorded_to_its_end() {
+    let test = "what_a_command_leaves_behind_is_named_and_recorded_to_its_end";
+    for tool in ["setsid", "mkfifo"] {
+        if !needs(Need::Tool(tool), test) {
+            return;
+        }
+    }
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    file(path, "data", 5000);
+    // The daemon waits for its pipe, reads a file, and ends. Nothing of it is on the pipes of the
+    // command.
+    let script = "mkfifo wait; (setsid sh -c 'cat wait; cat data' >/dev/null 2>&1 </dev/null &)";
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--", "sh", "-c", script]);
+    recorder.current_dir(path).stderr(Stdio::piped()).stdin(Stdio::null());
+    let mut recorder = recorder.spawn().unwrap();
+    let mut stderr = BufReader::new(recorder.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    if is_unseen(test, &line) {
+        recorder.wait().unwrap();
+        return;
+    }
+    assert!(line.contains("sh has ended; waiting for process"), "{line}");
+    assert!(line.contains("(cat)") && line.contains("kill "), "{line}");
+    // It goes on when the pipe has a writer, and that has gone.
+    drop(fs::File::options().write(true).open(path.join("wait")).unwrap());
+    assert!(recorder.wait().unwrap().success());
+    let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,0,5000,0\n"), "{trace}");
+}
