@@ -20,7 +20,7 @@ use foreread_record::{
 };
 use foreread_trace::{OutputFormat, TraceWriter};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::args::help::CODES_AND_UNITS;
@@ -37,8 +37,8 @@ use crate::output::{Failure, cannot};
 /// privileges (sudo, ping) while they are recorded.
 ///
 /// The recording ends when the last process of the command has ended. If the command leaves some
-/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C goes to
-/// the command; SIGTERM is passed on to it. The exit code is the command's.
+/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and
+/// Ctrl-\ go to the command; SIGTERM is passed on to it. The exit code is the command's.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct RecordArgs {
@@ -249,9 +249,10 @@ impl Terminator {
     /// From now on signals do not end this process: the command would be left without its reads.
     fn new() -> io::Result<Self> {
         // Handlers that do nothing: the command gets the signal's own meaning back. The terminal
-        // sends both to all of its processes. What is ignored (nohup) stays so for the command.
+        // sends each to all of its processes. What is ignored (nohup) stays so for the command.
         let ignored = ignored_signals();
-        for signal in [SIGINT, SIGHUP].into_iter().filter(|signal| !is_in(ignored, *signal)) {
+        let of_terminal = [SIGINT, SIGQUIT, SIGHUP];
+        for signal in of_terminal.into_iter().filter(|signal| !is_in(ignored, *signal)) {
             flag::register(signal, Arc::default())?;
         }
         let (heard, said) = UnixStream::pair()?;

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::common::{Need, needs};
 use crate::recorded::{file, is_unseen, of, recorded, run};
+use crate::said::{json, stdout};
 
 #[test]
 fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
@@ -44,6 +47,40 @@ fn a_signal_that_is_ignored_stays_ignored_for_the_command() {
     assert_eq!(code, Some(5), "{line}");
     let (code, line) = said("").expect("reads were seen before");
     assert_eq!(code, Some(129), "{line}");
+}
+
+/// Ctrl-\ ended the recorder with the command, and the trace was lost.
+#[test]
+fn a_key_that_ends_the_command_leaves_a_whole_trace() {
+    let test = "a_key_that_ends_the_command_leaves_a_whole_trace";
+    for (signal, code) in [(Signal::INT, 130), (Signal::QUIT, 131)] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        file(path, "data", 5000);
+        // It waits for its stdin, and leaves no core file.
+        let script = "ulimit -c 0; cat data >/dev/null; echo ready; exec cat";
+        let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        recorder.args(["record", "-o", "trace.frt", "--", "sh", "-c", script]).current_dir(path);
+        recorder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // The terminal sends a key's signal to all processes of a group.
+        let mut recorder = recorder.process_group(0).spawn().unwrap();
+        let _stdin = recorder.stdin.take();
+        let mut line = String::new();
+        BufReader::new(recorder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line == "ready\n" {
+            kill_process_group(Pid::from_child(&recorder), signal).unwrap();
+        }
+        let output = recorder.wait_with_output().unwrap();
+        if is_unseen(test, &String::from_utf8_lossy(&output.stderr)) {
+            return;
+        }
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let trace = path.join("trace.frt");
+        let trace = trace.to_str().unwrap();
+        assert_eq!(json(&["trace", trace, "--json"])[0]["cut_off"], false);
+        let reads = stdout(&["trace", trace, "--to", "csv", "--output", "-"]);
+        assert!(reads.contains("/data,0,5000,0\n"), "{reads}");
+    }
 }
 
 /// A daemon that the command leaves behind was waited for without a word.
