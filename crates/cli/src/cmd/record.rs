@@ -14,7 +14,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use clap::Args;
-use foreread_files::{CommandInput, FileError, ResultFile};
+use foreread_files::{CommandInput, FileError, KeptPart, ResultFile};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
@@ -44,7 +44,9 @@ use crate::output::{Failure, cannot};
 pub(crate) struct RecordArgs {
     /// The trace
     ///
-    /// FILE must not exist, be empty, or be a trace of a format of --to (docs/files.md).
+    /// FILE must not exist, be empty, or be a trace of a format of --to (docs/files.md). If its
+    /// disk is full, it holds the reads until then; the command runs to its end all the same, and a
+    /// line on stderr says so (exit code 2).
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -123,15 +125,19 @@ fn run_process(args: &RecordArgs, process: u32, file: ResultFile) -> Result<(), 
     Ok(())
 }
 
-/// Records into a file, which is there when all of it is.
+/// Records into a file, which is there when all of it is, or all that its disk had room for.
 fn written<T>(
     args: &RecordArgs,
     file: ResultFile,
     record: impl FnOnce(&mut TraceWriter<&mut dyn io::Write>) -> Result<T, RecordError>,
 ) -> Result<T, Failure> {
+    let kept = match args.to {
+        OutputFormat::Foreread => KeptPart::Bytes,
+        OutputFormat::Csv | OutputFormat::FioV3 => KeptPart::Lines,
+    };
     let mut summary = None;
     let mut failed = None;
-    let written = file.write_whole(|out| {
+    let written = file.write_what_fits(kept, |out| {
         let mut writer = TraceWriter::new(out, args.to, args.hash_names);
         match record(&mut writer) {
             Ok(recorded) => summary = Some(recorded),
@@ -147,7 +153,11 @@ fn written<T>(
     if let Some(error) = failed {
         return Err(Failure::WrongUse(error.to_string()));
     }
-    written.map_err(file_error)?;
+    if let Some(error) = written.map_err(file_error)? {
+        let path = args.output.display();
+        let line = format!("--output {path}: {error}; the trace has the reads before that");
+        return Err(Failure::WrongUse(line));
+    }
     Ok(summary.expect("the trace was written"))
 }
 

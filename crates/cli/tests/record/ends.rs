@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::common::{Need, needs};
 use crate::recorded::{file, is_unseen, of, recorded, run};
-use crate::said::{json, stdout};
+use crate::said::{data, json, stdout};
 
 #[test]
 fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
@@ -116,4 +116,49 @@ fn what_a_command_leaves_behind_is_named_and_recorded_to_its_end() {
     assert!(recorder.wait().unwrap().success());
     let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
     assert!(trace.contains("/data,0,5000,0\n"), "{trace}");
+}
+
+/// The trace of a program that had run for an hour was lost with its last piece.
+#[test]
+fn a_full_disk_keeps_the_reads_before_in_each_format() {
+    let test = "a_full_disk_keeps_the_reads_before_in_each_format";
+    for need in [Need::Tool("unshare"), Need::Root] {
+        if !needs(need, test) {
+            return;
+        }
+    }
+    // The mount is in a name space of its own, and goes with it.
+    let script = "mount -t tmpfs -o size=8k none small; \
+                  \"$0\" record --to $1 -o small/trace -- dd if=data of=copy bs=64 status=none; \
+                  echo $?; \"$0\" trace small/trace --json";
+    for format in ["foreread", "csv", "fio-3"] {
+        let folder = TempDir::new().unwrap();
+        file(folder.path(), "data", 2000 * 64);
+        fs::create_dir(folder.path().join("small")).unwrap();
+        let mut shell = Command::new("unshare");
+        shell.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_foreread"), format]);
+        let Some((output, said)) = run(test, shell.current_dir(folder.path())) else { return };
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains("the trace has the reads before that"), "{said}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let (code, trace) = printed.split_once('\n').unwrap();
+        let trace = &data(trace.as_bytes())[0];
+        assert_eq!((code, &trace["format"]), ("2", &format.into()));
+        let reads = trace["reads"].as_u64().unwrap();
+        assert!((50..2000).contains(&reads), "{trace}");
+        let copy = fs::read(folder.path().join("copy")).unwrap();
+        assert_eq!(copy.len(), 2000 * 64, "the command has run to its end");
+    }
+}
+
+/// Nothing was recorded, and the command was not run.
+#[test]
+fn a_trace_can_be_discarded() {
+    let test = "a_trace_can_be_discarded";
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "-o", "/dev/null", "--", "echo", "done"]);
+    let Some((output, said)) = run(test, &mut recorder) else { return };
+    assert!(output.status.success() && output.stdout == b"done\n", "{output:?}");
+    assert!(said.contains("/dev/null: "), "{said}");
 }
