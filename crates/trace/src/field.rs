@@ -61,7 +61,10 @@ pub(crate) fn unescaped(word: &str) -> String {
     let mut name = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let digits = bytes.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = bytes.get(at + 1..at + 3);
+        // A sign is taken for a digit by the parser of numbers.
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match (bytes[at], byte) {
             (b'%', Some(byte)) => {
@@ -98,6 +101,6 @@ mod tests {
             assert!(!word.contains(char::is_whitespace), "{word}");
             assert_eq!(unescaped(&word), name);
         }
-        assert_eq!(unescaped("50% of %zz"), "50% of %zz");
+        assert_eq!(unescaped("50% of %zz and %+f"), "50% of %zz and %+f");
     }
 }
