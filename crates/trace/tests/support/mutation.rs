@@ -79,7 +79,8 @@ pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: u64) {
     let samples = subject.samples();
     for case in 0..cases {
         let mut dice = Dice(((seed << 20) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let bytes = damaged(dice.pick(&samples), &mut dice);
+        let sample: &Vec<u8> = dice.pick(&samples);
+        let bytes = damaged(sample, &mut dice);
         let told = match subject {
             Subject::Format(format) => (dice.below(2) == 0).then_some(format),
             Subject::Gzip | Subject::Xz | Subject::Zstd => None,
