@@ -199,7 +199,13 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
         if command != "doctor" {
             let mut keys = BTreeSet::new();
             said::data(&output.stdout).iter().for_each(|row| keys_of(row, &mut keys));
-            names_all(command, &keys, &words_of_help(command));
+            let mut words = words_of_help(command);
+            // "The keys of `foreread ls --json`, and ..".
+            let others = [("demo", "bench"), ("stat", "ls")];
+            for (_, other) in others.iter().filter(|(one, _)| *one == command) {
+                words.extend(words_of_help(other));
+            }
+            names_all(command, &keys, &words);
         }
     }
 }
@@ -216,7 +222,7 @@ model = "object-store"
 
 [[process]]
 name = "reader"
-run.streaming = { device = "store", file_size = "4M", read = "128K" }
+run.streaming = { device = "store", file_size = "4M", read = "128K", kib_per_s = [100000] }
 "#;
 
 #[test]
