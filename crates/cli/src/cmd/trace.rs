@@ -207,7 +207,9 @@ fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
 fn notes(summary: &TraceSummary) -> Vec<String> {
     let mut notes = Vec::new();
     if summary.is_cut_off {
-        notes.push("it ends without its end mark: its writer was killed, or its disk was full".to_owned());
+        notes.push(
+            "it ends without its end mark: its writer was killed, or its disk was full".to_owned(),
+        );
     }
     if summary.out_of_order > 0 {
         let count = summary.out_of_order;
