@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use clap::Args;
 use foreread::{EngineBuilder, ReadEvent};
-use foreread_files::{CommandInput, ResultFile};
+use foreread_files::{CommandInput, KeptPart, ResultFile};
 use foreread_record::{LoggedRead, ReadLog, ReadLogSummary};
 use foreread_trace::OutputFormat;
 
@@ -27,8 +27,9 @@ pub(crate) struct ReadRecordingArgs {
     ///
     /// FILE is there when this command has ended, and holds thread, file, offset, length and time
     /// of each read that the engine was asked for, hits among them. FILE must not exist, be empty,
-    /// or be a trace (docs/files.md). If its disk is full, a line on stderr says so, the trace
-    /// ends, and this command goes on; if what was recorded is lost, another line says so.
+    /// or be a trace (docs/files.md). If its disk is full, a line on stderr says so, the trace ends
+    /// there and is kept, and this command goes on; if there was room for nothing, another line
+    /// says that the recording is lost.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -116,22 +117,24 @@ fn write(
     (hashes_names, is_kept): (bool, &AtomicBool),
 ) {
     let mut summary = ReadLogSummary::default();
-    let written = file.write_whole(|out| {
+    let mut has_failed = false;
+    // A trace of this format reads back wherever it is cut off.
+    let written = file.write_what_fits(KeptPart::Bytes, |out| {
         summary = log.write_to(out, OutputFormat::Foreread, hashes_names);
-        if let Some(error) = &summary.error {
+        if let Some(error) = summary.error.take() {
+            has_failed = true;
             warn(&format!("--record {shown}: {error}; the recording has ended, and reads go on"));
+            return Err(error);
         }
-        let is_whole = is_kept.load(Ordering::SeqCst) || summary.error.is_some();
-        if is_whole { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        let is_kept = is_kept.load(Ordering::SeqCst);
+        if is_kept { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
     });
     let ReadLogSummary { reads, bytes, files, lost, .. } = summary;
     match written {
-        Err(error) if summary.error.is_some() => {
-            warn(&format!("--record {error}; what was recorded is lost"));
-        }
-        _ if summary.error.is_some() || !is_kept.load(Ordering::SeqCst) => {}
+        Err(error) if has_failed => warn(&format!("--record {error}; what was recorded is lost")),
+        _ if has_failed || !is_kept.load(Ordering::SeqCst) => {}
         Err(error) => warn(&format!("--record {error}")),
-        Ok(()) => {
+        Ok(_) => {
             let mib = bytes >> 20;
             warn(&format!("{shown}: {reads} reads of {files} files, {mib} MiB"));
         }

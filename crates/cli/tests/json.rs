@@ -1,8 +1,9 @@
-//! `--json` has one shape: each command that has the flag prints the same envelope.
+//! `--json` has one shape: each command that has the flag prints the same envelope, and its help
+//! names the keys.
 //!
 //! In:    every command with the flag, found in the help.
 //! Out:   a version, the command's name, a list of objects.
-//! Never: a command with the flag that this test does not run.
+//! Never: a command with the flag that this test does not run; a list of keys in this test.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
@@ -16,6 +17,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use foreread_serve::stats::{CostStats, ServerStats, StoreStats, WindowCount};
 use said::foreread;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -64,6 +66,50 @@ fn check(command: &str, output: &Output) {
 
 /// What `doctor` prints beside its findings, in the order of the alphabet.
 const BESIDE_FINDINGS: [&str; 5] = ["devices", "machine", "mounts", "notes", "stacks"];
+
+/// The words in what the help of a command says of `--json`.
+fn words_of_help(command: &str) -> BTreeSet<String> {
+    let words: Vec<_> = command.split(' ').chain(["--help"]).collect();
+    let help = said::stdout(&words);
+    let of_flag = help.lines().skip_while(|line| line.trim() != "--json").skip(1);
+    let of_flag = of_flag.take_while(|line| line.is_empty() || line.starts_with("          "));
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = of_flag.flat_map(|line| line.split(move |c: char| !is_of_word(c)));
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// All keys below a value, but those of [`MAPS`].
+fn keys_of(value: &Value, keys: &mut BTreeSet<String>) {
+    for element in value.as_array().into_iter().flatten() {
+        keys_of(element, keys);
+    }
+    for (key, value) in value.as_object().into_iter().flatten() {
+        keys.insert(key.clone());
+        if !(MAPS.contains(&key.as_str()) && value.is_object()) {
+            keys_of(value, keys);
+        }
+    }
+}
+
+/// Objects whose keys are names in the data: what a workload measures, kinds of requests.
+const MAPS: [&str; 2] = ["other", "requests"];
+
+/// Compares the keys that a command prints with those in its help: each key is a word there, and
+/// each word with an underscore is a key.
+#[track_caller]
+fn are_in_help(command: &str, keys: &BTreeSet<String>) {
+    let words = words_of_help(command);
+    names_all(command, keys, &words);
+    // Values and units are words without one.
+    let stale: Vec<_> = words.difference(keys).filter(|word| word.contains('_')).collect();
+    assert!(stale.is_empty(), "{command} --help names {stale:?}, which it does not print");
+}
+
+#[track_caller]
+fn names_all(command: &str, keys: &BTreeSet<String>, words: &BTreeSet<String>) {
+    let missing: Vec<_> = keys.difference(words).collect();
+    assert!(missing.is_empty(), "{command} --help does not name {missing:?}");
+}
 
 /// A server that ends with its test.
 struct Server(Child);
@@ -147,6 +193,81 @@ fn every_command_with_the_flag_prints_the_same_envelope() {
     for (command, args) in calls {
         let words = command.split(' ').chain(args.split(' ')).filter(|word| !word.is_empty());
         let words: Vec<_> = words.chain(["--json"]).collect();
-        check(command, &foreread(&words));
+        let output = foreread(&words);
+        check(command, &output);
+        // Those of doctor are in a schema.
+        if command != "doctor" {
+            let mut keys = BTreeSet::new();
+            said::data(&output.stdout).iter().for_each(|row| keys_of(row, &mut keys));
+            let mut words = words_of_help(command);
+            // "The keys of `foreread ls --json`, and ..".
+            let others = [("demo", "bench"), ("stat", "ls")];
+            for (_, other) in others.iter().filter(|(one, _)| *one == command) {
+                words.extend(words_of_help(other));
+            }
+            names_all(command, &keys, &words);
+        }
     }
+}
+
+/// A store and a disk, a process that measures something besides, and waits.
+const SCENARIO: &str = r#"
+name = "all keys"
+
+[cache]
+memory = "8M"
+
+[device.store]
+model = "object-store"
+
+[[process]]
+name = "reader"
+run.streaming = { device = "store", file_size = "4M", read = "128K", kib_per_s = [100000] }
+"#;
+
+#[test]
+fn the_help_names_each_key_with_its_unit() {
+    let folder = TempDir::new_in(common::scratch()).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (disk, scenario, socket, trace) = (path("disk"), path("s.toml"), path("sock"), path("t"));
+    fs::write(&disk, vec![7; 1 << 20]).unwrap();
+    fs::write(&scenario, SCENARIO).unwrap();
+    fs::write(&trace, "time_ns,op,offset,length\n0,r,0,4096\n1000,r,8192,4096\n").unwrap();
+    let _server = Server::new(&disk, &socket);
+    let replay = |more: &'static str| format!("replay {trace} --memory 8M {more}");
+    let cases = [
+        ("sim", vec![format!("sim {scenario}")]),
+        ("stats", vec![format!("stats {socket}")]),
+        (
+            "replay",
+            vec![
+                replay("--per file"),
+                replay("--cache lru"),
+                format!("replay {trace} --real {disk} --scale 0"),
+            ],
+        ),
+    ];
+    for (command, calls) in cases {
+        let mut keys = BTreeSet::new();
+        for call in calls {
+            let words: Vec<_> = call.split(' ').chain(["--json"]).collect();
+            let output = foreread(&words);
+            assert!(output.status.success(), "{call}: {output:?}");
+            said::data(&output.stdout).iter().for_each(|row| keys_of(row, &mut keys));
+        }
+        if command == "stats" {
+            // What this server has not, as it serves no object and has done nothing.
+            keys_of(&serde_json::to_value(busy_stats()).unwrap(), &mut keys);
+        }
+        are_in_help(command, &keys);
+    }
+}
+
+/// Statistics without a null where a value has keys.
+fn busy_stats() -> ServerStats {
+    let mut stats = ServerStats::default();
+    stats.ahead.windows.push(WindowCount::default());
+    stats.device.read.fit = Some(CostStats::default());
+    stats.store = Some(StoreStats::default());
+    stats
 }

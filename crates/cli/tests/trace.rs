@@ -1,9 +1,11 @@
 //! `foreread trace`, as a user runs it.
 
+#[path = "../../trace/tests/support/generated.rs"]
+mod generated;
 mod said;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufWriter, Write as _};
 use std::process::{Command, Stdio};
 
 use said::{foreread, json, refused, stdout};
@@ -110,4 +112,29 @@ fn stdin_is_a_trace_too() {
     child.stdin.take().unwrap().write_all(TRACE.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.stdout.starts_with(b"format fio-3"), "{output:?}");
+}
+
+/// The most memory that a command has had in kB, when it has read so many lines from its stdin.
+fn peak_kb(args: &[&str], lines: u64) -> u64 {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = BufWriter::with_capacity(1 << 16, child.stdin.take().unwrap());
+    generated::write_lines(lines, &mut stdin).unwrap();
+    stdin.flush().unwrap();
+    // All but what a pipe holds has been read, and the command waits for more.
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    peak.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// A record of each line would be 16 MB at least.
+#[test]
+fn memory_does_not_grow_with_the_lines() {
+    for args in [&["trace", "-"][..], &["trace", "-", "--to", "foreread", "-o", "/dev/null"]] {
+        let [few, many] = [100_000, 1_000_000].map(|lines| peak_kb(args, lines));
+        assert!(many <= few + 1024, "{args:?}: {few} kB for 10^5 lines, {many} kB for 10^6");
+    }
 }

@@ -28,7 +28,7 @@ pub mod system;
 
 pub use entry::CommandInput;
 pub use error::FileError;
-pub use output::{ResultFile, is_stdout};
+pub use output::{KeptPart, ResultFile, is_stdout};
 pub use pid_file::PidFile;
 pub use scratch::PrivateDirectory;
 pub use socket::{SOCKET_PATH_MAX, SocketFile, bind};

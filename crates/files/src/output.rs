@@ -1,7 +1,8 @@
 //! A file that a command writes its result into: `--save`, `--trace`.
 //!
 //! In:    a path, the inputs of the command, how to recognise an earlier result.
-//! Out:   the result, whole; until then, and after an error, what was there before.
+//! Out:   the result, whole; until then, and after an error, what was there before. Of a recording
+//!        that a full disk ends, what there was room for.
 //! Never: a file replaced that foreread did not write; a link followed; a device written to.
 
 use std::fs::{self, File};
@@ -25,7 +26,7 @@ pub struct ResultFile {
 #[derive(Debug)]
 enum OutputTarget {
     /// /dev/null.
-    Nothing,
+    Nothing(DirectoryName),
     /// What the user has opened already.
     Stream(DirectoryName, File),
     File {
@@ -62,7 +63,7 @@ impl ResultFile {
         let entry = DirectoryName::new(path)?;
         let before = entry.look()?;
         if before.as_ref().is_some_and(is_null) {
-            return Ok(Self { to: OutputTarget::Nothing });
+            return Ok(Self { to: OutputTarget::Nothing(entry) });
         }
         if let Some(found) = &before {
             is_earlier(&entry, found, inputs, is_ours)?;
@@ -72,7 +73,8 @@ impl ResultFile {
         Ok(Self { to: OutputTarget::File { entry, draft, before } })
     }
 
-    /// Writes all of it with `write`, and puts the file in its place.
+    /// Writes all of it with `write`, and puts the file in its place. What goes to /dev/null is
+    /// written, too: `write` may have effects of its own.
     ///
     /// # Errors
     ///
@@ -81,21 +83,104 @@ impl ResultFile {
         self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), FileError> {
-        let buffered = |file: &File| {
-            let mut writer = BufWriter::new(file);
-            write(&mut writer)?;
-            writer.flush()
-        };
         match self.to {
-            OutputTarget::Nothing => Ok(()),
+            OutputTarget::Nothing(entry) => {
+                write(&mut io::sink()).map_err(|error| entry.failed("write it", error))
+            }
             OutputTarget::Stream(entry, file) => {
-                buffered(&file).map_err(|error| entry.failed("write it", error))
+                buffered(&file, write).map_err(|error| entry.failed("write it", error))
             }
             OutputTarget::File { entry, draft, before } => {
-                buffered(draft.file()).map_err(|error| entry.failed("write it", error))?;
+                buffered(draft.file(), write).map_err(|error| entry.failed("write it", error))?;
                 draft.put(&entry, before.as_ref().map(ExistingFile::inode)).map(drop)
             }
         }
+    }
+
+    /// Writes with `write`, and puts the file in its place, also if there is no room for all of it:
+    /// then it holds what there was room for. Returns the error that ended it there, which `write`
+    /// has to return, too.
+    ///
+    /// What `write` writes is not buffered: large pieces cost less.
+    ///
+    /// # Errors
+    ///
+    /// If there was room for nothing, `write` failed by itself, or the path was taken meanwhile;
+    /// then what was there is unchanged. If a stream takes no more.
+    pub fn write_what_fits(
+        self,
+        kept: KeptPart,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<Option<io::Error>, FileError> {
+        let OutputTarget::File { entry, draft, before } = self.to else {
+            return self.write_whole(write).map(|()| None);
+        };
+        let mut file = WatchedFile { file: draft.file(), taken: 0, lines: 0, has_failed: false };
+        let ended = match write(&mut file) {
+            Ok(()) => None,
+            Err(error) if file.has_failed && file.len_of(kept) > 0 => Some(error),
+            Err(error) => return Err(entry.failed("write it", error)),
+        };
+        if ended.is_some() {
+            let cut = draft.file().set_len(file.len_of(kept));
+            cut.map_err(|error| entry.failed("cut it", error))?;
+        }
+        draft.put(&entry, before.as_ref().map(ExistingFile::inode))?;
+        Ok(ended)
+    }
+}
+
+fn buffered(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut writer = BufWriter::new(file);
+    write(&mut writer)?;
+    writer.flush()
+}
+
+/// What is kept of a result that there is no room for all of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KeptPart {
+    /// Each byte: its readers understand a result that is cut off anywhere.
+    Bytes,
+    /// Whole lines.
+    Lines,
+}
+
+/// A file that a result is written to, and what it has refused.
+struct WatchedFile<'f> {
+    file: &'f File,
+    /// Bytes that it has taken.
+    taken: u64,
+    /// Of those, the ones up to the end of a line.
+    lines: u64,
+    has_failed: bool,
+}
+
+impl WatchedFile<'_> {
+    /// The bytes that are kept of it.
+    fn len_of(&self, kept: KeptPart) -> u64 {
+        match kept {
+            KeptPart::Bytes => self.taken,
+            KeptPart::Lines => self.lines,
+        }
+    }
+}
+
+impl Write for WatchedFile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = self.file.write(bytes);
+        match &taken {
+            Ok(count) => {
+                let line_end = bytes[..*count].iter().rposition(|byte| *byte == b'\n');
+                self.lines = line_end.map_or(self.lines, |at| self.taken + at as u64 + 1);
+                self.taken += *count as u64;
+            }
+            Err(error) => self.has_failed |= error.kind() != io::ErrorKind::Interrupted,
+        }
+        taken
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -258,9 +343,46 @@ mod tests {
         }
     }
 
+    /// The tests of `foreread record` fill a disk.
+    #[test]
+    fn only_an_error_of_the_output_keeps_what_was_written_before() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("result");
+        let failed = create(&path).unwrap().write_what_fits(KeptPart::Bytes, |to| {
+            to.write_all(b"ours 1")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert!(failed.unwrap_err().to_string().contains("cannot write it"));
+        assert_eq!(names(directory.path()), 0);
+        let whole = create(&path).unwrap();
+        let ended = whole.write_what_fits(KeptPart::Lines, |to| to.write_all(b"ours 1\nours"));
+        assert!(ended.unwrap().is_none());
+        assert_eq!(fs::read(&path).unwrap(), b"ours 1\nours", "there was room for all");
+
+        let (file, full) = (File::create(&path).unwrap(), "/dev/full");
+        let full = File::options().write(true).open(full).unwrap();
+        let mut watched = WatchedFile { file: &file, taken: 0, lines: 0, has_failed: false };
+        watched.write_all(b"one\ntwo\nth").unwrap();
+        watched.write_all(b"r").unwrap();
+        watched.file = &full;
+        watched.write_all(b"ee\n").unwrap_err();
+        assert!(watched.has_failed);
+        let len_of = |kept| watched.len_of(kept);
+        assert_eq!([KeptPart::Bytes, KeptPart::Lines].map(len_of), [11, 8]);
+    }
+
     #[test]
     fn a_result_can_be_discarded() {
         save(Path::new("/dev/null"), "ours 1").unwrap();
+        let mut is_written = false;
+        let discarded = create(Path::new("/dev/null")).unwrap();
+        discarded
+            .write_whole(|to| {
+                is_written = true;
+                to.write_all(b"ours 2")
+            })
+            .unwrap();
+        assert!(is_written, "what is discarded is written, too: a program may run meanwhile");
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     }
 }

@@ -11,7 +11,6 @@
 //!   INTERRUPT, DETACH  each thread, when the user ends the recording
 //! ```
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -20,11 +19,12 @@ use foreread_trace::TraceWriter;
 
 use crate::error::RecordError;
 use crate::left_behind::{self, LeftProcess};
-use crate::proc_status;
+use crate::proc_status::{self, process_of};
 use crate::recorded_trace::{RecordTotals, RecordedTrace};
+use crate::traced_threads::TracedThreads;
 use crate::tracer::{
-    BlockedSignals, ThreadStop, WakeUp, detach, entered_call, go_on, interrupt, listen, next_stop,
-    seize,
+    BlockedSignals, ThreadStop, WakeUp, detach, entered_call, event_thread, go_on, interrupt,
+    listen, next_stop, seize,
 };
 
 /// How the recording of a process ended.
@@ -57,9 +57,8 @@ pub fn record_process<W: Write>(
     let signals = BlockedSignals::new().map_err(failed)?;
     let mut attachment = Attachment {
         process,
-        threads: HashSet::new(),
+        threads: TracedThreads::default(),
         trace: RecordedTrace::new(),
-        has_ended: false,
         left: Some(left),
     };
     if let Err(error) = attachment.attach() {
@@ -80,10 +79,8 @@ pub fn record_process<W: Write>(
 /// The threads that are traced.
 struct Attachment<F> {
     process: u32,
-    threads: HashSet<u32>,
+    threads: TracedThreads,
     trace: RecordedTrace,
-    /// Whether the process has ended, whatever it has started.
-    has_ended: bool,
     /// Told of the processes that it has left behind.
     left: Option<F>,
 }
@@ -98,10 +95,12 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
             for entry in fs::read_dir(format!("/proc/{}/task", self.process))? {
                 let name = entry?.file_name();
                 let thread = name.to_str().and_then(|name| name.parse::<u32>().ok());
-                let Some(thread) = thread.filter(|it| !self.threads.contains(it)) else { continue };
+                let Some(thread) = thread.filter(|it| !self.threads.contains(*it)) else {
+                    continue;
+                };
                 match seize(thread) {
                     Ok(()) => {
-                        self.threads.insert(thread);
+                        self.threads.add(thread, |_| self.process);
                         found = true;
                         // It may have ended.
                         let _ = interrupt(thread);
@@ -118,13 +117,16 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         }
     }
 
-    /// Records until all has ended (true), or the user ends it, or the trace cannot be written.
+    /// Records until all has ended (true), or the user ends it, or the trace cannot be written. This
+    /// process may have children of its own, which are waited for as well: a shell that has started
+    /// some may have become the recorder.
     fn run<W: Write>(&mut self, signals: &BlockedSignals, writer: &mut TraceWriter<W>) -> bool {
         loop {
             for _ in 0..STOPS_BETWEEN_LOOKS {
                 match next_stop() {
                     Ok(Some((thread, stop))) => self.handle(thread, stop, writer),
                     Ok(None) if self.trace.has_failed() => return false,
+                    Ok(None) if self.threads.is_empty() => return true,
                     Ok(None) => {
                         if signals.wait(IDLE) == WakeUp::Stop {
                             return false;
@@ -142,14 +144,11 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
 
     fn handle<W: Write>(&mut self, thread: u32, stop: ThreadStop, writer: &mut TraceWriter<W>) {
         if stop == ThreadStop::Ended {
-            self.threads.remove(&thread);
-            // The main thread may have ended before it could be attached to.
-            self.has_ended |= thread == self.process
-                || (!self.threads.contains(&self.process) && proc_status::has_ended(self.process));
+            self.threads.remove(thread);
             self.tell_left();
             return;
         }
-        self.threads.insert(thread);
+        self.add(thread);
         let mut read = None;
         // An error of a request means that the thread was killed meanwhile.
         let _ = match stop {
@@ -159,20 +158,39 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
             }
             ThreadStop::Signal(signal) => go_on(thread, signal),
             ThreadStop::Group => listen(thread),
-            ThreadStop::Attached | ThreadStop::Event | ThreadStop::Ended => go_on(thread, 0),
+            ThreadStop::Begun => {
+                // Its own first stop may come after the end of this thread.
+                if let Some(begun) = event_thread(thread) {
+                    self.add(begun);
+                }
+                go_on(thread, 0)
+            }
+            ThreadStop::Exec => {
+                // It will not end under the number that it had.
+                if let Some(before) = event_thread(thread).filter(|before| *before != thread) {
+                    self.threads.remove(before);
+                }
+                go_on(thread, 0)
+            }
+            ThreadStop::Attached | ThreadStop::Ended => go_on(thread, 0),
         };
         // The thread goes on while the record is written.
         self.trace.add(read, writer);
-        self.tell_left();
     }
 
-    /// Tells of the processes that are left, once the first one has ended. A new one may be seen
-    /// only after that.
+    fn add(&mut self, thread: u32) {
+        if self.threads.add(thread, process_of) {
+            self.tell_left();
+        }
+    }
+
+    /// Tells of the processes that are left, once the first one has ended: when it has, or when
+    /// another one is seen only after that.
     fn tell_left(&mut self) {
-        if !self.has_ended || self.left.is_none() {
+        if self.left.is_none() || self.threads.has_process(self.process) {
             return;
         }
-        let processes = left_behind::of_threads(&self.threads);
+        let processes = left_behind::running(self.threads.processes());
         if !processes.is_empty()
             && let Some(left) = self.left.take()
         {
@@ -183,9 +201,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
     /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let
     /// go by the kernel when this process ends.
     fn detach(&mut self, signals: &BlockedSignals) {
-        // One that called exec beside others has the number of its process now, and the old one
-        // has ended without a stop.
-        self.threads.retain(|thread| interrupt(*thread).is_ok());
+        self.threads.retain(|thread| interrupt(thread).is_ok());
         let mut patience = DETACH_WAITS;
         while !self.threads.is_empty() && patience > 0 {
             match next_stop() {
@@ -194,7 +210,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
                     if stop != ThreadStop::Ended {
                         let _ = detach(thread, signal);
                     }
-                    self.threads.remove(&thread);
+                    self.threads.remove(thread);
                 }
                 Ok(None) => {
                     signals.wait(IDLE / DETACH_WAITS);

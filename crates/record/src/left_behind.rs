@@ -1,16 +1,15 @@
 //! Processes that a recorded command, or process, has left behind.
 //!
-//! In:    when the command was started; or threads.
+//! In:    when the command was started; or processes that were attached to.
 //! Out:   the processes with the recorder's filter that are still there, by number and name.
 //! Never: a process that was there before the command.
 //!
 //! The kernel does not say which filter a process has. It says how many (Linux 5.9): the recorded
 //! ones have at least one more than this process, which has none of the recorder's.
 
-use std::collections::{BTreeSet, HashSet};
 use std::fs;
 
-use crate::proc_status::{field, is_ended, stat, status};
+use crate::proc_status::{field, has_ended, is_ended, stat, status};
 
 /// A process that is still there after the command has ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,18 +38,16 @@ pub(crate) fn processes(since: u64) -> Vec<LeftProcess> {
     found
 }
 
-/// The processes that these threads are of and that have not ended.
-pub(crate) fn of_threads(threads: &HashSet<u32>) -> Vec<LeftProcess> {
-    let process = |thread: &u32| {
-        let text = status(&thread.to_string()).filter(|text| !is_ended(text))?;
-        field(&text, "Tgid:")?.parse().ok()
-    };
-    let found: BTreeSet<u32> = threads.iter().filter_map(process).collect();
+/// Those of these processes that have not ended.
+pub(crate) fn running(processes: impl Iterator<Item = u32>) -> Vec<LeftProcess> {
     let named = |id: u32| {
         let name = field(&status(&id.to_string())?, "Name:")?.to_owned();
         Some(LeftProcess { id, name })
     };
-    found.into_iter().filter_map(named).collect()
+    let mut found: Vec<LeftProcess> =
+        processes.filter(|id| !has_ended(*id)).filter_map(named).collect();
+    found.sort_by_key(|process| process.id);
+    found
 }
 
 fn left(id: u32, ours: u64, since: u64) -> Option<LeftProcess> {

@@ -32,6 +32,7 @@ mod read_log;
 mod recorded_trace;
 mod recorder;
 mod target;
+mod traced_threads;
 mod tracer;
 mod written_reads;
 

@@ -21,6 +21,13 @@ pub(crate) fn field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
+/// The process that a thread is of; the thread itself if it is gone.
+pub(crate) fn process_of(thread: u32) -> u32 {
+    let status = status(&thread.to_string());
+    let process = status.and_then(|text| field(&text, "Tgid:")?.parse().ok());
+    process.unwrap_or(thread)
+}
+
 /// A zombie is its parent's to know of.
 pub(crate) fn is_ended(status: &str) -> bool {
     field(status, "State:").is_some_and(|state| state.starts_with(['Z', 'X']))
@@ -66,5 +73,8 @@ mod tests {
         assert!(is_of_kernel("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 9"));
         assert!(!is_of_kernel("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 12345 9 9"));
         assert_eq!(without_program(std::process::id()), None);
+        let ours = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        assert_eq!(process_of(ours), std::process::id());
+        assert_eq!(process_of(u32::MAX), u32::MAX, "there is no such thread");
     }
 }

@@ -13,7 +13,7 @@ use std::mem::zeroed;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::time::Duration;
 
-use libc::{c_int, c_uint, pid_t, sigset_t};
+use libc::{c_int, c_uint, c_ulong, pid_t, sigset_t};
 
 use crate::filter::ARCH;
 use crate::listener::StoppedCall;
@@ -31,8 +31,11 @@ pub(crate) enum ThreadStop {
     Attached,
     /// Its process is stopped, as by Ctrl-Z.
     Group,
-    /// It has cloned, forked or called exec.
-    Event,
+    /// It has begun a thread or a process: [`event_thread`] is that one.
+    Begun,
+    /// Its process has called exec: [`event_thread`] is the thread that did, under its number from
+    /// before; it has that of its process now.
+    Exec,
 }
 
 /// What the next wait was ended by.
@@ -106,6 +109,23 @@ pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
     is_entry.then(|| StoppedCall::traced(thread, info.number.cast_signed(), info.args))
 }
 
+/// Returns the thread that a stop of another one is about: [`ThreadStop::Begun`] and
+/// [`ThreadStop::Exec`]; None if the other one was killed meanwhile.
+pub(crate) fn event_thread(thread: u32) -> Option<u32> {
+    let id = pid_t::try_from(thread).ok()?;
+    let mut message: c_ulong = 0;
+    // SAFETY: the kernel writes one `unsigned long`, which `message` is.
+    let result = unsafe {
+        libc::ptrace(
+            libc::PTRACE_GETEVENTMSG,
+            id,
+            null_mut::<c_void>(),
+            (&raw mut message).cast::<c_void>(),
+        )
+    };
+    (result == 0).then(|| u32::try_from(message).ok())?
+}
+
 /// Returns the next thread that has stopped or ended, without waiting.
 ///
 /// # Errors
@@ -136,7 +156,9 @@ fn stop_of(status: c_int) -> ThreadStop {
         return if is_group { ThreadStop::Group } else { ThreadStop::Attached };
     }
     match signal {
-        _ if event != 0 => ThreadStop::Event,
+        _ if event == libc::PTRACE_EVENT_EXEC => ThreadStop::Exec,
+        // Of clone, fork and vfork: no others are asked for.
+        _ if event != 0 => ThreadStop::Begun,
         signal if signal == libc::SIGTRAP | CALL_BIT => ThreadStop::Call,
         signal => ThreadStop::Signal(signal),
     }
@@ -232,6 +254,9 @@ mod tests {
         assert_eq!(stopped(0, libc::SIGUSR1), ThreadStop::Signal(libc::SIGUSR1));
         assert_eq!(stopped(128, libc::SIGTRAP), ThreadStop::Attached);
         assert_eq!(stopped(128, libc::SIGTSTP), ThreadStop::Group);
-        assert_eq!(stopped(libc::PTRACE_EVENT_CLONE, libc::SIGTRAP), ThreadStop::Event);
+        for event in [libc::PTRACE_EVENT_CLONE, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK] {
+            assert_eq!(stopped(event, libc::SIGTRAP), ThreadStop::Begun);
+        }
+        assert_eq!(stopped(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), ThreadStop::Exec);
     }
 }

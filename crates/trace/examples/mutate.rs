@@ -1,13 +1,13 @@
 //! Reads damaged traces until so many were read, or one of them shows a bug.
 //!
-//!     cargo run --release -p foreread-trace --example mutate -- [FORMAT|all] [CASES] [SEED]
+//!     cargo run --release -p foreread-trace --example mutate -- [FORMAT|gzip|xz|zstd|all] [CASES] [SEED]
 //!
 //! A bug is a panic whose message has the seed, the case and the bytes.
 
 #[path = "../tests/support/mutation.rs"]
 mod mutation;
 
-use foreread_trace::TraceFormat;
+use mutation::Subject;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -16,9 +16,9 @@ fn main() {
         text.map_or(default, |text| text.parse().expect("a whole number"))
     };
     let (cases, seed) = (number(args.next(), 1_000_000), number(args.next(), 1));
-    let chosen = TraceFormat::ALL.into_iter().filter(|one| name == "all" || one.name() == name);
-    for format in chosen {
-        mutation::read_damaged(format, seed, cases);
-        println!("{}: {cases} damaged traces of seed {seed}, no bug", format.name());
+    let chosen = Subject::all().into_iter().filter(|one| name == "all" || one.name() == name);
+    for subject in chosen {
+        mutation::read_damaged(subject, seed, cases);
+        println!("{}: {cases} damaged traces of seed {seed}, no bug", subject.name());
     }
 }

@@ -137,8 +137,8 @@ impl<'r> TraceReader<'r> {
         self.out_of_order
     }
 
-    /// Whether the trace ended before its end mark: the program that wrote it was killed. Formats
-    /// without such a mark are never cut off.
+    /// Whether the trace ended before its end mark: the program that wrote it was killed, or its
+    /// disk was full. Formats without such a mark are never cut off.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         matches!(&self.body, TraceBody::Own { decoder, .. } if !decoder.is_whole())

@@ -42,7 +42,7 @@ pub struct TraceSummary {
     pub skipped: u64,
     /// Records that came later in the trace than their time.
     pub out_of_order: u64,
-    /// Whether the program that wrote it was killed.
+    /// Whether it ends early: the program that wrote it was killed, or its disk was full.
     pub is_cut_off: bool,
 }
 

@@ -4,11 +4,11 @@
 #[path = "support/mutation.rs"]
 mod mutation;
 
-use foreread_trace::TraceFormat;
+use mutation::Subject;
 
 #[test]
 fn no_damage_makes_a_reader_panic_or_break_its_promises() {
-    for format in TraceFormat::ALL {
-        mutation::read_damaged(format, 1, 1500);
+    for subject in Subject::all() {
+        mutation::read_damaged(subject, 1, 1500);
     }
 }

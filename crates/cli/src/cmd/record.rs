@@ -14,13 +14,13 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use clap::Args;
-use foreread_files::{CommandInput, FileError, ResultFile, is_stdout};
+use foreread_files::{CommandInput, FileError, KeptPart, ResultFile, is_stdout};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
 use foreread_trace::{OutputFormat, TraceWriter};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::args::help::CODES_AND_UNITS;
@@ -37,14 +37,16 @@ use crate::output::{Failure, cannot};
 /// privileges (sudo, ping) while they are recorded.
 ///
 /// The recording ends when the last process of the command has ended. If the command leaves some
-/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C goes to
-/// the command; SIGTERM is passed on to it. The exit code is the command's.
+/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and
+/// Ctrl-\ go to the command; SIGTERM is passed on to it. The exit code is the command's.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct RecordArgs {
     /// The trace
     ///
-    /// FILE must not exist, be empty, or be a trace of a format of --to (docs/files.md).
+    /// FILE must not exist, be empty, or be a trace of a format of --to (docs/files.md). If its
+    /// disk is full, it holds the reads until then; the command runs to its end all the same, and a
+    /// line on stderr says so (exit code 2).
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -128,15 +130,19 @@ fn run_process(args: &RecordArgs, process: u32, file: ResultFile) -> Result<(), 
     Ok(())
 }
 
-/// Records into a file, which is there when all of it is.
+/// Records into a file, which is there when all of it is, or all that its disk had room for.
 fn written<T>(
     args: &RecordArgs,
     file: ResultFile,
     record: impl FnOnce(&mut TraceWriter<&mut dyn io::Write>) -> Result<T, RecordError>,
 ) -> Result<T, Failure> {
+    let kept = match args.to {
+        OutputFormat::Foreread => KeptPart::Bytes,
+        OutputFormat::Csv | OutputFormat::FioV3 => KeptPart::Lines,
+    };
     let mut summary = None;
     let mut failed = None;
-    let written = file.write_whole(|out| {
+    let written = file.write_what_fits(kept, |out| {
         let mut writer = TraceWriter::new(out, args.to, args.hash_names);
         match record(&mut writer) {
             Ok(recorded) => summary = Some(recorded),
@@ -152,7 +158,11 @@ fn written<T>(
     if let Some(error) = failed {
         return Err(Failure::WrongUse(error.to_string()));
     }
-    written.map_err(file_error)?;
+    if let Some(error) = written.map_err(file_error)? {
+        let path = args.output.display();
+        let line = format!("--output {path}: {error}; the trace has the reads before that");
+        return Err(Failure::WrongUse(line));
+    }
     Ok(summary.expect("the trace was written"))
 }
 
@@ -254,9 +264,10 @@ impl Terminator {
     /// From now on signals do not end this process: the command would be left without its reads.
     fn new() -> io::Result<Self> {
         // Handlers that do nothing: the command gets the signal's own meaning back. The terminal
-        // sends both to all of its processes. What is ignored (nohup) stays so for the command.
+        // sends each to all of its processes. What is ignored (nohup) stays so for the command.
         let ignored = ignored_signals();
-        for signal in [SIGINT, SIGHUP].into_iter().filter(|signal| !is_in(ignored, *signal)) {
+        let of_terminal = [SIGINT, SIGQUIT, SIGHUP];
+        for signal in of_terminal.into_iter().filter(|signal| !is_in(ignored, *signal)) {
             flag::register(signal, Arc::default())?;
         }
         let (heard, said) = UnixStream::pair()?;

@@ -142,7 +142,9 @@ fn notes_of(trace: &Path, summary: &TraceSummary, pace: ReplayPace) -> Vec<Strin
         notes.push(format!("{name}: {} writes are left out", summary.writes));
     }
     if summary.is_cut_off {
-        notes.push(format!("{name} ends without its end mark: its writer was killed"));
+        notes.push(format!(
+            "{name} ends without its end mark: its writer was killed, or its disk was full"
+        ));
     }
     notes
 }

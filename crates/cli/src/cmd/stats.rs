@@ -25,11 +25,21 @@ pub(crate) struct StatsArgs {
 
     /// Print JSON with one object of data
     ///
-    /// Keys: version, up_s, export, memory, reads, pages, ahead (with windows, a list of
-    /// up_to_bytes and count), cache, writes, device (read and write: requests, bytes, queued,
-    /// in_flight, limit, expired, fit), store (of an object: requests, retried, hedged, throttled,
-    /// failed, bytes, cost; else null), clients. Keys that exist keep their meaning; others may be
-    /// added.
+    /// Keys: version, up_s (seconds); export: target, name, bytes, read_only, buffered (why; else
+    /// null), io; memory, now: bound_bytes, idle_bytes, dirty_bytes; reads: hit, waited, alone,
+    /// waited_for_memory; pages: wanted, hit_in_flight, miss, failed, retried; ahead, in pages:
+    /// issued, hinted, evicted_before_use, window_pages, and counts: markers, markers_dropped,
+    /// shortened, hints_shortened, windows (a list of up_to_bytes and count; null: larger than
+    /// all); cache, in pages: evicted, activated, demoted, refaulted.
+    ///
+    /// writes: asked, pages, partial, waited_for_pages, waited_for_room, retried, failed, flushes,
+    /// flush_failures, rewritten, lost; device, read and write: requests, bytes, expired, and now:
+    /// queued, in_flight, limit (null: none), fit (null: not known; else per_request_ns,
+    /// per_kib_ns, parallel, samples); store (of an object; else null): requests, retried, hedged,
+    /// throttled, failed, bytes, cost; clients: connections (now), accepted, refused, misbehaved,
+    /// requests (by kind), errors, read_bytes, written_bytes.
+    ///
+    /// Keys that exist keep their meaning; others may be added.
     #[arg(long)]
     json: bool,
 }

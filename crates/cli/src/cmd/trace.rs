@@ -209,7 +209,9 @@ fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
 fn notes(is_cut_off: bool, out_of_order: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if is_cut_off {
-        notes.push("it ends without its end mark: the program that wrote it was killed".to_owned());
+        notes.push(
+            "it ends without its end mark: its writer was killed, or its disk was full".to_owned(),
+        );
     }
     if out_of_order > 0 {
         notes.push(format!(

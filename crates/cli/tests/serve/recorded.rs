@@ -91,7 +91,8 @@ fn a_copy_by_nbdcopy_is_recorded_whole_and_replays_in_virtual_and_real_time() {
     assert!(rows.iter().all(|row| row["bytes"] == len), "{rows:?}");
 }
 
-/// A disk that is full ends the trace, not the service.
+/// A disk that is full ends the trace, not the service. The trace is written in pieces of 64 KiB:
+/// what followed a piece was lost with all before it when the end of the service wrote it.
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_copy() {
     let test = "a_full_disk_ends_the_recording_and_not_the_copy";
@@ -100,30 +101,57 @@ fn a_full_disk_ends_the_recording_and_not_the_copy() {
             return;
         }
     }
+    // A read takes some five bytes: the first piece does not fit, or nothing but the last.
+    for (reads, room, least) in [(16_384, "16k", 1000), (1200, "4k", 300)] {
+        let (trace, said) = copied_on_a_full_disk(reads, room);
+        let warnings = said.lines().filter(|line| line.contains("--record")).count();
+        assert_eq!(warnings, 1, "{said}");
+        assert!(said.contains("the recording has ended, and reads go on"), "{said}");
+        // What was written stays, and is a trace.
+        let kept = trace["reads"].as_u64().unwrap();
+        assert!((least..reads).contains(&kept), "{trace}");
+        assert_eq!(trace["cut_off"], true);
+    }
+}
+
+/// Copies a disk by so many reads, while there is so much room for their trace: what that holds,
+/// and what the server said.
+fn copied_on_a_full_disk(reads: u64, room: &str) -> (serde_json::Value, String) {
     let place = Place::new();
-    let file = place.file("disk", 64 << 20);
+    let file = place.file("disk", usize::try_from(reads).unwrap() * 4096);
     let small = place.path("small");
     fs::create_dir(&small).unwrap();
-    // The mount is in a name space of its own, and goes with it. 16384 reads take 80 KiB.
-    let script = "mount -t tmpfs -o size=16k none \"$1\" && \
+    // The mount is in a name space of its own, and goes with it.
+    let script = "mount -t tmpfs -o size=$3 none \"$1\" && \
                   \"$0\" serve \"$2\" --read-only --no-remember --record \"$1/t.frt\" \
-                      --run 'nbdcopy --request-size=4096 \"$uri\" null: && echo copied' && \
+                      --run 'nbdcopy --connections=1 --request-size=4096 \"$uri\" null: && \
+                             echo copied' && \
                   \"$0\" trace \"$1/t.frt\" --json";
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_foreread")]);
-    let output = command.arg(&small).arg(&file).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = command.arg(&small).arg(&file).arg(room).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     let printed = String::from_utf8(output.stdout).unwrap();
     let (copied, trace) = printed.split_once('\n').unwrap();
     assert_eq!(copied, "copied", "{said}");
-    let warnings = said.lines().filter(|line| line.contains("--record")).count();
-    assert_eq!(warnings, 1, "{said}");
-    assert!(said.contains("the recording has ended, and reads go on"), "{said}");
-    // What was written stays, and is a trace.
-    let trace = &data(trace.as_bytes())[0];
-    assert!(trace["reads"].as_u64().unwrap() > 100, "{trace}");
-    assert_eq!(trace["cut_off"], true);
+    (data(trace.as_bytes()).remove(0), said)
+}
+
+/// The thread that writes ended at once, and reads waited for it.
+#[test]
+fn a_recording_can_be_discarded() {
+    let test = "a_recording_can_be_discarded";
+    if !needs(Need::Tool("nbdcopy"), test) {
+        return;
+    }
+    let place = Place::new();
+    // More reads than there is room for in memory.
+    let file = place.file("disk", 64 << 20);
+    let mut serve = foreread(&["serve", file.to_str().unwrap(), "--read-only", "--no-remember"]);
+    let copy = "nbdcopy --connections=1 --request-size=4096 \"$uri\" null: && echo copied";
+    serve.args(["--record", "/dev/null", "--run", copy]);
+    assert_eq!(printed(&mut serve), "copied\n");
 }
 
 #[test]

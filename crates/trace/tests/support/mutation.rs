@@ -1,12 +1,12 @@
 //! Traces of every format with random damage, and what has to hold of whatever comes of them.
 //!
-//! In:    a format, a seed.
+//! In:    a format, or a way of compressing; a seed.
 //! Out:   a panic with the case, if reading panics or a promise of the reader is broken.
 //! Never: a file, a clock: the same seed is the same case.
 
 use foreread_trace::{
-    MAX_LENGTH, OutputFormat, TraceError, TraceFormat, TraceReader, TraceRecord, TraceSummary,
-    TraceWriter,
+    FileNo, MAX_LENGTH, OutputFormat, TraceError, TraceFormat, TraceReader, TraceRecord,
+    TraceSummary, TraceWriter,
 };
 
 /// Random numbers: xorshift64*, which a test needs no crate for.
@@ -30,17 +30,65 @@ impl Dice {
     }
 }
 
+/// A parser that is tried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Subject {
+    Format(TraceFormat),
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Subject {
+    /// All of them.
+    pub(crate) fn all() -> Vec<Self> {
+        let formats = TraceFormat::ALL.into_iter().map(Self::Format);
+        formats.chain([Self::Gzip, Self::Xz, Self::Zstd]).collect()
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Format(format) => format.name(),
+            Self::Gzip => "gzip",
+            Self::Xz => "xz",
+            Self::Zstd => "zstd",
+        }
+    }
+
+    /// Well-formed traces, from which the damaged ones are made.
+    fn samples(self) -> Vec<Vec<u8>> {
+        let line = |n: u64| format!("{},{},8,0,{}\n", 10 + n / 3, n * 8 % 65536, n % 7);
+        let text = || (0..60).map(line).collect::<String>().into_bytes();
+        match self {
+            Self::Format(format) => vec![sample(format)],
+            Self::Gzip => vec![gzip(&text())],
+            // Made with xz 5.4.1: as it is, and behind the filters x86 and delta.
+            Self::Xz => {
+                vec![include_bytes!("plain.xz").to_vec(), include_bytes!("filtered.xz").to_vec()]
+            }
+            Self::Zstd => {
+                let fastest = ruzstd::encoding::CompressionLevel::Fastest;
+                vec![ruzstd::encoding::compress_to_vec(&text()[..], fastest)]
+            }
+        }
+    }
+}
+
 /// Reads so many damaged traces of a format.
-pub(crate) fn read_damaged(format: TraceFormat, seed: u64, cases: u64) {
-    let sample = sample(format);
+pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: u64) {
+    let samples = subject.samples();
     for case in 0..cases {
         let mut dice = Dice(((seed << 20) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let bytes = damaged(&sample, &mut dice);
-        let told = (dice.below(2) == 0).then_some(format);
+        let sample: &Vec<u8> = dice.pick(&samples);
+        let bytes = damaged(sample, &mut dice);
+        let told = match subject {
+            Subject::Format(format) => (dice.below(2) == 0).then_some(format),
+            Subject::Gzip | Subject::Xz | Subject::Zstd => None,
+        };
         let result = std::panic::catch_unwind(|| check(&bytes, told));
         if result.is_err() {
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            panic!("{}: seed {seed}, case {case}, format {told:?}: {text:?}", format.name());
+            panic!("{}: seed {seed}, case {case}, format {told:?}: {text:?}", subject.name());
         }
     }
 }
@@ -92,7 +140,8 @@ fn sample(format: TraceFormat) -> Vec<u8> {
 
 fn packed(format: TraceFormat) -> Vec<u8> {
     if format == TraceFormat::Foreread {
-        return converted(&sample(TraceFormat::Csv), None).expect("well formed");
+        let csv = sample(TraceFormat::Csv);
+        return converted(&csv, None, OutputFormat::Foreread).expect("well formed");
     }
     let mut bytes = Vec::new();
     for n in 0..4_u32 {
@@ -122,6 +171,10 @@ fn packed(format: TraceFormat) -> Vec<u8> {
 /// A few of: other bits, other bytes, digits and separators, parts that are gone, doubled or moved.
 fn damaged(sample: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = sample.to_vec();
+    if dice.below(512) == 0 {
+        // Longer than what a format is told by: records lie across its end.
+        bytes = sample.repeat((66 << 10) / sample.len());
+    }
     for _ in 0..1 + dice.below(6) {
         if bytes.is_empty() {
             return bytes;
@@ -148,15 +201,19 @@ fn damaged(sample: &[u8], dice: &mut Dice) -> Vec<u8> {
         }
     }
     if dice.below(16) == 0 {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        std::io::Write::write_all(&mut gzip, &bytes).expect("a vector takes it");
-        bytes = gzip.finish().expect("a vector takes it");
+        bytes = gzip(&bytes);
         if dice.below(2) == 0 {
             let at = dice.below(bytes.len());
             bytes[at] ^= 1 << dice.below(8);
         }
     }
     bytes
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, bytes).expect("a vector takes it");
+    gzip.finish().expect("a vector takes it")
 }
 
 /// Numbers at which sums and products overflow.
@@ -171,11 +228,14 @@ const NUMBERS: [&str; 8] = [
     "1073741825",
 ];
 
+/// A record, and the name of its file.
+type NamedRecord = (TraceRecord, String);
+
 /// Reads a trace to its end or its error, and checks what a caller relies on.
 fn check(bytes: &[u8], format: Option<TraceFormat>) {
     let Ok(first) = all(bytes, format) else { return };
-    let mut at = first.first().map_or(0, |record| record.at.0);
-    for record in &first {
+    let mut at = 0;
+    for (record, _) in &first {
         assert!(record.at.0 >= at, "time goes back");
         assert!((1..=MAX_LENGTH).contains(&record.length), "{record:?}");
         assert!(record.offset.checked_add(record.length).is_some_and(|end| end <= 1 << 63));
@@ -184,28 +244,45 @@ fn check(bytes: &[u8], format: Option<TraceFormat>) {
     let reader = TraceReader::with_format(bytes, "t", format).expect("it was read");
     let summary = TraceSummary::of(reader).expect("it was read");
     assert_eq!(summary.reads + summary.writes, first.len() as u64);
-    // What was understood survives in the format that holds all.
-    let own = converted(bytes, format).expect("it was read");
-    if !first.is_empty() {
-        let plain = |record: &TraceRecord| (record.at, record.op, record.offset, record.length);
-        let again = all(&own, None).expect("the writer's own");
-        assert!(first.iter().map(plain).eq(again.iter().map(plain)), "other records");
+    if first.is_empty() {
+        return;
+    }
+    // What was understood survives in each format that is written, as far as that can hold it.
+    for to in OutputFormat::ALL {
+        let again = converted(bytes, format, to).expect("it was read");
+        let again = all(&again, None).expect("the writer's own");
+        let kept = first.iter().map(|record| kept_in(to, record));
+        assert!(kept.eq(again.iter().map(|record| kept_in(to, record))), "other in {to:?}");
     }
 }
 
-fn all(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<TraceRecord>, TraceError> {
+/// What a format holds of a record. The numbers of files may change: two may have one name.
+fn kept_in(format: OutputFormat, (record, name): &NamedRecord) -> (TraceRecord, String) {
+    let mut kept = TraceRecord { file: FileNo(0), ..*record };
+    if format == OutputFormat::FioV3 {
+        (kept.thread, kept.is_mapped) = (0, false);
+        kept.at.0 = kept.at.0 / 1000 * 1000;
+    }
+    (kept, name.clone())
+}
+
+fn all(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<NamedRecord>, TraceError> {
     let mut reader = TraceReader::with_format(bytes, "t", format)?;
     let mut found = Vec::new();
     while let Some(record) = reader.next_record()? {
-        assert!(reader.files().get(record.file).is_some(), "{record:?} has a file");
-        found.push(record);
+        let file = reader.files().get(record.file).expect("each record has a file");
+        found.push((record, file.name.clone()));
     }
     Ok(found)
 }
 
-fn converted(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<u8>, TraceError> {
+fn converted(
+    bytes: &[u8],
+    format: Option<TraceFormat>,
+    to: OutputFormat,
+) -> Result<Vec<u8>, TraceError> {
     let mut reader = TraceReader::with_format(bytes, "t", format)?;
-    let mut writer = TraceWriter::new(Vec::new(), OutputFormat::Foreread, false);
+    let mut writer = TraceWriter::new(Vec::new(), to, false);
     while let Some(record) = reader.next_record()? {
         writer.write(&record, reader.files()).expect("a vector takes it");
     }

@@ -125,17 +125,22 @@ pub(crate) struct ReplayArgs {
 
     /// Print JSON, one object of data a row
     ///
-    /// Keys: trace, level, policy, eviction, max_window (bytes; null: learnt), memory, loop, scale,
-    /// reads, bytes, waits, waited_s, least_waited_s, wait_ms (p50, p99, p999, max: of reads that
-    /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification,
-    /// evicted_unread, elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
-    /// waited_s). With --cache: trace, policy, capacity, unit, uses, misses, miss_ratio,
-    /// fewest_misses. What is least or fewest is null with --no-bounds, and where
-    /// the trace has more than 2^27 pages. With --real (command `replay real`): trace, level,
-    /// mapping, method, policy, max_window and memory (of foreread), loop, scale, threads, reads,
-    /// bytes, waits, waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes,
-    /// elapsed_s, trace_s, length_error (a share; null in a closed loop), issue_delay_ms (p50, p99,
-    /// max: of reads that were not late), late, starved, wrapped, writes, interrupted.
+    /// Keys: trace, level (block or file), policy, eviction, max_window (bytes; null: learnt),
+    /// memory (bytes), loop, scale, reads, bytes, waits, waited_s and least_waited_s (seconds),
+    /// wait_ms (p50, p99, p999, max: of reads that waited), requests, fewest_requests,
+    /// device_bytes, fewest_bytes, device_s, amplification (device_bytes over bytes),
+    /// evicted_unread (pages), elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
+    /// waited_s; with --per). What is least or fewest is null with --no-bounds, and where the trace
+    /// has more than 2^27 pages.
+    ///
+    /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
+    /// fewest_misses.
+    ///
+    /// With --real (command `replay real`): trace, level, mapping, method, policy, max_window and
+    /// memory (bytes; of foreread), loop, scale, threads, reads, bytes, waits, waited_s, wait_ms
+    /// (p50, p95, p99, p999, max), mb_per_s (10^6 bytes), device_bytes, elapsed_s, trace_s,
+    /// length_error (a share; null in a closed loop), issue_delay_ms (p50, p99, max: of reads that
+    /// were not late), late, starved, wrapped, writes, interrupted.
     #[arg(long)]
     pub(super) json: bool,
 }

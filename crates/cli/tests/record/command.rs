@@ -1,73 +1,15 @@
-//! `foreread record`, with programs that everyone has.
-
-#[path = "../../engine/tests/common/mod.rs"]
-mod common;
-mod said;
+//! What is recorded of a command.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
-use common::{Need, is_required, needs, skip};
-use said::{json, refused, stdout};
 use tempfile::TempDir;
 
-/// A read of a trace in CSV.
-#[derive(Clone, Debug, Eq, PartialEq)]
-struct CsvRead {
-    thread: u32,
-    file: String,
-    offset: u64,
-    length: u64,
-}
-
-/// Runs a recorder: what it gave and said; None where the system does not let reads be seen.
-fn run(test: &str, recorder: &mut Command) -> Option<(Output, String)> {
-    let output = recorder.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if said.contains("cannot watch the reads") {
-        assert!(!is_required("tools"), "{said}");
-        skip(test, &said);
-        return None;
-    }
-    Some((output, said))
-}
-
-/// Records a command below a folder; None where the system does not let reads be seen.
-fn recorded(test: &str, folder: &Path, command: &[&str]) -> Option<(Output, Vec<CsvRead>)> {
-    let trace = folder.join("trace.csv");
-    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--"]).args(command);
-    let (output, said) = run(test, recorder.current_dir(folder))?;
-    let text = fs::read_to_string(trace).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let mut reads = Vec::new();
-    let mut last = 0;
-    for line in text.lines().skip(1) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let [time, thread, op, file, offset, length, mapped] = fields[..] else {
-            panic!("{line}");
-        };
-        let time: u64 = time.parse().unwrap();
-        assert!(time >= last && (op, mapped) == ("read", "0"), "{line}");
-        last = time;
-        let (offset, length) = (offset.parse().unwrap(), length.parse().unwrap());
-        reads.push(CsvRead { thread: thread.parse().unwrap(), file: file.into(), offset, length });
-    }
-    Some((output, reads))
-}
-
-/// Of one file: offsets and lengths.
-fn of(reads: &[CsvRead], name: &str) -> Vec<(u64, u64)> {
-    let of_file = reads.iter().filter(|read| read.file.ends_with(name));
-    of_file.map(|read| (read.offset, read.length)).collect()
-}
-
-fn file(folder: &Path, name: &str, len: usize) {
-    let bytes: Vec<u8> = (0..len).map(|n| u8::try_from(n * 7 % 251).unwrap()).collect();
-    fs::write(folder.join(name), bytes).unwrap();
-}
+use crate::common::{Need, needs};
+use crate::recorded::{file, of, recorded, run};
+use crate::said::{json, refused, stdout};
 
 #[test]
 fn each_read_of_dd_is_recorded_and_the_last_is_cut_at_the_end_of_the_file() {
@@ -153,43 +95,6 @@ fn all_calls_of_threads_and_children_are_recorded() {
 }
 
 #[test]
-fn a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code() {
-    let test = "a_program_that_is_killed_leaves_a_whole_trace_and_its_exit_code";
-    let folder = TempDir::new().unwrap();
-    file(folder.path(), "data", 10_000);
-    // The shell dies; the child that it leaves behind reads on.
-    let script = "cat data >/dev/null; \
-                  (while kill -0 $$; do :; done; dd if=data of=copy bs=999 status=none) 2>/dev/null & \
-                  kill -9 $$";
-    let command = ["sh", "-c", script];
-    let Some((output, reads)) = recorded(test, folder.path(), &command) else { return };
-    assert_eq!(output.status.code(), Some(137), "128 and SIGKILL: {output:?}");
-    let found = of(&reads, "/data");
-    assert_eq!(found.iter().filter(|(_, length)| *length == 999).count(), 10, "{found:?}");
-    assert_eq!(fs::read(folder.path().join("copy")).unwrap().len(), 10_000);
-    let Some((output, _)) = recorded(test, folder.path(), &["sh", "-c", "exit 7"]) else { return };
-    assert_eq!(output.status.code(), Some(7));
-}
-
-/// The recorder's own handlers took from the command what `nohup` gives it.
-#[test]
-fn a_signal_that_is_ignored_stays_ignored_for_the_command() {
-    let test = "a_signal_that_is_ignored_stays_ignored_for_the_command";
-    let folder = TempDir::new().unwrap();
-    let said = |before: &str| {
-        let script =
-            format!("{before} exec \"$0\" record -o trace -- sh -c 'kill -HUP $$; exit 5'");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &script, env!("CARGO_BIN_EXE_foreread")]).current_dir(folder.path());
-        run(test, &mut shell).map(|(output, line)| (output.status.code(), line))
-    };
-    let Some((code, line)) = said("trap '' HUP;") else { return };
-    assert_eq!(code, Some(5), "{line}");
-    let (code, line) = said("").expect("reads were seen before");
-    assert_eq!(code, Some(129), "{line}");
-}
-
-#[test]
 fn what_is_recorded_is_replayed() {
     let test = "what_is_recorded_is_replayed";
     for tool in ["sqlite3", "tar"] {
@@ -257,43 +162,6 @@ fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
     let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
     assert!(trace.contains("/data,0,5000,0\n") && !trace.contains("/data,0,99,0"), "{trace}");
     assert!(said.contains("1 reads are missing"), "{said}");
-}
-
-/// A daemon that the command leaves behind was waited for without a word.
-#[test]
-fn what_a_command_leaves_behind_is_named_and_recorded_to_its_end() {
-    let test = "what_a_command_leaves_behind_is_named_and_recorded_to_its_end";
-    for tool in ["setsid", "mkfifo"] {
-        if !needs(Need::Tool(tool), test) {
-            return;
-        }
-    }
-    let folder = TempDir::new().unwrap();
-    let path = folder.path();
-    file(path, "data", 5000);
-    // The daemon waits for its pipe, reads a file, and ends. Nothing of it is on the pipes of the
-    // command.
-    let script = "mkfifo wait; (setsid sh -c 'cat wait; cat data' >/dev/null 2>&1 </dev/null &)";
-    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
-    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--", "sh", "-c", script]);
-    recorder.current_dir(path).stderr(Stdio::piped()).stdin(Stdio::null());
-    let mut recorder = recorder.spawn().unwrap();
-    let mut stderr = BufReader::new(recorder.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    if line.contains("cannot watch the reads") {
-        assert!(!is_required("tools"), "{line}");
-        skip(test, &line);
-        recorder.wait().unwrap();
-        return;
-    }
-    assert!(line.contains("sh has ended; waiting for process"), "{line}");
-    assert!(line.contains("(cat)") && line.contains("kill "), "{line}");
-    // It goes on when the pipe has a writer, and that has gone.
-    drop(fs::File::options().write(true).open(path.join("wait")).unwrap());
-    assert!(recorder.wait().unwrap().success());
-    let trace = fs::read_to_string(path.join("trace.csv")).unwrap();
-    assert!(trace.contains("/data,0,5000,0\n"), "{trace}");
 }
 
 #[test]

@@ -1,18 +1,15 @@
 //! `foreread record --pid`: a process that was running before and runs on afterwards.
 
-#[path = "../../engine/tests/common/mod.rs"]
-mod common;
-mod said;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::{Need, is_required, needs, skip};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use said::refused;
 use tempfile::TempDir;
+
+use crate::common::{Need, is_required, needs, skip};
+use crate::said::refused;
 
 /// For each offset that it is told, a new thread reads 100 bytes there, and a new process 50.
 const PROGRAM: &str = r#"
@@ -63,6 +60,34 @@ while line := sys.stdin.readline():
     print("done", flush=True)
 "#;
 
+/// It sends itself signals until its stdin ends, and says how many it has sent and got. The byte of
+/// each is written by the handler itself.
+const SIGNALS: &str = r#"
+import os, signal, sys, threading
+ends = threading.Event()
+def waits():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGRTMIN})
+    sys.stdin.read()
+    ends.set()
+came, comes = os.pipe()
+for end in came, comes:
+    os.set_blocking(end, False)
+signal.set_wakeup_fd(comes)
+signal.signal(signal.SIGRTMIN, lambda *_: None)
+sys.stdin.readline()
+print("done", flush=True)
+threading.Thread(target=waits).start()
+sent = got = 0
+while not ends.is_set():
+    os.kill(os.getpid(), signal.SIGRTMIN)
+    sent += 1
+    try:
+        got += len(os.read(came, 4096))
+    except BlockingIOError:
+        pass
+print(sent, got)
+"#;
+
 struct Running {
     child: Child,
     stdin: ChildStdin,
@@ -103,18 +128,22 @@ impl Running {
     fn recorder(&self, test: &str, folder: &Path) -> Option<Child> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
         command.args(["record", "--to", "csv", "-o", "trace.csv", "--pid"]);
-        command.arg(self.child.id().to_string()).current_dir(folder);
-        let mut recorder = command.stderr(Stdio::piped()).spawn().unwrap();
-        let line = line_of(&mut recorder);
-        if line.contains("cannot attach") {
-            assert!(!is_required("root"), "{line}");
-            skip(test, &line);
-            recorder.wait().unwrap();
-            return None;
-        }
-        assert!(line.contains("recording process"), "{line}");
-        Some(recorder)
+        attached(test, command.arg(self.child.id().to_string()).current_dir(folder))
     }
+}
+
+/// A recorder that has attached; None where the system does not let it.
+fn attached(test: &str, command: &mut Command) -> Option<Child> {
+    let mut recorder = command.stderr(Stdio::piped()).spawn().unwrap();
+    let line = line_of(&mut recorder);
+    if line.contains("cannot attach") {
+        assert!(!is_required("root"), "{line}");
+        skip(test, &line);
+        recorder.wait().unwrap();
+        return None;
+    }
+    assert!(line.contains("recording process"), "{line}");
+    Some(recorder)
 }
 
 /// The next line on stderr.
@@ -203,6 +232,53 @@ fn a_recording_ends_with_its_process() {
 #[test]
 fn a_process_whose_main_thread_has_ended_is_recorded() {
     is_recorded_to_its_end("a_process_whose_main_thread_has_ended_is_recorded", WITHOUT_MAIN);
+}
+
+/// A shell that has started a program becomes the recorder, which waited for that program, too.
+#[test]
+fn a_recorder_with_a_child_of_its_own_ends_with_its_process() {
+    let test = "a_recorder_with_a_child_of_its_own_ends_with_its_process";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut running = Running::new(folder.path());
+    let script = "exec 3<&0; cat <&3 >/dev/null 2>&1 & \
+                  exec \"$0\" record --to csv -o trace.csv --pid $1 3<&-";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_foreread"), &running.child.id().to_string()]);
+    shell.current_dir(folder.path()).stdin(Stdio::piped());
+    let Some(mut recorder) = attached(test, &mut shell) else { return running.end() };
+    let _until_its_child_ends = recorder.stdin.take();
+    running.reads_at(1000);
+    running.end();
+    assert!(recorder.wait_with_output().unwrap().status.success());
+    let trace = fs::read_to_string(folder.path().join("trace.csv")).unwrap();
+    assert!(trace.contains("/data,1000,100,") && trace.contains("/data,1000,50,"), "{trace}");
+}
+
+/// A program that called Python's `sigtimedwait` counted more: interrupted at its deadline, as by
+/// Ctrl-Z, that returns a signal which has not come.
+#[test]
+fn each_signal_comes_once_while_recorders_come_and_go() {
+    let test = "each_signal_comes_once_while_recorders_come_and_go";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut running = Running::program(SIGNALS, folder.path());
+    for _ in 0..6 {
+        let Some(recorder) = running.recorder(test, folder.path()) else { return running.end() };
+        signal(&recorder, Signal::INT);
+        assert!(recorder.wait_with_output().unwrap().status.success());
+    }
+    drop(running.stdin);
+    let mut said = String::new();
+    running.stdout.read_to_string(&mut said).unwrap();
+    assert!(running.child.wait().unwrap().success());
+    let (sent, got) = said.trim().split_once(' ').unwrap();
+    assert_eq!(sent, got, "signals that were sent, and that came");
+    assert_ne!(sent, "0");
 }
 
 #[test]

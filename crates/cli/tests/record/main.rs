@@ -1,0 +1,15 @@
+//! `foreread record`, with programs that everyone has.
+//!
+//! In:    the real binary; commands and processes that read files.
+//! Out:   their traces, and what the recorder says.
+//! Never: a claim about speed.
+
+#[path = "../../../engine/tests/common/mod.rs"]
+mod common;
+#[path = "../said/mod.rs"]
+mod said;
+
+mod command;
+mod ends;
+mod process;
+mod recorded;

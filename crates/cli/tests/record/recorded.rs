@@ -1,0 +1,75 @@
+//! Commands that are recorded into CSV.
+//!
+//! In:    a command, a folder.
+//! Out:   what the recorder gave and said, and the reads of the trace.
+//! Never: a failure where the system does not let reads be seen: the test is skipped.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::common::{is_required, skip};
+
+/// A read of a trace in CSV.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct CsvRead {
+    pub(crate) thread: u32,
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+/// Runs a recorder: what it gave and said; None where the system does not let reads be seen.
+pub(crate) fn run(test: &str, recorder: &mut Command) -> Option<(Output, String)> {
+    let output = recorder.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if is_unseen(test, &said) { None } else { Some((output, said)) }
+}
+
+/// Whether a recorder said that the system does not let reads be seen: the test is skipped.
+pub(crate) fn is_unseen(test: &str, said: &str) -> bool {
+    let is_unseen = said.contains("cannot watch the reads");
+    if is_unseen {
+        assert!(!is_required("tools"), "{said}");
+        skip(test, said);
+    }
+    is_unseen
+}
+
+/// Records a command below a folder; None where the system does not let reads be seen.
+pub(crate) fn recorded(
+    test: &str,
+    folder: &Path,
+    command: &[&str],
+) -> Option<(Output, Vec<CsvRead>)> {
+    let trace = folder.join("trace.csv");
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--to", "csv", "-o", "trace.csv", "--"]).args(command);
+    let (output, said) = run(test, recorder.current_dir(folder))?;
+    let text = fs::read_to_string(trace).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let mut reads = Vec::new();
+    let mut last = 0;
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [time, thread, op, file, offset, length, mapped] = fields[..] else {
+            panic!("{line}");
+        };
+        let time: u64 = time.parse().unwrap();
+        assert!(time >= last && (op, mapped) == ("read", "0"), "{line}");
+        last = time;
+        let (offset, length) = (offset.parse().unwrap(), length.parse().unwrap());
+        reads.push(CsvRead { thread: thread.parse().unwrap(), file: file.into(), offset, length });
+    }
+    Some((output, reads))
+}
+
+/// Of one file: offsets and lengths.
+pub(crate) fn of(reads: &[CsvRead], name: &str) -> Vec<(u64, u64)> {
+    let of_file = reads.iter().filter(|read| read.file.ends_with(name));
+    of_file.map(|read| (read.offset, read.length)).collect()
+}
+
+pub(crate) fn file(folder: &Path, name: &str, len: usize) {
+    let bytes: Vec<u8> = (0..len).map(|n| u8::try_from(n * 7 % 251).unwrap()).collect();
+    fs::write(folder.join(name), bytes).unwrap();
+}

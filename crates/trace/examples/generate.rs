@@ -1,0 +1,17 @@
+//! Writes a trace of so many lines to stdout, in the format of the MSR Cambridge traces: for
+//! readers that are to be tried with more lines than a file should have.
+//!
+//!     cargo run --release -p foreread-trace --example generate -- 100000000 | foreread trace -
+
+#[path = "../tests/support/generated.rs"]
+mod generated;
+
+use std::io::{self, BufWriter, Write as _};
+
+fn main() -> io::Result<()> {
+    let lines = std::env::args().nth(1).and_then(|text| text.parse().ok());
+    let lines = lines.expect("the number of lines");
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    generated::write_lines(lines, &mut out)?;
+    out.flush()
+}
