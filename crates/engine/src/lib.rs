@@ -149,7 +149,7 @@ pub use read_observer::ReadEvent;
 pub use remember::{DeviceRecord, write_device_record};
 pub use ring::IoBackend;
 pub use settings::EngineSetting;
-pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
+pub use source::{Blocking, Joined, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
 pub use write_async::{SyncData, WriteAllAt, WriteAt, WriteFrom};
 
