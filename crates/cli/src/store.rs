@@ -29,7 +29,9 @@ pub(crate) use asked::{StoreAsked, asked_so_far, money, say_cost, set_said};
 pub(crate) use prices::PriceArgs;
 
 #[cfg(feature = "objects")]
-pub(crate) use opened::{StoreClient, device_name, is_prefix, modified, modified_text};
+pub(crate) use opened::{
+    StoreClient, device_name, device_name_of, is_prefix, modified, modified_text,
+};
 
 /// How stores are asked.
 #[derive(Clone, Debug, Args)]
@@ -103,6 +105,12 @@ impl StoreArgs {
                     'objects'";
         Err(Failure::WrongUse(line.to_owned()))
     }
+}
+
+/// The name under which the store of a URL is remembered.
+#[cfg(not(feature = "objects"))]
+pub(crate) fn device_name_of(_: &str) -> Result<String, Failure> {
+    match StoreArgs::default().client()? {}
 }
 
 /// There is none.

@@ -14,6 +14,7 @@
 mod ahead_queue;
 mod in_flight;
 mod invariants;
+mod joins;
 pub(crate) mod payload;
 mod queue;
 mod seek_meter;
@@ -31,11 +32,9 @@ use self::queue::largest_request;
 use crate::device_model::{LatencyObserver, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DeviceKind, DomainCommand, RequestKind, Tag};
-use crate::page_in::FilePages;
 use crate::sched::{BadSetting, Choice, Op, Origin, Request};
 use crate::slab::Slab;
-use crate::table::Frame;
-use crate::units::{ByteCount, Nanos, PageIndex, Sectors};
+use crate::units::{ByteCount, Nanos, Sectors};
 
 /// A request that has completed.
 #[derive(Debug)]
@@ -63,6 +62,9 @@ pub(crate) struct DeviceQueues {
     in_flight: Slab<RequestKind, InFlight>,
     busy: VecDeque<DeviceId>,
     full: usize,
+    /// Requests in flight that a caller has begun to wait for since, and that no driver has asked
+    /// for.
+    joined: VecDeque<Tag>,
     /// Whether a caller waits for devices, so that completions are seen when they happen.
     pub(crate) observer: LatencyObserver,
     /// Whether read-ahead waits until no demand read does.
@@ -130,21 +132,6 @@ impl DeviceQueues {
             }
         }
         self.note_busy(device);
-    }
-
-    /// A caller waits for a page of an open file that is being read into `frame`: if its request
-    /// waits behind demand requests, it is one from now on.
-    pub(crate) fn promote(
-        &mut self,
-        now: Nanos,
-        device: DeviceId,
-        file: FilePages<'_>,
-        (page, frame): (PageIndex, Frame),
-    ) {
-        let state = self.devices.get_mut(device).expect("a device with open files is not removed");
-        if state.has_ahead() {
-            file.sectors_of(page, |sector| state.promote(now, sector, frame));
-        }
     }
 
     /// Queues a request.
@@ -257,6 +244,7 @@ impl DeviceQueues {
     ) -> CompletedRequest {
         let in_flight = self.in_flight.remove(tag).expect("each tag completes once");
         assert!(in_flight.can_complete(result), "{result:?} is less than has arrived for {tag:?}");
+        self.forget_joined(tag, &in_flight);
         let InFlight { device, request, sent, depth, command, arrived_pages, arrived, .. } =
             in_flight;
         let before = in_flight.served;

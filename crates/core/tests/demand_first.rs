@@ -266,3 +266,32 @@ fn while_demand_reads_come_a_device_has_no_more_windows_than_it_serves() {
     assert_eq!(ahead_at_the_device(&Choice::Noop), 3);
     assert_eq!(ahead_at_the_device(&Choice::learning()), 3);
 }
+
+/// A second copy of late read-ahead was never sent for the reader that came to wait for it.
+#[test]
+fn read_ahead_in_flight_that_a_reader_comes_to_is_told_to_the_driver_once() {
+    let mut world = World::adaptive();
+    world.hint(500, 8);
+    world.answer();
+    let io = world.in_flight.as_ref().expect("the hint").tag;
+    assert!(world.path.is_ahead(io));
+    assert_eq!(world.path.poll_joined(), None, "no reader waits");
+    world.read_pages(502, 3);
+    world.read(505);
+    assert_eq!(world.path.poll_joined(), Some((world.device, io)));
+    world.read(506);
+    assert_eq!(world.path.poll_joined(), None, "it is known");
+    assert_eq!(world.rest(), [500]);
+}
+
+#[test]
+fn a_joined_request_that_has_ended_is_forgotten() {
+    let mut world = World::adaptive();
+    world.read(100_000);
+    world.read(9_000);
+    world.answer();
+    world.read(700);
+    assert_eq!(world.path.poll_joined(), None, "what was joined has ended");
+    world.read(9_000);
+    assert!(world.path.poll_joined().is_some(), "a demand read can be joined, too");
+}

@@ -172,6 +172,7 @@ impl Driver {
         if self.path.has_holes() {
             self.note_ready();
         }
+        self.note_joined();
         // Mostly there is nothing, and then the clock is not read.
         if !self.has_room() || !self.path.is_dispatch_pending() {
             return;

@@ -33,6 +33,19 @@ impl File {
         Ok(file.engine.drive()?.path.device_model(file.device))
     }
 
+    /// The model of the device below, as soon as anything is known: that of [`Self::device_model`],
+    /// and before there are enough reads what an earlier run has
+    /// [remembered](crate::EngineBuilder::remember), or what its [source](crate::Source) expects.
+    /// `parallel` is how many requests are served at once at least.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn expected_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
+        let file = &self.handle().file;
+        Ok(file.engine.drive()?.path.expected_model(file.device))
+    }
+
     /// The state of the device below, as far as this engine uses it: what is queued and in flight,
     /// the limit for writes, what has expired.
     ///

@@ -146,10 +146,12 @@ pub use read_async::ReadAt;
 pub use read_into::ReadInto;
 pub use read_observer::ReadEvent;
 #[cfg(feature = "remember")]
-pub use remember::{DeviceRecord, write_device_record};
+pub use remember::{
+    DeviceRecord, KeptRecord, device_records, forget_device_record, write_device_record,
+};
 pub use ring::IoBackend;
 pub use settings::EngineSetting;
-pub use source::{Blocking, ReadRange, Reply, Source, SourceIdentity};
+pub use source::{Blocking, Joined, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
 pub use write_async::{SyncData, WriteAllAt, WriteAt, WriteFrom};
 

@@ -13,6 +13,7 @@
 //!
 //! Two processes with the same device write the same file, each whole: the last one counts.
 
+mod kept;
 mod record;
 
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use foreread_core::prefetch::LearntDevice;
 use foreread_files::{FileError, system};
 use rustix::fs::{major, minor};
 
+pub use self::kept::{KeptRecord, device_records, forget_device_record};
 use self::record::{HEAD, Record};
 use crate::OpenOptions;
 use crate::backend::Backend;

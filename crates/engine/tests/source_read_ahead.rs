@@ -6,7 +6,9 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
 
 use foreread::core::prefetch::LearntDevice;
 use foreread::core::units::Pages;
@@ -98,4 +100,59 @@ fn a_source_that_says_what_its_device_is_like_begins_with_large_windows() {
     assert!(first_requests(Some(device)) >= 512 << 10);
     let is_none = LearntDevice { window: Pages(513), cost: None };
     assert!(first_requests(Some(is_none)) <= 256 << 10, "no device is like this");
+}
+
+/// A source that keeps each request.
+#[derive(Clone, Default)]
+struct Keeping(Arc<Mutex<Vec<(Range<u64>, Reply)>>>);
+
+impl Source for Keeping {
+    fn identity(&self) -> SourceIdentity {
+        SourceIdentity::new("keeping", "1")
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(LEN)
+    }
+
+    fn fetch(&self, range: Range<u64>, reply: Reply) {
+        self.0.lock().unwrap().push((range, reply));
+    }
+}
+
+/// Says by a channel that it was called.
+struct Woken(mpsc::Sender<()>);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).unwrap();
+    }
+}
+
+/// A source took what a reader waits for as read-ahead until it had ended.
+#[test]
+fn a_source_hears_of_a_reader_that_comes_to_what_is_read_ahead() {
+    let (engine, requests) =
+        (Engine::builder().memory(4 << 20).build().unwrap(), Keeping::default());
+    let file = engine.open_source(requests.clone()).unwrap();
+    file.will_need([0..64 << 10]).unwrap();
+    let (range, mut reply) = requests.0.lock().unwrap().pop().unwrap();
+    assert!(range == (0..64 << 10) && reply.is_read_ahead(), "{range:?}");
+    let mut joined = pin!(reply.joined());
+    let (to, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Woken(to)));
+    let mut context = Context::from_waker(&waker);
+    assert!(joined.as_mut().poll(&mut context).is_pending(), "no reader waits");
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut bytes = [0; 4096];
+            file.read_at(&mut bytes, 8192).map(|_| bytes)
+        });
+        woken.recv().unwrap();
+        assert!(joined.as_mut().poll(&mut context).is_ready());
+        reply.write(&[7; 64 << 10]).unwrap();
+        reply.finish();
+        assert_eq!(reader.join().unwrap().unwrap(), [7; 4096]);
+    });
+    assert!(requests.0.lock().unwrap().is_empty(), "nothing was asked twice");
 }

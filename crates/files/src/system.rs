@@ -28,14 +28,7 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
     let found = entry.look()?;
     if let Some(found) = &found {
         entry.only_regular(found, &[])?;
-        let head = entry.head(found, HEAD)?;
-        if !head.is_empty() && !is_ours(&head) {
-            return Err(FileError::NotOurs {
-                path: path.to_owned(),
-                what: "exists and was not written by foreread".to_owned(),
-                advice: output::REMOVE,
-            });
-        }
+        only_ours(&entry, found, is_ours)?;
     }
     let readable = Mode::from_raw_mode(0o644);
     let draft = Draft::new(&entry, readable)?;
@@ -51,6 +44,19 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
 ///
 /// If the path names something else, or if the system refuses.
 pub fn remove(path: &Path) -> Result<bool, FileError> {
+    removed(path, None)
+}
+
+/// The same of a file that is ours: `is_ours` gets its first 4 KiB. An empty one is ours.
+///
+/// # Errors
+///
+/// If the path names something else, or if the system refuses.
+pub fn remove_ours(path: &Path, is_ours: fn(&[u8]) -> bool) -> Result<bool, FileError> {
+    removed(path, Some(is_ours))
+}
+
+fn removed(path: &Path, is_ours: Option<fn(&[u8]) -> bool>) -> Result<bool, FileError> {
     // Without its directory there is no file either.
     if let Err(error) = fs::symlink_metadata(path)
         && matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NOTDIR))
@@ -60,8 +66,27 @@ pub fn remove(path: &Path) -> Result<bool, FileError> {
     let entry = DirectoryName::new(path)?;
     let Some(found) = entry.look()? else { return Ok(false) };
     entry.only_regular(&found, &[])?;
+    if let Some(is_ours) = is_ours {
+        only_ours(&entry, &found, is_ours)?;
+    }
     entry.remove(found.inode()).map_err(|error| entry.failed("remove it", error))?;
     Ok(true)
+}
+
+fn only_ours(
+    entry: &DirectoryName,
+    found: &ExistingFile,
+    is_ours: fn(&[u8]) -> bool,
+) -> Result<(), FileError> {
+    let head = entry.head(found, HEAD)?;
+    if head.is_empty() || is_ours(&head) {
+        return Ok(());
+    }
+    Err(FileError::NotOurs {
+        path: entry.path().to_owned(),
+        what: "exists and was not written by foreread".to_owned(),
+        advice: output::REMOVE,
+    })
 }
 
 /// The directories above a path, mode 0755 at most.
@@ -102,6 +127,8 @@ mod tests {
         fs::write(&path, "KERNEL==\"sda\"\n").unwrap();
         let line = write_whole(&path, "x", is_rule).expect_err("it is theirs").to_string();
         assert!(line.contains("not written by foreread"), "{line}");
+        let line = remove_ours(&path, is_rule).expect_err("it is theirs").to_string();
+        assert!(line.contains("not written by foreread") && path.exists(), "{line}");
         fs::remove_file(&path).unwrap();
         // A rule that an administrator has masked.
         symlink("/dev/null", &path).unwrap();

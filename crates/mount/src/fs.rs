@@ -12,6 +12,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::mem;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,20 +164,16 @@ impl Filesystem for FuseFs {
         position: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let listed = self.each_name(number(node), position, |number, next, name, kind| {
+        let listed = self.each_inode(number(node), position, |number, next, name, kind, inode| {
             let node = INodeNo(number.into());
             let name = OsStr::from_bytes(name);
-            if is_dot(name) {
-                let attr = attr::of_name(number, kind);
-                return reply.add(node, next, name, &NEVER, &attr, Generation(0));
-            }
-            match self.0.inodes.named(number) {
-                Ok(inode) => {
+            match inode {
+                Some(inode) => {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
                     reply.add(node, next, name, &FOREVER, &attr, generation)
                 }
                 // The name is listed all the same; a lookup of it returns the error.
-                Err(_) => {
+                None => {
                     let attr = attr::of_name(number, kind);
                     reply.add(node, next, name, &NEVER, &attr, Generation(0))
                 }
@@ -245,6 +242,28 @@ impl FuseFs {
         attr::of(inode, self.0.inodes.fs().superblock().block_size)
     }
 
+    /// As [`Self::each_name`], with the inode of each name; None for `.`, `..`, and where it is
+    /// damaged.
+    pub(crate) fn each_inode(
+        &self,
+        directory: u32,
+        position: u64,
+        mut add: impl FnMut(u32, u64, &[u8], FileType, Option<Inode>) -> bool,
+    ) -> Result<(), Errno> {
+        let (mut at, mut is_asked) = (position, false);
+        self.each_name(directory, position, |number, next, name, kind| {
+            let this = mem::replace(&mut at, next);
+            // Once for each request of the kernel: there are not more names in its answer.
+            let others = || {
+                let was_asked = mem::replace(&mut is_asked, true);
+                if was_asked { Vec::new() } else { self.0.inodes_from(directory, place_of(this)) }
+            };
+            let is_dot = name == b"." || name == b"..";
+            let inode = (!is_dot).then(|| self.0.inodes.named_beside(number, others));
+            add(number, next, name, kind, inode.and_then(Result::ok))
+        })
+    }
+
     /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
     /// reply is full.
     ///
@@ -261,9 +280,9 @@ impl FuseFs {
         mut add: impl FnMut(u32, u64, &[u8], FileType) -> bool,
     ) -> Result<(), Errno> {
         let errno = |error: Error| self.0.log.errno(&error);
-        let (mut lost, position) = (position & LOST, position & !LOST);
+        let (from, mut lost, position) = (place_of(position), position & LOST, position & !LOST);
         let directory = self.0.directory(number).map_err(errno)?;
-        self.0.directory_ahead(&directory, position.saturating_sub(AFTER_DOT_DOT));
+        self.0.directory_ahead(&directory, from);
         let mut is_empty = position > AFTER_DOT;
         if position == 0 {
             self.0.ahead.listed(number);
@@ -278,7 +297,6 @@ impl FuseFs {
                 return Ok(());
             }
         }
-        let from = position.saturating_sub(AFTER_DOT_DOT);
         for entry in self.0.inodes.fs().read_dir_from(&directory, from).map_err(errno)? {
             match entry {
                 Ok(DirectoryEntry { inode, kind, name, next, .. }) => {
@@ -296,6 +314,11 @@ impl FuseFs {
         }
         if is_empty && lost == LOST { Err(Errno::EIO) } else { Ok(()) }
     }
+}
+
+/// Where the next name lies in its directory.
+fn place_of(position: u64) -> u64 {
+    (position & !LOST).saturating_sub(AFTER_DOT_DOT)
 }
 
 /// The value if it fits, its length if that was asked.
@@ -336,10 +359,6 @@ fn for_growing_maps(superblock: &Superblock) -> u64 {
 
 fn generation(inode: &Inode) -> Generation {
     Generation(inode.generation.into())
-}
-
-fn is_dot(name: &OsStr) -> bool {
-    name == "." || name == ".."
 }
 
 /// Nothing changes while the image is mounted.

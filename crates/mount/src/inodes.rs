@@ -9,11 +9,12 @@
 //!                                 | no                                that the block was used
 //!                                 '--> asked for lately? -- yes ---> waits for it
 //!                                            | no
-//!                                            '--> the policy: which blocks? --> asked for, waits
+//!                                            '--> beside others that are named together? all of
+//!                                                 them; else the policy: which blocks?
+//!                                                 --> asked for, waits
 //! ```
 
 use std::collections::VecDeque;
-use std::iter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,6 +33,15 @@ pub enum ItableReadahead {
     /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
     /// off, and so is any other number.
     Blocks(u64),
+}
+
+/// Blocks of inode tables that were asked for together, in order of place, as bytes of the image.
+#[derive(Debug, Default)]
+pub(crate) struct AskedBlocks {
+    /// The blocks that are needed, each once.
+    pub(crate) needed: Vec<Range<u64>>,
+    /// These, and what is read along between them.
+    pub(crate) read: Vec<Range<u64>>,
 }
 
 /// The inodes of an image.
@@ -79,15 +89,29 @@ impl Inodes {
     /// The first few numbers are the file system's own, the root's among them, and to the kernel
     /// number 1 is the root: a directory that names one of them is damaged.
     pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
+        self.named_beside(number, Vec::new)
+    }
+
+    /// The same of one that is needed together with others: if it is not there, all are asked for,
+    /// and waited for once.
+    pub(crate) fn named_beside(
+        &self,
+        number: u32,
+        others: impl FnOnce() -> Vec<u32>,
+    ) -> Result<Inode, Error> {
         if number < self.fs.superblock().first_inode {
             let what = "is the file system's own, and a directory names it";
             return Err(Error::Corrupt { place: ImageLocation::Inode(number), what });
         }
-        self.inode(number)
+        self.inode_beside(number, others)
     }
 
     /// An inode by its number.
     pub(crate) fn inode(&self, number: u32) -> Result<Inode, Error> {
+        self.inode_beside(number, Vec::new)
+    }
+
+    fn inode_beside(&self, number: u32, others: impl FnOnce() -> Vec<u32>) -> Result<Inode, Error> {
         let superblock = self.fs.superblock();
         let (offset, group) = self.fs.inode_place(number)?;
         let mut raw = vec![0; usize::from(superblock.inode_size)].into_boxed_slice();
@@ -95,6 +119,9 @@ impl Inodes {
         if self.fs.source().try_read(offset, &mut raw) {
             self.used(block);
         } else {
+            // Also if that was done: what is there or on its way costs nothing, and what has left
+            // the cache since comes together again.
+            self.ask_for(others(), |gap| gap);
             let is_asked = self.was_asked(offset);
             if !is_asked {
                 self.ask_around(group, block);
@@ -108,23 +135,49 @@ impl Inodes {
         Inode::parse(superblock, number, raw)
     }
 
+    /// Asks for the blocks of the tables with these inodes; `widen` changes the gap between two that
+    /// is read along.
+    pub(crate) fn ask_for(
+        &self,
+        numbers: impl IntoIterator<Item = u32>,
+        widen: impl FnOnce(u64) -> u64,
+    ) -> AskedBlocks {
+        let mut needed: Vec<Range<u64>> = Vec::new();
+        for number in numbers {
+            // Names that were made together have inodes in the same block.
+            let Ok(block) = self.block_of(number) else { continue };
+            if needed.last() != Some(&block) {
+                needed.push(block);
+            }
+        }
+        needed.sort_by_key(|range| range.start);
+        needed.dedup();
+        let read = self.fs.source().will_need(needed.clone(), widen);
+        self.remember(&read);
+        AskedBlocks { needed, read }
+    }
+
+    /// Asks for blocks that will be needed, of directories or maps.
+    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) {
+        self.fs.source().will_need(ranges, |gap| gap);
+    }
+
     /// The block that an inode is in, as bytes of the image.
-    pub(crate) fn block_of(&self, number: u32) -> Result<Range<u64>, Error> {
+    fn block_of(&self, number: u32) -> Result<Range<u64>, Error> {
         let block_size = u64::from(self.fs.superblock().block_size);
         let (offset, _) = self.fs.inode_place(number)?;
         let start = offset / block_size * block_size;
         Ok(start..start + block_size)
     }
 
-    /// Asks for blocks that will be needed, of inodes or others, and remembers that.
-    pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) {
-        let asked = self.fs.source().will_need(ranges);
+    /// These bytes of tables may be on their way.
+    fn remember(&self, asked: &[Range<u64>]) {
         let mut kept = self.asked();
         for range in asked {
             if kept.len() == ASKED {
                 kept.pop_front();
             }
-            kept.push_back(range);
+            kept.push_back(range.clone());
         }
     }
 
@@ -145,7 +198,8 @@ impl Inodes {
         let end = group.inode_table + superblock.table_blocks();
         if let Some(Range { start, end: last }) = blocks {
             let bytes = |block: u64| block.min(end) * u64::from(block_bytes);
-            self.will_need(iter::once(bytes(start.0)..bytes(last.0)).collect());
+            let range = bytes(start.0)..bytes(last.0);
+            self.remember(&self.fs.source().will_need(vec![range], |gap| gap));
         }
     }
 
@@ -203,4 +257,4 @@ impl ItablePolicy {
 
 /// How many ranges are remembered: more than are on their way to any device. A block of one that
 /// was asked for and has left the cache is read alone, as long as it is remembered.
-const ASKED: usize = 256;
+const ASKED: usize = 1024;

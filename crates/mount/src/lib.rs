@@ -23,6 +23,8 @@ mod attr;
 mod clock;
 mod contents;
 mod error;
+#[cfg(test)]
+mod find_requests;
 mod fs;
 mod inodes;
 mod log;
@@ -31,6 +33,7 @@ mod mountinfo;
 mod mountpoint;
 mod session;
 mod source;
+mod table_gaps;
 mod tree;
 mod tree_walk;
 mod walk_prefetch;

@@ -61,6 +61,20 @@ impl MountState {
         self.inodes.will_need(ranges);
     }
 
+    /// The inodes of the names in a directory from a place on, as many as one request of the kernel
+    /// may be answered with: all of them are needed for the answer.
+    ///
+    /// ```text
+    ///   names     a    b    c    d           one after another: a round trip for each block
+    ///   blocks    7    2    7    5           together: |2| |5| |7|, in one round trip
+    /// ```
+    pub(crate) fn inodes_from(&self, directory: u32, from: u64) -> Vec<u32> {
+        // A read of the damaged part returns the error again.
+        let Ok(directory) = self.directory(directory) else { return Vec::new() };
+        let Ok(names) = self.inodes.fs().read_dir_from(&directory, from) else { return Vec::new() };
+        names.filter_map(Result::ok).take(ANSWERED).map(|entry| entry.inode).collect()
+    }
+
     /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
     /// a hole.
     pub(crate) fn seek(
@@ -77,3 +91,6 @@ impl MountState {
 /// names, as programs ask for, are of about eight blocks.
 const STEP: u64 = 16;
 const NEAR_START: u64 = 7;
+
+/// So many names have room in 32 KiB of answers, 120 bytes and the name for each.
+const ANSWERED: usize = 256;

@@ -28,6 +28,15 @@ pub(crate) enum NameOrder {
     Named,
 }
 
+/// How many directories may be fetched that no program has come to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AheadLimits {
+    /// At most.
+    pub(crate) most: usize,
+    /// As soon as one that was fetched is entered: so many at least.
+    pub(crate) sure: usize,
+}
+
 /// What is known of the directories of a tree.
 #[derive(Debug)]
 pub(crate) struct TreeWalkDetector {
@@ -90,12 +99,18 @@ impl TreeWalkDetector {
     /// A directory is entered: which others to fetch now, all of them together.
     ///
     /// ```text
-    ///   in order, or fetched before: go on         each use of one that was fetched: twice as many
+    ///   in order, or fetched before: go on         each use of one that was fetched: twice as many,
+    ///                                              and no fewer than a round trip is worth
     ///   fetched before, and its neighbours, too,
     ///     which are skipped                        half as many
     ///   otherwise                                  nothing
     /// ```
-    pub(crate) fn enter(&mut self, directory: u32, order: NameOrder, most: usize) -> Vec<u32> {
+    pub(crate) fn enter(
+        &mut self,
+        directory: u32,
+        order: NameOrder,
+        limits: AheadLimits,
+    ) -> Vec<u32> {
         let this = self.directories.entry(directory).or_default();
         let (was_fetched, was_entered) = (this.is_fetched, this.is_entered);
         this.is_entered = true;
@@ -104,18 +119,24 @@ impl TreeWalkDetector {
         }
         if was_fetched && !was_entered {
             let is_skipping = self.skipped(directory, order) > 0;
-            self.ahead = if is_skipping { self.ahead / 2 } else { self.ahead * 2 };
+            self.ahead =
+                if is_skipping { self.ahead / 2 } else { (self.ahead * 2).max(limits.sure) };
         }
         let is_walk = was_fetched || self.is_in_order(directory, order);
         self.directories.entry(directory).or_default().is_walked = is_walk;
         self.remember(directory);
-        if is_walk { self.next(directory, order, most) } else { Vec::new() }
+        if is_walk { self.next(directory, order, limits) } else { Vec::new() }
     }
 
     /// What there is to fetch now that more is known: nothing while half of what is ahead is
     /// fetched, so that many are fetched together.
-    pub(crate) fn next(&mut self, directory: u32, order: NameOrder, most: usize) -> Vec<u32> {
-        self.ahead = self.ahead.clamp(FIRST, most.max(FIRST));
+    pub(crate) fn next(
+        &mut self,
+        directory: u32,
+        order: NameOrder,
+        limits: AheadLimits,
+    ) -> Vec<u32> {
+        self.ahead = self.ahead.clamp(FIRST, limits.most.max(FIRST));
         let mut next = self.upcoming(directory, order, self.ahead);
         let is_known = |number: &u32| self.directories.get(number).is_some_and(|it| it.is_fetched);
         if next.iter().take(self.ahead.div_ceil(2)).all(is_known) {
@@ -267,13 +288,18 @@ mod tests {
         walk
     }
 
+    /// On a device that is near.
+    fn near(most: usize) -> AheadLimits {
+        AheadLimits { most, sure: 0 }
+    }
+
     #[test]
     fn listing_one_directory_fetches_no_other() {
         let mut walk = tree(3, 5);
-        assert!(walk.enter(2, NameOrder::Listed, 64).is_empty());
+        assert!(walk.enter(2, NameOrder::Listed, near(64)).is_empty());
         let mut walk = tree(3, 5);
-        assert!(walk.enter(203, NameOrder::Listed, 64).is_empty());
-        assert!(walk.enter(203, NameOrder::Listed, 64).is_empty());
+        assert!(walk.enter(203, NameOrder::Listed, near(64)).is_empty());
+        assert!(walk.enter(203, NameOrder::Listed, near(64)).is_empty());
     }
 
     #[test]
@@ -281,7 +307,10 @@ mod tests {
         let mut walk = tree(3, 5);
         for path in [[2, 100, 101], [2, 300, 304], [2, 200, 202]] {
             for directory in path {
-                assert!(walk.enter(directory, NameOrder::Named, 64).is_empty(), "{directory}");
+                assert!(
+                    walk.enter(directory, NameOrder::Named, near(64)).is_empty(),
+                    "{directory}"
+                );
             }
         }
     }
@@ -294,7 +323,7 @@ mod tests {
             let tops = (1..=10).flat_map(|top| (0..=20).map(move |leaf| top * 100 + leaf));
             for directory in [2].into_iter().chain(tops) {
                 late += u32::from(!fetched.contains(&directory));
-                let mut next = walk.enter(directory, order, 64);
+                let mut next = walk.enter(directory, order, near(64));
                 batches += u32::from(!next.is_empty());
                 fetched.append(&mut next);
             }
@@ -311,16 +340,30 @@ mod tests {
     #[test]
     fn a_walk_that_skips_directories_fetches_fewer() {
         let mut walk = tree(1, 400);
-        walk.enter(2, NameOrder::Listed, 64);
+        walk.enter(2, NameOrder::Listed, near(64));
         let mut fetched = 0;
         for directory in [100, 101, 102, 103, 104, 105] {
-            fetched += walk.enter(directory, NameOrder::Listed, 64).len();
+            fetched += walk.enter(directory, NameOrder::Listed, near(64)).len();
         }
         assert!(walk.ahead >= 32, "{}", walk.ahead);
         for directory in [120, 140, 160, 180, 200] {
-            fetched += walk.enter(directory, NameOrder::Listed, 64).len();
+            fetched += walk.enter(directory, NameOrder::Listed, near(64)).len();
         }
         assert!(walk.ahead <= FIRST && fetched < 200, "{} {fetched}", walk.ahead);
+    }
+
+    /// On a far device, each round of few takes as long as one of many.
+    #[test]
+    fn a_walk_of_a_far_device_that_is_sure_fetches_what_a_round_trip_is_worth() {
+        let far = AheadLimits { most: 512, sure: 64 };
+        let mut walk = tree(1, 400);
+        walk.enter(2, NameOrder::Listed, far);
+        assert_eq!(walk.enter(100, NameOrder::Listed, far).len(), FIRST, "it may be chance");
+        assert_eq!(walk.enter(101, NameOrder::Listed, far).len(), 64 - (FIRST - 1));
+        // One that skips is not sure any more.
+        walk.enter(120, NameOrder::Listed, far);
+        walk.enter(150, NameOrder::Listed, far);
+        assert!(walk.ahead < 64, "{}", walk.ahead);
     }
 
     #[test]
@@ -329,7 +372,7 @@ mod tests {
         walk.learn(2, &[(b"a".to_vec(), 3), (b"b".to_vec(), 2)]);
         walk.learn(3, &[(b"c".to_vec(), 2), (b"d".to_vec(), 3)]);
         for directory in [2, 3, 2, 3, 3] {
-            assert!(walk.enter(directory, NameOrder::Listed, 1000).len() <= 1000);
+            assert!(walk.enter(directory, NameOrder::Listed, near(1000)).len() <= 1000);
         }
         assert!(walk.upcoming(3, NameOrder::Named, 100).len() <= 100);
     }

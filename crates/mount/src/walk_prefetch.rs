@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   directories   7 . 8 . 9         known by number
-//!   inodes        |---request--|    one after another in a table
+//!   inodes        |---request--|    one after another in a table, with the files' between them
 //!   blocks        |-----request------|    near ones with what is between them
 //!   names         their inodes: |--request--|--request--|    not waited for
 //! ```
@@ -23,7 +23,8 @@ use std::{io, thread};
 use foreread_ext4::{Error, FileKind, Inode};
 
 use crate::inodes::Inodes;
-use crate::tree_walk::{NameOrder, TreeWalkDetector};
+use crate::table_gaps::{TableGaps, bytes};
+use crate::tree_walk::{AheadLimits, NameOrder, TreeWalkDetector};
 
 /// Where directories are reported. Without a thread behind it, nowhere.
 #[derive(Debug, Default)]
@@ -39,8 +40,7 @@ struct RecentLookups([AtomicU32; LAST]);
 /// Starts the thread. It ends with the last [`WalkNotifier`].
 pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<WalkNotifier> {
     let (to, from) = sync_channel(QUEUE);
-    let walk = TreeWalkDetector::new(budget_bytes);
-    let ahead = WalkPrefetcher { inodes, walk, budget_bytes, fetched: (1, MEAN_BYTES) };
+    let ahead = WalkPrefetcher::new(inodes, budget_bytes);
     thread::Builder::new().name("walk-ahead".to_owned()).spawn(move || ahead.run(&from))?;
     Ok(WalkNotifier { to: Some(to), looked_in: RecentLookups::default() })
 }
@@ -75,48 +75,66 @@ impl Default for RecentLookups {
     }
 }
 
-struct WalkPrefetcher {
+pub(crate) struct WalkPrefetcher {
     inodes: Arc<Inodes>,
     walk: TreeWalkDetector,
     budget_bytes: u64,
     /// How many directories were fetched, and how many bytes with them.
     fetched: (u64, u64),
+    gaps: TableGaps,
 }
 
 impl WalkPrefetcher {
+    pub(crate) fn new(inodes: Arc<Inodes>, budget_bytes: u64) -> Self {
+        let walk = TreeWalkDetector::new(budget_bytes);
+        let (fetched, gaps) = ((1, MEAN_BYTES), TableGaps::default());
+        Self { inodes, walk, budget_bytes, fetched, gaps }
+    }
+
     fn run(mut self, from: &Receiver<(u32, NameOrder)>) {
         while let Ok(first) = from.recv() {
             // All that was reported meanwhile: several programs, or threads of one, may walk, and
             // what they need is fetched together.
             let reported: Vec<_> = [first].into_iter().chain(from.try_iter()).collect();
-            let mut next = Vec::new();
-            for &(directory, order) in &reported {
-                if self.walk.is_new(directory) && self.may_learn(directory, order) {
-                    self.learn(directory);
-                }
-                next.extend(self.walk.enter(directory, order, self.most()));
+            self.follow(&reported);
+        }
+    }
+
+    /// Programs have come to these directories.
+    pub(crate) fn follow(&mut self, reported: &[(u32, NameOrder)]) {
+        let mut next = Vec::new();
+        for &(directory, order) in reported {
+            if self.walk.is_new(directory) && self.may_learn(directory, order) {
+                self.learn(directory);
             }
-            // What is fetched makes known what is in it. Each time is another level.
-            for _ in 0..LEVELS {
-                if next.is_empty() {
-                    break;
-                }
-                self.fetch(&next);
-                next.clear();
-                for &(directory, order) in &reported {
-                    if self.walk.is_walked(directory) {
-                        next.extend(self.walk.next(directory, order, self.most()));
-                    }
+            next.extend(self.walk.enter(directory, order, self.limits()));
+        }
+        // What is fetched makes known what is in it. Each time is another level.
+        for _ in 0..LEVELS {
+            if next.is_empty() {
+                break;
+            }
+            self.fetch(&next);
+            next.clear();
+            for &(directory, order) in reported {
+                if self.walk.is_walked(directory) {
+                    next.extend(self.walk.next(directory, order, self.limits()));
                 }
             }
         }
     }
 
-    /// How many directories may be ahead.
-    fn most(&self) -> usize {
+    /// How many directories may be ahead; and how many a walk that is sure begins with: as many as
+    /// come in the time of one request, since each round of fewer takes as long.
+    fn limits(&self) -> AheadLimits {
         let (count, bytes) = self.fetched;
-        let most = self.budget_bytes / (bytes / count).max(1);
-        usize::try_from(most).unwrap_or(usize::MAX).min(AHEAD)
+        let mean_bytes = (bytes / count).max(1);
+        let directories = |bytes: u64, most: usize| {
+            usize::try_from(bytes / mean_bytes).unwrap_or(usize::MAX).min(most)
+        };
+        let most = directories(self.budget_bytes, AHEAD);
+        let request_bytes = self.inodes.fs().source().request_bytes().map_or(0, |(bytes, _)| bytes);
+        AheadLimits { most, sure: directories(request_bytes, SURE.min(most)) }
     }
 
     /// Whether to read all of a directory: if a program lists it, or if it is small. A lookup in a
@@ -131,6 +149,7 @@ impl WalkPrefetcher {
 
     fn learn(&mut self, directory: u32) {
         if let Ok(inode) = self.inodes.inode(directory) {
+            self.inodes.will_need(self.blocks(&inode));
             drop(self.names(&inode));
         }
     }
@@ -150,40 +169,43 @@ impl WalkPrefetcher {
     }
 
     fn fetch(&mut self, directories: &[u32]) {
-        self.ask_for_inodes(directories.iter().copied());
+        let numbers = directories.iter().copied();
+        let tables = self.inodes.ask_for(numbers, |gap| self.gaps.widened(gap));
         let inodes: Vec<Inode> = directories
             .iter()
             .filter_map(|&number| self.inodes.inode(number).ok())
             .filter(|inode| inode.kind == FileKind::Directory)
             .collect();
         let blocks: Vec<_> = inodes.iter().flat_map(|inode| self.blocks(inode)).collect();
-        let mut bytes: u64 = blocks.iter().map(|range| range.end - range.start).sum();
+        let mut read_bytes = bytes(&blocks);
         self.inodes.will_need(blocks);
-        let names: Vec<u32> =
-            inodes.iter().filter_map(|inode| self.names(inode).ok()).flatten().collect();
-        bytes += self.ask_for_inodes(names.into_iter());
+        let mut needed = Vec::new();
+        let mut files_bytes = 0;
+        for round in inodes.chunks(self.round()) {
+            let names: Vec<u32> =
+                round.iter().filter_map(|inode| self.names(inode).ok()).flatten().collect();
+            let files = self.inodes.ask_for(names, |gap| gap);
+            files_bytes += bytes(&files.read);
+            needed.extend(files.needed);
+        }
+        needed.sort_by_key(|block| block.start);
+        needed.dedup();
+        self.gaps.count(&tables, &needed);
+        // Most inodes of names have come with those of the directories.
+        read_bytes += bytes(&tables.read).max(files_bytes);
         self.fetched.0 += directories.len() as u64;
-        self.fetched.1 += bytes;
+        self.fetched.1 += read_bytes;
         if self.fetched.0 > REMEMBERED {
             self.fetched = (self.fetched.0 / 2, self.fetched.1 / 2);
         }
     }
 
-    /// Asks for the blocks of the table with these inodes, and says how many bytes they have.
-    fn ask_for_inodes(&self, numbers: impl Iterator<Item = u32>) -> u64 {
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for number in numbers {
-            // Names that were made together have inodes in the same block.
-            let Ok(block) = self.inodes.block_of(number) else { continue };
-            if ranges.last() != Some(&block) {
-                ranges.push(block);
-            }
-        }
-        ranges.sort_by_key(|range| range.start);
-        ranges.dedup();
-        let bytes = ranges.iter().map(|range| range.end - range.start).sum();
-        self.inodes.will_need(ranges);
-        bytes
+    /// Of how many directories the names' inodes are asked for together. From a disk, of all: the
+    /// more, the nearer they lie. A far device brings the blocks in rounds of so many, and the
+    /// inodes of the first are on their way while the next come.
+    fn round(&self) -> usize {
+        let at_once = self.inodes.fs().source().request_bytes().map_or(1, |(_, at_once)| at_once);
+        if at_once >= MANY_AT_ONCE { ROUND } else { usize::MAX }
     }
 
     /// Where the first blocks of a directory are.
@@ -214,6 +236,15 @@ const LAST: usize = 1024;
 
 /// The most directories that are ahead: some ten trips to the device for a million names.
 const AHEAD: usize = 512;
+
+/// The most that a walk begins with once it is sure: 2 MB of a usual tree.
+const SURE: usize = 64;
+
+/// As many requests as a source has in flight.
+const ROUND: usize = 64;
+
+/// A device that serves so many at once is no disk.
+const MANY_AT_ONCE: u64 = 16;
 
 /// How many times what was fetched may tell of more to fetch at once.
 const LEVELS: usize = 8;

@@ -10,23 +10,54 @@
 //!   second                         |------| the answer
 //! ```
 
+use std::future::{Pending, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tokio::time::{Instant, timeout};
 
 use crate::traffic::{Gated, StoreTraffic};
 
+/// Whether a reader waits for a request.
+#[derive(Debug)]
+pub(crate) struct Urgency<J> {
+    /// When it is sent.
+    pub(crate) is_demand: bool,
+    /// Is ready when a reader comes to it later.
+    pub(crate) joined: J,
+}
+
+/// Of a request that no reader comes to.
+pub(crate) fn not_joined(is_demand: bool) -> Urgency<Pending<()>> {
+    Urgency { is_demand, joined: pending() }
+}
+
+/// What happens first.
+enum Event<A> {
+    Answered(A),
+    Joined,
+    Late,
+}
+
 /// Sends a request; and once more if it is late, and the budget allows it, which has more for reads
 /// that are waited for.
+///
+/// ```text
+///   sent   |---- delay ---->|                 late: a copy, if the budget has one
+///          |---- delay --.-- a reader comes   its delay is that of a demand read from now on, and
+///                                             the budget is asked once more
+/// ```
 ///
 /// An answer that is an error counts only if the other copy has none, or fails, too: then the
 /// error is that of the first.
 pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     traffic: &StoreTraffic,
-    is_demand: bool,
+    urgency: Urgency<impl Future<Output = ()>>,
     request: impl Fn(Gated) -> F,
 ) -> Result<T, E> {
+    let Urgency { mut is_demand, joined } = urgency;
     let (called, gate) = (Instant::now(), Gated::new(is_demand));
     let note = |answer: &Result<T, E>| {
         if answer.is_ok() {
@@ -34,29 +65,39 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
             traffic.first_byte(gate.sent_at().unwrap_or(called));
         }
     };
-    let mut first = pin!(request(gate.clone()));
-    if let Some(delay) = traffic.sent(is_demand) {
-        let since_sent = || gate.sent_at().unwrap_or(called).elapsed();
-        let mut left = delay;
-        loop {
-            match timeout(left, first.as_mut()).await {
-                Ok(answer) => {
-                    note(&answer);
-                    return answer;
-                }
-                Err(_) if gate.is_waiting() => left = delay,
-                Err(_) if since_sent() < delay => left = delay.saturating_sub(since_sent()),
-                Err(_) if traffic.take_copy(is_demand) => {
-                    let second = pin!(request(Gated::new(is_demand)));
-                    return of_two(first, second, note).await;
-                }
-                Err(_) => break,
+    let (mut first, mut joined) = (pin!(request(gate.clone())), pin!(joined));
+    let (mut delay, mut is_joined) = (traffic.sent(is_demand), false);
+    loop {
+        let left = match delay {
+            Some(delay) if gate.is_waiting() => delay,
+            Some(delay) => delay.saturating_sub(gate.since_sent(called)),
+            None => FOREVER,
+        };
+        let next = poll_fn(|context| match first.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Event::Answered(answer)),
+            Poll::Pending if is_joined => Poll::Pending,
+            Poll::Pending => joined.as_mut().poll(context).map(|()| Event::Joined),
+        });
+        match timeout(left, next).await.unwrap_or(Event::Late) {
+            Event::Answered(answer) => {
+                note(&answer);
+                return answer;
             }
+            Event::Joined => {
+                delay = traffic.joined(is_demand);
+                gate.hurry();
+                (is_joined, is_demand) = (true, true);
+            }
+            Event::Late if gate.is_waiting() => {}
+            Event::Late if delay.is_none_or(|delay| gate.since_sent(called) < delay) => {}
+            Event::Late if traffic.take_copy(is_demand) => {
+                let second = pin!(request(Gated::new(is_demand)));
+                return of_two(first, second, note).await;
+            }
+            // Unless a reader comes.
+            Event::Late => delay = None,
         }
     }
-    let answer = first.await;
-    note(&answer);
-    answer
 }
 
 /// The first good answer of two copies.
@@ -79,11 +120,13 @@ async fn of_two<T, E, F: Future<Output = Result<T, E>>>(
     }
 }
 
+/// Longer than any deadline.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use tokio::time::sleep;
 
@@ -95,7 +138,7 @@ mod tests {
     async fn learnt() -> Arc<StoreTraffic> {
         let traffic = StoreTraffic::new(true, Arc::default());
         for _ in 0..1000 {
-            let answer = first_answer(&traffic, true, |_| async {
+            let answer = first_answer(&traffic, not_joined(true), |_| async {
                 sleep(20 * MS).await;
                 Ok::<_, ()>(())
             });
@@ -131,8 +174,26 @@ mod tests {
             traffic: &StoreTraffic,
             is_demand: bool,
         ) -> (Result<u32, &'static str>, u128, usize, usize) {
+            self.run_as(traffic, not_joined(is_demand)).await
+        }
+
+        /// The same of a request to which a reader comes after so many ms.
+        async fn run_joined(
+            &self,
+            traffic: &StoreTraffic,
+            is_demand: bool,
+            ms: u32,
+        ) -> (Result<u32, &'static str>, u128, usize, usize) {
+            self.run_as(traffic, Urgency { is_demand, joined: sleep(ms * MS) }).await
+        }
+
+        async fn run_as(
+            &self,
+            traffic: &StoreTraffic,
+            urgency: Urgency<impl Future<Output = ()>>,
+        ) -> (Result<u32, &'static str>, u128, usize, usize) {
             let started = Instant::now();
-            let answer = first_answer(traffic, is_demand, |_| self.send()).await;
+            let answer = first_answer(traffic, urgency, |_| self.send()).await;
             let ms = started.elapsed().as_millis();
             (answer, ms, *self.sent.borrow(), *self.ended.borrow())
         }
@@ -179,6 +240,74 @@ mod tests {
         assert!((35..=38).contains(&ms), "{ms} ms");
     }
 
+    /// It waited for the read-ahead however late that was.
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_comes_to_late_read_ahead_has_a_copy() {
+        let traffic = learnt().await;
+        while traffic.take_copy(false) {}
+        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
+        // Late already: at once.
+        let (answer, ms, sent, ended) = ahead.run_joined(&traffic, false, 100).await;
+        assert_eq!((answer, sent, ended), (Ok(2), 2, 1));
+        assert!((115..=117).contains(&ms), "{ms} ms");
+        assert!(!traffic.take_copy(true), "that was the last one");
+        let ahead = Copies::new(&[(500, Ok(1))]);
+        assert_eq!(ahead.run_joined(&traffic, false, 100).await, (Ok(1), 500, 1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_comes_in_time_has_the_copy_when_the_request_is_late() {
+        let traffic = learnt().await;
+        while traffic.take_copy(false) {}
+        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
+        let (answer, ms, sent, _) = ahead.run_joined(&traffic, false, 5).await;
+        assert_eq!((answer, sent), (Ok(2), 2));
+        assert!((35..=38).contains(&ms), "{ms} ms");
+        let in_time = Copies::new(&[(19, Ok(1))]);
+        assert_eq!(in_time.run_joined(&traffic, false, 5).await, (Ok(1), 19, 1, 1));
+    }
+
+    /// Its own request had no copy when the budget was used up.
+    #[tokio::test(start_paused = true)]
+    async fn a_second_reader_asks_the_budget_once_more() {
+        let traffic = learnt().await;
+        while traffic.take_copy(true) {}
+        let demand = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
+        let others = async {
+            sleep(50 * MS).await;
+            // Requests that are answered at once pay for a copy.
+            for _ in 0..60 {
+                let answer =
+                    first_answer(&traffic, not_joined(true), |_| async { Ok::<_, ()>(()) });
+                answer.await.unwrap();
+            }
+        };
+        let (ended, ()) = tokio::join!(demand.run_joined(&traffic, true, 100), others);
+        assert_eq!((ended.0, ended.2), (Ok(2), 2));
+        assert!((115..=117).contains(&ended.1), "{} ms", ended.1);
+        while traffic.take_copy(true) {}
+        let alone = Copies::new(&[(500, Ok(1))]);
+        assert_eq!(alone.run(&traffic, true).await, (Ok(1), 500, 1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_that_come_to_read_ahead_stay_within_the_budget() {
+        let traffic = learnt().await;
+        let mut copies = 0;
+        for number in 0..4000_u32 {
+            let ms = if number % 64 == 0 { 200 } else { 20 };
+            let ahead = Copies::new(&[(ms, Ok(1)), (15, Ok(2))]);
+            copies += ahead.run_joined(&traffic, false, 10).await.2 - 1;
+        }
+        assert!((50..=63).contains(&copies), "{copies} copies, 63 are late");
+        for _ in 0..4000 {
+            // All are late by then.
+            let ahead = Copies::new(&[(400, Ok(1)), (15, Ok(2))]);
+            copies += ahead.run_joined(&traffic, false, 10).await.2 - 1;
+        }
+        assert!(copies <= 9000 / 50, "{copies} copies of 9000 requests");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_error_counts_only_if_both_copies_fail() {
         let traffic = learnt().await;
@@ -209,7 +338,7 @@ mod tests {
             others.push(traffic.permit(true).await);
         }
         let sent = RefCell::new(0);
-        let waits = first_answer(&traffic, true, |gate| {
+        let waits = first_answer(&traffic, not_joined(true), |gate| {
             *sent.borrow_mut() += 1;
             let (traffic, number) = (&traffic, *sent.borrow());
             async move {

@@ -5,13 +5,15 @@
 //! Never: a rule of its own: those are in `foreread_core::store_requests`.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foreread::core::store_requests::{Hedging, RequestLimit, WaitingRequests};
 use foreread::core::units::Nanos;
-use tokio::sync::oneshot;
+use futures_util::future::{Either, select};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::counters::StoreCounters;
@@ -37,6 +39,8 @@ struct TrafficState {
 #[derive(Clone, Debug)]
 pub(crate) struct Gated {
     is_demand: bool,
+    /// Told when a reader has come to it.
+    hurried: Arc<Notify>,
     /// Whether an attempt of it has had a good head, with a permit. If its body breaks, the rest is
     /// asked for under that: one that waited for another could wait for itself.
     is_granted: Arc<AtomicBool>,
@@ -53,7 +57,13 @@ struct PermitWait {
 
 impl Gated {
     pub(crate) fn new(is_demand: bool) -> Self {
-        Self { is_demand, is_granted: Arc::default(), permits: Arc::default() }
+        let (is_granted, permits) = (Arc::default(), Arc::default());
+        Self { is_demand, hurried: Arc::default(), is_granted, permits }
+    }
+
+    /// A reader has come to it: if it waits, it waits with demand reads from now on.
+    pub(crate) fn hurry(&self) {
+        self.hurried.notify_one();
     }
 
     /// Whether it is not sent, because others have to end first.
@@ -64,6 +74,11 @@ impl Gated {
     /// When it was sent first, if it had to wait for a permit.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.permits().first
+    }
+
+    /// How long ago it was sent first; if it had not to wait for a permit, when it was `called`.
+    pub(crate) fn since_sent(&self, called: Instant) -> Duration {
+        self.sent_at().unwrap_or(called).elapsed()
     }
 
     fn permits(&self) -> MutexGuard<'_, PermitWait> {
@@ -78,11 +93,33 @@ impl Gated {
             return None;
         }
         self.permits().is_waiting = true;
-        let permit = traffic.permit(self.is_demand).await;
+        let permit = self.permit_in_turn(traffic).await;
         let mut permits = self.permits();
         permits.is_waiting = false;
         permits.first.get_or_insert_with(Instant::now);
         Some(permit)
+    }
+
+    async fn permit_in_turn(&self, traffic: &Arc<StoreTraffic>) -> Permit {
+        if self.is_demand {
+            return traffic.permit(true).await;
+        }
+        let granted = {
+            let (waiting, hurried) = (pin!(traffic.permit(false)), pin!(self.hurried.notified()));
+            match select(waiting, hurried).await {
+                Either::Left((permit, _)) => Some(permit),
+                Either::Right(((), _)) => None,
+            }
+        };
+        // Its place among read-ahead is given up by now: a permit that came there is another's.
+        match granted {
+            Some(permit) => permit,
+            None => {
+                // For its next attempts.
+                self.hurried.notify_one();
+                traffic.permit(true).await
+            }
+        }
     }
 
     /// An attempt has a good head.
@@ -156,6 +193,13 @@ impl StoreTraffic {
         Some(Duration::from_nanos(delay.0))
     }
 
+    /// A reader has come to a request that was sent before: how long after it was sent a second
+    /// copy is worth it now.
+    pub(crate) fn joined(&self, was_demand: bool) -> Option<Duration> {
+        let delay = self.lock().hedging.joined(was_demand).filter(|_| self.may_hedge)?;
+        Some(Duration::from_nanos(delay.0))
+    }
+
     /// Takes a copy from the budget. A store that refuses requests gets none of one already sent.
     pub(crate) fn take_copy(&self, is_demand: bool) -> bool {
         let mut state = self.lock();
@@ -204,7 +248,6 @@ const IN_FLIGHT_MAX: u32 = 64;
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use super::*;
@@ -232,6 +275,27 @@ mod tests {
         permits.pop();
         let got = is_ready(demand.as_mut());
         assert!(got.is_some() && is_ready(ahead.as_mut()).is_none(), "the demand read");
+        drop(got);
+        assert!(is_ready(ahead.as_mut()).is_some());
+    }
+
+    /// It waited behind seven demand reads for each one of read-ahead.
+    #[tokio::test(start_paused = true)]
+    async fn read_ahead_that_a_reader_comes_to_waits_with_demand_reads() {
+        let traffic = StoreTraffic::new(true, Arc::default());
+        let mut permits = Vec::new();
+        for _ in 0..IN_FLIGHT_MAX {
+            permits.push(traffic.permit(false).await);
+        }
+        let [first, second] = [Gated::new(false), Gated::new(false)];
+        let (mut ahead, mut joined) = (pin!(first.permit(&traffic)), pin!(second.permit(&traffic)));
+        assert!(is_ready(ahead.as_mut()).is_none() && is_ready(joined.as_mut()).is_none());
+        second.hurry();
+        assert!(is_ready(joined.as_mut()).is_none(), "no other has ended");
+        permits.pop();
+        assert!(is_ready(ahead.as_mut()).is_none());
+        let got = is_ready(joined.as_mut());
+        assert!(got.is_some(), "it goes first");
         drop(got);
         assert!(is_ready(ahead.as_mut()).is_some());
     }

@@ -15,14 +15,15 @@ use tokio::time::Instant;
 
 use crate::counters::Attempts;
 use crate::error::ObjectError;
-use crate::hedged;
+use crate::hedged::{self, Urgency, not_joined};
 use crate::object_state::ObjectState;
 use crate::traffic::{Gated, Permit};
 
 /// Sends the request and passes on what comes, within the deadline.
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
-    let (deadline, is_demand) = (object.options.deadline, !reply.is_read_ahead());
-    let copied = copy(&object, &range, is_demand, &mut reply);
+    let deadline = object.options.deadline;
+    let urgency = Urgency { is_demand: !reply.is_read_ahead(), joined: reply.joined() };
+    let copied = copy(&object, &range, urgency, &mut reply);
     let transferred = tokio::time::timeout(deadline, copied).await;
     match transferred {
         Ok(Ok(())) => reply.finish(),
@@ -42,7 +43,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
 pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
     let deadline = object.options.deadline;
     let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
-    let copied = copy(object, &range, false, &mut bytes);
+    let copied = copy(object, &range, not_joined(false), &mut bytes);
     let copied = tokio::time::timeout(deadline, copied).await;
     copied.unwrap_or_else(|_| {
         let (url, range) = (object.url.clone(), Some(range));
@@ -75,11 +76,11 @@ impl ByteSink for Vec<u8> {
 async fn copy(
     object: &ObjectState,
     range: &Range<u64>,
-    is_demand: bool,
+    urgency: Urgency<impl Future<Output = ()>>,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
     let send = |gate| answer(object, range, gate);
-    let response = hedged::first_answer(&object.traffic, is_demand, send).await?;
+    let response = hedged::first_answer(&object.traffic, urgency, send).await?;
     pass_on(object, range, response, sink).await
 }
 

@@ -22,6 +22,8 @@ use foreread_core::table::PageTable;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
+mod devices;
+
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
 use crate::external_cache::ExternalCache;
@@ -247,6 +249,7 @@ impl SimWorld {
         while let Some(io) = self.path.poll_dispatch(now) {
             self.start(now, io);
         }
+        self.tell_joined(now);
         while let Some(ready) = self.path.poll_ready() {
             let task = self.read_waiters[ready.id.index() as usize].take();
             let task = task.expect("wait_for_read was called for each read");
@@ -306,27 +309,6 @@ impl SimWorld {
         let end = model.submit(now, command);
         self.schedule_end(io.device, end);
         self.schedule_wake(now, io.device);
-    }
-
-    /// Lets a device do what it is time for.
-    fn wake_device(&mut self, now: Nanos, device: DeviceId) {
-        let index = device.index() as usize;
-        self.devices[index].wake_at = None;
-        while self.devices[index].model.next_wake().is_some_and(|at| at <= now) {
-            let end = self.devices[index].model.wake(now);
-            self.schedule_end(device, end);
-        }
-        self.schedule_wake(now, device);
-    }
-
-    fn schedule_wake(&mut self, now: Nanos, device: DeviceId) {
-        let SimDevice { model, meter, wake_at } = &mut self.devices[device.index() as usize];
-        meter.store = model.store_totals();
-        let at = model.next_wake().filter(|at| wake_at.is_none_or(|scheduled| *at < scheduled));
-        if let Some(at) = at {
-            *wake_at = Some(at);
-            self.clock.schedule(at.max(now), SimEvent::WakeDevice(device));
-        }
     }
 
     fn schedule_end(&mut self, device: DeviceId, end: Option<CommandEnd>) {

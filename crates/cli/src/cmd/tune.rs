@@ -21,6 +21,7 @@ mod mixed;
 mod mounted;
 mod remembered;
 mod remembered_mounts;
+mod remembered_stores;
 mod report;
 mod simulated;
 #[cfg(feature = "objects")]

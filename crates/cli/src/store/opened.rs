@@ -89,6 +89,12 @@ pub(crate) fn device_name(bucket: &str) -> String {
     format!("store-{bucket}")
 }
 
+/// The same of the store of a URL; it sends no request.
+pub(crate) fn device_name_of(url: &str) -> Result<String, Failure> {
+    let prefix = Stores::new(StoreOptions::default()).prefix(url).map_err(failed)?;
+    Ok(device_name(prefix.device_name()))
+}
+
 /// Whether a URL stands for all keys that begin with it.
 pub(crate) fn is_prefix(url: &str) -> bool {
     ObjectUrl::parse(url).is_ok_and(|url| url.is_prefix())

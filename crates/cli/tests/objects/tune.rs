@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use foreread::core::prefetch::{LearntCost, LearntDevice};
+use foreread::core::units::Pages;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -183,4 +185,64 @@ fn ctrl_c_ends_it_with_what_was_measured() {
     assert!(text(&output.stderr).contains("foreread: interrupted"), "{output:?}");
     let said = text(&output.stdout);
     assert!(said.contains("not known yet") && said.contains("first byte"), "{said}");
+}
+
+/// What `tune URL --remember` writes was to be removed by hand, and no command showed it.
+#[test]
+fn a_remembered_store_is_listed_checked_and_forgotten() {
+    let state = TempDir::new_in(scratch()).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        command.arg("tune").args(args).env("STATE_DIRECTORY", state.path());
+        // Nothing listens there: no request is sent.
+        command.env("AWS_ENDPOINT_URL", "http://127.0.0.1:9").output().unwrap()
+    };
+    let cost = LearntCost {
+        per_request_ns: 20e6,
+        per_kib_ns: 12_800.0,
+        parallel: Some(48),
+        min_parallel: 48,
+    };
+    let learnt = LearntDevice { window: Pages(1 << 13), cost: Some(cost) };
+    let directory = state.path().join("devices");
+    let keep = |name| foreread::write_device_record(&directory, name, learnt).unwrap();
+    let record = keep("store-s3://bucket http://127.0.0.1:9");
+    keep("disk-7");
+    let name = "store-s3---bucket-http---127.0.0.1-9";
+
+    let listed = text(&run(&["--list"]).stdout);
+    for part in [name, "max_window=32M", "first byte 20 ms, 80 MB/s a connection, 48 at once"] {
+        // A narrow terminal breaks no cell.
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+    assert!(!listed.contains("disk-7"), "a disk's own record is serve's: {listed}");
+    let found = said::data(&run(&["--list", "--json"]).stdout);
+    let store = found.iter().find(|it| it["store"] == name).unwrap();
+    assert_eq!((&store["max_window_kib"], &store["requests_at_once"]), (&32768.into(), &48.into()));
+    assert_eq!(store["mb_per_s"].as_f64(), Some(80.0), "{store}");
+    let checked = text(&run(&["verify"]).stdout);
+    assert!(checked.contains(&format!("{name}: can be used")), "{checked}");
+
+    let whole = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, &whole[..whole.len() - 3]).unwrap();
+    let output = run(&["verify"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let checked = text(&output.stdout);
+    assert!(checked.contains("can NOT be used") && checked.contains("cut off"), "{checked}");
+    let output = run(&["verify", "--json"]);
+    let found = said::data(&output.stdout);
+    assert!(found.iter().any(|it| it["name"] == name && it["ok"] == false), "{output:?}");
+    let listed = text(&run(&["--list"]).stderr);
+    assert!(listed.contains(&format!("foreread tune forget {name}")), "{listed}");
+
+    // Broken or not, by the URL of any object of it.
+    let forgotten = text(&run(&["forget", "s3://bucket/any/key"]).stdout);
+    assert!(forgotten.contains("removed") && !record.exists(), "{forgotten}");
+    for named in ["s3://bucket/", name] {
+        let output = run(&["forget", named]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("nothing is remembered of this store"), "{output:?}");
+    }
+    keep("store-s3://bucket http://127.0.0.1:9");
+    assert!(run(&["forget", name]).status.success() && !record.exists());
 }

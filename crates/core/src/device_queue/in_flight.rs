@@ -30,6 +30,8 @@ pub(crate) struct InFlight {
     arrived_bytes: ByteCount,
     /// Once its device has served it, which is when its last byte has arrived.
     pub(super) served: Option<ServedRequest>,
+    /// Whether a caller began to wait for a page of it after it was sent.
+    pub(super) is_joined: bool,
 }
 
 /// When a device had served a request.
@@ -59,6 +61,7 @@ impl InFlight {
             arrived,
             arrived_bytes,
             served,
+            is_joined: false,
         }
     }
 

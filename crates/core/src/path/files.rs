@@ -94,6 +94,15 @@ impl IoPath {
         self.read_path.devices.get(device)?.estimator()?.model()
     }
 
+    /// What reads of a device cost: as [`Self::device_model`] says, and before that is known as
+    /// [another run](Self::restore_device) has learnt it. `parallel` is how many requests were seen
+    /// to be served at once, if there may be more. None if the device is gone, or nothing is known.
+    #[must_use]
+    pub fn expected_model(&self, device: DeviceId) -> Option<DeviceModel> {
+        let estimator = self.read_path.devices.get(device)?.estimator();
+        self.read_path.prefetch.device_model(device.index(), estimator)
+    }
+
     /// What was learnt of a device, for the next run of a program: its cost too, if that is known.
     /// None before anything is, or if the device is gone.
     ///

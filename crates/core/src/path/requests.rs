@@ -112,6 +112,14 @@ impl IoPath {
         self.read_path.devices.in_flight(tag).request.load.is_ahead
     }
 
+    /// Takes a request in flight that a caller has begun to wait for since it was dispatched, and
+    /// its device; each is returned once. A driver whose device can hurry for some requests, by a
+    /// second copy of what is late, learns here that what was [read ahead](Self::is_ahead) is waited
+    /// for by now. No decision follows from it: a driver need not ask.
+    pub fn poll_joined(&mut self) -> Option<(DeviceId, Tag)> {
+        self.read_path.devices.take_joined()
+    }
+
     /// The first `bytes` bytes of a read request are in its frames; the rest is still to come.
     ///
     /// Pages that are complete become up to date, and reads that wait for nothing else are ready.

@@ -32,6 +32,7 @@ use super::streams::Streams;
 use super::walk::{Plan, PolicyMemory, ReadWalk};
 use super::window_estimator::{EndedRead, KnownDisks, WindowEstimator};
 use crate::cache::{FileResidency, PageCache};
+use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::geometry::Geometry;
 use crate::sched::Submitter;
 use crate::table::FileSlot;
@@ -177,6 +178,16 @@ impl Prefetcher {
     /// What the next run should know of a device.
     pub(crate) fn learnt_device(&self, device: u32) -> Option<LearntDevice> {
         self.estimators.get(device as usize).filter(|_| self.is_window_learnt)?.learnt()
+    }
+
+    /// What reads of a device cost, as far as this run or another one knows.
+    pub(crate) fn device_model(
+        &self,
+        device: u32,
+        estimator: Option<&DeviceEstimator>,
+    ) -> Option<DeviceModel> {
+        let unused = DeviceEstimator::new();
+        self.estimators.get(device as usize)?.model(estimator.unwrap_or(&unused))
     }
 
     /// A read request of a device has ended.

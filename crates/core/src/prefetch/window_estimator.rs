@@ -81,6 +81,13 @@ impl WindowEstimator {
         (has_learnt && self.alone == 0).then_some(LearntDevice { window, cost })
     }
 
+    /// What reads cost: as this run's told, else as another run's did.
+    pub(super) fn model(&self, estimator: &DeviceEstimator) -> Option<DeviceModel> {
+        let model = self.remembered.model(estimator)?;
+        let parallel = self.remembered.ways(estimator.min_parallel(), model.parallel);
+        Some(DeviceModel { parallel: Some(parallel), ..model })
+    }
+
     /// The largest window that is of use.
     pub(super) fn window(&self) -> Pages {
         self.window

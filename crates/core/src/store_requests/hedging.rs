@@ -21,7 +21,8 @@ use crate::units::Nanos;
 /// 95th percentile of recent latencies; if demand reads are so large a part of all requests that
 /// copies of 5 % of them would exceed the budget, after the percentile that the budget allows. A
 /// stream comes to a late piece of its read-ahead soon, and waits for it with all that follows: it
-/// is copied, too, after the 98th percentile, from what demand reads leave of the budget.
+/// is copied, too, after the 98th percentile, from what demand reads leave of the budget, and as a
+/// demand read is once a reader has [come to it](Self::joined).
 ///
 /// ```
 /// use foreread_core::store_requests::Hedging;
@@ -59,10 +60,31 @@ impl Hedging {
         self.recent += 1;
         self.recent_demand += u32::from(is_demand);
         self.credit = (self.credit + BUDGET_PERCENT).min(CREDIT_MAX);
+        self.delay(if is_demand { self.tail() } else { 100 * BUDGET_PERCENT })
+    }
+
+    /// Notes that a reader waits for a request that was sent before; `was_demand` says whether
+    /// another one did when it was sent. Returns the time since then after which a second copy is
+    /// worth sending: that of a demand read.
+    ///
+    /// ```text
+    ///   read-ahead   |---------- p98 ---------->|  copy
+    ///   joined       |---- p95 ---->|  copy     ^ its reader would have waited until here, and
+    ///                      ^ a reader comes       without an end where the budget is short
+    /// ```
+    #[must_use]
+    pub fn joined(&mut self, was_demand: bool) -> Option<Nanos> {
+        // It was counted with the others when it was sent.
+        let demand = self.recent_demand + u32::from(!was_demand);
+        self.recent_demand = demand.clamp(1, self.recent.max(1));
+        self.delay(self.tail())
+    }
+
+    /// The latency that so many of 10,000 requests exceed; None if too little is known.
+    fn delay(&self, tail: u32) -> Option<Nanos> {
         if self.latencies.samples() < SAMPLES_MIN {
             return None;
         }
-        let tail = if is_demand { self.tail() } else { 100 * BUDGET_PERCENT };
         self.latencies.exceeded_by(tail).map(|delay| delay.max(DELAY_MIN))
     }
 
@@ -149,6 +171,27 @@ mod tests {
         let copies = (0..1000).filter(|_| hedging.take_copy(false)).count();
         assert_eq!(copies, 49);
         assert!(hedging.take_copy(true) && !hedging.take_copy(true));
+    }
+
+    #[test]
+    fn read_ahead_that_a_reader_comes_to_is_copied_as_a_demand_read_is() {
+        let mut hedging = learnt(|n| n % 10 == 0);
+        let (demand, ahead) = (hedging.sent(true).unwrap(), hedging.sent(false).unwrap());
+        assert_eq!(hedging.joined(false), Some(demand));
+        assert!(demand < ahead, "{demand:?}, {ahead:?}");
+    }
+
+    /// A stream comes to all of its read-ahead: as many copies as of demand reads alone.
+    #[test]
+    fn read_ahead_that_is_joined_counts_as_demand_when_the_budget_is_shared() {
+        let (mut streams, mut alone) = (learnt(|_| false), learnt(|_| true));
+        for _ in 0..40_000 {
+            let _ = (streams.sent(false), streams.joined(false), alone.sent(true));
+        }
+        assert_eq!(streams.sent(true), alone.sent(true));
+        let before = streams.recent_demand;
+        assert!(streams.joined(true).is_some());
+        assert_eq!(streams.recent_demand, before, "it was one already");
     }
 
     #[test]

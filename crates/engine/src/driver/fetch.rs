@@ -9,6 +9,7 @@ use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::Driver;
+use crate::deferred_wake::DeferredWake;
 
 impl Driver {
     /// Has a source called for a request, as far as its bytes go.
@@ -29,6 +30,15 @@ impl Driver {
         let request = (io.tag.to_bits(), self.path.is_ahead(io.tag));
         let fetch = self.fetches.start(now, request, source, range, target);
         self.waiting.call_source(fetch);
+    }
+
+    /// Tells sources which of their requests a reader has come to.
+    pub(super) fn note_joined(&mut self) {
+        while let Some((_, tag)) = self.path.poll_joined() {
+            if let Some(waker) = self.fetches.join(tag.to_bits()) {
+                self.waiting.run_later(DeferredWake::Task(waker));
+            }
+        }
     }
 
     /// So many bytes of a request have come.

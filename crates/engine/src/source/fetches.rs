@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use foreread_core::table::Frame;
@@ -68,6 +69,11 @@ impl FetchTable {
     /// Whether a request is in flight: what its source said of it counts.
     pub(crate) fn contains(&self, tag: u64) -> bool {
         self.in_flight.contains_key(&tag)
+    }
+
+    /// A reader has come to a request in flight. Returns whom to wake, when the mutex is free.
+    pub(crate) fn join(&self, tag: u64) -> Option<Waker> {
+        self.in_flight.get(&tag)?.0.join()
     }
 
     /// A request has ended; says whether it was in flight.

@@ -9,10 +9,12 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 
 use foreread_core::table::Frame;
 
 use super::errors::LastError;
+use super::joined::{JoinSignal, Joined};
 use crate::driver_queue::DriverEvent;
 use crate::pool::{PAGE, Pool};
 
@@ -48,6 +50,7 @@ pub(crate) struct FetchRequest {
     tag: u64,
     /// Whether no reader waited for any of it when it was started.
     is_read_ahead: bool,
+    joined: Arc<JoinSignal>,
     post: EventSink,
     errors: Arc<LastError>,
     /// None once it has ended, or was taken from the source.
@@ -82,6 +85,12 @@ impl Reply {
     #[must_use]
     pub fn is_read_ahead(&self) -> bool {
         self.request.is_read_ahead
+    }
+
+    /// Returns a future that is ready once a reader comes to wait for bytes that were asked for
+    /// before: what was read ahead is then wanted as much as what a reader asked for.
+    pub fn joined(&self) -> Joined {
+        Joined(Arc::clone(&self.request.joined))
     }
 
     /// Takes the next bytes of the range. Pages that are complete with them can be read at once.
@@ -162,7 +171,13 @@ impl FetchRequest {
         let room: usize = parts.iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(wanted > 0 && wanted <= room as u64, "the frames have room for what is asked");
         let target = ReplyTarget { pool, parts, part: 0, filled: 0, written: 0, wanted };
-        Self { tag, is_read_ahead, post, errors, target: Mutex::new(Some(target)) }
+        let (joined, target) = (Arc::default(), Mutex::new(Some(target)));
+        Self { tag, is_read_ahead, joined, post, errors, target }
+    }
+
+    /// A reader waits for what was asked for before. Returns whom to wake, when the mutex is free.
+    pub(super) fn join(&self) -> Option<Waker> {
+        self.joined.join()
     }
 
     fn fail(&self, error: &io::Error) {

@@ -94,6 +94,9 @@ pub trait BlockDevice: std::fmt::Debug {
     /// Notes that a command has ended, at the time that was returned for it.
     fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd>;
 
+    /// Notes that a reader has come to wait for a command that was submitted before.
+    fn joined(&mut self, _now: Nanos, _tag: Tag) {}
+
     /// Returns when the device is to be woken, beside the ends of its commands.
     fn next_wake(&self) -> Option<Nanos> {
         None

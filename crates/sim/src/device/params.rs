@@ -169,7 +169,7 @@ pub struct Store {
     /// How many requests may come at once although their rate is too high.
     #[serde(default = "default_burst")]
     pub burst: u32,
-    /// Whether late demand reads are sent a second time.
+    /// Whether late requests are sent a second time.
     #[serde(default = "default_true")]
     pub hedge: bool,
     /// Whether refusals make the client send fewer requests at a time. Each request is sent again

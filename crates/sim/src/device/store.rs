@@ -14,6 +14,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::mem;
 
 use foreread_core::path::Tag;
 use foreread_core::store_requests::{Hedging, RequestLimit, WaitingRequests};
@@ -58,6 +59,8 @@ struct StoreRequest {
     sent: Option<Nanos>,
     /// Whether it has a connection.
     is_connected: bool,
+    /// Whether it was sent twice.
+    is_copied: bool,
     /// How often it was refused.
     refusals: u32,
 }
@@ -187,18 +190,23 @@ impl StoreLink {
                     self.waiting.push(request.is_demand, number);
                 }
             }
-            StoreEvent::Late(number) => {
-                let late = self.requests.get(&number).filter(|_| !self.limit.is_cut());
-                let is_demand = late.map(|request| request.is_demand);
-                if is_demand.is_some_and(|is_demand| self.hedging.take_copy(is_demand)) {
-                    self.totals.hedged += 1;
-                    self.send(now, number, Attempt { is_copy: true, refusals: 0 });
-                }
-            }
+            StoreEvent::Late(number) => self.is_late(now, number),
             StoreEvent::Free => self.limit.end(),
         }
         self.send_waiting(now);
         None
+    }
+
+    /// A request has no answer yet: it is sent a second time, if it was not and the budget allows
+    /// it.
+    fn is_late(&mut self, now: Nanos, number: u64) {
+        let late = self.requests.get_mut(&number).filter(|request| !request.is_copied);
+        let Some(late) = late.filter(|_| !self.limit.is_cut()) else { return };
+        if self.hedging.take_copy(late.is_demand) {
+            late.is_copied = true;
+            self.totals.hedged += 1;
+            self.send(now, number, Attempt { is_copy: true, refusals: 0 });
+        }
     }
 
     /// The rest of a command follows its first byte; another copy is cancelled.
@@ -254,6 +262,7 @@ impl BlockDevice for StoreLink {
             is_demand: !command.is_ahead,
             sent: None,
             is_connected: false,
+            is_copied: false,
             refusals: 0,
         };
         self.requests.insert(self.count, request);
@@ -264,6 +273,18 @@ impl BlockDevice for StoreLink {
 
     fn ended(&mut self, _now: Nanos, _tag: Tag) -> Option<CommandEnd> {
         None
+    }
+
+    fn joined(&mut self, now: Nanos, tag: Tag) {
+        let found = self.requests.iter_mut().find(|(_, request)| request.tag == tag);
+        let Some((&number, request)) = found else { return };
+        let was_demand = mem::replace(&mut request.is_demand, true);
+        // One that waits for a connection is a demand read when it is sent.
+        let Some(sent) = request.sent else { return };
+        let delay = self.hedging.joined(was_demand).filter(|_| self.params.hedge);
+        if let Some(delay) = delay {
+            self.schedule(Nanos(sent.0 + delay.0).max(now), StoreEvent::Late(number));
+        }
     }
 
     fn next_wake(&self) -> Option<Nanos> {
@@ -288,3 +309,66 @@ impl BlockDevice for StoreLink {
 /// The pauses of `object_store` with the options of `crates/object`.
 const PAUSE_MS: f64 = 100.0;
 const PAUSE_MAX_MS: f64 = 5000.0;
+
+#[cfg(test)]
+mod tests {
+    use foreread_core::sched::Op;
+    use foreread_core::units::{Sector, Sectors};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn store() -> StoreLink {
+        let text = "capacity = '1G'\nlatency_ms = 20.0\nslow_factor = 10.0\nconnections = 64\n\
+                    connection_mb_per_s = 80.0\nlink_mb_per_s = 1000.0\n";
+        StoreLink::new(toml::from_str(text).unwrap()).unwrap()
+    }
+
+    /// The end of the next command, if it is known by then.
+    fn end_by(link: &mut StoreLink, until: Nanos) -> Option<CommandEnd> {
+        loop {
+            let at = link.next_wake().filter(|at| *at <= until)?;
+            if let Some(end) = link.wake(at) {
+                return Some(end);
+            }
+        }
+    }
+
+    /// After how many ms the first byte of read-ahead comes that would take 200, when demand reads
+    /// have left one copy of the budget; a reader comes to it after so many.
+    fn first_byte_ms(joined_ms: Option<u64>) -> u64 {
+        let (mut link, mut now) = (store(), Nanos(0));
+        let command = |number| DeviceCommand {
+            tag: Tag::from_bits(number),
+            op: Op::Read,
+            start: Sector(0),
+            sectors: Sectors(8),
+            is_ahead: true,
+        };
+        for number in 0..1000 {
+            assert!(link.submit(now, command(number)).is_none(), "it ends later");
+            now = end_by(&mut link, Nanos(u64::MAX)).unwrap().at;
+        }
+        while link.hedging.take_copy(false) {}
+        link.params.slow_share = 1.0;
+        assert!(link.submit(now, command(1000)).is_none(), "it ends later");
+        link.params.slow_share = 0.0;
+        if let Some(ms) = joined_ms {
+            let at = Nanos(now.0 + ms * MS);
+            assert!(end_by(&mut link, at).is_none());
+            link.joined(at, Tag::from_bits(1000));
+        }
+        let end = end_by(&mut link, Nanos(u64::MAX)).unwrap();
+        assert_eq!(link.totals.hedged, u64::from(joined_ms.is_some()));
+        (end.pieces.unwrap().from.0 - now.0) / MS
+    }
+
+    #[test]
+    fn read_ahead_that_a_reader_comes_to_is_sent_again_when_it_is_late() {
+        assert_eq!(first_byte_ms(None), 200);
+        assert_eq!(first_byte_ms(Some(100)), 120, "it is late already");
+        // 20 ms to the end of their bucket, and 20 for the copy.
+        assert_eq!(first_byte_ms(Some(5)), 40);
+    }
+}

@@ -147,7 +147,8 @@ pub(crate) struct TuneArgs {
     /// (connections, parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
     ///
     /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
-    /// settings, before, left_out (what no udev rule can set), rule.
+    /// settings, before, left_out (what no udev rule can set), rule; of a store: store, date, file,
+    /// max_window_kib, first_byte_ms, mb_per_s (of a connection), requests_at_once.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -195,6 +196,8 @@ pub(super) enum TuneCommand {
     /// Check that what is remembered is in force; exit code 1 if not
     ///
     /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
+    /// Of stores it checks the records, and sends no request: whether one still holds, the first
+    /// requests of serve and mount tell.
     Verify {
         /// Print JSON, one object of data a device: name, device (null if absent), ok, findings
         #[arg(long)]
@@ -203,9 +206,11 @@ pub(super) enum TuneCommand {
 
     /// Undo --apply and --remember: what was set before is set again, rule and record are removed
     ///
-    /// Settings that were changed by other means since are left, and listed.
+    /// Settings that were changed by other means since are left, and listed. Of a store the record
+    /// goes; serve and mount learn it anew.
     Forget {
-        /// A device (/dev/sda or sda), a mount point, or the name that --list shows
+        /// A device (/dev/sda or sda), a mount point, the URL of any object of a store, or the name
+        /// that --list shows
         device: String,
     },
 
@@ -228,6 +233,7 @@ Files:
   /etc/udev/rules.d/98-foreread-mounts.rules  --remember: the rule for all mounts
   /var/lib/foreread/mounts/ID.json        --remember: the same as above, of a mount
   /run/foreread/mounts/ID.json            --apply: the same, until the mount goes
+  /var/lib/foreread/devices/NAME.learnt   --remember: what serve and mount begin with, of a store
   /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
 
 ";
@@ -242,7 +248,7 @@ Examples:
   foreread tune --device usb-stick-2g
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
   foreread tune s3://bucket/big.bin --dry-run --price-per-gb 0.09
-  foreread tune s3://bucket/big.bin --remember
+  foreread tune s3://bucket/big.bin --remember; foreread tune forget s3://bucket/
 
 ";
 

@@ -17,7 +17,7 @@ pub(super) fn today() -> String {
 ///
 /// Years begin in March here: then the day that some years have is the last of a year, and the
 /// lengths of the months before any month follow from one line, 153 days every 5 months.
-fn day(since_1970: u64) -> String {
+pub(super) fn day(since_1970: u64) -> String {
     let days = since_1970 + 719_468; // after 0000-03-01
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

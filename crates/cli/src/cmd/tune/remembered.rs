@@ -14,6 +14,7 @@ use foreread_tune::sysfs::SystemRoot;
 use serde::Serialize;
 
 use super::remembered_mounts;
+use super::remembered_stores::{self, RememberedStore};
 use crate::output::{Failure, Printer};
 use crate::table;
 
@@ -34,16 +35,22 @@ pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result
         let RememberedMount { mount, read_ahead_kb, .. } = known;
         format!("{mount}: read_ahead_kb={read_ahead_kb} until it is unmounted; foreread tune forget {mount}")
     }));
+    let (stores, broken) = remembered_stores::remembered();
+    notes.extend(broken.iter().map(|store| {
+        format!("{}; measure again, or foreread tune forget {}", store.why, store.store)
+    }));
     if is_json {
         let devices = listed.remembered.iter().map(serde_json::to_value);
         let all = devices.chain(kept.iter().map(serde_json::to_value));
+        let all = all.chain(stores.iter().map(serde_json::to_value));
         let all: Result<Vec<_>, _> = all.collect();
         out.json("tune --list", all.map_err(|error| Failure::Check(error.to_string()))?)?;
-    } else if listed.remembered.is_empty() && kept.is_empty() {
+    } else if listed.remembered.is_empty() && kept.is_empty() && stores.is_empty() {
         out.entry("", "nothing is remembered; foreread tune DEVICE --remember does that")?;
     } else {
         let rows = listed.remembered.iter().map(|known| cells(sys, known));
         let rows = rows.chain(kept.iter().map(|known| remembered_mounts::cells(sys, known)));
+        let rows = rows.chain(stores.iter().map(RememberedStore::cells));
         table::print(out, ["name", "device", "measured", "plateau", "sets", "before"], rows)?;
     }
     out.notes(&notes)
@@ -80,10 +87,17 @@ pub(super) fn words(settings: &[DeviceSetting]) -> String {
 pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     let mounts = remember::verify_mounts(sys);
+    let (stores, broken) = remembered_stores::remembered();
+    let of_stores = || {
+        let good = stores.iter().map(|store| CheckedRecord::of_store(store.name(), None));
+        let broken = broken.iter();
+        good.chain(broken.map(|it| CheckedRecord::of_store(&it.store, Some(&it.why))))
+    };
     if is_json {
         let devices = verdicts.iter().map(CheckedRecord::of);
-        out.json("tune verify", devices.chain(mounts.iter().map(CheckedRecord::of_mount)))?;
-    } else if verdicts.is_empty() && mounts.is_empty() {
+        let all = devices.chain(mounts.iter().map(CheckedRecord::of_mount));
+        out.json("tune verify", all.chain(of_stores()))?;
+    } else if verdicts.is_empty() && mounts.is_empty() && of_stores().next().is_none() {
         writeln!(out, "nothing is remembered")?;
     }
     for verdict in verdicts.iter().filter(|_| !is_json) {
@@ -96,9 +110,11 @@ pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Resu
     }
     if !is_json {
         remembered_mounts::print_verified(&mounts, out)?;
+        of_stores().try_for_each(|store| store.print(out))?;
     }
     let wrong = verdicts.iter().filter(|verdict| !verdict.is_good()).count();
     let wrong = wrong + mounts.iter().filter(|mount| !mount.findings.is_empty()).count();
+    let wrong = wrong + broken.len();
     match wrong {
         0 => Ok(()),
         1 => Err(Failure::Check("one device is not as remembered".into())),
@@ -130,6 +146,18 @@ impl CheckedRecord {
         }
     }
 
+    fn of_store(name: &str, why: Option<&str>) -> Self {
+        let (name, findings) = (name.to_owned(), why.map(str::to_owned));
+        let device = Some(name.clone());
+        Self { name, device, ok: findings.is_none(), findings: findings.into_iter().collect() }
+    }
+
+    fn print(&self, out: &mut Printer) -> Result<(), Failure> {
+        let state = if self.ok { "can be used" } else { "can NOT be used" };
+        out.entry("", &format!("{}: {state}", self.name))?;
+        self.findings.iter().try_for_each(|finding| out.entry("  ", finding))
+    }
+
     fn of_mount(verdict: &MountVerification) -> Self {
         Self {
             name: verdict.id.clone(),
@@ -142,6 +170,9 @@ impl CheckedRecord {
 
 /// Undoes it.
 pub(super) fn forget(sys: &SystemRoot, name: &str, out: &mut Printer) -> Result<(), Failure> {
+    if let Some(forgotten) = remembered_stores::forget(name, out) {
+        return forgotten;
+    }
     let of_mount = remember::forget_mount(sys, name).map_err(|(path, error)| {
         Failure::WrongUse(format!("{}: {error}; it is still remembered", path.display()))
     })?;

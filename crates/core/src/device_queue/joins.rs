@@ -1,0 +1,81 @@
+//! Reads of pages that are on their way already.
+//!
+//! In:    pages that a caller begins to wait for.
+//! Out:   the requests in flight that bring them, each once, for a driver whose device can hurry.
+//! Never: a change of what is in flight; a request that has ended.
+//!
+//! ```text
+//!   read-ahead   |== sent ================ .. late
+//!   reader                 |-- waits ------ ..
+//!                          ^ joined: worth as much as a demand request from now on
+//! ```
+
+use super::DeviceQueues;
+use super::in_flight::InFlight;
+use crate::ids::{DeviceId, Tag};
+use crate::page_in::FilePages;
+use crate::sched::Op;
+use crate::table::Frame;
+use crate::units::{Nanos, PageIndex, Sector};
+
+impl DeviceQueues {
+    /// A caller waits for a page of an open file that is being read into `frame`: if its request
+    /// waits behind demand requests, it is one from now on; if it is in flight, it is joined.
+    pub(crate) fn promote(
+        &mut self,
+        now: Nanos,
+        device: DeviceId,
+        file: FilePages<'_>,
+        (page, frame): (PageIndex, Frame),
+    ) {
+        file.sectors_of(page, |sector| {
+            let state =
+                self.devices.get_mut(device).expect("a device with open files is not removed");
+            if state.has_ahead() {
+                state.promote(now, sector, frame);
+            }
+            if state.at_device() > 0 {
+                self.join(device, sector);
+            }
+        });
+    }
+
+    /// Notes the request in flight that reads a sector, if there is one that was not joined.
+    fn join(&mut self, device: DeviceId, sector: Sector) {
+        let reads = |request: &InFlight| request.device == device && request.is_to_read(sector);
+        // A read mostly waits for pages of one request.
+        let is_noted = |tag: &Tag| self.in_flight.get(*tag).is_some_and(reads);
+        if self.joined.back().is_some_and(is_noted) {
+            return;
+        }
+        let found = self.in_flight.iter().find(|(_, request)| reads(request)).map(|(tag, _)| tag);
+        let Some(tag) = found else { return };
+        let request = self.in_flight.get_mut(tag).expect("it was found");
+        if !request.is_joined {
+            request.is_joined = true;
+            self.joined.push_back(tag);
+        }
+    }
+
+    /// Takes a request in flight that was joined since, and its device.
+    pub(crate) fn take_joined(&mut self) -> Option<(DeviceId, Tag)> {
+        let tag = self.joined.pop_front()?;
+        let request = self.in_flight.get(tag).expect("one that ends is forgotten");
+        Some((request.device, tag))
+    }
+
+    /// A request has ended: no more than are in flight are kept for a driver that does not ask.
+    pub(super) fn forget_joined(&mut self, tag: Tag, request: &InFlight) {
+        if request.is_joined {
+            self.joined.retain(|other| *other != tag);
+        }
+    }
+}
+
+impl InFlight {
+    /// Whether it reads a sector, and that has not arrived.
+    fn is_to_read(&self, sector: Sector) -> bool {
+        let is_read = self.request.origin.op == Op::Read;
+        is_read && self.request.start + self.arrived <= sector && sector < self.request.end()
+    }
+}
