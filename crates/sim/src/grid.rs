@@ -74,7 +74,8 @@ pub fn run(cell: &GridCell, windows: &[u64]) -> GridRow {
         (window, time(cell, &setup))
     };
     let fixed: Vec<_> = windows.iter().map(|window| of_window(*window)).collect();
-    let learnt = PolicySetup { policy: Policy::Adaptive, max_window: None, without: Without::default() };
+    let learnt =
+        PolicySetup { policy: Policy::Adaptive, max_window: None, without: Without::default() };
     GridRow::new(cell, &fixed, time(cell, &learnt))
 }
 

@@ -38,7 +38,7 @@ impl Prefetcher {
         let (device, slot) = (asker.device, asker.file);
         let streams = &mut self.files[slot.0 as usize];
         let resumed = streams.take_resumed();
-        if self.is_without(AdaptivePart::Runs) {
+        if self.rules.without.has(AdaptivePart::Runs) {
             return;
         }
         if resumed != CountedRun::NOWHERE {

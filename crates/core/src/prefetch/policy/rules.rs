@@ -48,15 +48,8 @@ pub struct Without(u8);
 
 impl AdaptivePart {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Shares,
-        Self::Clip,
-        Self::Distance,
-        Self::Runs,
-        Self::Order,
-        Self::Gaps,
-        Self::Far,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Shares, Self::Clip, Self::Distance, Self::Runs, Self::Order, Self::Gaps, Self::Far];
 
     /// The name in scenarios and in JSON.
     #[must_use]
