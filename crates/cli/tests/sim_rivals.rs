@@ -4,6 +4,7 @@ mod said;
 
 use std::path::Path;
 
+use foreread_core::prefetch::AdaptivePart;
 use serde_json::Value;
 
 const QUICK: [&str; 3] = ["random-64k", "heads", "strided"];
@@ -51,11 +52,10 @@ fn a_row_for_each_scenario_policy_and_window_in_their_order() {
         }
         assert!(row["optimum_requests"].is_null(), "{row}");
     }
-    // No row is below what nothing can better; each client takes 64 pages, at most 256 a request.
+    // No row is below what nothing can better. One request of these devices may fill the memory.
     for row in &rows {
-        for (figure, least) in [("requests", "fewest_requests"), ("device_bytes", "fewest_bytes")] {
-            assert!(row[figure].as_u64() >= row[least].as_u64(), "{figure}: {row}");
-        }
+        assert!(row["device_bytes"].as_u64() >= row["fewest_bytes"].as_u64(), "{row}");
+        assert!(row["fewest_requests"].is_null(), "{row}");
     }
     assert_eq!(
         (&rows[0]["fewest_bytes"], &rows[0]["eviction"]),
@@ -88,6 +88,27 @@ fn streaming_scenarios_have_their_fewest_requests() {
     assert!(optimum[0] > 100.0 && optimum.iter().all(|one| *one == optimum[0]), "{optimum:?}");
 }
 
+/// The streaming scenarios had a bound of one request, for a device that takes 1 GiB in one.
+#[test]
+fn the_fewest_requests_are_those_of_the_largest_request_where_it_is_smaller_than_the_memory() {
+    let args = ["--scenario", "scans-short", "heads", "--policy", "linux-6"];
+    let rows = json(&[&args[..], &["--json"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows[..2] {
+        let (requests, fewest) = (row["requests"].as_u64(), row["fewest_requests"].as_u64());
+        // 2000 scans at random places, of which hardly two lie within 1 MiB.
+        assert!((Some(1900)..=requests).contains(&fewest), "{row}");
+    }
+    let text = stdout(&args);
+    let at = text.lines().next().unwrap().split("  ").filter(|name| !name.trim().is_empty());
+    let at = at.map(str::trim).position(|name| name == "x req").unwrap();
+    for (line, row) in text.lines().skip(1).zip(&rows) {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        let is_none = cells.collect::<Vec<_>>()[at] == "-";
+        assert_eq!(is_none, row["fewest_requests"].is_null(), "{line}");
+    }
+}
+
 #[test]
 fn where_adaptive_loses_is_said_if_there_is_a_rival() {
     let said = |args: &[&str]| {
@@ -104,7 +125,7 @@ fn where_adaptive_loses_is_said_if_there_is_a_rival() {
 }
 
 #[test]
-fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
+fn an_ablation_is_adaptive_whole_and_without_its_parts() {
     let rows = json(&["--ablation", "--scenario", "random-64k", "--json"]);
     let without: Vec<_> = rows.iter().map(|row| row["without"].to_string()).collect();
     let wanted = [
@@ -113,6 +134,9 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
         "clip",
         "lead",
         "runs",
+        "order",
+        "gaps",
+        "far",
         "law,clip",
         "law,lead",
         "clip,lead",
@@ -124,6 +148,7 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
         "law,lead,runs",
         "clip,lead,runs",
         "law,clip,lead,runs",
+        "law,clip,lead,runs,order,gaps,far",
     ];
     let wanted = wanted.map(|parts| {
         let parts = parts.split(',').filter(|part| !part.is_empty());
@@ -131,6 +156,15 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
     });
     assert_eq!(without, wanted);
     assert!(rows.iter().all(|row| row["policy"] == "adaptive"));
+
+    // The help and the page about scenarios have the same names.
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let help = stdout(&["--help"]);
+    for part in AdaptivePart::ALL {
+        assert!(page.contains(&format!("`{}`", part.name())), "{part:?}");
+        assert!(help.contains(part.name()), "{part:?}: {help}");
+    }
 }
 
 #[test]

@@ -33,8 +33,9 @@ use crate::output::Failure;
 /// ahead and evicted unused; elapsed, virtual seconds.
 ///
 /// Three columns say how far that is from what knows the whole trace: least s, the least sum of
-/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest; and
-/// x MIN, bytes of the device over those of Belady's MIN, which evicts what is used last.
+/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest (-
+/// where one request may fill the memory); and x MIN, bytes of the device over those of Belady's
+/// MIN, which evicts what is used last.
 ///
 /// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
 /// real time. Columns: device MB, what the device was asked for; late, reads that were issued late
@@ -131,7 +132,7 @@ pub(crate) struct ReplayArgs {
     /// device_bytes, fewest_bytes, device_s, amplification (device_bytes over bytes),
     /// evicted_unread (pages), elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
     /// waited_s; with --per). What is least or fewest is null with --no-bounds, and where the trace
-    /// has more than 2^27 pages.
+    /// has more than 2^27 pages; fewest_requests also where one request may fill the memory.
     ///
     /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
     /// fewest_misses.

@@ -48,7 +48,7 @@ pub(super) fn print(
 }
 
 pub(super) const HEADING: [&str; 8] =
-    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "99 % ms", "most ms"];
+    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "p99 ms", "max ms"];
 
 pub(super) const DEVICE_HEADING: [&str; 6] = ["device", "reads", "MiB", "writes", "MiB", "busy"];
 
@@ -109,11 +109,7 @@ impl ProcessGroup<'_> {
 
     /// How long the operations of all of them took, in ns.
     pub(super) fn latency(&self) -> Histogram<u64> {
-        let mut all = self.meters[0].latency.clone();
-        for meter in &self.meters[1..] {
-            all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
-        }
-        all
+        ProcessMeter::latency_of_all(self.meters.iter().copied())
     }
 }
 

@@ -17,7 +17,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
-use foreread_sim::rivals::{self, Loss, Rival, RivalJob, RivalRow};
+use foreread_sim::rivals::{self, Loss, PolicySetup, Rival, RivalJob, RivalRow};
 
 use self::cells::{HEADING, cells};
 use crate::args::help::CODES_AND_UNITS;
@@ -43,8 +43,9 @@ use crate::table;
 /// all readers' waits together; at rate, how many of the clients with a rate got it.
 ///
 /// Two more say how far that is from what knows the future: x req, requests over those that no
-/// read-ahead can do without; x MIN, bytes of the devices over the misses of Belady's optimum for
-/// the memory. docs/simulator.md says what these bounds leave out.
+/// read-ahead can do without (- where one request may fill the memory); x MIN, bytes of the devices
+/// over the misses of Belady's optimum for the memory. docs/simulator.md says what these bounds
+/// leave out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {
@@ -69,8 +70,10 @@ pub(super) struct RivalsArgs {
     )]
     eviction: Vec<CachePolicyKind>,
 
-    /// adaptive alone, whole and without its parts: the law that shares memory out, the clip that
-    /// keeps unread pages, the lead that follows waits; one by one and together
+    /// adaptive alone, whole and without its parts
+    ///
+    /// They have the names that `without` takes in a scenario (docs/adaptive.md). law, clip, lead
+    /// and runs are left out in each combination, order, gaps and far one by one, and then all.
     #[arg(long, conflicts_with = "policy")]
     ablation: bool,
 
@@ -88,8 +91,8 @@ pub(super) struct RivalsArgs {
     ///
     /// Keys: scenario, policy, eviction, max_window (bytes; null: learnt), without, elapsed_s,
     /// requests, device_s, amplification, evicted_unread, waited_s, optimum_requests (null where
-    /// nothing says what it is), fewest_requests, fewest_bytes, device_bytes, mb_per_s, streams,
-    /// at_rate.
+    /// nothing says what it is), fewest_requests (null where one request may fill the
+    /// memory), fewest_bytes, device_bytes, mb_per_s, streams, at_rate.
     #[arg(long)]
     json: bool,
 }
@@ -142,7 +145,7 @@ fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     };
     let ways = |rival: &Rival| -> Vec<_> {
         if args.ablation {
-            return rival.ablations();
+            return PolicySetup::ablations();
         }
         policies.iter().flat_map(|policy| rival.ways(*policy)).collect()
     };
