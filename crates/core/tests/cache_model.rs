@@ -229,7 +229,7 @@ fn the_hand_looks_at_a_few_pages_for_each_frame_and_saves_what_it_does_not_need(
     };
     let has = |both: &Both, page| both.cache.look_up(FileSlot(0), PageIndex(page)).is_some();
     fill_ahead(&mut both, 0..300);
-    // The reader of the first may go back to the unread page before it. The second is the 82nd look.
+    // The reader of the first may go back to the page before it. The second is the 82nd look.
     read(&mut both, 80..91);
     both.step(Reclaim { want: 1, live: Live::All });
     assert!(has(&both, 80) && !has(&both, 81) && has(&both, 82), "14 of 96 looks are left");

@@ -75,8 +75,8 @@ impl Model {
     }
 }
 
-/// How many pages the hand looks at for a frame, to find one that was used; how many looks it saves;
-/// how many it has to find an unread page that no stream will read. As in the cache.
+/// How many pages the hand looks at for a frame, to find one that was used; how many looks it
+/// saves; how many it has to find an unread page that no stream will read. As in the cache.
 const LOOKS_FOR_USED: usize = 96;
 const LOOKS_SAVED_MAX: usize = 16_384;
 const LOOKS_FOR_DEAD: usize = 4;
