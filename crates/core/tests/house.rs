@@ -36,7 +36,7 @@ const UNSAFE: [&str; 18] = [
     "crates/engine/src/ring/transfer.rs",
     "crates/engine/src/ring/probe.rs",
     "crates/engine/src/ring/uring.rs",
-    "crates/engine/tests/allocations/mod.rs",
+    "crates/engine/tests/allocations/counter.rs",
     "crates/engine/tests/fork.rs",
     "crates/engine/tests/fork_source.rs",
     "crates/object/tests/fork_store.rs",

@@ -5,6 +5,7 @@
 //! Never: an estimate. Times are virtual, so they are exact; quantiles are to three digits.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
@@ -33,10 +34,11 @@ pub struct ProcessMeter {
     pub windows: u64,
     /// How many pages those asked the device for.
     pub window_pages: u64,
-    /// How long each operation took, in ns.
-    pub latency: Histogram<u64>,
     /// What only its own kind measures, by name.
     pub other: BTreeMap<&'static str, f64>,
+    /// Made with the first operation: an empty histogram takes 16 KB, and a trace may have 200,000
+    /// threads.
+    latency: Option<Box<Histogram<u64>>>,
     /// Whether `latency` is kept.
     keeps_latency: bool,
 }
@@ -113,7 +115,6 @@ impl ProcessMeter {
     }
 
     pub(crate) fn new(name: String, now: Nanos) -> Self {
-        let latency = Histogram::new(3).expect("1 to 5 significant digits are allowed");
         Self {
             name,
             ops: 0,
@@ -123,8 +124,8 @@ impl ProcessMeter {
             waited_ns: 0,
             windows: 0,
             window_pages: 0,
-            latency,
             other: BTreeMap::new(),
+            latency: None,
             keeps_latency: true,
         }
     }
@@ -132,7 +133,7 @@ impl ProcessMeter {
     /// Keeps no latencies from now on: a histogram of long waits has up to 400 KB, and a run may
     /// have a thousand processes whose own latencies are not shown.
     pub(crate) fn leave_out_latency(&mut self) {
-        self.latency = Histogram::new(0).expect("0 to 5 significant digits are allowed");
+        self.latency = None;
         self.keeps_latency = false;
     }
 
@@ -148,8 +149,25 @@ impl ProcessMeter {
         if !self.keeps_latency {
             return;
         }
+        let latency = self.latency.get_or_insert_with(|| Box::new(no_latencies()));
         // The largest trackable value grows as needed.
-        self.latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
+        latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
+    }
+
+    /// How long each operation took, in ns; empty if that is not kept.
+    #[must_use]
+    pub fn latency(&self) -> &Histogram<u64> {
+        static NONE: LazyLock<Histogram<u64>> = LazyLock::new(no_latencies);
+        self.latency.as_deref().unwrap_or(&NONE)
+    }
+
+    /// How long the operations of all these processes took, in ns.
+    #[must_use]
+    pub fn latency_of_all<'m>(meters: impl IntoIterator<Item = &'m Self>) -> Histogram<u64> {
+        let mut all = no_latencies();
+        let kept = meters.into_iter().filter_map(|meter| meter.latency.as_deref());
+        kept.for_each(|latency| all += latency);
+        all
     }
 
     /// How long it ran, in seconds; until `end` if it has not ended.
@@ -169,8 +187,12 @@ impl ProcessMeter {
     /// The mean time of an operation, in ms, exact.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
-        self.latency.mean() / 1e6
+        self.latency().mean() / 1e6
     }
+}
+
+fn no_latencies() -> Histogram<u64> {
+    Histogram::new(3).expect("1 to 5 significant digits are allowed")
 }
 
 impl DeviceMeter {

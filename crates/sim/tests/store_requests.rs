@@ -21,7 +21,7 @@ fn totals(ran: &RunOutcome, device: &str) -> StoreTotals {
 /// How many times as long as the median the slowest of 1000 reads takes.
 fn tail(ran: &RunOutcome, process: &str) -> f64 {
     let meter = ran.processes.iter().find(|meter| meter.name == process).unwrap();
-    let at = |quantile: f64| meter.latency.value_at_quantile(quantile) as f64;
+    let at = |quantile: f64| meter.latency().value_at_quantile(quantile) as f64;
     at(0.999) / at(0.5)
 }
 

@@ -6,6 +6,7 @@
 //! Never: a rounded figure: floats are those of the JSON, bit for bit.
 
 use foreread_sim::json_rows::{LatencyRow, RunRow};
+use foreread_sim::meter::ProcessMeter;
 use foreread_sim::picture::{PictureKind, RunPicture};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::MaxWindowSpec;
@@ -37,11 +38,8 @@ pub(super) struct FinishedRun {
 /// The figures of a run of a scenario.
 pub(super) fn of_run<'py>(py: Python<'py>, run: &FinishedRun) -> PyResult<Bound<'py, PyDict>> {
     let ran = &run.ran;
-    let mut all = Histogram::<u64>::new(3).expect("1 to 5 significant digits are allowed");
-    for meter in &ran.processes {
-        all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
-    }
-    let histograms: Vec<_> = ran.processes.iter().map(|meter| counts(&meter.latency)).collect();
+    let all = ProcessMeter::latency_of_all(&ran.processes);
+    let histograms: Vec<_> = ran.processes.iter().map(|meter| counts(meter.latency())).collect();
     let waited_s: Vec<_> = ran.processes.iter().map(|meter| seconds(meter.waited_ns)).collect();
     Ok(dict!(py,
         report: row(py, &RunRow::new(&run.name, run.seed, &run.policy, ran))?,

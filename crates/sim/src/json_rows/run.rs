@@ -107,7 +107,7 @@ impl<'r> ProcessRow<'r> {
             bytes: meter.bytes.0,
             seconds: meter.seconds(end),
             mb_per_s: meter.mb_per_s(end),
-            latency_ms: LatencyRow::new(&meter.latency),
+            latency_ms: LatencyRow::new(meter.latency()),
             other: &meter.other,
         }
     }

@@ -25,7 +25,7 @@ fn fio_table(fio: &[FioFigures]) -> SeedTable {
     let mut cells = Vec::new();
     for (row, run) in csv.rows().zip(fio) {
         assert_eq!(row.number("io_kib"), Some(run.kib as f64), "the table's order");
-        let latency = &run.meter.latency;
+        let latency = run.meter.latency();
         let kb_per_s = run.iops * (run.kib << 10) as f64 / 1e3;
         let issued = row.number("issued").zip(row.number("runtime_s"));
         let columns = [

@@ -109,11 +109,7 @@ impl ProcessGroup<'_> {
 
     /// How long the operations of all of them took, in ns.
     pub(super) fn latency(&self) -> Histogram<u64> {
-        let mut all = self.meters[0].latency.clone();
-        for meter in &self.meters[1..] {
-            all.add(&meter.latency).expect("a histogram that resizes itself takes any other");
-        }
-        all
+        ProcessMeter::latency_of_all(self.meters.iter().copied())
     }
 }
 
