@@ -14,7 +14,7 @@ use std::path::Path;
 
 use foreread::{Advice, Engine, Policy, ReadStream, Rules};
 use foreread_core::path::Config;
-use foreread_core::prefetch::{Advice as Pattern, Without};
+use foreread_core::prefetch::{AdaptivePart, Advice as Pattern, Without};
 use foreread_core::sched::Choice;
 use foreread_core::stats::Stats;
 use foreread_core::trace::EventKind;
@@ -54,7 +54,7 @@ fn the_engine_decides_as_the_simulator_does() {
     let path = dir.path().join("file");
     fs::write(&path, vec![7; usize::try_from(LEN).unwrap()]).unwrap();
     // How long streams run says what to read ahead by what a request costs, and that is measured.
-    let without = Without { runs: true, ..Without::default() };
+    let without = Without::from_iter([AdaptivePart::Runs]);
     let plain = Rules { without, ..Rules::default() };
     for rules in [plain, Rules { snap_eof: true, backwards: true, ..plain }] {
         // Rules change few decisions: the scenario that has something of all will do for them.

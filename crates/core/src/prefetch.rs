@@ -39,7 +39,7 @@ pub use self::decision::{
 pub use self::learnt_device::{LearntCost, LearntDevice};
 pub use self::policy::Policy;
 pub use self::policy::custom::CustomPolicy;
-pub use self::policy::rules::{Rules, Without};
+pub use self::policy::rules::{AdaptivePart, Rules, Without};
 pub use self::prefetcher::TooManyWeights;
 pub use self::stream_state::{Advice, Distance, StreamState};
 pub use self::streams::Streams;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId};
-use foreread_core::prefetch::{Policy, Rules, Without};
+use foreread_core::prefetch::{AdaptivePart, Policy, Rules, Without};
 use foreread_core::sched::Choice;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
@@ -99,7 +99,7 @@ fn a_demand_read_goes_before_read_ahead_that_was_queued_earlier() {
         world.rest()
     };
     assert_eq!(order(World::adaptive()), [9_000, 500]);
-    let without = Without { order: true, ..Without::default() };
+    let without = Without::from_iter([AdaptivePart::Order]);
     assert_eq!(order(World::new(Policy::Adaptive, without)), [500, 9_000]);
     assert_eq!(order(World::new(Policy::Linux6, Without::default())), [500, 9_000]);
 }
@@ -209,7 +209,7 @@ fn a_window_reads_through_a_few_resident_pages_where_that_saves_a_request() {
     let (first, requests) = asks(Without::default());
     assert!(first >= Some(16), "one request for all of the read: {first:?}");
     assert_eq!(requests, 1);
-    let (first, requests) = asks(Without { gaps: true, ..Without::default() });
+    let (first, requests) = asks(Without::from_iter([AdaptivePart::Gaps]));
     assert_eq!((first, requests), (Some(3), 4));
 }
 

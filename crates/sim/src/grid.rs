@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub use cell::{GridCell, GridLoad};
 pub use row::{GridRow, GridSpread};
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{Policy, Without};
 use foreread_core::units::{ByteCount, Nanos};
 
 use crate::record::RecordMode;
@@ -70,11 +70,12 @@ pub fn time(cell: &GridCell, how: &PolicySetup) -> GridTime {
 pub fn run(cell: &GridCell, windows: &[u64]) -> GridRow {
     let of_window = |window: u64| {
         let max_window = Some(ByteCount(window));
-        let setup = PolicySetup { policy: Policy::Linux6, max_window, without: Vec::new() };
+        let setup = PolicySetup { policy: Policy::Linux6, max_window, without: Without::default() };
         (window, time(cell, &setup))
     };
     let fixed: Vec<_> = windows.iter().map(|window| of_window(*window)).collect();
-    let learnt = PolicySetup { policy: Policy::Adaptive, max_window: None, without: Vec::new() };
+    let learnt =
+        PolicySetup { policy: Policy::Adaptive, max_window: None, without: Without::default() };
     GridRow::new(cell, &fixed, time(cell, &learnt))
 }
 

@@ -15,7 +15,7 @@ use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 use serde::Deserialize;
 use toml::Spanned;
 
-pub use cache::{CacheSpec, EvictionName, PartName, PolicyName, RuleName};
+pub use cache::{CacheSpec, EvictionName, PolicyName, RuleName};
 pub use expected::ExpectedDevice;
 pub use max_window::MaxWindowSpec;
 pub use scheduler::SchedulerSpec;

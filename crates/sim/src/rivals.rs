@@ -20,6 +20,7 @@ pub use measured::{MeasuredRun, measure, measure_reads};
 pub use row::RivalRow;
 pub use setup::PolicySetup;
 
+use foreread_core::prefetch::AdaptivePart;
 use foreread_core::units::PAGE_SIZE;
 
 use crate::cache_policy::CachePolicyKind;
@@ -60,7 +61,7 @@ fn row(rival: &Rival, how: &PolicySetup, scenario: &Scenario, measured: &Measure
         policy: how.policy.name(),
         eviction: scenario.cache.eviction.0.name(),
         max_window: how.max_window.map(|window| window.0),
-        without: how.without.iter().map(|part| part.name()).collect(),
+        without: how.without.parts().map(AdaptivePart::name).collect(),
         elapsed_s: measured.elapsed_s(),
         requests: measured.requests(),
         device_s: measured.to.device_s - measured.from.device_s,

@@ -15,7 +15,7 @@ use toml::Spanned;
 
 pub use crate::machine::{
     CacheSpec, DeviceChange, DeviceSpec, EvictionName, ExpectedDevice, FileSpec, MaxWindowSpec,
-    PartName, PolicyName, RuleName, SchedulerSpec,
+    PolicyName, RuleName, SchedulerSpec,
 };
 pub use error::BadScenario;
 

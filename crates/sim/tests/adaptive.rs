@@ -14,7 +14,7 @@ mod streaming;
 #[path = "adaptive/turns.rs"]
 mod turns;
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{Policy, Without};
 use foreread_core::units::ByteCount;
 use foreread_sim::rivals::{self, MeasuredRun, PolicySetup, RivalRow};
 use foreread_sim::scenario::Scenario;
@@ -30,7 +30,7 @@ fn how(policy: Policy, window_kib: Option<u64>) -> PolicySetup {
     PolicySetup {
         policy,
         max_window: window_kib.map(|kib| ByteCount(kib << 10)),
-        without: Vec::new(),
+        without: Without::default(),
     }
 }
 

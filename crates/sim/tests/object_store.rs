@@ -1,6 +1,6 @@
 //! A stream of a store whose requests arrive in pieces: what is learnt of it, and how soon.
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{Policy, Without};
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 use foreread_sim::record::RecordMode;
@@ -21,7 +21,8 @@ struct Outcome {
 fn go(text: &str, max_window: Option<u64>) -> Outcome {
     let mut scenario = Scenario::parse(text).unwrap();
     let max_window = max_window.map(ByteCount);
-    PolicySetup { policy: Policy::Adaptive, max_window, without: Vec::new() }.set(&mut scenario);
+    PolicySetup { policy: Policy::Adaptive, max_window, without: Without::default() }
+        .set(&mut scenario);
     let mut run = scenario.build(RecordMode::Hash).unwrap().run;
     let until = scenario.until();
     while run.totals().processes[0].bytes < 1 << 29 && run.go_some(1, until) {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use foreread_core::prefetch::{
-    Ask, Policy, Residency, StreamState, Streams, Trigger, Window, WindowLimits,
+    Ask, Policy, Residency, StreamState, Streams, Trigger, Window, WindowLimits, Without,
 };
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 use foreread_sim::rival_policy::{self, find};
@@ -292,7 +292,11 @@ fn amp_needs_more_requests_than_the_square_root_law() {
     let of = |policy: Policy, max_window: u64| -> RivalRow {
         let rival = rivals::find("streaming-lognormal").expect("a built-in scenario");
         let max_window = Some(ByteCount(max_window));
-        rivals::run(rival, &PolicySetup { policy, max_window, without: Vec::new() }, &mut |_| {})
+        rivals::run(
+            rival,
+            &PolicySetup { policy, max_window, without: Without::default() },
+            &mut |_| {},
+        )
     };
     let amp = of(named("amp"), 16 << 20);
     let optimum = amp.optimum_requests.expect("a streaming scenario");

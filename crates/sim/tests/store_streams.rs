@@ -2,12 +2,12 @@
 //!
 //! Everything is virtual: a test that fails fails everywhere. Figures: docs/objects.md.
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{AdaptivePart, Policy};
 use foreread_core::units::Nanos;
 use foreread_sim::meter::RunTotals;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rivals::PolicySetup;
-use foreread_sim::scenario::{PartName, Scenario};
+use foreread_sim::scenario::Scenario;
 
 const ONE: &str = include_str!("../scenarios/object-store.toml");
 const POSITIONS: &str = include_str!("../scenarios/store-positions.toml");
@@ -60,9 +60,9 @@ struct Outcome {
     latest_ms: f64,
 }
 
-fn run(text: &str, without: &[PartName]) -> Outcome {
+fn run(text: &str, without: &[AdaptivePart]) -> Outcome {
     let mut scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let without = without.to_vec();
+    let without = without.iter().copied().collect();
     PolicySetup { policy: Policy::Adaptive, max_window: None, without }.set(&mut scenario);
     let mut run = scenario.build(RecordMode::Hash).unwrap().run;
     let from = if scenario.count_from() == Nanos(0) { None } else { Some(scenario.count_from()) };
@@ -90,7 +90,7 @@ fn run(text: &str, without: &[PartName]) -> Outcome {
 }
 
 /// The first 256 MiB of an object of 1 GiB, 128 KiB at a time.
-fn first_256_mib(link: Link, without: &[PartName]) -> Outcome {
+fn first_256_mib(link: Link, without: &[AdaptivePart]) -> Outcome {
     let text = link.of(ONE).replace("read = \"64K\"", "read = \"128K\", amount = \"256M\"");
     let expected = format!("{EXPECTED}\n\n[file.object]");
     run(&text.replace("[file.object]", &expected), without)
@@ -119,7 +119,7 @@ fn eight_positions_of_a_handle_fetch_what_they_read() {
     for (ms, sigma, seed) in [(20.0, 0.0, 1), (20.0, 0.5, 1), (20.0, 0.5, 2), (45.0, 0.0, 1)] {
         let link = Link { ms, sigma, seed, ..LINK };
         let got = run(&link.of(POSITIONS), &[]);
-        let alike = run(&link.of(POSITIONS), &[PartName::Far]);
+        let alike = run(&link.of(POSITIONS), &[AdaptivePart::Far]);
         println!("{link:?}: {:.3} s, {:.3} x bytes; {alike:?} without", got.seconds, got.bytes);
         assert!(got.bytes <= 1.05, "{link:?}: {got:?}");
         assert!(alike.bytes > 1.2 && got.seconds < 1.03 * alike.seconds, "{got:?}, {alike:?}");
@@ -136,7 +136,7 @@ fn readers_at_their_own_pace_fetch_what_they_take_and_are_never_late() {
         assert!(got.bytes <= most, "{link:?}: {got:?}");
         // The first read of each waits for one request, and none waits again.
         assert!(got.latest_ms <= ms + 10.0, "{link:?}: {got:?}");
-        let alike = run(&link.of(PACED), &[PartName::Far]);
+        let alike = run(&link.of(PACED), &[AdaptivePart::Far]);
         assert!(alike.bytes > 1.3, "{alike:?}");
     }
 }

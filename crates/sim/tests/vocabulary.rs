@@ -1,5 +1,6 @@
 //! Words of scenarios that policies are compared in: what each of them makes a run do.
 
+use foreread_core::prefetch::AdaptivePart;
 use foreread_core::sched::Op;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rivals::{self, MeasuredRun};
@@ -190,10 +191,10 @@ fn windows_are_of_any_size_or_learnt_and_parts_are_left_out_by_name() {
     assert_eq!(auto, foreread_core::path::Config::AUTO_WINDOW);
     assert_eq!(config("cache.max_window = '1M'").max_window.0, 256);
     let without = config("cache.without = ['law', 'lead']").rules.without;
-    assert_eq!((without.shares, without.clip, without.distance), (true, false, true));
+    assert!(without.parts().eq([AdaptivePart::Shares, AdaptivePart::Distance]));
     let said = refused(&cache("cache.max_window = 'large'"));
     assert!(said.starts_with("line 2: \"large\": ") && said.ends_with("or \"auto\""), "{said}");
-    assert!(refused(&cache("cache.without = ['tail']")).contains("`law`"));
+    assert!(refused(&cache("cache.without = ['tail']")).contains("choose one of law, "));
 }
 
 #[test]

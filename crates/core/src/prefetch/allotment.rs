@@ -8,6 +8,7 @@ use super::asker::{Asker, PendingShare};
 use super::decision::{Allotment, Ask, Trigger};
 use super::memory_shares::ShareQuestion;
 use super::policy::adaptive;
+use super::policy::rules::AdaptivePart;
 use super::prefetcher::Prefetcher;
 use super::run_ends::RunChoice;
 use crate::cache::PageCache;
@@ -29,7 +30,6 @@ impl Prefetcher {
         if ceiling == Pages::ZERO || is_put_off {
             return nothing;
         }
-        let without = self.rules.without;
         let question = self.share_question(asker, ask, (ceiling, common_ceiling));
         if ask.trigger == Trigger::Miss {
             self.files[asker.file.0 as usize].note_near(ask.page, ask.count);
@@ -50,15 +50,16 @@ impl Prefetcher {
             Some(id) => self.shares.ask(id, question, memory),
             None => self.shares.ask_new(question, memory),
         };
-        let mut max = if without.shares { ceiling } else { allotted.window };
-        let distance = allotted.distance.filter(|_| !without.distance);
+        let leaves_out_shares = self.is_without(AdaptivePart::Shares);
+        let mut max = if leaves_out_shares { ceiling } else { allotted.window };
+        let distance = allotted.distance.filter(|_| !self.is_without(AdaptivePart::Distance));
         let distance = distance.into_iter().chain(runs.distance).min();
-        let base = self.allotment(asker, ask, (max, distance), &runs);
+        let base = self.allotment(asker, ask, (max, distance), question.far, &runs);
         let within = |max| Allotment { max, ..base };
         let wanted = |max| adaptive::wants(file, ask, within(max), &residency);
         let (mut size, mut lacks) = wanted(max);
         let (mut unclipped, mut is_staggered) = (None, false);
-        if let (Some(id), Some(_), false) = (id, allotted.distance, without.shares) {
+        if let (Some(id), Some(_), false) = (id, allotted.distance, leaves_out_shares) {
             let part = self.shares.stagger(id, size, max);
             if part < max {
                 is_staggered = true;
@@ -67,7 +68,7 @@ impl Prefetcher {
                 (size, lacks) = wanted(max);
             }
         }
-        if !without.clip {
+        if !self.is_without(AdaptivePart::Clip) {
             let wants = size + lacks;
             let room = self.reclaim(asker.now, wants, set_aside, memory, cache);
             asker.frames_ahead = Some(room);
@@ -116,21 +117,22 @@ impl Prefetcher {
     /// Whether its device serves the requests of a window at once, so that streams share what is in
     /// flight there.
     fn is_far(&self, asker: &Asker<'_>) -> bool {
-        let is_on = self.is_window_learnt && !self.rules.without.far;
+        let is_on = self.is_window_learnt && !self.is_without(AdaptivePart::Far);
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
     }
 
-    /// A window of at most `max` pages, by how long streams run and how far their device is.
+    /// A window of at most `max` pages, by how long streams run and whether their device is far.
     fn allotment(
         &self,
         asker: &Asker<'_>,
         ask: Ask,
         (max, distance): (Pages, Option<Pages>),
+        far: Option<u32>,
         runs: &RunChoice,
     ) -> Allotment {
         let RunChoice { window: run, begins_backwards, .. } = *runs;
-        let is_far = self.is_far(asker);
-        let next_stream = if is_far { self.next_stream(asker, ask) } else { None };
+        let next_stream = far.and_then(|_| self.next_stream(asker, ask));
+        let is_far = far.is_some();
         Allotment { max, distance, run, begins_backwards, is_far, next_stream }
     }
 

@@ -26,7 +26,7 @@ use super::known_runs::KnownRuns;
 use super::learnt_device::LearntDevice;
 use super::memory_shares::{MemoryShares, ShareId, ShareQuestion};
 use super::policy::Policy;
-use super::policy::rules::Rules;
+use super::policy::rules::{AdaptivePart, Rules};
 use super::stream_state::Advice;
 use super::streams::Streams;
 use super::walk::{Plan, PolicyMemory, ReadWalk};
@@ -116,20 +116,25 @@ impl Prefetcher {
         self.max_window = window.map_or(self.largest_read, |window| window.min(self.largest_read));
     }
 
+    /// Whether a part of `adaptive` is left out.
+    pub(super) fn is_without(&self, part: AdaptivePart) -> bool {
+        self.rules.without.has(part)
+    }
+
     /// Whether pages that were read ahead are kept for their readers: only where the policy says
     /// how many there are.
     pub(crate) fn keeps_unread(&self) -> bool {
-        self.policy == Policy::Adaptive && !self.rules.without.clip
+        self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Clip)
     }
 
     /// Whether its requests wait until no demand read does.
     pub(crate) fn defers_ahead(&self) -> bool {
-        self.policy == Policy::Adaptive && !self.rules.without.order
+        self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Order)
     }
 
     /// So many resident pages between two that are missing are read again, if that saves a request.
     pub(crate) fn bridge(&self, device: u32) -> Pages {
-        let is_on = self.policy == Policy::Adaptive && !self.rules.without.gaps;
+        let is_on = self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Gaps);
         if is_on { self.runs.bridge(device) } else { Pages::ZERO }
     }
 

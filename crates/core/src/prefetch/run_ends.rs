@@ -10,6 +10,7 @@ use super::asker::Asker;
 use super::decision::{Ask, Trigger};
 use super::known_runs::KnownRuns;
 use super::policy::adaptive;
+use super::policy::rules::AdaptivePart;
 use super::prefetcher::Prefetcher;
 use super::run_lengths::{CountedRun, LIKELY, LONG_DENOM, RunEnd, RunWay, TRUSTED};
 use super::stream_state::Advice;
@@ -37,7 +38,7 @@ impl Prefetcher {
         let (device, slot) = (asker.device, asker.file);
         let streams = &mut self.files[slot.0 as usize];
         let resumed = streams.take_resumed();
-        if self.rules.without.runs {
+        if self.rules.without.has(AdaptivePart::Runs) {
             return;
         }
         if resumed != CountedRun::NOWHERE {
@@ -59,7 +60,7 @@ impl Prefetcher {
         file_end: PageIndex,
         cache: &mut PageCache,
     ) {
-        if self.policy != super::Policy::Adaptive || self.rules.without.runs {
+        if self.policy != super::Policy::Adaptive || self.is_without(AdaptivePart::Runs) {
             return;
         }
         for entry in self.files[slot.0 as usize].uncounted().filter(|entry| !entry.is_random()) {
@@ -79,7 +80,7 @@ impl Prefetcher {
     ) -> RunChoice {
         let nothing = RunChoice::default();
         // An owner that says how it reads is believed.
-        if self.rules.without.runs || asker.reader.advice != Advice::Normal {
+        if self.is_without(AdaptivePart::Runs) || asker.reader.advice != Advice::Normal {
             return nothing;
         }
         let KnownRuns { files, devices } = &mut self.runs;

@@ -2,7 +2,7 @@
 
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
-use foreread_core::prefetch::{Policy, Rules, Without};
+use foreread_core::prefetch::{AdaptivePart, Policy, Rules, Without};
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
 
@@ -27,9 +27,9 @@ pub struct CacheSpec {
     pub max_window: MaxWindowSpec,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
-    /// Parts of `adaptive` that are left out: `law`, `clip`, `lead`, `runs`, `order`,
-    /// `gaps`.
-    pub without: Vec<PartName>,
+    /// Parts of `adaptive` that are left out, by [`AdaptivePart::name`].
+    #[serde(deserialize_with = "parts")]
+    pub without: Without,
 }
 
 /// A policy by its name.
@@ -52,32 +52,11 @@ pub enum RuleName {
     Backwards,
 }
 
-/// A part of `adaptive` by its name.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-pub enum PartName {
-    /// See [`Without::shares`].
-    Law,
-    /// See [`Without::clip`].
-    Clip,
-    /// See [`Without::distance`].
-    Lead,
-    /// See [`Without::runs`].
-    Runs,
-    /// See [`Without::order`].
-    Order,
-    /// See [`Without::gaps`].
-    Gaps,
-    /// See [`Without::far`].
-    Far,
-}
-
 impl CacheSpec {
     /// What a path is made with.
     #[must_use]
     pub fn config(&self) -> Config {
         let has = |rule| self.rules.contains(&rule);
-        let is_without = |part| self.without.contains(&part);
         Config {
             memory: memory_of_path(self.memory.0, self.eviction.0),
             policy: self.policy.0,
@@ -86,15 +65,7 @@ impl CacheSpec {
                 lseek: has(RuleName::Lseek),
                 snap_eof: has(RuleName::SnapEof),
                 backwards: has(RuleName::Backwards),
-                without: Without {
-                    shares: is_without(PartName::Law),
-                    clip: is_without(PartName::Clip),
-                    distance: is_without(PartName::Lead),
-                    runs: is_without(PartName::Runs),
-                    order: is_without(PartName::Order),
-                    gaps: is_without(PartName::Gaps),
-                    far: is_without(PartName::Far),
-                },
+                without: self.without,
             },
         }
     }
@@ -108,32 +79,20 @@ impl Default for CacheSpec {
             eviction: EvictionName::default(),
             max_window: MaxWindowSpec::Size(Size(DEFAULT_WINDOW)),
             rules: Vec::new(),
-            without: Vec::new(),
+            without: Without::default(),
         }
     }
 }
 
-impl PartName {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Law, Self::Clip, Self::Lead, Self::Runs, Self::Order, Self::Gaps, Self::Far];
-
-    /// Those that decide windows; the others decide how requests go to the device.
-    pub const OF_WINDOWS: [Self; 4] = [Self::Law, Self::Clip, Self::Lead, Self::Runs];
-
-    /// As a scenario writes it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Law => "law",
-            Self::Clip => "clip",
-            Self::Lead => "lead",
-            Self::Runs => "runs",
-            Self::Order => "order",
-            Self::Gaps => "gaps",
-            Self::Far => "far",
-        }
-    }
+/// The parts of `adaptive` with these names.
+fn parts<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Without, D::Error> {
+    let part = |name: &String| {
+        AdaptivePart::from_name(name).ok_or_else(|| {
+            let names = AdaptivePart::ALL.map(AdaptivePart::name);
+            serde::de::Error::custom(unknown("part of adaptive", name, names))
+        })
+    };
+    Vec::<String>::deserialize(from)?.iter().map(part).collect()
 }
 
 impl<'de> Deserialize<'de> for PolicyName {

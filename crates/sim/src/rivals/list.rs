@@ -1,11 +1,11 @@
 //! The scenarios in which policies are compared, and with which largest windows.
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{Policy, Without};
 use foreread_core::units::ByteCount;
 
 use super::setup::PolicySetup;
 use crate::rival_policy;
-use crate::scenario::{DeviceSpec, PartName, Scenario};
+use crate::scenario::{DeviceSpec, Scenario};
 
 /// A scenario in which policies are compared.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ impl Rival {
     /// and those that adapt to what survives in the cache have the largest only.
     #[must_use]
     pub fn ways(&self, policy: Policy) -> Vec<PolicySetup> {
-        let way = |max_window| PolicySetup { policy, max_window, without: Vec::new() };
+        let way = |max_window| PolicySetup { policy, max_window, without: Without::default() };
         let has_one = policy == Policy::None || policy.name().starts_with("thrash-");
         if policy == Policy::Adaptive {
             vec![way(None)]
@@ -73,21 +73,6 @@ impl Rival {
         let of =
             |spec: &DeviceSpec| rival_policy::window_of_device(policy, &spec.model.get_ref().model);
         scenario.device.values().filter_map(of).max()
-    }
-
-    /// `adaptive`, and what is left of it without the parts that decide windows, one by one and
-    /// together.
-    #[must_use]
-    pub fn ablations(&self) -> Vec<PolicySetup> {
-        let parts = PartName::OF_WINDOWS;
-        let chosen = |bits: u32| -> Vec<PartName> {
-            let is_out = |at: &usize| bits & 1 << at != 0;
-            (0..parts.len()).filter(is_out).map(|at| parts[at]).collect()
-        };
-        let mut all: Vec<_> = (0..1 << parts.len()).map(chosen).collect();
-        all.sort_by_key(Vec::len);
-        let how = |without| PolicySetup { policy: Policy::Adaptive, max_window: None, without };
-        all.into_iter().map(how).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! A policy and its settings, for a run of a scenario.
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{AdaptivePart, Policy, Without};
 use foreread_core::units::ByteCount;
 
-use crate::scenario::{PartName, PolicyName, Scenario};
+use crate::scenario::{PolicyName, Scenario};
 
 /// How a scenario is run.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct PolicySetup {
     /// The largest window; None: learnt.
     pub max_window: Option<ByteCount>,
     /// Parts that are left out.
-    pub without: Vec<PartName>,
+    pub without: Without,
 }
 
 impl PolicySetup {
@@ -21,6 +21,25 @@ impl PolicySetup {
     pub fn set(&self, scenario: &mut Scenario) {
         scenario.cache.policy = PolicyName(self.policy);
         scenario.cache.max_window = self.max_window.into();
-        scenario.cache.without.clone_from(&self.without);
+        scenario.cache.without = self.without;
+    }
+
+    /// `adaptive`, and what is left of it without each combination of the parts that decide the
+    /// sizes of windows. Few parts come first.
+    #[must_use]
+    pub fn ablations() -> Vec<Self> {
+        let of_windows = &AdaptivePart::ALL[..OF_WINDOWS];
+        let combination = |bits: u32| {
+            let is_out = |at: &usize| bits & 1 << at != 0;
+            (0..OF_WINDOWS).filter(is_out).map(|at| of_windows[at]).collect()
+        };
+        let mut all: Vec<Without> = (0..1 << OF_WINDOWS).map(combination).collect();
+        all.sort_by_key(|without| without.parts().count());
+        let how = |without| Self { policy: Policy::Adaptive, max_window: None, without };
+        all.into_iter().map(how).collect()
     }
 }
+
+/// The first of [`AdaptivePart::ALL`] decide how large windows are, and change what each other
+/// brings. The last decide how requests go to the device, and where they end.
+const OF_WINDOWS: usize = 4;

@@ -1,9 +1,9 @@
 //! Scans that end: nothing is read beyond their end, and long ones lose nothing by that.
 
-use foreread_core::prefetch::Policy;
+use foreread_core::prefetch::{AdaptivePart, Policy, Without};
 use foreread_core::units::ByteCount;
 use foreread_sim::rivals::MeasuredRun;
-use foreread_sim::scenario::{PartName, Scenario};
+use foreread_sim::scenario::Scenario;
 
 use super::{how, measure, ours, parsed, scenario};
 
@@ -40,7 +40,7 @@ fn fixed(scenario: &Scenario) -> f64 {
 
 fn without_runs(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
-    scenario.cache.without = vec![PartName::Runs];
+    scenario.cache.without = Without::from_iter([AdaptivePart::Runs]);
     scenario
 }
 

@@ -17,7 +17,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
-use foreread_sim::rivals::{self, Loss, Rival, RivalJob, RivalRow};
+use foreread_sim::rivals::{self, Loss, PolicySetup, Rival, RivalJob, RivalRow};
 
 use self::cells::{HEADING, cells};
 use crate::args::help::CODES_AND_UNITS;
@@ -142,7 +142,7 @@ fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     };
     let ways = |rival: &Rival| -> Vec<_> {
         if args.ablation {
-            return rival.ablations();
+            return PolicySetup::ablations();
         }
         policies.iter().flat_map(|policy| rival.ways(*policy)).collect()
     };

@@ -22,24 +22,73 @@ pub struct Rules {
     pub without: Without,
 }
 
-/// Parts of [`Policy::Adaptive`](super::Policy::Adaptive) that are left out.
+/// A part of [`Policy::Adaptive`](super::Policy::Adaptive) that may be left out, to show what it
+/// brings.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum AdaptivePart {
+    /// Memory is shared out among streams.
+    Shares,
+    /// Pages that their reader has not come to are not evicted.
+    Clip,
+    /// The next window is requested when its stream needs it, not as early as can be.
+    Distance,
+    /// How long streams run is learnt.
+    Runs,
+    /// Demand reads go to their device before read-ahead.
+    Order,
+    /// A request reads resident pages again that are in its way.
+    Gaps,
+    /// Streams of a device that is far away share what is in flight there.
+    Far,
+}
+
+/// The parts that are left out.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "a set of parts")]
-pub struct Without {
-    /// Memory is not shared out among streams.
-    pub shares: bool,
-    /// Pages that their reader has not come to may be evicted.
-    pub clip: bool,
-    /// The next window is asked for as early as can be.
-    pub distance: bool,
-    /// Nothing is learnt of how long streams run.
-    pub runs: bool,
-    /// Read-ahead goes to its device in the order of its arrival, as demand reads do.
-    pub order: bool,
-    /// Requests end where a resident page is in their way.
-    pub gaps: bool,
-    /// Streams of a device that is far away do not share what is in flight there.
-    pub far: bool,
+pub struct Without(u8);
+
+impl AdaptivePart {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Shares, Self::Clip, Self::Distance, Self::Runs, Self::Order, Self::Gaps, Self::Far];
+
+    /// The name in scenarios and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shares => "law",
+            Self::Clip => "clip",
+            Self::Distance => "lead",
+            Self::Runs => "runs",
+            Self::Order => "order",
+            Self::Gaps => "gaps",
+            Self::Far => "far",
+        }
+    }
+
+    /// The part of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+}
+
+impl Without {
+    /// Whether a part is left out.
+    #[must_use]
+    pub const fn has(self, part: AdaptivePart) -> bool {
+        self.0 & (1 << part as u8) != 0
+    }
+
+    /// The parts, in the order of [`AdaptivePart::ALL`].
+    pub fn parts(self) -> impl Iterator<Item = AdaptivePart> {
+        AdaptivePart::ALL.into_iter().filter(move |part| self.has(*part))
+    }
+}
+
+impl FromIterator<AdaptivePart> for Without {
+    fn from_iter<I: IntoIterator<Item = AdaptivePart>>(parts: I) -> Self {
+        Self(parts.into_iter().fold(0, |set, part| set | 1 << part as u8))
+    }
 }
 
 impl Rules {
@@ -136,6 +185,15 @@ mod tests {
 
     fn window(start: u64, size: u64) -> Window {
         Window { start: PageIndex(start), size: Pages(size), async_size: Pages::ZERO }
+    }
+
+    #[test]
+    fn parts_are_found_by_their_names_and_kept_in_a_set() {
+        for part in AdaptivePart::ALL {
+            assert_eq!(AdaptivePart::from_name(part.name()), Some(part));
+            assert!(Without::from_iter([part]).parts().eq([part]));
+        }
+        assert!(AdaptivePart::ALL.into_iter().collect::<Without>().parts().eq(AdaptivePart::ALL));
     }
 
     #[test]
