@@ -4,6 +4,7 @@ mod said;
 
 use std::path::Path;
 
+use foreread_core::prefetch::AdaptivePart;
 use serde_json::Value;
 
 const QUICK: [&str; 3] = ["random-64k", "heads", "strided"];
@@ -104,7 +105,7 @@ fn where_adaptive_loses_is_said_if_there_is_a_rival() {
 }
 
 #[test]
-fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
+fn an_ablation_is_adaptive_whole_and_without_its_parts() {
     let rows = json(&["--ablation", "--scenario", "random-64k", "--json"]);
     let without: Vec<_> = rows.iter().map(|row| row["without"].to_string()).collect();
     let wanted = [
@@ -113,6 +114,9 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
         "clip",
         "lead",
         "runs",
+        "order",
+        "gaps",
+        "far",
         "law,clip",
         "law,lead",
         "clip,lead",
@@ -124,6 +128,7 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
         "law,lead,runs",
         "clip,lead,runs",
         "law,clip,lead,runs",
+        "law,clip,lead,runs,order,gaps,far",
     ];
     let wanted = wanted.map(|parts| {
         let parts = parts.split(',').filter(|part| !part.is_empty());
@@ -131,6 +136,15 @@ fn an_ablation_is_adaptive_whole_and_without_each_set_of_its_parts() {
     });
     assert_eq!(without, wanted);
     assert!(rows.iter().all(|row| row["policy"] == "adaptive"));
+
+    // The help and the page about scenarios have the same names.
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let help = stdout(&["--help"]);
+    for part in AdaptivePart::ALL {
+        assert!(page.contains(&format!("`{}`", part.name())), "{part:?}");
+        assert!(help.contains(part.name()), "{part:?}: {help}");
+    }
 }
 
 #[test]

@@ -24,16 +24,18 @@ impl PolicySetup {
         scenario.cache.without = self.without;
     }
 
-    /// `adaptive`, and what is left of it without each combination of the parts that decide the
-    /// sizes of windows. Few parts come first.
+    /// `adaptive`, and what is left of it without some of its parts: each combination of those that
+    /// decide the sizes of windows, each of the others, and all of them. Few parts come first.
     #[must_use]
     pub fn ablations() -> Vec<Self> {
-        let of_windows = &AdaptivePart::ALL[..OF_WINDOWS];
+        let (of_windows, others) = AdaptivePart::ALL.split_at(OF_WINDOWS);
         let combination = |bits: u32| {
             let is_out = |at: &usize| bits & 1 << at != 0;
             (0..OF_WINDOWS).filter(is_out).map(|at| of_windows[at]).collect()
         };
         let mut all: Vec<Without> = (0..1 << OF_WINDOWS).map(combination).collect();
+        all.extend(others.iter().map(|part| Without::from_iter([*part])));
+        all.push(AdaptivePart::ALL.into_iter().collect());
         all.sort_by_key(|without| without.parts().count());
         let how = |without| Self { policy: Policy::Adaptive, max_window: None, without };
         all.into_iter().map(how).collect()

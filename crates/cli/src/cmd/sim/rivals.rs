@@ -69,8 +69,10 @@ pub(super) struct RivalsArgs {
     )]
     eviction: Vec<CachePolicyKind>,
 
-    /// adaptive alone, whole and without its parts: the law that shares memory out, the clip that
-    /// keeps unread pages, the lead that follows waits; one by one and together
+    /// adaptive alone, whole and without its parts
+    ///
+    /// They have the names that `without` takes in a scenario (docs/adaptive.md). law, clip, lead
+    /// and runs are left out in each combination, order, gaps and far one by one, and then all.
     #[arg(long, conflicts_with = "policy")]
     ablation: bool,
 
