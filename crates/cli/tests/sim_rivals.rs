@@ -52,11 +52,10 @@ fn a_row_for_each_scenario_policy_and_window_in_their_order() {
         }
         assert!(row["optimum_requests"].is_null(), "{row}");
     }
-    // No row is below what nothing can better; each client takes 64 pages, at most 256 a request.
+    // No row is below what nothing can better. One request of these devices may fill the memory.
     for row in &rows {
-        for (figure, least) in [("requests", "fewest_requests"), ("device_bytes", "fewest_bytes")] {
-            assert!(row[figure].as_u64() >= row[least].as_u64(), "{figure}: {row}");
-        }
+        assert!(row["device_bytes"].as_u64() >= row["fewest_bytes"].as_u64(), "{row}");
+        assert!(row["fewest_requests"].is_null(), "{row}");
     }
     assert_eq!(
         (&rows[0]["fewest_bytes"], &rows[0]["eviction"]),
@@ -87,6 +86,27 @@ fn streaming_scenarios_have_their_fewest_requests() {
     let optimum: Vec<_> =
         rows.iter().map(|row| row["optimum_requests"].as_f64().unwrap()).collect();
     assert!(optimum[0] > 100.0 && optimum.iter().all(|one| *one == optimum[0]), "{optimum:?}");
+}
+
+/// The streaming scenarios had a bound of one request, for a device that takes 1 GiB in one.
+#[test]
+fn the_fewest_requests_are_those_of_the_largest_request_where_it_is_smaller_than_the_memory() {
+    let args = ["--scenario", "scans-short", "heads", "--policy", "linux-6"];
+    let rows = json(&[&args[..], &["--json"]].concat());
+    assert_eq!(rows.len(), 4);
+    for row in &rows[..2] {
+        let (requests, fewest) = (row["requests"].as_u64(), row["fewest_requests"].as_u64());
+        // 2000 scans at random places, of which hardly two lie within 1 MiB.
+        assert!((Some(1900)..=requests).contains(&fewest), "{row}");
+    }
+    let text = stdout(&args);
+    let at = text.lines().next().unwrap().split("  ").filter(|name| !name.trim().is_empty());
+    let at = at.map(str::trim).position(|name| name == "x req").unwrap();
+    for (line, row) in text.lines().skip(1).zip(&rows) {
+        let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+        let is_none = cells.collect::<Vec<_>>()[at] == "-";
+        assert_eq!(is_none, row["fewest_requests"].is_null(), "{line}");
+    }
 }
 
 #[test]

@@ -13,7 +13,8 @@
 //!
 //! The second bound on requests holds for a memory of any size, the first for this one. Between
 //! them and the true optimum lies what both leave out: a request that reads pages which are not
-//! used needs frames for them.
+//! used needs frames for them. Where a device takes requests as large as the memory, neither says
+//! anything of read-ahead, and there is no bound.
 
 use std::ops::Range;
 
@@ -26,8 +27,8 @@ use crate::cache_policy::{CacheKey, UseCollector};
 pub struct LowerBounds {
     /// Pages that a device has to read.
     pub fewest_pages: u64,
-    /// Requests for them.
-    pub fewest_requests: u64,
+    /// Requests for them; None where the device takes requests as large as the memory.
+    pub fewest_requests: Option<u64>,
 }
 
 impl LowerBounds {
@@ -48,12 +49,24 @@ impl LowerBounds {
         }
         let cover = fewest_ranges(uses.keys().collect(), largest_request);
         let uses = uses.finish()?;
-        let capacity = usize::try_from(capacity.0).unwrap_or(usize::MAX).max(1);
-        let fewest_pages = uses.fewest_misses(capacity).saturating_sub(cached.0);
-        let by_size = fewest_pages.div_ceil(largest_request.0.max(1));
-        let fewest_requests = by_size.max(cover.saturating_sub(cached.0));
+        let frames = usize::try_from(capacity.0).unwrap_or(usize::MAX).max(1);
+        let fewest_pages = uses.fewest_misses(frames).saturating_sub(cached.0);
+        let cover = cover.saturating_sub(cached.0);
+        let fewest_requests = fewest_requests(fewest_pages, cover, largest_request, capacity);
         Some(Self { fewest_pages, fewest_requests })
     }
+}
+
+/// The fewest requests that bring so many pages, and so many ranges of the largest request's size.
+/// None if one request may fill the memory: then a few bring all pages, however they are used.
+pub(crate) fn fewest_requests(
+    fewest_pages: u64,
+    cover: u64,
+    largest_request: Pages,
+    capacity: Pages,
+) -> Option<u64> {
+    let by_size = fewest_pages.div_ceil(largest_request.0.max(1));
+    (largest_request < capacity).then_some(by_size.max(cover))
 }
 
 /// How many ranges of this many pages cover these at least: each begins at the first page that the

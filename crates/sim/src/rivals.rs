@@ -47,7 +47,7 @@ fn run_bounded(rival: &Rival, how: &PolicySetup, eviction: CachePolicyKind) -> R
     let measured = measure_reads(&scenario, &mut |_| {});
     let bounds = measured.lower_bounds(&scenario);
     RivalRow {
-        fewest_requests: bounds.map(|bounds| bounds.fewest_requests),
+        fewest_requests: bounds.and_then(|bounds| bounds.fewest_requests),
         fewest_bytes: bounds.map(|bounds| bounds.fewest_pages * PAGE_SIZE),
         ..row(rival, how, &scenario, &measured)
     }

@@ -48,7 +48,8 @@ pub struct ReplayRow {
     pub wait_ms: WaitRow,
     /// Requests of the device.
     pub requests: u64,
-    /// The fewest that there could have been.
+    /// The fewest that there could have been; None if that was not computed, or where the device
+    /// takes requests as large as the memory.
     pub fewest_requests: Option<u64>,
     /// Bytes of the requests.
     pub device_bytes: u64,
@@ -123,7 +124,7 @@ impl ReplayRow {
             least_waited_s: bounds.map(|bounds| seconds(bounds.least_waited_ns)),
             wait_ms: WaitRow { p50: ms(0.5), p99: ms(0.99), p999: ms(0.999), max: ms(1.0) },
             requests: figures.requests,
-            fewest_requests: bounds.map(|bounds| bounds.fewest_requests),
+            fewest_requests: bounds.and_then(|bounds| bounds.fewest_requests),
             device_bytes: figures.device_bytes,
             fewest_bytes: bounds.map(|bounds| bounds.fewest_bytes),
             device_s: figures.device_s,

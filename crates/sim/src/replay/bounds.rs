@@ -25,15 +25,15 @@ use super::feed::scaled;
 use super::player::{Replay, ReplayPace};
 use super::{OpenTrace, ReplayError};
 use crate::cache_policy::{CacheKey, FutureUses, UseCollector};
-use crate::lower_bounds::fewest_ranges;
+use crate::lower_bounds::{fewest_ranges, fewest_requests};
 
 /// Bounds of one trace with one memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplayBounds {
     /// Bytes that the device has to be asked for.
     pub fewest_bytes: u64,
-    /// Requests for them.
-    pub fewest_requests: u64,
+    /// Requests for them; None where the device takes requests as large as the memory.
+    pub fewest_requests: Option<u64>,
     /// The sum of all waits, in ns.
     pub least_waited_ns: u64,
 }
@@ -90,19 +90,19 @@ impl TraceFuture {
     ///
     /// If the trace is wrong.
     pub fn bounds(&self, how: &Replay, open: &OpenTrace<'_>) -> Result<ReplayBounds, ReplayError> {
-        let capacity = how.cache.memory.0.0 / PAGE_SIZE;
-        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX).max(1);
+        let memory = Pages((how.cache.memory.0.0 / PAGE_SIZE).max(1));
+        let capacity = usize::try_from(memory.0).unwrap_or(usize::MAX);
         // A warm cache has what it can hold, and it is not known what that is.
-        let cached = if how.is_warmed { capacity as u64 } else { 0 };
+        let cached = if how.is_warmed { memory.0 } else { 0 };
         let (misses, bytes) = self.misses(capacity, cached);
         let largest = how.device.geometry().max_io;
         let pages: u64 = misses.iter().map(|count| u64::from(*count)).sum();
         let cover = fewest_ranges(self.places.clone(), largest).saturating_sub(cached);
-        let schedule = InOrder::new(how, Pages(capacity as u64));
+        let schedule = InOrder::new(how, memory);
         let least_waited_ns = schedule.waited_ns(how, &misses, open)?;
         Ok(ReplayBounds {
             fewest_bytes: bytes,
-            fewest_requests: pages.div_ceil(largest.0.max(1)).max(cover),
+            fewest_requests: fewest_requests(pages, cover, largest, memory),
             least_waited_ns,
         })
     }

@@ -34,7 +34,8 @@ pub struct RivalRow {
     pub waited_s: f64,
     /// The fewest requests that windows could come to; None where no formula says so.
     pub optimum_requests: Option<f64>,
-    /// Requests that no read-ahead can do without, whatever it knows; None if it was not computed.
+    /// Requests that no read-ahead can do without, whatever it knows; None if it was not computed,
+    /// or where the device takes requests as large as the memory.
     pub fewest_requests: Option<u64>,
     /// Bytes that no cache of this memory can do without; None where it was not computed.
     pub fewest_bytes: Option<u64>,

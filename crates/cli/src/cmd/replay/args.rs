@@ -33,8 +33,9 @@ use crate::output::Failure;
 /// ahead and evicted unused; elapsed, virtual seconds.
 ///
 /// Three columns say how far that is from what knows the whole trace: least s, the least sum of
-/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest; and
-/// x MIN, bytes of the device over those of Belady's MIN, which evicts what is used last.
+/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest (-
+/// where one request may fill the memory); and x MIN, bytes of the device over those of Belady's
+/// MIN, which evicts what is used last.
 ///
 /// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
 /// real time. Columns: device MB, what the device was asked for; late, reads that were issued late
@@ -130,12 +131,13 @@ pub(crate) struct ReplayArgs {
     /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification,
     /// evicted_unread, elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
     /// waited_s). With --cache: trace, policy, capacity, unit, uses, misses, miss_ratio,
-    /// fewest_misses. What is least or fewest is null with --no-bounds, and where
-    /// the trace has more than 2^27 pages. With --real (command `replay real`): trace, level,
-    /// mapping, method, policy, max_window and memory (of foreread), loop, scale, threads, reads,
-    /// bytes, waits, waited_s, wait_ms (p50, p95, p99, p999, max), mb_per_s, device_bytes,
-    /// elapsed_s, trace_s, length_error (a share; null in a closed loop), issue_delay_ms (p50, p99,
-    /// max: of reads that were not late), late, starved, wrapped, writes, interrupted.
+    /// fewest_misses. What is least or fewest is null with --no-bounds, and where the trace has
+    /// more than 2^27 pages; fewest_requests also where one request may fill the memory. With
+    /// --real (command `replay real`): trace, level, mapping, method, policy, max_window and memory
+    /// (of foreread), loop, scale, threads, reads, bytes, waits, waited_s, wait_ms (p50, p95, p99,
+    /// p999, max), mb_per_s, device_bytes, elapsed_s, trace_s, length_error (a share; null in a
+    /// closed loop), issue_delay_ms (p50, p99, max: of reads that were not late), late, starved,
+    /// wrapped, writes, interrupted.
     #[arg(long)]
     pub(super) json: bool,
 }

@@ -43,8 +43,9 @@ use crate::table;
 /// all readers' waits together; at rate, how many of the clients with a rate got it.
 ///
 /// Two more say how far that is from what knows the future: x req, requests over those that no
-/// read-ahead can do without; x MIN, bytes of the devices over the misses of Belady's optimum for
-/// the memory. docs/simulator.md says what these bounds leave out.
+/// read-ahead can do without (- where one request may fill the memory); x MIN, bytes of the devices
+/// over the misses of Belady's optimum for the memory. docs/simulator.md says what these bounds
+/// leave out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {
@@ -90,8 +91,8 @@ pub(super) struct RivalsArgs {
     ///
     /// Keys: scenario, policy, eviction, max_window (bytes; null: learnt), without, elapsed_s,
     /// requests, device_s, amplification, evicted_unread, waited_s, optimum_requests (null where
-    /// nothing says what it is), fewest_requests, fewest_bytes, device_bytes, mb_per_s, streams,
-    /// at_rate.
+    /// nothing says what it is), fewest_requests (null where one request may fill the
+    /// memory), fewest_bytes, device_bytes, mb_per_s, streams, at_rate.
     #[arg(long)]
     json: bool,
 }

@@ -297,6 +297,7 @@ class ReplayResult(Result):
     wait_ms: WaitLatency
     requests: int
     fewest_requests: int | None
+    """With `bounds`, where the device's largest request is smaller than the memory."""
     device_bytes: int
     fewest_bytes: int | None
     device_s: float

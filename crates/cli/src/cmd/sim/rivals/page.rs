@@ -81,9 +81,9 @@ foreread sim rivals --markdown > docs/rivals.md
 have it behind their name; `adaptive` has no such parameter. Three columns are regret: *x best* is
 the number of requests over the minimum that is possible for the true rates
 ([simulator](simulator.md#the-fewest-requests)); *x req* is that number over what no read-ahead can
-do without, and *x MIN* the bytes of the devices over the misses of Belady's optimum
-([bounds](simulator.md#lower-bounds)). Policies of the literature and other eviction policies:
-[rivals of the literature](rivals-literature.md).
+do without (`-` where the device takes requests as large as the memory), and *x MIN* the bytes of
+the devices over the misses of Belady's optimum ([bounds](simulator.md#lower-bounds)). Policies of
+the literature and other eviction policies: [rivals of the literature](rivals-literature.md).
 
 ## Figures
 ";
