@@ -97,9 +97,11 @@ def test_rows_are_those_of_single_runs(folder):
         result.hash, result.seconds, result.events,
     )  # fmt: skip
     assert row["latency_p99_ms"] == result.latency_ms.p99 == result.processes[0].latency_ms.p99
+    assert row["latency_p999_ms"] == result.latency_ms.p999 > 0
     assert (row["bytes"], row["memory"], row["max_window"]) == (40 * 4096, 2 << 20, 128 << 10)
     replayed = sim.replay(folder / "disk.csv", policy="none", memory="2M")
     assert (rows[5]["waits"], rows[5]["wait_p99_ms"]) == (replayed.waits, replayed.wait_ms.p99)
+    assert rows[5]["wait_p999_ms"] == replayed.wait_ms.p999
     assert (rows[5]["input"], rows[5]["device"]) == ("disk.csv", "cloud-gp3")
     assert rows[5]["latency_p99_ms"] is rows[5]["hash"] is None
 

@@ -80,8 +80,9 @@ pub(crate) struct SimArgs {
     /// Print JSON with one object of data
     ///
     /// Keys: name, seed, policy, seconds, events, hash, unfinished, processes (name, ops, bytes,
-    /// seconds, mb_per_s, latency_ms, other), devices (name, reads, read_bytes, writes,
-    /// write_bytes, busy_seconds, and of a store requests, hedged, throttled, cost), cache.
+    /// seconds, mb_per_s, latency_ms: mean, p50, p99, p999, max; other), devices (name, reads,
+    /// read_bytes, writes, write_bytes, busy_seconds, and of a store requests, hedged, throttled,
+    /// cost), cache.
     #[arg(long)]
     json: bool,
 }

@@ -46,7 +46,7 @@ pub struct LatencyRow {
     mean: f64,
     p50: f64,
     p99: f64,
-    p99_9: f64,
+    p999: f64,
     max: f64,
 }
 
@@ -121,7 +121,7 @@ impl LatencyRow {
             mean: latency.mean() / 1e6,
             p50: ms(latency.value_at_quantile(0.5)),
             p99: ms(latency.value_at_quantile(0.99)),
-            p99_9: ms(latency.value_at_quantile(0.999)),
+            p999: ms(latency.value_at_quantile(0.999)),
             max: ms(latency.max()),
         }
     }

@@ -48,7 +48,7 @@ pub(super) fn print(
 }
 
 pub(super) const HEADING: [&str; 8] =
-    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "99 % ms", "most ms"];
+    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "p99 ms", "max ms"];
 
 pub(super) const DEVICE_HEADING: [&str; 6] = ["device", "reads", "MiB", "writes", "MiB", "busy"];
 

@@ -80,7 +80,7 @@ class Latency:
     mean: float
     p50: float
     p99: float
-    p99_9: float
+    p999: float
     max: float
 
 

@@ -32,11 +32,11 @@ COLUMNS = {
     "latency_mean_ms": "double",
     "latency_p50_ms": "double",
     "latency_p99_ms": "double",
-    "latency_p99_9_ms": "double",
+    "latency_p999_ms": "double",
     "latency_max_ms": "double",
     "wait_p50_ms": "double",
     "wait_p99_ms": "double",
-    "wait_p99_9_ms": "double",
+    "wait_p999_ms": "double",
     "wait_max_ms": "double",
     "requests": "int64",
     "device_bytes": "int64",
@@ -154,7 +154,7 @@ def _row_of_run(result: sim.SimResult) -> Row:
         "latency_mean_ms": latency.mean,
         "latency_p50_ms": latency.p50,
         "latency_p99_ms": latency.p99,
-        "latency_p99_9_ms": latency.p99_9,
+        "latency_p999_ms": latency.p999,
         "latency_max_ms": latency.max,
         "requests": result.requests,
         "device_bytes": device_bytes,
@@ -174,7 +174,7 @@ def _row_of_replay(result: sim.ReplayResult) -> Row:
     return row | {
         "wait_p50_ms": wait.p50,
         "wait_p99_ms": wait.p99,
-        "wait_p99_9_ms": wait.p999,
+        "wait_p999_ms": wait.p999,
         "wait_max_ms": wait.max,
     }
 
