@@ -13,10 +13,10 @@ impl Model {
             return self.available();
         }
         let lacks = want.saturating_sub(self.free());
-        let looks = self.looks_saved + 32 * lacks;
-        self.looks_saved = (looks - self.look(want, looks, |_| true)).min(16384);
+        let looks = self.looks_saved + LOOKS_FOR_USED * lacks;
+        self.looks_saved = (looks - self.look(want, looks, |_| true)).min(LOOKS_SAVED_MAX);
         let lacks = want.saturating_sub(self.free());
-        self.look(want, 4 * lacks, is_live);
+        self.look(want, LOOKS_FOR_DEAD * lacks, is_live);
         while self.free() < want && self.evict_inactive(self.inactive.len() + self.active.len()) {}
         self.free()
     }
@@ -74,3 +74,9 @@ impl Model {
         }
     }
 }
+
+/// How many pages the hand looks at for a frame, to find one that was used; how many looks it
+/// saves; how many it has to find an unread page that no stream will read. As in the cache.
+const LOOKS_FOR_USED: usize = 96;
+const LOOKS_SAVED_MAX: usize = 16_384;
+const LOOKS_FOR_DEAD: usize = 4;
