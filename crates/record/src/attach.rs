@@ -117,9 +117,9 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         }
     }
 
-    /// Records until all has ended (true), or the user ends it, or the trace cannot be written. This
-    /// process may have children of its own, which are waited for as well: a shell that has started
-    /// some may have become the recorder.
+    /// Records until all has ended (true), or the user ends it, or the trace cannot be written.
+    /// This process may have children of its own, which are waited for as well: a shell that has
+    /// started some may have become the recorder.
     fn run<W: Write>(&mut self, signals: &BlockedSignals, writer: &mut TraceWriter<W>) -> bool {
         loop {
             for _ in 0..STOPS_BETWEEN_LOOKS {

@@ -1,6 +1,8 @@
 //! Reads damaged traces until so many were read, or one of them shows a bug.
 //!
-//!     cargo run --release -p foreread-trace --example mutate -- [FORMAT|gzip|xz|zstd|all] [CASES] [SEED]
+//!     cargo run --release -p foreread-trace --example mutate -- [PARSER|all] [CASES] [SEED]
+//!
+//! A parser is a format, or gzip, xz or zstd.
 //!
 //! A bug is a panic whose message has the seed, the case and the bytes.
 

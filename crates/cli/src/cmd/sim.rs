@@ -80,8 +80,8 @@ pub(crate) struct SimArgs {
     /// Print JSON with one object of data
     ///
     /// Keys: name, seed, policy, seconds (virtual), events, hash, unfinished (processes that still
-    /// wait); processes: name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of ops: mean,
-    /// p50, p99, p999, max), other (what its workload measures besides: docs/simulator.md);
+    /// wait); processes: name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of ops:
+    /// mean, p50, p99, p999, max), other (what its workload measures besides: docs/simulator.md);
     /// devices: name, reads and writes (requests), read_bytes, write_bytes, busy_seconds, and of a
     /// store also store (requests, hedged, throttled, cost); cache, in pages: pages_wanted (of
     /// reads that missed), pages_missed, pages_joined (on their way already), pages_ahead, evicted,
