@@ -24,6 +24,7 @@ mod clock;
 mod contents;
 mod error;
 #[cfg(test)]
+#[path = "tests/find_requests.rs"]
 mod find_requests;
 mod fs;
 mod inodes;

@@ -201,5 +201,8 @@ fn a_stat_of_one_file_reads_no_tables() {
     println!("{requests} requests, {trips} round trips, {bytes} bytes");
     // Superblock and descriptors; four inodes, three directories.
     assert!(trips <= 8, "{trips} round trips");
-    assert!(bytes <= (64 << 10) + 7 * 4096, "{bytes} bytes");
+    // Beside these seven blocks, what the policy reads along for inodes that lie near each other:
+    // less than one window of the kernel and a half.
+    let along = 48 * 4096;
+    assert!(bytes <= (64 << 10) + 7 * 4096 + along, "{bytes} bytes");
 }
