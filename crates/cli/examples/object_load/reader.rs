@@ -47,9 +47,9 @@ pub(crate) fn open(target: &str, files: usize) -> Result<Vec<Box<dyn Reader>>, B
     for name in names {
         readers.push(match kind {
             "path" => Box::new(PathReader(Arc::new(File::open(name)?))),
-            "engine" => Box::new(EngineReader(
-                engine.open_source_with(stores.open(&name)?, &options)?,
-            )),
+            "engine" => {
+                Box::new(EngineReader(engine.open_source_with(stores.open(&name)?, &options)?))
+            }
             "get" => Box::new(GetReader { runtime: Arc::clone(&runtime), object: bare(&name)? }),
             "nbd" => Box::new(NbdReader::connect(&name)?),
             _ => return Err(format!("{kind}: path, engine, get or nbd").into()),
