@@ -167,11 +167,11 @@ impl<'r> TraceReader<'r> {
 
     fn record(&mut self, raw: RawRecord) -> TraceRecord {
         let first_ns = *self.first_ns.get_or_insert(raw.at_ns);
-        let at = Nanos(raw.at_ns.saturating_sub(first_ns));
-        if at < self.last {
-            self.out_of_order += 1;
+        // None: before the first one.
+        match raw.at_ns.checked_sub(first_ns).map(Nanos) {
+            Some(at) if at >= self.last => self.last = at,
+            _ => self.out_of_order += 1,
         }
-        self.last = self.last.max(at);
         self.count += 1;
         let RawRecord { thread, file, op, offset, length, is_mapped, .. } = raw;
         TraceRecord { at: self.last, thread, file, op, offset, length, is_mapped }
