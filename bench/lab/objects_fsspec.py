@@ -84,6 +84,7 @@ def paced(files, seconds=4):
 
 WORKS = {
     "seq128k": lambda files: sequential(files[0], 1, 128 * K, 256 * M),
+    "whole128k": lambda files: sequential(files[0], 1, 128 * K, 1024 * M),
     "seq4m": lambda files: sequential(files[0], 1, 4 * M, 256 * M),
     "inter2": lambda files: sequential(files[0], 2, 128 * K, 256 * M),
     "inter8": lambda files: sequential(files[0], 8, 128 * K, 256 * M),

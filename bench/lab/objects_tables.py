@@ -199,7 +199,9 @@ def main():
                 print(f"\n## {link}: {TITLES[work]}\n")
                 FORMS.get(work, rates)(runs, link, work)
     if runs.bad:
-        print("\nWithout a figure:", "; ".join(f"{r['reader']}, {r['work']}" for r in runs.bad))
+        print("\nWithout a figure:\n")
+        for run in runs.bad:
+            print(f"- {run['reader']}, {run['work']}")
     for form, path in zip((images, boots), sys.argv[2:]):
         if len(open(path).read()) > 0:
             form(path)
