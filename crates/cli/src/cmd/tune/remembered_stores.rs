@@ -60,7 +60,7 @@ pub(super) fn remembered() -> (Vec<RememberedStore>, Vec<BrokenStore>) {
             _ if !store.starts_with(STORE) => {}
             Ok((learnt, saved)) => stores.push(RememberedStore::new(store, file, learnt, saved)),
             Err(why) => {
-                broken.push(BrokenStore { store, why: format!("{}: {why}", file.display()) })
+                broken.push(BrokenStore { store, why: format!("{}: {why}", file.display()) });
             }
         }
     }
