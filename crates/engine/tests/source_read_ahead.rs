@@ -102,9 +102,11 @@ fn a_source_that_says_what_its_device_is_like_begins_with_large_windows() {
     assert!(first_requests(Some(is_none)) <= 256 << 10, "no device is like this");
 }
 
+type KeptRequests = Vec<(Range<u64>, Reply)>;
+
 /// A source that keeps each request.
 #[derive(Clone, Default)]
-struct Keeping(Arc<Mutex<Vec<(Range<u64>, Reply)>>>);
+struct Keeping(Arc<Mutex<KeptRequests>>);
 
 impl Source for Keeping {
     fn identity(&self) -> SourceIdentity {
@@ -135,7 +137,7 @@ fn a_source_hears_of_a_reader_that_comes_to_what_is_read_ahead() {
     let (engine, requests) =
         (Engine::builder().memory(4 << 20).build().unwrap(), Keeping::default());
     let file = engine.open_source(requests.clone()).unwrap();
-    file.will_need([0..64 << 10]).unwrap();
+    file.will_need(std::iter::once(0..64 << 10)).unwrap();
     let (range, mut reply) = requests.0.lock().unwrap().pop().unwrap();
     assert!(range == (0..64 << 10) && reply.is_read_ahead(), "{range:?}");
     let mut joined = pin!(reply.joined());

@@ -82,7 +82,7 @@ mod tests {
     /// Ten directories, eight blocks from one to the next, read as one range.
     fn ten() -> AskedBlocks {
         let numbers: Vec<u64> = (0..10).map(|n| n * 8).collect();
-        AskedBlocks { needed: blocks(&numbers), read: vec![0..73 * BLOCK] }
+        AskedBlocks { needed: blocks(&numbers), read: std::iter::once(0..73 * BLOCK).collect() }
     }
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
         let mut gaps = TableGaps::default();
         assert_eq!(gaps.widened(24 << 10), 24 << 10, "nothing is known");
         gaps.count(&ten(), &blocks(&(0..80).collect::<Vec<_>>()));
-        assert!(gaps.widened(24 << 10) >= 4 * 24 << 10, "{gaps:?}");
+        assert!(gaps.widened(24 << 10) >= 4 * (24 << 10), "{gaps:?}");
         let mut gaps = TableGaps::default();
         // Files lie elsewhere.
         gaps.count(&ten(), &blocks(&(200..280).collect::<Vec<_>>()));
