@@ -135,8 +135,8 @@ impl Inodes {
         Inode::parse(superblock, number, raw)
     }
 
-    /// Asks for the blocks of the tables with these inodes; `widen` changes the gap between two that
-    /// is read along.
+    /// Asks for the blocks of the tables with these inodes; `widen` changes the gap between two
+    /// that is read along.
     pub(crate) fn ask_for(
         &self,
         numbers: impl IntoIterator<Item = u32>,

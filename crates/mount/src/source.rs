@@ -57,8 +57,8 @@ impl ImageSource {
     ///                                                           another request is read along
     /// ```
     ///
-    /// `widen` makes of that gap the one that counts. Returns what was asked for. Errors are ignored
-    /// here: a read of the bytes returns them again.
+    /// `widen` makes of that gap the one that counts. Returns what was asked for. Errors are
+    /// ignored here: a read of the bytes returns them again.
     pub(crate) fn will_need(
         &self,
         ranges: Vec<Range<u64>>,

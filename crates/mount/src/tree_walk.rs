@@ -99,8 +99,8 @@ impl TreeWalkDetector {
     /// A directory is entered: which others to fetch now, all of them together.
     ///
     /// ```text
-    ///   in order, or fetched before: go on         each use of one that was fetched: twice as many,
-    ///                                              and no fewer than a round trip is worth
+    ///   in order, or fetched before: go on         each use of one that was fetched: twice as
+    ///                                              many, and no fewer than a round trip is worth
     ///   fetched before, and its neighbours, too,
     ///     which are skipped                        half as many
     ///   otherwise                                  nothing
