@@ -65,6 +65,9 @@ pub(crate) struct DeviceQueues {
     /// Requests in flight that a caller has begun to wait for since, and that no driver has asked
     /// for.
     joined: VecDeque<Tag>,
+    /// The one that was joined last, also if it is known to the driver or has ended: no other has
+    /// its tag.
+    joined_last: Option<Tag>,
     /// Whether a caller waits for devices, so that completions are seen when they happen.
     pub(crate) observer: LatencyObserver,
     /// Whether read-ahead waits until no demand read does.

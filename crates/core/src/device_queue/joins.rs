@@ -43,13 +43,14 @@ impl DeviceQueues {
     /// Notes the request in flight that reads a sector, if there is one that was not joined.
     fn join(&mut self, device: DeviceId, sector: Sector) {
         let reads = |request: &InFlight| request.device == device && request.is_to_read(sector);
-        // A read mostly waits for pages of one request.
-        let is_noted = |tag: &Tag| self.in_flight.get(*tag).is_some_and(reads);
-        if self.joined.back().is_some_and(is_noted) {
+        // Readers mostly wait for pages of one request, and come to it more than once.
+        let is_noted = |tag: Tag| self.in_flight.get(tag).is_some_and(reads);
+        if self.joined_last.is_some_and(is_noted) {
             return;
         }
         let found = self.in_flight.iter().find(|(_, request)| reads(request)).map(|(tag, _)| tag);
         let Some(tag) = found else { return };
+        self.joined_last = Some(tag);
         let request = self.in_flight.get_mut(tag).expect("it was found");
         if !request.is_joined {
             request.is_joined = true;
