@@ -56,6 +56,14 @@ impl BackgroundWaker {
         }
     }
 
+    /// Wakes the thread, for what may wait until a reader comes.
+    pub(crate) fn wake_if_started(&self) {
+        let mut state = self.lock();
+        state.is_woken |= state.is_started;
+        drop(state);
+        self.changed.notify_one();
+    }
+
     /// The engine has ended, and so does the thread.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;

@@ -174,6 +174,14 @@ impl EngineState {
         self.drain_queue();
     }
 
+    /// Posts an event to the next driver: the background thread, if the engine has needed one.
+    pub(crate) fn leave(&self, event: DriverEvent) {
+        if self.check_process().is_ok() {
+            self.queue.post(event);
+            self.background.wake_if_started();
+        }
+    }
+
     /// Handles what hits have posted, if no thread drives.
     ///
     /// A driver looks here again after it has released the mutex ([`DriverGuard`]), so that an

@@ -301,7 +301,20 @@ thread_local! {
     static STREAMS: RefCell<Streams> = RefCell::default();
 }
 
-type Streams = HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>;
+#[derive(Default)]
+struct Streams(HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>);
+
+impl Drop for Streams {
+    /// The thread ends. Tasks and sources would find its thread-local values gone, those of their
+    /// own and those of their libraries: the next driver ends its streams.
+    fn drop(&mut self) {
+        for stream in self.0.values() {
+            if let Some(engine) = stream.engine.upgrade() {
+                stream.reader.leave(&engine);
+            }
+        }
+    }
+}
 
 /// A thread's stream of a file that others may close.
 struct ThreadStream {
@@ -333,12 +346,12 @@ impl Drop for ThreadStream {
 #[inline]
 fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStream> {
     let mut streams = streams.borrow_mut();
-    if let Some(stream) = streams.get(&handle.serial) {
+    if let Some(stream) = streams.0.get(&handle.serial) {
         return Rc::clone(stream);
     }
     let closed = forget_closed_files(&mut streams);
     let stream = Rc::new(ThreadStream::new(handle));
-    streams.insert(handle.serial, Rc::clone(&stream));
+    streams.0.insert(handle.serial, Rc::clone(&stream));
     drop(streams);
     // Ending a stream may drive, and then wakes tasks, which may read in this thread.
     drop(closed);
@@ -348,9 +361,9 @@ fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStrea
 /// Handles that were closed leave their entry behind in every thread that read by them; each new
 /// entry pays for looking whether it is time to sweep.
 fn forget_closed_files(streams: &mut Streams) -> Vec<Rc<ThreadStream>> {
-    if streams.len() < streams.capacity() {
+    if streams.0.len() < streams.0.capacity() {
         return Vec::new();
     }
-    let closed = streams.extract_if(|_, stream| stream.handle.strong_count() == 0);
+    let closed = streams.0.extract_if(|_, stream| stream.handle.strong_count() == 0);
     closed.map(|(_, stream)| stream).collect()
 }

@@ -84,6 +84,13 @@ impl StreamReader {
         }
     }
 
+    /// Ends the stream as soon as a thread drives: this one does not.
+    pub(crate) fn leave(&self, engine: &EngineState) {
+        if let Some(id) = self.id.take() {
+            engine.leave(DriverEvent::CloseStream(id));
+        }
+    }
+
     pub(crate) fn read_at(
         &self,
         handle: &Handle,

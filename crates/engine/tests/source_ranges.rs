@@ -9,10 +9,11 @@ mod hang;
 mod support;
 mod tasks;
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 
 use foreread::{Blocking, Engine, File, IoBackend, ReadRange, Reply, Source, SourceIdentity};
@@ -102,6 +103,36 @@ fn check_all(number: u64, ranges: &[Range<u64>], results: &[Box<[u8]>]) {
         assert_eq!(bytes.len() as u64, range.end.min(LEN) - range.start, "{range:?}");
         check(number, range.start, bytes);
     }
+}
+
+/// The calls that a thread has to make are a thread-local value, too: once that was gone, the next
+/// call of a source ended the process.
+#[test]
+fn a_thread_that_ends_may_read_from_a_source() {
+    struct LastRead(File, mpsc::Sender<Vec<u8>>);
+
+    impl Drop for LastRead {
+        fn drop(&mut self) {
+            let mut to = vec![0; 5000];
+            let len = self.0.read_at(&mut to, 100 * PAGE).unwrap();
+            assert_eq!(len, to.len());
+            self.1.send(to).unwrap();
+        }
+    }
+
+    thread_local!(static LAST: RefCell<Option<LastRead>> = const { RefCell::new(None) });
+
+    let file = numbered(&Engine::builder().memory(1 << 20).build().unwrap(), 5);
+    let (sender, read) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // Before the values of the engine, which therefore go first.
+        LAST.set(Some(LastRead(file.clone(), sender)));
+        let mut to = [0; 100];
+        assert_eq!(file.read_at(&mut to, 0).unwrap(), 100);
+        check(5, 0, &to);
+    });
+    thread.join().unwrap();
+    check(5, 100 * PAGE, &read.recv().unwrap());
 }
 
 #[test]

@@ -42,6 +42,23 @@ fn a_marker_posted_while_another_thread_drives_is_taken_when_it_stops() {
     assert_eq!(engine.counters().unwrap().path.markers, 1);
 }
 
+/// Of sources and tasks that a thread called while it ended the thread-local values were gone.
+#[test]
+fn a_thread_that_ends_leaves_its_streams_to_the_next_driver() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+    let file = engine.open(&path).expect("it is there");
+    file.advise(crate::Advice::Random);
+    let reader = file.clone();
+    let read = std::thread::spawn(move || reader.read_at(&mut [0], 0).expect("a miss"));
+    read.join().expect("it ends");
+    assert!(!engine.state.queue().is_empty(), "nothing has driven");
+    file.read_at(&mut [0], 8192).expect("a miss drives");
+    assert!(engine.state.queue().is_empty());
+}
+
 /// They once stayed in the builder.
 #[test]
 fn rules_reach_the_core() {

@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
 use foreread_core::table::Frame;
@@ -119,6 +120,13 @@ impl Drop for FetchTable {
 impl PendingFetch {
     /// Calls the source; if this thread is calling one already, when that call is over.
     pub(crate) fn run(self) {
+        if CALLS.try_with(|_| ()).is_err() {
+            // A thread that ends: this value of it is gone, and so may be those of the source. If
+            // the system has no thread the reply is dropped, and so has failed.
+            let elsewhere = thread::Builder::new().name("foreread".to_owned());
+            let _ = elsewhere.spawn(move || self.run());
+            return;
+        }
         let is_nested = CALLS.with_borrow_mut(|calls| match calls {
             Some(calls) => {
                 calls.push_back(self);
