@@ -159,14 +159,14 @@ pub(crate) fn errno_of_exception(py: Python<'_>, error: &PyErr) -> i32 {
 pub(crate) struct FetchFailures(Mutex<VecDeque<(String, PyErr)>>);
 
 impl FetchFailures {
-    /// Keeps an exception until its reader asks for it.
-    pub(crate) fn keep(&self, name: &str, error: PyErr) {
+    /// Keeps an exception until its reader asks for it, and returns the oldest if there are too
+    /// many. To drop it may run Python, which may fetch and fail: hold nothing then.
+    #[must_use]
+    pub(crate) fn keep(&self, name: &str, error: PyErr) -> Option<PyErr> {
         let mut kept = self.lock();
         let oldest = if kept.len() == FAILURES_MAX { kept.pop_front() } else { None };
         kept.push_back((name.to_owned(), error));
-        drop(kept);
-        // Without the lock: what the exception keeps may run Python, and other threads with it.
-        drop(oldest);
+        oldest.map(|(_, error)| error)
     }
 
     /// Takes what was raised for the file of this name last.

@@ -184,8 +184,8 @@ impl FetchServer {
             }
         });
         let WaitingJob { fetcher, range, reply } = job?;
-        let (queue, reply) = (Arc::clone(&self.queue), Mutex::new(Some(reply)));
-        Some(FetchJob { fetcher, range, reply, queue })
+        let place = RunningPlace { fetcher: Arc::clone(&fetcher), queue: Arc::clone(&self.queue) };
+        Some(FetchJob { fetcher, range, open: Mutex::new(Some((reply, place))) })
     }
 }
 
@@ -194,21 +194,27 @@ impl FetchServer {
 pub(crate) struct FetchJob {
     fetcher: Arc<Fetcher>,
     range: Range<u64>,
-    reply: Mutex<Option<Reply>>,
-    queue: Arc<JobQueue>,
+    /// None once it is answered.
+    open: Mutex<Option<(Reply, RunningPlace)>>,
 }
 
 impl FetchJob {
-    fn take(&self) -> Option<Reply> {
-        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take(&self) -> Option<(Reply, RunningPlace)> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn fail(&self, py: Python<'_>, error: PyErr) {
         let errno = errno_of_exception(py, &error);
-        self.fetcher.failures.keep(self.fetcher.identity.name(), error);
-        if let Some(reply) = self.take() {
-            detached(py, || reply.fail(io::Error::from_raw_os_error(errno)));
+        let oldest = self.fetcher.failures.keep(self.fetcher.identity.name(), error);
+        if let Some((reply, place)) = self.take() {
+            detached(py, move || {
+                reply.fail(io::Error::from_raw_os_error(errno));
+                drop(place);
+            });
         }
+        // After the answer, and without a place: what an exception keeps may run Python, which may
+        // read through a fetcher, and so wait for a request of which none could be made otherwise.
+        drop(oldest);
     }
 }
 
@@ -235,10 +241,13 @@ impl FetchJob {
             Ok(bytes) => bytes,
             Err(error) => return self.fail(py, error),
         };
-        let Some(mut reply) = self.take() else { return };
-        detached(py, move || match reply.write(&bytes) {
-            Ok(()) => reply.finish(),
-            Err(error) => reply.fail(error),
+        let Some((mut reply, place)) = self.take() else { return };
+        detached(py, move || {
+            match reply.write(&bytes) {
+                Ok(()) => reply.finish(),
+                Err(error) => reply.fail(error),
+            }
+            drop(place);
         });
     }
 
@@ -248,7 +257,13 @@ impl FetchJob {
     }
 }
 
-impl Drop for FetchJob {
+/// One of the requests of a fetcher that are on their way.
+struct RunningPlace {
+    fetcher: Arc<Fetcher>,
+    queue: Arc<JobQueue>,
+}
+
+impl Drop for RunningPlace {
     fn drop(&mut self) {
         self.fetcher.running.fetch_sub(1, Ordering::Relaxed);
         // One of the same fetcher may wait for this.
