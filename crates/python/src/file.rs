@@ -4,12 +4,12 @@
 //! Out:   bytes, pinned pages, hints.
 //! Never: two threads in one stream. A wait while attached to the interpreter.
 
+mod position;
 mod reads;
 
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use self::position::Position;
 use self::reads::COPY_ATTACHED_MAX;
 use crate::asynchronous::{LoopNotifier, PendingRead};
 use crate::buffer::WritableBuffer;
@@ -33,9 +34,7 @@ pub(crate) struct RawFile {
     file: File,
     limits: RemoteLimits,
     failures: ReadFailures,
-    position: Mutex<u64>,
-    /// The thread that has the position, or 0.
-    position_holder: AtomicUsize,
+    position: Position,
     /// Streams that no thread reads by: each read takes one, or makes one.
     streams: Mutex<Vec<ReadStream>>,
     process: ProcessStamp,
@@ -86,8 +85,7 @@ impl RawFile {
             file,
             limits,
             failures,
-            position: Mutex::default(),
-            position_holder: AtomicUsize::new(0),
+            position: Position::default(),
             streams: Mutex::default(),
             process: ProcessStamp::now(),
         }
@@ -105,7 +103,7 @@ impl RawFile {
     #[pyo3(signature = (size = None))]
     fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
         self.check_process()?;
-        let mut position = self.position(py)?;
+        let mut position = self.position.take(py)?;
         let size = size.and_then(|size| u64::try_from(size).ok()).unwrap_or(u64::MAX);
         let bytes = self.bytes(py, size, *position)?;
         *position += bytes.len()? as u64;
@@ -116,7 +114,7 @@ impl RawFile {
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.check_process()?;
         let mut buffer = WritableBuffer::of(buffer)?;
-        let mut position = self.position(py)?;
+        let mut position = self.position.take(py)?;
         let count = self.fill_rest(py, buffer.bytes(), *position)?;
         *position += count as u64;
         Ok(count)
@@ -258,14 +256,14 @@ impl RawFile {
 
     fn tell(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_process()?;
-        Ok(*self.position(py)?)
+        Ok(*self.position.take(py)?)
     }
 
     /// Moves the position, as `io.RawIOBase.seek` does.
     #[pyo3(signature = (offset, whence = 0))]
     fn seek(&self, py: Python<'_>, offset: i64, whence: i64) -> PyResult<u64> {
         self.check_process()?;
-        let mut position = self.position(py)?;
+        let mut position = self.position.take(py)?;
         let from = match whence {
             0 => 0,
             1 => *position,

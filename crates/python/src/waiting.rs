@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::shutdown::detached;
 
 /// How long a thread sleeps before it asks whether a signal has come: what Ctrl-C may take.
-const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// Wakes a thread that waits for a future.
 #[derive(Debug, Default)]

@@ -204,6 +204,34 @@ def test_ctrl_c_ends_a_wait(engine, act):
     assert file.pread(10, 0) == bytes(10)
 
 
+def test_ctrl_c_ends_a_wait_for_the_position_that_another_thread_has(engine):
+    """It ended with the read of the other thread only."""
+    hung, started = threading.Event(), threading.Event()
+
+    def fetch(start, end):
+        started.set()
+        hung.wait()
+        return bytes(end - start)
+
+    file = engine.open_fetcher(fetch, 1 << 20, "memory:held")
+    reader = threading.Thread(target=file.read, args=[100])
+    main = threading.main_thread().ident
+    interrupt = threading.Thread(target=lambda: signal.pthread_kill(main, signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    reader.start()
+    started.wait()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupt.start()
+            file.read(100)
+    finally:
+        hung.set()
+        reader.join()
+        interrupt.join()
+        signal.signal(signal.SIGINT, before)
+    assert file.tell() == 100
+
+
 def test_a_read_that_has_no_answer_times_out():
     hung = threading.Event()
 

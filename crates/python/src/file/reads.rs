@@ -4,13 +4,11 @@
 //! Out:   bytes; exceptions.
 //! Never: a wait while attached to the interpreter.
 
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::PoisonError;
 
 use foreread::{ReadError, ReadStream};
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -25,40 +23,6 @@ const STREAMS_MAX: usize = 16;
 /// Up to so many bytes are copied without letting other threads of the interpreter run: letting
 /// them costs as much as copying 16 KiB.
 pub(super) const COPY_ATTACHED_MAX: usize = 64 << 10;
-
-/// The position of a file, which one thread has at a time.
-pub(super) struct PositionGuard<'s> {
-    position: MutexGuard<'s, u64>,
-    /// The thread that has it: [`this_thread`], or 0.
-    holder: &'s AtomicUsize,
-}
-
-impl Deref for PositionGuard<'_> {
-    type Target = u64;
-
-    fn deref(&self) -> &u64 {
-        &self.position
-    }
-}
-
-impl DerefMut for PositionGuard<'_> {
-    fn deref_mut(&mut self) -> &mut u64 {
-        &mut self.position
-    }
-}
-
-impl Drop for PositionGuard<'_> {
-    fn drop(&mut self) {
-        // Before the lock is released, which is what drops next.
-        self.holder.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Returns a number that no other living thread has, and that is not 0.
-fn this_thread() -> usize {
-    thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| std::ptr::from_ref(mark).addr())
-}
 
 impl RawFile {
     /// Whether this is the process that opened the file.
@@ -151,32 +115,6 @@ impl RawFile {
             }
         }
         Ok(ranges)
-    }
-
-    /// Takes the position, detached if another thread has it.
-    ///
-    /// # Errors
-    ///
-    /// `RuntimeError` if this thread has it: a signal handler that uses the file which it has
-    /// interrupted would wait for itself.
-    pub(super) fn position(&self, py: Python<'_>) -> PyResult<PositionGuard<'_>> {
-        loop {
-            let position = match self.position.try_lock() {
-                Ok(position) => position,
-                Err(TryLockError::Poisoned(position)) => position.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    if self.position_holder.load(Ordering::Relaxed) == this_thread() {
-                        let why = "reentrant call: this thread is reading from this file already";
-                        return Err(PyRuntimeError::new_err(why));
-                    }
-                    // A guard may not leave the closure, so it is waited for there and taken here.
-                    detached(py, || drop(self.position.lock()));
-                    continue;
-                }
-            };
-            self.position_holder.store(this_thread(), Ordering::Relaxed);
-            return Ok(PositionGuard { position, holder: &self.position_holder });
-        }
     }
 
     /// Whether the first byte of each page of a range is in memory.
