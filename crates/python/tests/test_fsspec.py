@@ -219,6 +219,22 @@ def test_ranges_of_one_file_are_read_together(counting, data):
     assert fs.cat_file("a", 7, 9) == data[7:9]
 
 
+def test_ranges_of_many_files_are_read_at_once(data):
+    fs = CountingFileSystem({f"file {number}": data for number in range(8)})
+    all_are_here = threading.Barrier(8)
+    fetch = fs.fetch
+
+    def fetch_together(path, start, end):
+        all_are_here.wait(60)
+        return fetch(path, start, end)
+
+    fs.fetch = fetch_together
+    paths = list(fs.files)
+    assert ForereadFileSystem(fs=fs).cat_ranges(paths, 5, 10) == [data[5:10]] * 8
+    with pytest.raises(FileNotFoundError):
+        ForereadFileSystem(fs=fs).cat_ranges([*paths, "x"], 5, 10, on_error="raise")
+
+
 def test_a_local_file_is_read_by_the_engine_itself(tmp_path, data):
     (tmp_path / "x").write_bytes(data)
     with fsspec.open(f"foreread::file://{tmp_path}/x") as file:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 try:
@@ -231,7 +232,9 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
-        """Returns the bytes of ranges of many files: those of one file are read as one."""
+        """Returns the bytes of ranges of many files: those of one file are read as one, and up to
+        16 files at a time.
+        """
         if max_gap is not None:
             raise NotImplementedError("max_gap: the engine learns which gaps are worth reading")
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
@@ -241,17 +244,21 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         numbers: dict[str, list[int]] = {}
         for number, path in enumerate(self._strip_protocol(path) for path in paths):
             numbers.setdefault(path, []).append(number)
-        out: list[Any] = [b""] * len(paths)
-        for path, of_path in numbers.items():
+
+        def parts_of(path: str) -> list[Any]:
             try:
                 with self.open(path, "rb", **kwargs) as file:
-                    ranges = [_range_of(file.size, starts[n], ends[n]) for n in of_path]
-                    parts = file.read_ranges(ranges)
+                    ranges = [_range_of(file.size, starts[n], ends[n]) for n in numbers[path]]
+                    parts: list[Any] = file.read_ranges(ranges)
+                    return parts
             except Exception as error:
                 if on_error != "return":
                     raise
-                parts = [error] * len(of_path)
-            for number, part in zip(of_path, parts, strict=True):
+                return [error] * len(numbers[path])
+
+        out: list[Any] = [b""] * len(paths)
+        for path, parts in zip(numbers, _map_at_once(parts_of, list(numbers)), strict=True):
+            for number, part in zip(numbers[path], parts, strict=True):
                 out[number] = part
         return out
 
@@ -277,6 +284,21 @@ def _open_anew(engine: Engine, path: str) -> File:
     file.refresh()
     file.invalidate()
     return file
+
+
+_FILES_AT_ONCE = 16
+
+
+def _map_at_once(act: Callable[[str], list[Any]], paths: list[str]) -> list[list[Any]]:
+    """Does something with each path, with several at a time. The first error ends it."""
+    if len(paths) < 2:
+        return [act(path) for path in paths]
+    pool = ThreadPoolExecutor(min(_FILES_AT_ONCE, len(paths)), "foreread-cat")
+    try:
+        return list(pool.map(act, paths))
+    finally:
+        # After Ctrl-C, too: what has begun ends by itself, and nobody waits for it.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _range_of(size: int, start: int | None, end: int | None) -> tuple[int, int]:
