@@ -36,7 +36,7 @@ pub(crate) struct RawEngine {
 #[pymethods]
 impl RawEngine {
     #[new]
-    #[pyo3(signature = (memory, policy, max_window, timeout_s, io_backend))]
+    #[pyo3(signature = (memory, policy, max_window, timeout_s, io_backend, prefault))]
     fn new(
         py: Python<'_>,
         memory: u64,
@@ -44,6 +44,7 @@ impl RawEngine {
         max_window: Option<u64>,
         timeout_s: Option<f64>,
         io_backend: &str,
+        prefault: bool,
     ) -> PyResult<Self> {
         let known = Policy::ALL.into_iter().find(|known| known.name() == policy);
         let Some(policy) = known else {
@@ -55,6 +56,7 @@ impl RawEngine {
             return Err(PyValueError::new_err(format!("no io backend {io_backend:?}: {names}")));
         };
         let mut builder = Engine::builder().memory(memory).policy(policy).io_backend(*io);
+        builder = builder.prefault(prefault);
         if let Some(bytes) = max_window {
             builder = builder.max_window(bytes);
         }

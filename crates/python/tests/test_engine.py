@@ -42,6 +42,23 @@ def test_every_policy_reads_the_same_bytes(policy, path, data):
     assert "threads" in engine.io_backend
 
 
+def test_memory_can_be_taken_before_the_first_read():
+    """Of a process of its own: memory that this one has freed would be counted as well."""
+    code = """
+import foreread, pickle
+def kilobytes():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+before = kilobytes()
+late = foreread.Engine("64MiB")
+between = kilobytes()
+early = foreread.Engine("64MiB", prefault=True)
+assert between - before < 16 << 10 and kilobytes() - between > 48 << 10, before
+assert pickle.loads(pickle.dumps(early)) is early
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_counters_tell_hits_from_misses(engine, path):
     file = engine.open(path)
     file.pread(4096, 0)

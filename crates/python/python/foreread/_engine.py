@@ -47,6 +47,8 @@ class Engine:
     timeout: how many seconds a read may take; None: as many as the device takes, or a store with
         60 s for each request.
     io_backend: "io_uring" or "threads"; "auto": io_uring where the system allows it.
+    prefault: whether all memory is taken from the system now, before the first read; False: as
+        pages are read.
 
     It lives as long as a file of it is open. An engine that is pickled is made again, once in
     each process, with the same settings.
@@ -60,10 +62,11 @@ class Engine:
         max_window: int | str | None = None,
         timeout: float | None = None,
         io_backend: str = "auto",
+        prefault: bool = False,
     ) -> None:
         window = None if max_window is None else parse_size(max_window)
         self.memory = parse_size(memory)
-        self._settings = (self.memory, policy, window, timeout, io_backend)
+        self._settings = (self.memory, policy, window, timeout, io_backend, prefault)
         if self.memory < 0 or (window or 0) < 0:
             raise ValueError("a size is negative: give a number of bytes")
         self._raw = RawEngine(*self._settings)
@@ -204,9 +207,14 @@ def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
     with _engines_lock:
         engine = _engines.get(token)
         if engine is None:
-            memory, policy, window, timeout, io_backend = settings
+            memory, policy, window, timeout, io_backend, prefault = settings
             engine = Engine(
-                memory, policy=policy, max_window=window, timeout=timeout, io_backend=io_backend
+                memory,
+                policy=policy,
+                max_window=window,
+                timeout=timeout,
+                io_backend=io_backend,
+                prefault=prefault,
             )
             _name(engine, token)
             if token == _DEFAULT:

@@ -58,6 +58,7 @@ class RawEngine:
         max_window: int | None,
         timeout_s: float | None,
         io_backend: str,
+        prefault: bool,
     ) -> RawEngine: ...
     def open(self, path: str, buffered: bool = False) -> RawFile: ...
     def open_url(
