@@ -73,6 +73,11 @@ impl ObjectError {
         if matches!(error, Store::Precondition { .. } | Store::NotModified { .. }) {
             return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
         }
+        if METADATA_SERVICES.iter().any(|host| why.contains(host)) {
+            let why =
+                format!("no credentials are set, and no service of this machine has any: {why}");
+            return Self::Denied { url, why };
+        }
         let is_denied =
             matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. });
         // Of a listing it says so by its text alone.
@@ -206,6 +211,10 @@ impl From<ObjectError> for io::Error {
 /// Parts of `object_store`'s text for a response that refuses a listing.
 const DENIED: [&str; 2] = ["status code: 401", "status code: 403"];
 
+/// Where clients look for credentials last, on virtual machines of the clouds. Elsewhere nobody may
+/// answer there, which is an error of any kind.
+const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
+
 /// What is wrong with a server that answers a range with all there is.
 const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
                      in parts";
@@ -245,5 +254,17 @@ mod tests {
         let error = generic("Received non-partial response when range requested");
         let line = ObjectError::of("s3://b/k", Some(0..4096), &error).to_string();
         assert!(line.contains("ignores Range"), "{line}");
+    }
+
+    /// It was "Input/output error" where the service's address has no route.
+    #[test]
+    fn a_client_that_finds_no_credentials_is_not_allowed_to_read() {
+        let text = "Error performing PUT http://169.254.169.254/latest/api/token in 1.1s, after 3 \
+                    retries: HTTP error: error sending request: operation timed out";
+        let found = ObjectError::of("s3://bucket/key", None, &generic(text));
+        let text = found.to_string();
+        assert!(text.starts_with("s3://bucket/key: not allowed: no credentials are set"), "{text}");
+        assert!(text.contains("timed out; check the credentials in the environment"), "{text}");
+        assert_eq!(io::Error::from(found).kind(), io::ErrorKind::PermissionDenied);
     }
 }
