@@ -240,6 +240,11 @@ impl DeviceEstimator {
         self.costs(op).map_or(0, Costs::samples)
     }
 
+    /// Whether enough requests of about this size went alone to know what they cost.
+    pub(crate) fn knows_cost(&self, op: Op, bytes: ByteCount) -> bool {
+        self.costs(op).is_some_and(|costs| costs.has_mean(bytes))
+    }
+
     /// Whether requests come whose cost is not known, so that it cannot be told how many are served
     /// at once.
     #[must_use]

@@ -13,7 +13,7 @@ mod latency_quantiles;
 mod request_limit;
 mod waiting_requests;
 
-pub use hedging::{BUDGET_PERCENT, Hedging};
+pub use hedging::{ASK_AGAIN, BUDGET_PERCENT, Hedging};
 pub use latency_quantiles::LatencyQuantiles;
 pub use request_limit::RequestLimit;
 pub use waiting_requests::WaitingRequests;

@@ -91,7 +91,13 @@ fn run(text: &str, without: &[AdaptivePart]) -> Outcome {
 
 /// The first 256 MiB of an object of 1 GiB, 128 KiB at a time.
 fn first_256_mib(link: Link, without: &[AdaptivePart]) -> Outcome {
-    let text = link.of(ONE).replace("read = \"64K\"", "read = \"128K\", amount = \"256M\"");
+    first_256_mib_in(link, "128K", without)
+}
+
+/// The same in reads of another size.
+fn first_256_mib_in(link: Link, read: &str, without: &[AdaptivePart]) -> Outcome {
+    let reads = format!("read = {read:?}, amount = \"256M\"");
+    let text = link.of(ONE).replace("read = \"64K\"", &reads);
     let expected = format!("{EXPECTED}\n\n[file.object]");
     run(&text.replace("[file.object]", &expected), without)
 }
@@ -123,6 +129,32 @@ fn eight_positions_of_a_handle_fetch_what_they_read() {
         println!("{link:?}: {:.3} s, {:.3} x bytes; {alike:?} without", got.seconds, got.bytes);
         assert!(got.bytes <= 1.05, "{link:?}: {got:?}");
         assert!(alike.bytes > 1.2 && got.seconds < 1.03 * alike.seconds, "{got:?}, {alike:?}");
+    }
+}
+
+/// The object of an object store, read by one handle at several positions in turns.
+fn positions(link: Link, streams: u32, read: &str) -> Outcome {
+    let text = link.of(POSITIONS).replace("streams = 8", &format!("streams = {streams}"));
+    run(&text.replace("\"128K\"", &format!("{read:?}")), &[])
+}
+
+/// Their first reads wait one after another, because nothing says where the next will be. Then all
+/// go on at once: the second reads waited one after another, too, and of large reads the third.
+#[test]
+fn positions_wait_once_each_and_then_go_on_together() {
+    for (streams, read, round_trips, least) in [
+        (2, "128K", 5.6, 0.87),
+        (8, "128K", 12.0, 0.64),
+        (2, "4M", 5.3, 0.82),
+        (8, "4M", 15.7, 0.52),
+    ] {
+        let got = positions(LINK, streams, read);
+        let alone = first_256_mib_in(LINK, read, &[]);
+        let part = alone.seconds / got.seconds;
+        let trips = (got.seconds - (256 << 20) as f64 / LINK.link / 1e6) / (LINK.ms / 1e3);
+        println!("{streams} x {read}: {got:?}, {part:.2} of one position, {trips:.1} round trips");
+        assert!(got.bytes <= 1.05 && got.evicted_unread == 0, "{streams} x {read}: {got:?}");
+        assert!(trips < round_trips && part > least, "{streams} x {read}: {trips}, {part}");
     }
 }
 

@@ -62,6 +62,11 @@ impl Costs {
         self.samples
     }
 
+    /// Whether enough requests of about this size told what they cost.
+    pub(super) fn has_mean(&self, bytes: ByteCount) -> bool {
+        self.classes[class_of(bytes)].count >= COUNT_MIN
+    }
+
     /// The line through the costs of all sizes. None before eight requests.
     pub(super) fn known_line(&self) -> Option<CostLine> {
         self.line.filter(|_| self.samples >= SAMPLES_MIN)

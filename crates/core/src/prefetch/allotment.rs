@@ -7,10 +7,12 @@
 use super::asker::{Asker, PendingShare};
 use super::decision::{Allotment, Ask, Trigger};
 use super::memory_shares::ShareQuestion;
+use super::policy::Policy;
 use super::policy::adaptive;
 use super::policy::rules::AdaptivePart;
 use super::prefetcher::Prefetcher;
 use super::run_ends::RunChoice;
+use super::stream_state::Advice;
 use crate::cache::PageCache;
 use crate::units::{Nanos, PageIndex, Pages};
 
@@ -119,6 +121,22 @@ impl Prefetcher {
     fn is_far(&self, asker: &Asker<'_>) -> bool {
         let is_on = self.is_window_learnt && !self.is_without(AdaptivePart::Far);
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
+    }
+
+    /// The next of the positions that are read in turns on such a device, if its pages are not
+    /// there: a question, as if its reader missed them now.
+    pub(crate) fn next_in_turn(
+        &mut self,
+        asker: &Asker<'_>,
+        cache: &PageCache,
+    ) -> Option<(PageIndex, Pages, Trigger)> {
+        let is_asked = self.policy == Policy::Adaptive && asker.reader.advice == Advice::Normal;
+        if !is_asked || !self.is_far(asker) {
+            return None;
+        }
+        let (page, count) = self.files[asker.file.0 as usize].next_in_turn()?;
+        let is_missing = page < asker.file_end && cache.look_up(asker.file, page).is_none();
+        is_missing.then_some((page, count, Trigger::Miss))
     }
 
     /// A window of at most `max` pages, by how long streams run and whether their device is far.

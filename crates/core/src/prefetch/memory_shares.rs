@@ -232,7 +232,8 @@ impl MemoryShares {
     pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
         self.look_around(question.now, question.far.is_some());
         let group = self.groups.of(question.submitter);
-        let most = question.ceiling.min(question.max_window_unstalled);
+        let most = self.far.first_window(&question).unwrap_or(question.max_window_unstalled);
+        let most = most.min(question.ceiling);
         let room = self.groups.room(group, memory).with_one_more(most);
         if !room.is_short() {
             return ShareAllotment { window: most, distance: None, least: Pages(1) };

@@ -23,12 +23,14 @@ mod entry;
 mod invariants;
 mod near;
 mod set;
+mod turns;
 
 use core::ops::Range;
 
 use self::entry::NO_MARKER;
 pub(super) use self::entry::{StreamDirection, StreamEntry, StreamSlot};
 use self::set::StreamSet;
+use self::turns::Turns;
 use super::decision::Residency;
 use super::memory_shares::ShareId;
 use super::run_lengths::CountedRun;
@@ -54,6 +56,8 @@ pub struct Streams {
     resumed: CountedRun,
     /// What was found for the question at hand.
     near: NearStreams,
+    /// Which of the tentative ones goes on next, if they do so in the order in which they came.
+    turns: Turns,
 }
 
 /// What was found for a read that misses. Small, because each open file has one.
@@ -202,6 +206,7 @@ impl Streams {
         let slot = self.arrivals as usize % Self::TENTATIVE_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
         let entry = StreamEntry { stamp: self.arrivals, ..entry };
+        self.turns = Turns::default();
         if slot < self.tentative.len() {
             self.drop_share(self.tentative.get(slot).share);
             self.tentative.set(slot, entry);
@@ -250,6 +255,7 @@ impl Streams {
         };
         let before = *self.get(place);
         self.resumed = before.counted;
+        self.note_turn(place, &before, &entry);
         self.set(place, StreamEntry { stamp, reads, ..entry.gone_on_from(&before) });
     }
 
@@ -260,6 +266,7 @@ impl Streams {
             StreamSlot::Tentative(_) => {
                 let before = *self.get(place);
                 self.resumed = before.counted;
+                self.note_turn(place, &before, &entry);
                 self.set(place, StreamEntry::NOWHERE);
                 self.add_confirmed(entry.gone_on_from(&before));
             }

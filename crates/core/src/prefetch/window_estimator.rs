@@ -20,6 +20,7 @@ use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::geometry::{
     DEFAULT_WINDOW, Geometry, LimitRule, readahead_limit, scaled_down, whole_pages,
 };
+use crate::sched::Op;
 use crate::units::{ByteCount, Nanos, PAGE_SIZE, Pages};
 
 /// What a device is good for.
@@ -31,7 +32,7 @@ pub(crate) struct WindowEstimator {
     /// How many reads have ended since it was last looked at.
     ended: u32,
     latency_ns: u64,
-    /// So many more reads are to end before windows are asked for ahead of others.
+    /// So many more reads are to end at most before windows are asked for ahead of others.
     alone: u32,
     /// What another run learnt of it.
     remembered: RememberedCost,
@@ -146,19 +147,38 @@ impl WindowEstimator {
     }
 
     /// Looks at what was learnt, if enough ended since the last time; says whether it did.
+    ///
+    /// ```text
+    ///   size       128K     512K     1M       2M          a size that is new is tried alone,
+    ///   requests   | | | |  | | | |  | | | |  |||| ..     until its cost is known
+    /// ```
+    ///
+    /// Until then a device is left idle for all but one of the requests that it serves at once, so
+    /// a size that is worth its double is tried no longer than it takes to know a mean. The last
+    /// one is tried [`ALONE`] times: that it is not worth its double says less clearly.
     fn update(&mut self, estimator: &DeviceEstimator, geometry: &Geometry) -> bool {
-        if self.ended < LOOK_EVERY {
+        let is_told = self.alone > 0 && estimator.knows_cost(Op::Read, self.window.bytes());
+        // What the last request of a window tells is looked at then: a far reader asks for the next
+        // window soon after it, and for the one after that a round trip later.
+        let look_every = if self.is_remote && self.alone == 0 { 1 } else { LOOK_EVERY };
+        if self.ended < look_every && !is_told {
             return false;
         }
         self.ended = 0;
         self.remembered.note(estimator);
         let (known, ways) = if let Some(known) = self.remembered.model(estimator) {
-            let ways = self.remembered.ways(2 * estimator.min_parallel(), known.parallel);
             self.is_remote = known.per_request_ns >= REMOTE_NS;
+            let fewest = if self.is_remote { FAR_WAYS } else { 1 };
+            let tried = (2 * estimator.min_parallel()).max(fewest);
+            let ways = self.remembered.ways(tried, known.parallel);
             (known, f64::from(ways))
         } else if let Some(known) = estimator.busy_model() {
             // Several readers never leave it idle.
             (known, f64::from(estimator.busy_parallel()))
+        } else if is_told {
+            // What bytes cost is told by another size alone, whatever this one was like.
+            self.grow(false, geometry);
+            return true;
         } else {
             return false;
         };
@@ -167,12 +187,11 @@ impl WindowEstimator {
             let twice = window_ns(&known, window + window, geometry.max_io, ways);
             2.0 * once / twice
         };
-        let mut window = Pages(self.window.0.next_power_of_two());
         // Step by step: each size tells what its bytes cost.
-        if window < LARGEST && gain(window) >= GROWS {
-            window += window;
-            self.alone = if window <= geometry.max_io { ALONE } else { 0 };
+        if gain(Pages(self.window.0.next_power_of_two())) >= GROWS {
+            self.grow(known.per_kib_ns.is_some(), geometry);
         }
+        let mut window = Pages(self.window.0.next_power_of_two());
         // A stream of a device without any cost for a request is as fast with less, but others are
         // not: smaller requests are more of them.
         let keeps_window = self.remembered.keeps_window(estimator);
@@ -182,6 +201,22 @@ impl WindowEstimator {
         assert!(window <= LARGEST && window > Pages::ZERO, "{window:?} is learnt of a device");
         self.window = window;
         true
+    }
+
+    /// The next size: twice as large; or four times, if the cost of bytes is not known. Sizes of
+    /// less than four to one do not tell it, and without it each would seem worth its double.
+    fn grow(&mut self, is_slope_known: bool, geometry: &Geometry) {
+        let before = Pages(self.window.0.next_power_of_two());
+        if before >= LARGEST {
+            return;
+        }
+        let mut window = before + before;
+        if !is_slope_known && window + window <= geometry.max_io.min(LARGEST) {
+            window += window;
+        }
+        self.alone = if window <= geometry.max_io { ALONE } else { 0 };
+        self.window = window;
+        assert!(window <= LARGEST && window > before, "{window:?} follows on {before:?}");
     }
 }
 
@@ -251,7 +286,7 @@ const SHRINKS: f64 = 1.005;
 /// larger be tried.
 const ASKING_NS: f64 = 5_000.0;
 
-/// So many requests of a size that was not seen yet go alone: as many as make a model.
+/// So many requests of a size that was not seen yet go alone at most: as many as make a model.
 const ALONE: u32 = 8;
 
 /// A device that serves so many at once is not read one request at a time.
@@ -262,6 +297,9 @@ const LOOK_EVERY: u32 = 8;
 
 /// A window of so many requests is worth it only where most of them are served at once.
 const FAR_REQUESTS: u64 = 4;
+
+/// So many are tried first there.
+const FAR_WAYS: u32 = 4;
 
 /// No disk of this machine that serves several at once takes as long, and every store does.
 const REMOTE_NS: f64 = 2e6;
@@ -276,7 +314,6 @@ const LARGEST: Pages = Pages(1 << 18);
 mod tests {
     use super::*;
     use crate::device_model::LatencyObserver;
-    use crate::sched::Op;
 
     /// A device that takes so long for a request and for each page of it.
     fn learn(
@@ -287,16 +324,56 @@ mod tests {
         page_ns: u64,
     ) {
         let geometry = Geometry { max_io: Pages(1 << 16), ..Geometry::new(ByteCount(1 << 40)) };
+        for number in 0..64 {
+            learn_one((estimator, useful), &geometry, number, (pages, start_ns, page_ns));
+        }
+    }
+
+    /// One request in each second.
+    fn learn_one(
+        (estimator, useful): (&mut DeviceEstimator, &mut WindowEstimator),
+        geometry: &Geometry,
+        number: u64,
+        (pages, start_ns, page_ns): (u64, u64, u64),
+    ) {
         let mut watch = LatencyObserver::default();
         watch.begin(Nanos(0));
-        for number in 0..64 {
-            let now = Nanos(number * 1_000_000_000);
-            let end = Nanos(now.0 + start_ns + pages * page_ns);
-            let sent = estimator.dispatched(now, Op::Read, 0);
-            estimator.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
-            useful.count_ended(end, now, true);
-            useful.update(estimator, &geometry);
+        let now = Nanos(number * 1_000_000_000);
+        let end = Nanos(now.0 + start_ns + pages * page_ns);
+        let sent = estimator.dispatched(now, Op::Read, 0);
+        estimator.completed(end, sent, Some(Pages(pages).bytes()), 1, watch.now());
+        useful.count_ended(end, now, true);
+        useful.update(estimator, geometry);
+    }
+
+    /// How many requests of each size go alone, as pages: of a device that takes so long.
+    fn alone(start_ns: u64, page_ns: u64) -> Vec<(u64, u32)> {
+        let geometry = Geometry { max_io: Pages(256), ..Geometry::new(ByteCount(1 << 40)) };
+        let (mut estimator, mut useful) = (DeviceEstimator::new(), WindowEstimator::new(&geometry));
+        let mut sizes: Vec<(u64, u32)> = Vec::new();
+        for number in 0.. {
+            let pages = useful.window().0;
+            match sizes.last_mut().filter(|(last, _)| *last == pages) {
+                _ if !useful.wants_idle_device() => break,
+                Some((_, count)) => *count += 1,
+                None => sizes.push((pages, 1)),
+            }
+            let learnt = (&mut estimator, &mut useful);
+            learn_one(learnt, &geometry, number, (pages, start_ns, page_ns));
         }
+        sizes
+    }
+
+    /// 20 ms and 1 GB/s: beyond one request it is not idle any more.
+    #[test]
+    fn a_size_that_is_worth_its_double_goes_alone_until_it_has_a_mean() {
+        assert_eq!(alone(20_000_000, 4_000), [(32, 4), (128, 4), (256, 4)]);
+    }
+
+    /// 1 ms and 4 MB/s.
+    #[test]
+    fn one_that_is_not_goes_alone_eight_times() {
+        assert_eq!(alone(1_000_000, 1_000_000), [(32, 4), (128, 8)]);
     }
 
     #[test]

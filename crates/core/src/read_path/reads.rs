@@ -266,9 +266,13 @@ impl ReadPath {
             pending: None,
         };
         let mut ask = |asker: &mut Asker<'_>, walk: &mut PageInWalk<'_>, question| {
-            if let Some(decided) = read_ahead(prefetch, asker, walk, question) {
-                windows.add(decided.submitted);
-                trace.push(now, || EventKind::Decided { stream: id, decided });
+            let mut next = Some(question);
+            while let Some(question) = next {
+                if let Some(decided) = read_ahead(prefetch, asker, walk, question) {
+                    windows.add(decided.submitted);
+                    trace.push(now, || EventKind::Decided { stream: id, decided });
+                }
+                next = prefetch.next_in_turn(asker, &walk.page_in.cache);
             }
         };
         match of {

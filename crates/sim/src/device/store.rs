@@ -17,7 +17,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::mem;
 
 use foreread_core::path::Tag;
-use foreread_core::store_requests::{Hedging, RequestLimit, WaitingRequests};
+use foreread_core::store_requests::{ASK_AGAIN, Hedging, RequestLimit, WaitingRequests};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::model::{
@@ -76,6 +76,8 @@ enum StoreEvent {
     Retry(u64, Attempt),
     /// There is no answer after the time that recent requests took.
     Late(u64),
+    /// A reader still waits for it, and it has no copy.
+    AskAgain(u64),
     /// The last byte has come over a connection.
     Free,
 }
@@ -133,6 +135,8 @@ impl StoreLink {
                 let delay = self.hedging.sent(is_demand).filter(|_| self.params.hedge);
                 if let Some(delay) = delay {
                     self.schedule(Nanos(now.0 + delay.0), StoreEvent::Late(number));
+                } else if is_demand {
+                    self.ask_again(now, number);
                 }
             }
             self.send(now, number, attempt);
@@ -191,6 +195,7 @@ impl StoreLink {
                 }
             }
             StoreEvent::Late(number) => self.is_late(now, number),
+            StoreEvent::AskAgain(number) => self.is_waited_for(now, number),
             StoreEvent::Free => self.limit.end(),
         }
         self.send_waiting(now);
@@ -206,6 +211,26 @@ impl StoreLink {
             late.is_copied = true;
             self.totals.hedged += 1;
             self.send(now, number, Attempt { is_copy: true, refusals: 0 });
+        } else if late.is_demand {
+            self.ask_again(now, number);
+        }
+    }
+
+    /// By then more is known, or allowed.
+    fn ask_again(&mut self, now: Nanos, number: u64) {
+        if self.params.hedge {
+            self.schedule(Nanos(now.0 + ASK_AGAIN.0), StoreEvent::AskAgain(number));
+        }
+    }
+
+    /// A reader waits for a request: its copy is sent when it is worth it.
+    fn is_waited_for(&mut self, now: Nanos, number: u64) {
+        let waiting = self.requests.get(&number).filter(|request| !request.is_copied);
+        let Some(sent) = waiting.and_then(|request| request.sent) else { return };
+        match self.hedging.joined(true) {
+            Some(delay) if sent.0 + delay.0 <= now.0 => self.is_late(now, number),
+            Some(delay) => self.schedule(Nanos(sent.0 + delay.0), StoreEvent::AskAgain(number)),
+            None => self.ask_again(now, number),
         }
     }
 
@@ -282,9 +307,8 @@ impl BlockDevice for StoreLink {
         // One that waits for a connection is a demand read when it is sent.
         let Some(sent) = request.sent else { return };
         let delay = self.hedging.joined(was_demand).filter(|_| self.params.hedge);
-        if let Some(delay) = delay {
-            self.schedule(Nanos(sent.0 + delay.0).max(now), StoreEvent::Late(number));
-        }
+        let Some(delay) = delay else { return self.ask_again(now, number) };
+        self.schedule(Nanos(sent.0 + delay.0).max(now), StoreEvent::Late(number));
     }
 
     fn next_wake(&self) -> Option<Nanos> {

@@ -62,10 +62,7 @@ impl FarDevices {
 
     /// Returns the window of a stream that wants so many pages, where so many in flight are of use.
     pub(super) fn part(&self, demand: FarDemand, read: u32, in_flight: u64) -> u64 {
-        let all = self.wanted(demand.device).max(1);
-        let part = u64::from(demand.wanted) * in_flight / all;
-        let least = u64::from(read.max(LEAST)).min(u64::from(demand.wanted));
-        part.clamp(least, u64::from(demand.wanted).max(least))
+        demand.part_of(self.wanted(demand.device), read, in_flight)
     }
 }
 
@@ -76,6 +73,14 @@ impl FarDemand {
 
     pub(super) fn wanted(self) -> u32 {
         self.wanted
+    }
+
+    /// Its part, where all streams of its device want so many pages and so many in flight are of
+    /// use.
+    pub(super) fn part_of(self, all: u64, read: u32, in_flight: u64) -> u64 {
+        let wanted = u64::from(self.wanted);
+        let least = u64::from(read.max(LEAST)).min(wanted);
+        (wanted * in_flight / all.max(1)).clamp(least, wanted)
     }
 
     /// So many pages of a device.

@@ -51,6 +51,22 @@ impl StreamShare {
     }
 }
 
+impl FarDevices {
+    /// The largest first window of a stream beside the others of its device, if that is far away:
+    /// a request; or, of large reads, two of them, as far as others leave it.
+    pub(super) fn first_window(&self, question: &ShareQuestion) -> Option<Pages> {
+        let device = question.far?;
+        let reads = Pages(question.count.0.saturating_mul(FIRST_READS)).min(question.ceiling);
+        let newcomer = FarDemand::new(device, small(reads));
+        let all = self.wanted(device) + reads.0;
+        let part = newcomer.part_of(all, small(question.count), question.ceiling.0);
+        Some(Pages(part).max(question.max_window_unstalled))
+    }
+}
+
+/// So many reads a first window has at least: the one that its reader waits for, and the next.
+const FIRST_READS: u64 = 2;
+
 /// A window of a 32nd of what was read may be wasted: 3 %, as where it is known how long streams
 /// run.
 const LONG_DENOM: u64 = 32;

@@ -316,3 +316,27 @@ fn a_stream_of_a_far_device_that_waits_has_twice_as_much_each_time() {
     let windows = [(1, true), (2, true), (3, true), (4, true), (5, false)];
     assert_eq!(windows.map(|(turn, waits)| ask(turn, waits)), [32, 64, 128, 256, 32]);
 }
+
+#[test]
+fn a_first_window_far_away_is_a_request_or_two_reads_as_far_as_others_leave_it() {
+    let mut shares = MemoryShares::new();
+    let mut first = |reads: u64| {
+        let question = ShareQuestion {
+            count: Pages(reads),
+            ceiling: Pages(8192),
+            max_window_unstalled: Pages(256),
+            ..far(60, 0, 0)
+        };
+        shares.ask_new(question, Pages(1 << 20)).window.0
+    };
+    assert_eq!([first(1), first(32), first(1024), first(1 << 20)], [256, 256, 2048, 8192]);
+    for _ in 0..100 {
+        let id = shares.begin(far(0, 0, 0));
+        (1..60).for_each(|turn| _ = shares.ask(id, far(turn, 4096, SECOND / 10), Pages(1 << 20)));
+    }
+    let question = ShareQuestion { count: Pages(16), ..far(60, 0, 0) };
+    let window = shares.ask_new(question, Pages(1 << 20)).window;
+    assert_eq!(window, Pages(256), "a request at least");
+    let question = ShareQuestion { count: Pages(1024), ..question };
+    assert_eq!(shares.ask_new(question, Pages(1 << 20)).window, Pages(1024), "its own read");
+}

@@ -137,7 +137,7 @@ fn wants_on_miss(
     if known.way == StreamDirection::BACKWARDS && ask.page < known.start {
         return next_size(ask.count, allotment);
     }
-    let begins = streams.is_trusted(known) || follows_previous_read(ask);
+    let begins = goes_on_at_random(streams, known, ask, allotment);
     if begins && ask.page >= known.start { initial(ask, allotment, cache) } else { Pages::ZERO }
 }
 
@@ -198,6 +198,17 @@ fn on_miss(
     Decision::random(ask, ask.count)
 }
 
+/// Whether a read that goes on from a random one makes a stream of it.
+fn goes_on_at_random(
+    streams: &Streams,
+    known: &StreamEntry,
+    ask: Ask,
+    allotment: Allotment,
+) -> bool {
+    let is_in_turn = || allotment.is_far && streams.is_in_turn(known);
+    streams.is_trusted(known) || follows_previous_read(ask) || is_in_turn()
+}
+
 /// A first window. Whether it is the start of a stream shows when its marker is met.
 fn begin(
     streams: &mut Streams,
@@ -244,7 +255,7 @@ fn go_on(
         return decision.unwrap_or_else(|| Decision::random(ask, ask.count));
     }
     if known.is_random() {
-        let is_one = streams.is_trusted(&known) || follows_previous_read(ask);
+        let is_one = goes_on_at_random(streams, &known, ask, allotment);
         if !is_one || is_all_wanted(ask, allotment) {
             let reads = known.reads + 1;
             streams.update(place, StreamEntry::random(ask.page, ask.page + ask.count, reads));
