@@ -14,6 +14,7 @@ pub mod json_rows;
 pub mod lower_bounds;
 pub mod meter;
 pub mod optimum;
+pub mod parallel;
 pub mod picture;
 pub mod pinned_page;
 pub mod prepared_run;
