@@ -125,7 +125,7 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
         let policy = scenario.cache.policy.0.name();
-        out.json("sim", [RunRow::new(&scenario.name, scenario.seed, policy, &ran)])?;
+        out.json("sim", [RunRow::new(&scenario, policy, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }

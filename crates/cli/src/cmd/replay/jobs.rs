@@ -35,7 +35,7 @@ pub(super) struct JobFigures {
 
 impl ReplayJob {
     pub(super) fn label(&self) -> String {
-        replay_label(&self.how.cache)
+        replay_label(&self.how)
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
                 memory: Size(memory),
                 policy: PolicyName(policy),
                 eviction: EvictionName(eviction),
-                max_window: max_window.into(),
+                max_window: Some(max_window.into()),
                 ..CacheSpec::default()
             };
             let how = Replay {
