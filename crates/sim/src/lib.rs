@@ -6,12 +6,14 @@
 
 pub mod cache_policy;
 pub mod channel;
+pub mod comparison;
 pub mod device;
 pub mod durability;
 pub mod ext4;
 pub mod grid;
 pub mod json_rows;
 pub mod lower_bounds;
+pub mod mean_interval;
 pub mod meter;
 pub mod optimum;
 pub mod parallel;
