@@ -241,7 +241,7 @@ fn the_help_names_each_key_with_its_unit() {
     let _server = Server::new(&disk, &socket);
     let replay = |more: &'static str| format!("replay {trace} --memory 8M {more}");
     let cases = [
-        ("sim", vec![format!("sim {scenario}")]),
+        ("sim", vec![format!("sim {scenario}"), format!("sim {scenario} --policy none linux-6")]),
         ("stats", vec![format!("stats {socket}")]),
         (
             "replay",

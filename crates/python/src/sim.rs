@@ -103,10 +103,7 @@ fn run_until(
     let policy = scenario.cache.policy.0.name();
     Ok(FinishedRun {
         policy: changes.policy_name().unwrap_or(policy).to_owned(),
-        name: scenario.name,
-        seed: scenario.seed,
-        memory: scenario.cache.memory.0.0,
-        max_window: scenario.cache.max_window,
+        scenario,
         // A run that was stopped has figures that its caller drops.
         ran: prepared.run.end(),
     })

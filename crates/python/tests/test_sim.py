@@ -174,6 +174,13 @@ def test_arguments_replace_what_the_scenario_says():
     assert sim.run(window).to_dict() == changed.to_dict()
 
 
+def test_where_no_window_is_given_adaptive_learns_it():
+    runs = [sim.run(SCENARIO, policy=policy) for policy in ("linux-6", "adaptive", "competitive")]
+    assert [run.max_window for run in runs[:2]] == [128 << 10, None]
+    assert runs[2].max_window not in (None, 128 << 10)
+    assert sim.run(SCENARIO, policy="adaptive", max_window="auto").to_dict() == runs[1].to_dict()
+
+
 def test_a_device_is_made_large_enough_for_the_files():
     # The model has 64 MiB; the files of the scenario end at 576 MiB.
     assert sim.run(SCENARIO, device="msystems-64m-usb1", until_s=0.5).events > 0

@@ -9,14 +9,13 @@
 mod cell;
 mod row;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 pub use cell::{GridCell, GridLoad};
 pub use row::{GridRow, GridSpread};
 
 use foreread_core::prefetch::{Policy, Without};
 use foreread_core::units::{ByteCount, Nanos};
 
+use crate::parallel::run_in_order;
 use crate::record::RecordMode;
 use crate::rivals::PolicySetup;
 use crate::run::SimRun;
@@ -90,25 +89,7 @@ pub fn run_all(
     threads: usize,
     progress: &(dyn Fn(usize, &GridCell) + Sync),
 ) -> Vec<GridRow> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut rows = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(cell) = cells.get(index) else { return rows };
-            progress(index + 1, cell);
-            rows.push((index, run(cell, &FIXED_WINDOWS)));
-        }
-    };
-    let mut rows: Vec<(usize, GridRow)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        let ended = |worker: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
-            worker.join().expect("a run of a cell does not panic")
-        };
-        workers.into_iter().flat_map(ended).collect()
-    });
-    rows.sort_by_key(|(index, _)| *index);
-    rows.into_iter().map(|(_, row)| row).collect()
+    run_in_order(cells, threads, progress, &|cell| run(cell, &FIXED_WINDOWS))
 }
 
 /// How many events pass between two looks at how much was read.

@@ -8,6 +8,8 @@ mod misses;
 mod replay;
 mod run;
 
+use hdrhistogram::Histogram;
+
 pub use misses::MissRow;
 pub use replay::{GroupRow, ReplayRow, WaitRow, replay_label};
 pub use run::{CacheRow, DeviceRow, LatencyRow, ProcessRow, RunRow};
@@ -15,6 +17,11 @@ pub use run::{CacheRow, DeviceRow, LatencyRow, ProcessRow, RunRow};
 #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are a hundred days")]
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
+}
+
+/// A quantile of times in ns, in ms.
+pub(crate) fn wait_ms(times: &Histogram<u64>, quantile: f64) -> f64 {
+    ms(times.value_at_quantile(quantile))
 }
 
 /// A ratio; 0 of nothing.

@@ -6,14 +6,17 @@
 
 pub mod cache_policy;
 pub mod channel;
+pub mod comparison;
 pub mod device;
 pub mod durability;
 pub mod ext4;
 pub mod grid;
 pub mod json_rows;
 pub mod lower_bounds;
+pub mod mean_interval;
 pub mod meter;
 pub mod optimum;
+pub mod parallel;
 pub mod picture;
 pub mod pinned_page;
 pub mod prepared_run;

@@ -12,8 +12,6 @@ mod measured;
 mod row;
 mod setup;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 pub use list::{Rival, all, find};
 pub use losses::{Loss, losses};
 pub use measured::{MeasuredRun, measure, measure_reads};
@@ -24,6 +22,7 @@ use foreread_core::prefetch::AdaptivePart;
 use foreread_core::units::PAGE_SIZE;
 
 use crate::cache_policy::CachePolicyKind;
+use crate::parallel::run_in_order;
 use crate::run::SimRun;
 use crate::scenario::{EvictionName, Scenario};
 
@@ -112,24 +111,9 @@ pub fn run_all_over(
     threads: usize,
     progress: &(dyn Fn(usize, &RivalJob) + Sync),
 ) -> Vec<RivalRow> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut rows = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let eviction = evictions[index % evictions.len()];
-            let Some(job) = jobs.get(index / evictions.len()) else { return rows };
-            progress(index + 1, job);
-            rows.push((index, run_bounded(job.rival, &job.how, eviction)));
-        }
-    };
-    let mut rows: Vec<(usize, RivalRow)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("a run of a built-in scenario does not panic"))
-            .collect()
-    });
-    rows.sort_by_key(|(index, _)| *index);
-    rows.into_iter().map(|(_, row)| row).collect()
+    let with_each = |job| evictions.iter().map(move |eviction| (job, *eviction));
+    let jobs: Vec<(&RivalJob, CachePolicyKind)> = jobs.iter().flat_map(with_each).collect();
+    run_in_order(&jobs, threads, &|count, (job, _)| progress(count, job), &|(job, eviction)| {
+        run_bounded(job.rival, &job.how, *eviction)
+    })
 }

@@ -18,6 +18,7 @@ use foreread_core::replay::{LogStep, Mismatch, replay};
 use foreread_core::sched::{BadSetting, Choice, Submitter};
 use foreread_core::stats::Stats;
 use foreread_core::units::{ByteCount, Nanos, Sector};
+use hdrhistogram::Histogram;
 
 use crate::cache_policy::CachePolicyKind;
 use crate::device::DeviceParams;
@@ -244,6 +245,12 @@ impl SimRun {
     #[must_use]
     pub fn totals(&self) -> RunTotals {
         self.shared.world.borrow().totals()
+    }
+
+    /// How long the operations of all processes took so far, in ns.
+    #[must_use]
+    pub fn latency(&self) -> Histogram<u64> {
+        ProcessMeter::latency_of_all(&self.shared.world.borrow().meters)
     }
 
     /// The figures of each device so far.

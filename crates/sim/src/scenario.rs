@@ -8,6 +8,7 @@ mod error;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foreread_core::prefetch::Policy;
 use foreread_core::sched::{Choice, Submitter};
 use foreread_core::units::{Nanos, Sector};
 use serde::Deserialize;
@@ -19,6 +20,7 @@ pub use crate::machine::{
 };
 pub use error::BadScenario;
 
+use crate::device::DeviceParams;
 use crate::machine::Machine;
 use crate::prepared_run::PreparedRun;
 use crate::record::RecordMode;
@@ -104,7 +106,8 @@ impl Scenario {
     ///
     /// The value that is out of range, if the scenario was changed after it was parsed.
     pub fn build(&self, mode: RecordMode) -> Result<PreparedRun, String> {
-        let mut run = SimRun::new(self.cache.config(), self.seed, mode)?;
+        let config = self.cache.config(self.models());
+        let mut run = SimRun::new(config, self.seed, mode)?;
         run.evict_by(self.cache.eviction.0);
         let (devices, files) = (BTreeMap::new(), BTreeMap::new());
         let mut building = PreparedRun { run, devices, files, submitter: None };
@@ -137,6 +140,22 @@ impl Scenario {
             spec.run.get_ref().begin(&mut building, &name, index, start)?;
         }
         Ok(building)
+    }
+
+    /// The largest window of the run: what the scenario says, or that of its policy.
+    #[must_use]
+    pub fn max_window(&self) -> MaxWindowSpec {
+        self.cache.max_window_on(self.models())
+    }
+
+    /// The same with another policy.
+    #[must_use]
+    pub fn max_window_of(&self, policy: Policy) -> MaxWindowSpec {
+        self.cache.max_window.unwrap_or_else(|| MaxWindowSpec::default_of(policy, self.models()))
+    }
+
+    fn models(&self) -> impl Iterator<Item = &DeviceParams> {
+        self.device.values().map(|spec| &spec.model.get_ref().model)
     }
 
     /// Returns each process: its description, its name, when it begins.

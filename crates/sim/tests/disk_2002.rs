@@ -27,7 +27,7 @@ fn ms_of<F: Future<Output = ()> + 'static>(
     what: impl FnOnce(Process, DeviceId) -> F,
 ) -> f64 {
     let mut run =
-        SimRun::new(CacheSpec::default().config(), 1, RecordMode::Hash).expect("enough memory");
+        SimRun::new(CacheSpec::default().config([]), 1, RecordMode::Hash).expect("enough memory");
     let disk = run.device("disk", &disk(more), &Choice::Noop).expect("a possible disk");
     run.spawn("process", |process| what(process, disk));
     run.go(Nanos(u64::MAX));
@@ -111,7 +111,7 @@ fn writes_without_a_cache_lose_a_turn_each_unless_the_drive_holds_the_next_one()
 fn read_beside_writes_ms(age_weight: &str) -> Option<f64> {
     let more = format!("depth = 4\npick = \"nearest\"\nage_weight = {age_weight}");
     let mut run =
-        SimRun::new(CacheSpec::default().config(), 1, RecordMode::Hash).expect("enough memory");
+        SimRun::new(CacheSpec::default().config([]), 1, RecordMode::Hash).expect("enough memory");
     let disk = run.device("disk", &disk(&more), &Choice::Noop).expect("a possible disk");
     run.spawn("writes", async move |process: Process| {
         let slots = process.slots(8);

@@ -126,9 +126,11 @@ fn a_device_changes_when_it_is_said() {
     assert_eq!(refused(&with(&twice)), "line 10: change: wants one after the other");
 }
 
+/// A server on a device without overhead, where windows of a page would be learnt.
 fn server(more: &str) -> String {
     format!(
-        "name = 'a server'\nuntil_s = 100\ncount_from_s = 20\n[device.disk]\n\
+        "name = 'a server'\nuntil_s = 100\ncount_from_s = 20\ncache.max_window = '128K'\n\
+         [device.disk]\n\
          model.flash = {{ capacity = '8G', mb_per_s = 1 }}\n[[process]]\nname = 'client'\n\
          [process.run.streaming]\ndevice = 'disk'\nfile_size = '64M'\nread = '4K'\n{more}\n"
     )
@@ -186,7 +188,7 @@ fn windows_are_of_any_size_or_learnt_and_parts_are_left_out_by_name() {
     let cache = |line: &str| {
         reader("run.sequential = { file = 'data' }").replace("cache.policy = 'none'", line)
     };
-    let config = |line: &str| parsed(&cache(line)).cache.config();
+    let config = |line: &str| parsed(&cache(line)).cache.config([]);
     let auto = config("cache.max_window = 'auto'").max_window;
     assert_eq!(auto, foreread_core::path::Config::AUTO_WINDOW);
     assert_eq!(config("cache.max_window = '1M'").max_window.0, 256);

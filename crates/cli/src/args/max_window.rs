@@ -8,8 +8,10 @@ use std::path::Path;
 
 use foreread::EngineBuilder;
 use foreread_core::geometry::DEFAULT_WINDOW;
+use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::{ByteCount, PAGE_SIZE};
+use foreread_sim::scenario::MaxWindowSpec;
 
 use crate::block_device::kernel_window;
 use crate::store::url_of;
@@ -41,6 +43,30 @@ impl MaxWindow {
             Self::Size(window) => builder.max_window(window.0),
         }
     }
+}
+
+/// Each policy with each of its largest windows, None where it is learnt: those that are given, or
+/// the one that it has by default. A policy that reads nothing ahead has the first alone.
+pub(crate) fn windows_of(
+    policies: &[Policy],
+    given: &[MaxWindow],
+    default: impl Fn(Policy) -> MaxWindowSpec,
+) -> Vec<(Policy, Option<ByteCount>)> {
+    let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
+        let size = |window: &MaxWindow| match window {
+            MaxWindow::Auto => None,
+            MaxWindow::Size(size) => Some(*size),
+        };
+        let mut windows: Vec<_> = given.iter().map(size).collect();
+        if windows.is_empty() {
+            windows.push(default(*policy).bytes());
+        }
+        if *policy == Policy::None {
+            windows.truncate(1);
+        }
+        windows.into_iter().map(|window| (*policy, window)).collect()
+    };
+    policies.iter().flat_map(of).collect()
 }
 
 /// Reads a size, or `auto`.

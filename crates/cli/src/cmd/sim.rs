@@ -6,30 +6,38 @@
 //!
 //! The keys of a scenario: docs/simulator.md.
 
+mod comparison;
 mod grid;
 mod html;
 mod layout;
 mod report;
 mod rivals;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use foreread_core::prefetch::Policy;
-use foreread_core::units::Nanos;
+use foreread_core::sizes::{self, Exact};
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_files::{CommandInput, ResultFile};
+use foreread_sim::comparison::Combination;
 use foreread_sim::json_rows::RunRow;
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
-use foreread_sim::scenario::{PolicyName, Scenario};
+use foreread_sim::scenario::Scenario;
+use foreread_sim::size::Size;
 
 use crate::args::help::CODES_AND_UNITS;
+use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::simulated_policies;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
+
+use report::window_words;
 
 /// Run a scenario in virtual time
 ///
@@ -37,6 +45,15 @@ use crate::progress::spinner;
 /// (docs/simulator.md has every key). The run uses the same path as the library, driven by a queue
 /// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
 /// two runs with the same hash did the same.
+///
+/// Several policies, windows, memory sizes or seeds are run in each combination, on all processors.
+/// Columns: MB/s of all processes together; waited s, the sum of all waits for reads through the
+/// cache; requests of the devices; x bytes, bytes that devices were asked for over bytes read;
+/// unread, pages that were read ahead and evicted unused; p50, p99 and p99.9 of the operations that
+/// took time, which hits do not, in ms; x MB/s and x waited, times those of the first policy with
+/// the same memory, window and seed. With several seeds each is a mean; behind +- is half the width
+/// of its 95 % confidence interval over the seeds, in parentheses the interval of a ratio. Figures
+/// count from count_from_s on.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
@@ -51,13 +68,30 @@ pub(crate) struct SimArgs {
     #[command(subcommand)]
     verb: Option<SimCommand>,
 
-    /// The read-ahead policy, in place of the scenario's
-    #[arg(long, value_name = "POLICY", value_parser = simulated_policies())]
-    policy: Option<Policy>,
+    /// The read-ahead policies, in place of the scenario's; the first is the one that the others
+    /// are compared with
+    #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
+    policy: Vec<Policy>,
+
+    /// The largest windows, each for every policy [default: the scenario's; where it has none auto
+    /// for adaptive, of competitive what the device transfers while it seeks, 128K for the others]
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
+    max_window: Vec<MaxWindow>,
+
+    /// The memory sizes, in place of the scenario's
+    #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
+    memory: Vec<ByteCount>,
 
     /// The seed of all random numbers, in place of the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    /// Run with so many seeds: that one, and those after it
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
+    )]
+    seeds: u64,
 
     /// Write each event of the run into FILE, one a line, when the run has ended
     ///
@@ -77,15 +111,28 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Print JSON with one object of data
+    /// Also write the table of combinations into FILE as CSV, with units in its heading
     ///
-    /// Keys: name, seed, policy, seconds (virtual), events, hash, unfinished (processes that still
-    /// wait); processes: name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of ops:
-    /// mean, p50, p99, p999, max), other (what its workload measures besides: docs/simulator.md);
-    /// devices: name, reads and writes (requests), read_bytes, write_bytes, busy_seconds, and of a
-    /// store also store (requests, hedged, throttled, cost); cache, in pages: pages_wanted (of
-    /// reads that missed), pages_missed, pages_joined (on their way already), pages_ahead, evicted,
-    /// evicted_before_use.
+    /// FILE must not exist, be empty, or be such a table.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "compare"])]
+    csv: Option<PathBuf>,
+
+    /// Print JSON with one object of data, or one for each combination
+    ///
+    /// Keys of one run: name, seed, policy, max_window (bytes; null: learnt), seconds (virtual),
+    /// events, hash, unfinished (processes that still wait); processes: name, ops, bytes, seconds,
+    /// mb_per_s (10^6 bytes), latency_ms (of ops: mean, p50, p99, p999, max), other (what its
+    /// workload measures besides: docs/simulator.md); devices: name, reads and writes (requests),
+    /// read_bytes, write_bytes, busy_seconds, and of a store also store (requests, hedged,
+    /// throttled, cost); cache, in pages: pages_wanted (of reads that missed), pages_missed,
+    /// pages_joined (on their way already), pages_ahead, evicted, evicted_before_use.
+    ///
+    /// Keys of a combination (command `sim comparison`): scenario, policy, max_window and memory
+    /// (bytes), seeds (their number); mb_per_s, waited_s, requests, amplification, evicted_unread
+    /// (pages), wait_p50_ms, wait_p99_ms, wait_p999_ms, each with mean, half_width (of the 95 %
+    /// interval; null with one seed) and over_first (ratio, low, high; null for the first policy,
+    /// and where a figure is 0); runs, each with seed, hash, events, elapsed_s, unfinished, waits
+    /// (operations that took time) and the same figures.
     #[arg(long)]
     json: bool,
 }
@@ -103,6 +150,8 @@ Examples:
   foreread sim scenarios/000-sweep.toml --policy linux-6 --json
   foreread sim mine.toml --trace before.txt
   foreread sim mine.toml --compare before.txt
+  foreread sim mine.toml --policy linux-6 adaptive --memory 32M 64M --seeds 10
+  foreread sim mine.toml --policy linux-6 adaptive --max-window 128K auto --seeds 10 --csv out.csv
   foreread sim rivals --scenario streaming-fast
 
 ";
@@ -116,7 +165,13 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let path =
         args.scenario.as_ref().expect("clap requires a scenario where no subcommand is given");
-    let scenario = read(args, path)?;
+    let (mut scenario, text) = read(args, path)?;
+    let combinations = combinations(args, &scenario)?;
+    check_memories(args, &scenario, path, &text)?;
+    if combinations.len() > 1 || args.seeds > 1 || args.csv.is_some() {
+        return comparison::run(args, path, &scenario, &combinations, out);
+    }
+    combinations[0].set(&mut scenario);
     // Before the run: a wrong path is known before an hour has passed.
     let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;
     let inputs = [CommandInput { name: "the scenario", path }];
@@ -125,7 +180,7 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
         let policy = scenario.cache.policy.0.name();
-        out.json("sim", [RunRow::new(&scenario.name, scenario.seed, policy, &ran)])?;
+        out.json("sim", [RunRow::new(&scenario, policy, &ran)])?;
     } else {
         report::print(out, &scenario, &ran)?;
     }
@@ -134,14 +189,53 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     written.and(shown).and(check(args, &scenario, &ran))
 }
 
-fn read(args: &SimArgs, path: &Path) -> Result<Scenario, Failure> {
+/// The scenario with its seed, and its text.
+fn read(args: &SimArgs, path: &Path) -> Result<(Scenario, String), Failure> {
     let text = fs::read_to_string(path).map_err(|error| wrong(path, &error))?;
     let mut scenario = Scenario::parse(&text).map_err(|error| wrong(path, &error))?;
-    if let Some(policy) = args.policy {
-        scenario.cache.policy = PolicyName(policy);
-    }
     scenario.seed = args.seed.unwrap_or(scenario.seed);
-    Ok(scenario)
+    Ok((scenario, text))
+}
+
+/// What is run: each memory size, with each policy, with each of its windows.
+fn combinations(args: &SimArgs, scenario: &Scenario) -> Result<Vec<Combination>, Failure> {
+    once("--policy", args.policy.iter().map(|policy| policy.name().to_owned()))?;
+    let window = |window: &MaxWindow| match window {
+        MaxWindow::Auto => window_words(None),
+        MaxWindow::Size(size) => window_words(Some(*size)),
+    };
+    once("--max-window", args.max_window.iter().map(window))?;
+    once("--memory", args.memory.iter().map(|memory| Exact(*memory).to_string()))?;
+    let (policy, memory) = ([scenario.cache.policy.0], [scenario.cache.memory.0]);
+    let policies = if args.policy.is_empty() { &policy[..] } else { &args.policy };
+    let memories = if args.memory.is_empty() { &memory[..] } else { &args.memory };
+    let of_policy = |policy| scenario.max_window_of(policy);
+    Ok(Combination::all(&windows_of(policies, &args.max_window, of_policy), memories))
+}
+
+/// Checks the scenario with each memory size: what a cache can hold, a workload may refuse.
+fn check_memories(
+    args: &SimArgs,
+    scenario: &Scenario,
+    path: &Path,
+    text: &str,
+) -> Result<(), Failure> {
+    for memory in &args.memory {
+        let mut scenario = scenario.clone();
+        scenario.cache.memory = Size(*memory);
+        let with = |error| wrong(path, &format!("with --memory {}: {error}", Exact(*memory)));
+        scenario.check(text).map_err(with)?;
+    }
+    Ok(())
+}
+
+/// Checks that no value of an option is given twice.
+fn once(option: &str, values: impl IntoIterator<Item = String>) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    match values.into_iter().find(|value| !seen.insert(value.clone())) {
+        Some(value) => Err(Failure::WrongUse(format!("{option}: {value} is given twice"))),
+        None => Ok(()),
+    }
 }
 
 fn keep(args: &SimArgs) -> Result<RecordMode, Failure> {
@@ -212,3 +306,6 @@ fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 /// Some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;
+
+/// More would take a day.
+const MAX_SEEDS: u64 = 10_000;

@@ -14,6 +14,7 @@ fn the_documents_show_what_the_commands_print() {
         ("docs/geometry.md", 5),
         ("docs/itable.md", 4),
         ("docs/readahead.md", 8),
+        ("docs/simulator.md", 1),
         ("docs/tune.md", 1),
     ] {
         let text = std::fs::read_to_string(root.join(document)).unwrap();
@@ -80,7 +81,9 @@ fn is_whole(script: &str) -> bool {
 fn bash(script: &str) -> Option<String> {
     let binary = Path::new(env!("CARGO_BIN_EXE_foreread"));
     let path = format!("{}:{}", binary.parent()?.display(), std::env::var("PATH").ok()?);
-    let output = Command::new("bash").env("PATH", path).args(["-c", script]).output().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut bash = Command::new("bash");
+    let output = bash.current_dir(root).env("PATH", path).args(["-c", script]).output().unwrap();
     let is_fine = output.status.success() && output.stderr.is_empty();
     is_fine.then(|| String::from_utf8(output.stdout).unwrap())
 }

@@ -27,6 +27,18 @@ fn a_simulated_run_has_a_page() {
     let parts = ["Throughput", "How long operations take", "look-up", "With 8M, linux-6 gives"];
     page_of(&["sim", scenario], &folder.join("sim.html"), &parts, "a_simulated_run_has_a_page");
     assert!(refused(&["sim", scenario, "--html", scenario]).contains("would replace the scenario"));
+    let all = ["sim", scenario, "--policy", "none", "linux-6", "--memory", "4M", "8M"];
+    let all = [&all[..], &["--max-window", "64K", "128K", "--seeds", "3"]].concat();
+    let parts = [
+        "Throughput",
+        "with 4M",
+        "linux-6 128K",
+        "6 combinations with each",
+        "paired by seed",
+        // All its reads are at random.
+        "With 4M, no policy is faster than none beyond its interval.",
+    ];
+    page_of(&all, &folder.join("all.html"), &parts, "combinations_have_a_page");
 }
 
 #[test]

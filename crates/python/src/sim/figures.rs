@@ -9,7 +9,7 @@ use foreread_sim::json_rows::{LatencyRow, RunRow};
 use foreread_sim::meter::ProcessMeter;
 use foreread_sim::picture::{PictureKind, RunPicture};
 use foreread_sim::run::RunOutcome;
-use foreread_sim::scenario::MaxWindowSpec;
+use foreread_sim::scenario::Scenario;
 use hdrhistogram::Histogram;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -25,13 +25,10 @@ macro_rules! dict {
 }
 pub(super) use dict;
 
-/// A run that has ended, and what its figures say of its scenario.
+/// A run that has ended, its scenario, and the name of its policy.
 pub(super) struct FinishedRun {
-    pub(super) name: String,
-    pub(super) seed: u64,
+    pub(super) scenario: Scenario,
     pub(super) policy: String,
-    pub(super) memory: u64,
-    pub(super) max_window: MaxWindowSpec,
     pub(super) ran: RunOutcome,
 }
 
@@ -42,9 +39,8 @@ pub(super) fn of_run<'py>(py: Python<'py>, run: &FinishedRun) -> PyResult<Bound<
     let histograms: Vec<_> = ran.processes.iter().map(|meter| counts(meter.latency())).collect();
     let waited_s: Vec<_> = ran.processes.iter().map(|meter| seconds(meter.waited_ns)).collect();
     Ok(dict!(py,
-        report: row(py, &RunRow::new(&run.name, run.seed, &run.policy, ran))?,
-        memory: run.memory,
-        max_window: run.max_window.bytes().map(|window| window.0),
+        report: row(py, &RunRow::new(&run.scenario, &run.policy, ran))?,
+        memory: run.scenario.cache.memory.0.0,
         histograms: histograms,
         waited_s: waited_s,
         latency_ms: row(py, &LatencyRow::new(&all))?,

@@ -118,7 +118,7 @@ impl ScenarioChanges {
             scenario.cache.memory = Size(ByteCount(memory));
         }
         if let Some(window) = self.max_window {
-            scenario.cache.max_window = window.map(ByteCount).into();
+            scenario.cache.max_window = Some(window.map(ByteCount).into());
         }
         if let Some(names) = &self.device {
             names.set(&mut scenario)?;

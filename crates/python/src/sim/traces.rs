@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
@@ -19,7 +18,6 @@ use foreread_sim::replay::{
     CacheCount, CacheUnit, Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayGroup,
     ReplayPace, TraceFuture, count_misses, fewest_misses, replay,
 };
-use foreread_sim::rival_policy;
 use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{Position, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary};
@@ -101,16 +99,12 @@ impl RawTrace {
         let memory = ByteCount(changes.memory.unwrap_or(DEFAULT_MEMORY));
         let device = changes.device.as_ref().map_or(Ok(DEFAULT_DEVICE), |names| names.only())?;
         let model = find_device(device)?.model;
-        let of_device = rival_policy::window_of_device(policy, &model);
-        let default = Some(of_device.unwrap_or(DEFAULT_WINDOW));
-        let default = default.filter(|_| policy != Policy::Adaptive);
-        let max_window = changes.max_window.map_or(default, |window| window.map(ByteCount));
         let how = Replay {
             cache: CacheSpec {
                 memory: Size(memory),
                 policy: PolicyName(policy),
                 eviction: EvictionName(eviction_of(&eviction)?),
-                max_window: max_window.into(),
+                max_window: changes.max_window.map(|window| window.map(ByteCount).into()),
                 ..CacheSpec::default()
             },
             device: model,

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::fs;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use foreread_core::units::ByteCount;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ pub enum LayoutSource {
     /// Drawn from the seed.
     Synthetic(SyntheticTree),
     /// Taken from an image.
-    Recorded(Rc<RecordedLayout>),
+    Recorded(Arc<RecordedLayout>),
 }
 
 impl LayoutSource {
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for NameOrParameters {
         } else {
             Err(format!("no layout {name:?}; choose \"lab\", or ./{name} for a file"))
         };
-        taken.map(|taken| LayoutSource::Recorded(Rc::new(taken))).map_err(E::custom)
+        taken.map(|taken| LayoutSource::Recorded(Arc::new(taken))).map_err(E::custom)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<LayoutSource, A::Error> {

@@ -5,10 +5,9 @@ use foreread_core::sizes::Exact;
 use foreread_trace::TraceSummary;
 use serde::Serialize;
 
-use super::{ms, ratio};
+use super::{ratio, wait_ms};
 use crate::cache_policy::CachePolicyKind;
 use crate::replay::{Replay, ReplayBounds, ReplayFigures, ReplayGroup};
-use crate::scenario::CacheSpec;
 use crate::time::seconds;
 
 /// One replay.
@@ -106,14 +105,14 @@ impl ReplayRow {
         figures: &ReplayFigures,
         bounds: Option<ReplayBounds>,
     ) -> Self {
-        let ms = |quantile: f64| ms(figures.wait_latency.value_at_quantile(quantile));
+        let ms = |quantile: f64| wait_ms(&figures.wait_latency, quantile);
         Self {
             trace,
             level: summary.level().name(),
             policy: how.cache.policy.0.name().to_owned(),
             eviction: how.cache.eviction.0.name(),
-            label: replay_label(&how.cache),
-            max_window: how.cache.max_window.bytes().map(|window| window.0),
+            label: replay_label(how),
+            max_window: how.cache.max_window_on([&how.device]).bytes().map(|window| window.0),
             memory: how.cache.memory.0.0,
             pace: how.pace.name(),
             scale: how.pace.scale(),
@@ -157,9 +156,9 @@ fn groups(summary: &TraceSummary, of: ReplayGroup, figures: &ReplayFigures) -> V
 /// The policy, the largest window that it was given, and the eviction policy if that is not the
 /// library's own.
 #[must_use]
-pub fn replay_label(cache: &CacheSpec) -> String {
-    let (policy, eviction) = (cache.policy.0, cache.eviction.0);
-    let window = cache.max_window.bytes().filter(|_| policy != Policy::None);
+pub fn replay_label(how: &Replay) -> String {
+    let (policy, eviction) = (how.cache.policy.0, how.cache.eviction.0);
+    let window = how.cache.max_window_on([&how.device]).bytes().filter(|_| policy != Policy::None);
     let mut label = match window {
         Some(window) => format!("{} {}", policy.name(), Exact(window)),
         None => policy.name().to_owned(),

@@ -11,6 +11,7 @@ use super::ms;
 use crate::device::StoreTotals;
 use crate::meter::{DeviceMeter, ProcessMeter};
 use crate::run::RunOutcome;
+use crate::scenario::Scenario;
 use crate::time::seconds;
 
 /// A run.
@@ -19,6 +20,8 @@ pub struct RunRow<'r> {
     name: &'r str,
     seed: u64,
     policy: &'r str,
+    /// In bytes; None: learnt.
+    max_window: Option<u64>,
     seconds: f64,
     events: u64,
     hash: String,
@@ -81,13 +84,15 @@ pub struct CacheRow {
 }
 
 impl<'r> RunRow<'r> {
-    /// The row of a run of the scenario `name` with a policy.
+    /// The row of a run of a scenario, with the name of its policy: one of Python's own is not in
+    /// the scenario.
     #[must_use]
-    pub fn new(name: &'r str, seed: u64, policy: &'r str, ran: &'r RunOutcome) -> Self {
+    pub fn new(scenario: &'r Scenario, policy: &'r str, ran: &'r RunOutcome) -> Self {
         Self {
-            name,
-            seed,
+            name: &scenario.name,
+            seed: scenario.seed,
             policy,
+            max_window: scenario.max_window().bytes().map(|window| window.0),
             seconds: seconds(ran.end.0),
             events: ran.events,
             hash: ran.hash_text(),

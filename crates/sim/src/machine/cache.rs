@@ -1,6 +1,5 @@
 //! The cache of a scenario: its memory bound, its policy, and what is changed in the policy.
 
-use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
 use foreread_core::prefetch::{AdaptivePart, Policy, Rules, Without};
 use foreread_core::units::ByteCount;
@@ -8,6 +7,7 @@ use serde::Deserialize;
 
 use super::max_window::MaxWindowSpec;
 use crate::cache_policy::CachePolicyKind;
+use crate::device::DeviceParams;
 use crate::external_cache::memory_of_path;
 use crate::rival_policy;
 use crate::size::Size;
@@ -23,8 +23,8 @@ pub struct CacheSpec {
     pub policy: PolicyName,
     /// The eviction policy.
     pub eviction: EvictionName,
-    /// The largest window, or `auto`.
-    pub max_window: MaxWindowSpec,
+    /// The largest window, or `auto`; None: as [`MaxWindowSpec::default_of`] says.
+    pub max_window: Option<MaxWindowSpec>,
     /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
     /// Parts of `adaptive` that are left out, by [`AdaptivePart::name`].
@@ -53,14 +53,23 @@ pub enum RuleName {
 }
 
 impl CacheSpec {
-    /// What a path is made with.
+    /// The largest window on these devices: what is given, or that of the policy.
     #[must_use]
-    pub fn config(&self) -> Config {
+    pub fn max_window_on<'d>(
+        &self,
+        devices: impl IntoIterator<Item = &'d DeviceParams>,
+    ) -> MaxWindowSpec {
+        self.max_window.unwrap_or_else(|| MaxWindowSpec::default_of(self.policy.0, devices))
+    }
+
+    /// What a path over these devices is made with.
+    #[must_use]
+    pub fn config<'d>(&self, devices: impl IntoIterator<Item = &'d DeviceParams>) -> Config {
         let has = |rule| self.rules.contains(&rule);
         Config {
             memory: memory_of_path(self.memory.0, self.eviction.0),
             policy: self.policy.0,
-            max_window: self.max_window.pages(),
+            max_window: self.max_window_on(devices).pages(),
             rules: Rules {
                 lseek: has(RuleName::Lseek),
                 snap_eof: has(RuleName::SnapEof),
@@ -77,7 +86,7 @@ impl Default for CacheSpec {
             memory: Size(ByteCount(64 << 20)),
             policy: PolicyName::default(),
             eviction: EvictionName::default(),
-            max_window: MaxWindowSpec::Size(Size(DEFAULT_WINDOW)),
+            max_window: None,
             rules: Vec::new(),
             without: Without::default(),
         }

@@ -2,11 +2,15 @@
 
 use std::fmt;
 
+use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
+use foreread_core::prefetch::Policy;
 use foreread_core::units::{ByteCount, Pages};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
+use crate::device::DeviceParams;
+use crate::rival_policy;
 use crate::size::Size;
 
 /// How large a window may be.
@@ -19,6 +23,21 @@ pub enum MaxWindowSpec {
 }
 
 impl MaxWindowSpec {
+    /// The largest window of a policy where none is given: `adaptive` learns it, as in the library;
+    /// of `competitive` it follows from the devices; the others have 128 KiB.
+    #[must_use]
+    pub fn default_of<'d>(
+        policy: Policy,
+        devices: impl IntoIterator<Item = &'d DeviceParams>,
+    ) -> Self {
+        if policy == Policy::Adaptive {
+            return Self::Auto;
+        }
+        let of_device = |device| rival_policy::window_of_device(policy, device);
+        let of_devices = devices.into_iter().filter_map(of_device).max();
+        Self::Size(Size(of_devices.unwrap_or(DEFAULT_WINDOW)))
+    }
+
     /// What a path is told.
     #[must_use]
     pub fn pages(self) -> Pages {

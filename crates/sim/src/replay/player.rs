@@ -112,8 +112,8 @@ pub fn replay(
         let why = "the trace lasts for more than thirty years: are its times in another unit?";
         return Err(ReplayError::Machine(why.into()));
     }
-    let mut run =
-        SimRun::new(how.cache.config(), 1, RecordMode::Hash).map_err(ReplayError::Machine)?;
+    let mut run = SimRun::new(how.cache.config([&how.device]), 1, RecordMode::Hash)
+        .map_err(ReplayError::Machine)?;
     run.evict_by(how.cache.eviction.0);
     let files = open_files(&mut run, how, summary).map_err(ReplayError::Machine)?;
     let files: Rc<[SimFile]> = files.into();

@@ -1,6 +1,7 @@
 //! A run of a scenario, and its figures from a time on.
 
 use foreread_core::units::{Nanos, Pages};
+use hdrhistogram::Histogram;
 
 use crate::lower_bounds::LowerBounds;
 use crate::meter::{ProcessMeter, ProcessTotals, RunTotals};
@@ -22,6 +23,8 @@ pub struct MeasuredRun {
     pub ran: RunOutcome,
     /// Its reads, where they were kept.
     pub reads: Vec<LoggedRead>,
+    /// How long the operations took that do not count, in ns; None where all count.
+    latency_before: Option<Histogram<u64>>,
 }
 
 /// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
@@ -43,23 +46,25 @@ pub fn measure_reads(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> Meas
 }
 
 fn run_of(scenario: &Scenario, keeps_reads: bool, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
-    let mut building =
-        scenario.build(RecordMode::Hash).expect("the scenario was checked when it was parsed");
+    let built = scenario.build(RecordMode::Hash);
+    let mut run = built.expect("the scenario was checked when it was parsed").run;
     if keeps_reads {
-        building.run.keep_reads();
+        run.keep_reads();
     }
-    // What begins at once counts, too: a run that went to time 0 has begun it.
-    let all = (scenario.count_from() == Nanos(0)).then(|| building.run.totals());
-    let mut go = |until: Nanos| {
-        while building.run.go_some(STEPS_BETWEEN_LOOKS, until) {
-            look(&building.run);
+    let mut go = |run: &mut SimRun, until: Nanos| {
+        while run.go_some(STEPS_BETWEEN_LOOKS, until) {
+            look(run);
         }
-        building.run.totals()
     };
-    let from = all.unwrap_or_else(|| go(scenario.count_from()));
-    let to = go(scenario.until());
-    let reads = building.run.take_reads();
-    MeasuredRun { from, to, ran: building.run.end(), reads }
+    // What begins at once counts, too: a run that went to time 0 has begun it.
+    let counts_all = scenario.count_from() == Nanos(0);
+    if !counts_all {
+        go(&mut run, scenario.count_from());
+    }
+    let (from, latency_before) = (run.totals(), (!counts_all).then(|| run.latency()));
+    go(&mut run, scenario.until());
+    let (to, reads) = (run.totals(), run.take_reads());
+    MeasuredRun { from, to, ran: run.end(), reads, latency_before }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
@@ -106,6 +111,24 @@ impl MeasuredRun {
     pub fn amplification(&self) -> f64 {
         let wanted = self.read_bytes();
         (self.to.device_bytes - self.from.device_bytes) as f64 / wanted.max(1) as f64
+    }
+
+    /// How long the operations that were counted took, in ns. Hits, which take no time, are left
+    /// out: a million of them would hide what the others waited for.
+    ///
+    /// # Panics
+    ///
+    /// If the figures were changed.
+    #[must_use]
+    pub fn wait_latency(&self) -> Histogram<u64> {
+        let mut waits = ProcessMeter::latency_of_all(&self.ran.processes);
+        if let Some(before) = &self.latency_before {
+            waits.subtract(before).expect("the run has the operations of its first part");
+        }
+        let mut hits = Histogram::new_from(&waits);
+        hits.record_n(0, waits.count_at(0)).expect("each histogram has room for 0");
+        waits.subtract(&hits).expect("they were counted in it");
+        waits
     }
 
     /// The fewest requests that windows could come to.

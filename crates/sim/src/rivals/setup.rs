@@ -20,7 +20,7 @@ impl PolicySetup {
     /// Sets it in a scenario.
     pub fn set(&self, scenario: &mut Scenario) {
         scenario.cache.policy = PolicyName(self.policy);
-        scenario.cache.max_window = self.max_window.into();
+        scenario.cache.max_window = Some(self.max_window.into());
         scenario.cache.without = self.without;
     }
 

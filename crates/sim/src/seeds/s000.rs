@@ -151,7 +151,7 @@ fn sweep(base: &Scenario, model: &str, window_kib: u64) -> f64 {
     let mut scenario = base.clone();
     let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
     *disk.model.get_mut() = known::find(model).expect("the device is in devices.toml");
-    scenario.cache.max_window = Size(ByteCount(window_kib << 10)).into();
+    scenario.cache.max_window = Some(Size(ByteCount(window_kib << 10)).into());
     let capacity = disk.model.get_ref().model.geometry().capacity;
     let file = scenario.file.get_mut("data").expect("the built-in scenario has this entry");
     file.size = Size(file.size.0.min(ByteCount(capacity.0 / 4096 * 4096)));

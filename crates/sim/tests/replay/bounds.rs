@@ -202,7 +202,7 @@ fn below_the_path_each_policy_evicts_what_it_evicts_alone() {
             eviction: EvictionName(kind),
             ..how.cache
         };
-        let frames = IoPath::new(how.cache.config()).frame_count() as usize;
+        let frames = IoPath::new(how.cache.config([&how.device])).frame_count() as usize;
         let is_own = kind == CachePolicyKind::TwoLists;
         let capacity = if is_own { frames } else { frames * 8 / 9 };
         let reader = TraceReader::new(text.as_bytes(), "t").unwrap();

@@ -4,19 +4,18 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::{ModelChoice, known};
 use foreread_sim::replay::{ReplayGroup, ReplayPace};
-use foreread_sim::rival_policy;
+use foreread_sim::scenario::MaxWindowSpec;
 use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use super::real::RealArgs;
 use crate::args::help::CODES_AND_UNITS;
-use crate::args::max_window::{MaxWindow, window_of_pages};
+use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::args::trace_format::trace_formats;
 use crate::output::Failure;
@@ -215,22 +214,9 @@ impl ReplayArgs {
         let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
         let standard = if self.real.is_given() { &standard[2..] } else { &standard };
         let policies = if self.policy.is_empty() { standard } else { &self.policy };
-        let of = |policy: &Policy| -> Vec<(Policy, Option<ByteCount>)> {
-            let of_device = rival_policy::window_of_device(*policy, &self.device.model);
-            let default = if *policy == Policy::Adaptive {
-                MaxWindow::Auto
-            } else {
-                MaxWindow::Size(of_device.unwrap_or(DEFAULT_WINDOW))
-            };
-            let given = if self.max_window.is_empty() { &[default][..] } else { &self.max_window };
-            let given = if *policy == Policy::None { &given[..1] } else { given };
-            let size = |window: &MaxWindow| match window {
-                MaxWindow::Auto => None,
-                MaxWindow::Size(size) => Some(*size),
-            };
-            given.iter().map(|window| (*policy, size(window))).collect()
-        };
-        policies.iter().flat_map(of).collect()
+        windows_of(policies, &self.max_window, |policy| {
+            MaxWindowSpec::default_of(policy, [&self.device.model])
+        })
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreread_core::cache::PageCache;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::json_rows::replay_label;
+use foreread_sim::parallel::run_in_order;
 use foreread_sim::replay::{
     Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayPace, TraceFuture, replay,
 };
@@ -35,7 +34,7 @@ pub(super) struct JobFigures {
 
 impl ReplayJob {
     pub(super) fn label(&self) -> String {
-        replay_label(&self.how.cache)
+        replay_label(&self.how)
     }
 }
 
@@ -60,7 +59,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
                 memory: Size(memory),
                 policy: PolicyName(policy),
                 eviction: EvictionName(eviction),
-                max_window: max_window.into(),
+                max_window: Some(max_window.into()),
                 ..CacheSpec::default()
             };
             let how = Replay {
@@ -86,26 +85,14 @@ pub(super) fn run_all(
     begun: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<JobFigures>, ReplayError> {
     let bounds = bounds(args, trace, summary, jobs)?;
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let work = || {
-        let open = || TraceReader::open(trace, args.format);
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else { return };
-            begun(index + 1);
-            let figures = replay(&job.how, summary, &open);
-            done.lock().expect("no holder of the lock panics").push((index, figures));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let mut done = done.into_inner().expect("no holder of the lock panics");
-    done.sort_by_key(|(index, _)| *index);
-    let with = |((_, figures), bounds): ((usize, Result<ReplayFigures, _>), _)| {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let figures = run_in_order(jobs, threads, &|count, _| begun(count), &|job: &ReplayJob| {
+        replay(&job.how, summary, &|| TraceReader::open(trace, args.format))
+    });
+    let with = |(figures, bounds): (Result<ReplayFigures, _>, _)| {
         figures.map(|figures| JobFigures { figures, bounds })
     };
-    done.into_iter().zip(bounds).map(with).collect()
+    figures.into_iter().zip(bounds).map(with).collect()
 }
 
 /// The bounds of each job: they follow from its memory alone.

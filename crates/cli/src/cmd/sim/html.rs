@@ -12,13 +12,14 @@ use foreread_report::{
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 
-use super::report::{DEVICE_HEADING, HEADING, ProcessGroup, device_line, groups, seconds};
+use super::report::{DEVICE_HEADING, HEADING, ProcessGroup, device_line, groups, seconds, setup};
 
 pub(super) fn page(scenario: &Scenario, ran: &RunOutcome) -> ReportPage {
     let groups = groups(&ran.processes);
     let title = format!("foreread sim: {}", scenario.name);
     let mut page = ReportPage::new(&title, &headline(scenario, ran));
     let mut section = ReportSection::new("Processes");
+    section.blocks.push(ReportBlock::Paragraph(format!("Run with {}.", setup(scenario))));
     let charts = [
         ReportChart::Bars(bars("Throughput", "Longer is better.", "MB/s", &groups, |group| {
             group.mb_per_s(ran.end)

@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use foreread_core::sched::Op;
 use foreread_core::sizes::Exact;
-use foreread_core::units::Nanos;
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_sim::device::StoreTotals;
 use foreread_sim::json_rows::CacheRow;
 use foreread_sim::meter::{DeviceMeter, ProcessMeter};
@@ -25,9 +25,7 @@ pub(super) fn print(
     scenario: &Scenario,
     ran: &RunOutcome,
 ) -> Result<(), Failure> {
-    let policy = scenario.cache.policy.0.name();
-    let memory = Exact(scenario.cache.memory.0);
-    writeln!(out, "{}: policy {policy}, memory {memory}, seed {}", scenario.name, scenario.seed)?;
+    writeln!(out, "{}: {}", scenario.name, setup(scenario))?;
     let (end, events) = (seconds(ran.end), ran.events);
     writeln!(out, "{end:.3} s of virtual time, {events} events, hash {}\n", ran.hash_text())?;
 
@@ -45,6 +43,19 @@ pub(super) fn print(
          {pages_ahead} read ahead;\n{evicted} evicted, {evicted_before_use} before their first use"
     )?;
     Ok(())
+}
+
+/// What the scenario was run with.
+pub(super) fn setup(scenario: &Scenario) -> String {
+    let policy = scenario.cache.policy.0.name();
+    let (memory, seed) = (Exact(scenario.cache.memory.0), scenario.seed);
+    let window = window_words(scenario.max_window().bytes());
+    format!("policy {policy}, memory {memory}, seed {seed}, max window {window}")
+}
+
+/// A largest window; None: it is learnt.
+pub(super) fn window_words(window: Option<ByteCount>) -> String {
+    window.map_or_else(|| "auto".to_owned(), |window| Exact(window).to_string())
 }
 
 pub(super) const HEADING: [&str; 8] =

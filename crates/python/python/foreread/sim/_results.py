@@ -144,6 +144,8 @@ class SimResult(Result):
     name: str
     seed: int
     policy: str
+    max_window: int | None
+    """The largest window, in bytes; None: learnt."""
     seconds: float
     events: int
     hash: str
@@ -155,8 +157,6 @@ class SimResult(Result):
     cache: CacheResult
     memory: int = _beside()
     """The bound of the cache, in bytes."""
-    max_window: int | None = _beside()
-    """The largest window, in bytes; None: learnt."""
     latency_ms: Latency = _beside()
     """Of the operations of all processes."""
     lines: list[str] | None = _beside()
@@ -185,7 +185,6 @@ class SimResult(Result):
         return cls(
             **report,
             memory=raw["memory"],
-            max_window=raw["max_window"],
             latency_ms=Latency(**raw["latency_ms"]),
             lines=raw["lines"] if has_lines else None,
         )

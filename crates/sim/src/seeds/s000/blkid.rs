@@ -129,7 +129,8 @@ impl BlkidCase {
             CaseChange::None => {}
             CaseChange::Limit(max_command) => {
                 let limit = readahead_limit(chips.capacity.0, LimitRule::Published);
-                scenario.cache.max_window = Size(scaled_down(DEFAULT_WINDOW, limit)).into();
+                let window = Size(scaled_down(DEFAULT_WINDOW, limit));
+                scenario.cache.max_window = Some(window.into());
                 chips.max_command = max_command;
             }
             CaseChange::Random => blkid.advice = AdviceName::Random,

@@ -1,0 +1,153 @@
+//! `foreread sim` with several policies, windows, memory sizes or seeds.
+//!
+//! In:    the scenario, what is combined, how many seeds.
+//! Out:   a row for each combination, with intervals over the seeds; JSON, CSV or a page of it.
+//! Never: an order of rows that depends on which run ended first.
+
+mod cells;
+mod csv;
+mod html;
+
+use std::io::Write as _;
+use std::num::NonZero;
+use std::path::Path;
+
+use foreread_core::sizes::Exact;
+use foreread_files::{CommandInput, is_stdout};
+use foreread_sim::comparison::{Combination, ComparisonRow, run_all};
+use foreread_sim::scenario::Scenario;
+
+use self::cells::{HEADING, OF_ONE_POLICY, cells};
+use self::csv::CsvFile;
+use super::SimArgs;
+use crate::html_file::HtmlFile;
+use crate::output::{Failure, Printer};
+use crate::progress::spinner;
+use crate::table;
+
+pub(super) fn run(
+    args: &SimArgs,
+    path: &Path,
+    scenario: &Scenario,
+    combinations: &[Combination],
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let seeds = seeds(args, scenario)?;
+    refuse_traces(args, combinations.len() * seeds.len())?;
+    // Before the runs: a wrong path is known before an hour has passed.
+    let inputs = [CommandInput { name: "the scenario", path }];
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
+    let table = CsvFile::prepare(args.csv.as_deref(), args.json, &inputs)?;
+    let rows = run_with_progress(scenario, combinations, &seeds);
+    if args.json {
+        out.json("sim comparison", &rows)?;
+    } else if !args.csv.as_deref().is_some_and(is_stdout) {
+        print(out, &rows, &seeds)?;
+    }
+    out.flush()?;
+    let written = table.map_or(Ok(()), |table| table.write(&rows));
+    let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, &seeds)));
+    if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
+        let note = "each seed gave the same run: nothing in the scenario is random";
+        out.notes(&[note.to_owned()])?;
+    }
+    written.and(shown).and(check(scenario, &rows))
+}
+
+/// The seeds of each combination.
+fn seeds(args: &SimArgs, scenario: &Scenario) -> Result<Vec<u64>, Failure> {
+    let first = scenario.seed;
+    let last = first.checked_add(args.seeds - 1).ok_or_else(|| {
+        let line =
+            format!("--seeds {}: the last seed is 2^64 - 1; the first is {first}", args.seeds);
+        Failure::WrongUse(line)
+    })?;
+    Ok((first..=last).collect())
+}
+
+fn refuse_traces(args: &SimArgs, runs: usize) -> Result<(), Failure> {
+    let given = [("--trace", &args.trace), ("--compare", &args.compare)];
+    match given.iter().find(|(_, path)| path.is_some()) {
+        Some((option, _)) => Err(Failure::WrongUse(format!(
+            "{option}: wants one run, and these are {runs}; give one policy, window, memory and seed"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn run_with_progress(
+    scenario: &Scenario,
+    combinations: &[Combination],
+    seeds: &[u64],
+) -> Vec<ComparisonRow> {
+    let bar = spinner();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let all = combinations.len() * seeds.len();
+    let rows = run_all(scenario, combinations, seeds, threads, &|count, combination, seed| {
+        let (policy, memory) = (combination.policy.name(), Exact(combination.memory));
+        bar.set_message(format!("{count} of {all}: {policy}, {memory}, seed {seed}"));
+    });
+    bar.finish_and_clear();
+    rows
+}
+
+fn print(out: &mut Printer, rows: &[ComparisonRow], seeds: &[u64]) -> Result<(), Failure> {
+    out.entry("", &format!("{}: {}", rows[0].scenario, size_of(rows, seeds)))?;
+    writeln!(out)?;
+    let first = &rows[0].policy;
+    if rows.iter().all(|row| row.policy == *first) {
+        let of_one = |cells: [String; HEADING.len()]| -> [String; OF_ONE_POLICY] {
+            std::array::from_fn(|column| cells[column].clone())
+        };
+        let heading = std::array::from_fn(|column| HEADING[column]);
+        table::print(out, heading, rows.iter().map(cells).map(of_one))?;
+    } else {
+        table::print(out, HEADING, rows.iter().map(cells))?;
+    }
+    if let Some(legend) = legend(rows, seeds) {
+        writeln!(out)?;
+        out.entry("", &legend)?;
+    }
+    Ok(())
+}
+
+/// How much was run: `4 combinations with seeds 1 to 10`.
+fn size_of(rows: &[ComparisonRow], seeds: &[u64]) -> String {
+    let combinations = match rows.len() {
+        1 => "1 combination".to_owned(),
+        count => format!("{count} combinations"),
+    };
+    match seeds {
+        [first, .., last] => format!("{combinations} with each of the seeds {first} to {last}"),
+        _ => format!("{combinations} with seed {}", seeds[0]),
+    }
+}
+
+/// What intervals and ratios are; None where there are none.
+fn legend(rows: &[ComparisonRow], seeds: &[u64]) -> Option<String> {
+    let (count, first) = (seeds.len(), rows[0].policy);
+    let means = format!(
+        "n = {count}: means over the seeds; +- is half the width of the 95 % confidence interval of \
+         a mean over seeds (Student's t)"
+    );
+    let ratios = format!("x MB/s and x waited are times those of {first}, paired by seed");
+    match (count > 1, rows.iter().any(|row| row.policy != first)) {
+        (true, true) => Some(format!("{means}; {ratios}, with their 95 % interval.")),
+        (true, false) => Some(format!("{means}.")),
+        (false, true) => Some(format!("{ratios}.")),
+        (false, false) => None,
+    }
+}
+
+/// Runs that end with processes that still wait, though nothing stops the scenario.
+fn check(scenario: &Scenario, rows: &[ComparisonRow]) -> Result<(), Failure> {
+    if scenario.until_s.is_some() {
+        return Ok(());
+    }
+    let unfinished = rows.iter().find_map(|row| {
+        let run = row.runs.iter().find(|run| run.unfinished > 0)?;
+        let (policy, seed, count) = (row.policy, run.seed, run.unfinished);
+        Some(format!("{policy}, seed {seed}: {count} processes wait for what never comes"))
+    });
+    unfinished.map_or(Ok(()), |line| Err(Failure::Check(line)))
+}

@@ -1,0 +1,89 @@
+//! The file of `--csv`: a line for each combination.
+//!
+//! In:    a path, checked before the runs; rows.
+//! Out:   the file, whole; floats in as many digits as tell them from their neighbours.
+//! Never: another file than an earlier table of this command replaced.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use foreread_files::{CommandInput, FileError, ResultFile, is_stdout};
+use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
+use foreread_sim::mean_interval::MeanInterval;
+
+use crate::output::Failure;
+
+/// A table that is not there before [`CsvFile::write`].
+pub(super) struct CsvFile(ResultFile);
+
+impl CsvFile {
+    /// Prepares the file, if one was requested. JSON takes stdout for itself.
+    pub(super) fn prepare(
+        path: Option<&Path>,
+        is_json: bool,
+        inputs: &[CommandInput<'_>],
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = path else { return Ok(None) };
+        if is_json && is_stdout(path) {
+            let shown = path.display();
+            let line = format!("--csv {shown}: --json is written there; give the table a file");
+            return Err(Failure::WrongUse(line));
+        }
+        ResultFile::create(path, inputs, is_table).map(|file| Some(Self(file))).map_err(failed)
+    }
+
+    pub(super) fn write(self, rows: &[ComparisonRow]) -> Result<(), Failure> {
+        self.0.write_whole(|file| write_rows(file, rows)).map_err(failed)
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: FileError) -> Failure {
+    Failure::WrongUse(format!("--csv {error}"))
+}
+
+fn is_table(head: &[u8]) -> bool {
+    head.starts_with(FIRST_COLUMNS.as_bytes())
+}
+
+fn write_rows(file: &mut dyn Write, rows: &[ComparisonRow]) -> io::Result<()> {
+    write!(file, "{FIRST_COLUMNS}")?;
+    for figure in ComparisonRow::FIGURES {
+        write!(file, ",{figure}_mean,{figure}_half_width")?;
+        write!(file, ",{figure}_ratio,{figure}_ratio_low,{figure}_ratio_high")?;
+    }
+    writeln!(file)?;
+    for row in rows {
+        let scenario = row.scenario.replace('"', "\"\"");
+        let window = cell(row.max_window);
+        write!(file, "\"{scenario}\",{},{window},{},{}", row.policy, row.memory, row.seeds)?;
+        for figure in row.figures() {
+            for value in values(figure) {
+                write!(file, ",{}", cell(value))?;
+            }
+        }
+        writeln!(file)?;
+    }
+    Ok(())
+}
+
+/// The values of a figure, in the order of its columns.
+fn values(figure: Option<ComparedFigure>) -> [Option<f64>; 5] {
+    let Some(ComparedFigure { over_seeds, over_first }) = figure else { return [None; 5] };
+    let MeanInterval { mean, half_width } = over_seeds;
+    [
+        Some(mean),
+        half_width,
+        over_first.map(|ratio| ratio.ratio),
+        over_first.and_then(|ratio| ratio.low),
+        over_first.and_then(|ratio| ratio.high),
+    ]
+}
+
+/// What is unknown is empty.
+fn cell(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// A learnt window is empty.
+const FIRST_COLUMNS: &str = "scenario,policy,max_window_bytes,memory_bytes,seeds";

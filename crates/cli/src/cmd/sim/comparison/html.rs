@@ -1,0 +1,82 @@
+//! The page of `sim --html` for several combinations.
+//!
+//! In:    rows.
+//! Out:   the policies side by side at each memory size, and the table.
+//! Never: a figure that the table does not have.
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::ByteCount;
+use foreread_report::{
+    AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
+    ReportTable,
+};
+use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
+
+use super::cells::{HEADING, cells, label, ratio};
+use super::{legend, size_of};
+
+pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
+    let title = format!("foreread sim: {}", rows[0].scenario);
+    let mut page = ReportPage::new(&title, &headline(rows));
+    page.notes.extend(legend(rows, seeds));
+    let mut section = ReportSection::new("Combinations");
+    section.blocks.push(ReportBlock::Paragraph(format!("{}.", size_of(rows, seeds))));
+    let speed = BarChart {
+        title: "Throughput".to_owned(),
+        words: "Longer is better.".to_owned(),
+        value_name: "MB/s".to_owned(),
+        unit: AxisUnit::Number,
+        groups: groups(rows, |row| row.mb_per_s),
+    };
+    let waits = BarChart {
+        title: "Waits for reads through the cache".to_owned(),
+        words: "The sum over all readers. Shorter is better.".to_owned(),
+        value_name: "waited".to_owned(),
+        unit: AxisUnit::Seconds,
+        groups: groups(rows, |row| row.waited_s),
+    };
+    let charts = [speed, waits].map(|chart| ReportBlock::Chart(ReportChart::Bars(chart)));
+    section.blocks.extend(charts);
+    let mut table =
+        ReportTable::new("All combinations. docs/simulator.md has the columns.", &HEADING);
+    rows.iter().for_each(|row| table.push(cells(row)));
+    section.blocks.push(ReportBlock::Table(table));
+    page.sections.push(section);
+    page
+}
+
+/// The fastest combination at the first memory size, if its interval says that it is faster than
+/// the first policy.
+fn headline(rows: &[ComparisonRow]) -> String {
+    let memory = rows[0].memory;
+    let of_first = rows.iter().filter(|row| row.memory == memory);
+    let speed = |row: &ComparisonRow| row.mb_per_s.over_seeds.mean;
+    let best = of_first.max_by(|one, other| speed(one).total_cmp(&speed(other)));
+    let best = best.unwrap_or(&rows[0]);
+    let (size, first) = (Exact(ByteCount(memory)), rows[0].policy);
+    let (label, speed, over_first) = (label(best), speed(best), best.mb_per_s.over_first);
+    if over_first.is_some_and(|over| over.low.unwrap_or(over.ratio) > 1.0) {
+        let times = ratio(over_first);
+        format!("With {size}, {label} gives most: {speed:.1} MB/s, {times} times that of {first}.")
+    } else if rows.iter().any(|row| row.policy != first) {
+        format!("With {size}, no policy is faster than {first} beyond its interval.")
+    } else {
+        format!("With {size}, {label} gives most: {speed:.1} MB/s.")
+    }
+}
+
+/// A group for each memory size; a policy has one colour.
+fn groups(rows: &[ComparisonRow], figure: fn(&ComparisonRow) -> ComparedFigure) -> Vec<BarGroup> {
+    let mut policies: Vec<&str> = rows.iter().map(|row| row.policy).collect();
+    policies.dedup();
+    let bar = |row: &ComparisonRow| ChartBar {
+        label: label(row),
+        value: figure(row).over_seeds.mean,
+        series: policies.iter().position(|policy| *policy == row.policy).unwrap_or(0),
+    };
+    let of_memory = |rows: &[ComparisonRow]| BarGroup {
+        name: format!("with {}", Exact(ByteCount(rows[0].memory))),
+        bars: rows.iter().map(bar).collect(),
+    };
+    rows.chunk_by(|one, next| one.memory == next.memory).map(of_memory).collect()
+}
