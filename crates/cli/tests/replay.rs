@@ -40,7 +40,10 @@ fn each_policy_and_memory_is_a_row_and_the_table_says_what_is_saved() {
     assert_eq!(rows[0]["groups"][0]["name"], "/data");
 
     let text = stdout(&["replay", &trace, "--memory", "8M", "16M"]);
-    assert!(text.contains("scan.csv: 256 reads, file level, closed loop x 1\n"), "{text}");
+    assert!(
+        text.contains("scan.csv: 256 reads, file level, closed loop x 1, on cloud-gp3\n"),
+        "{text}"
+    );
     assert!(text.contains("saves") && text.contains("16M would save"), "{text}");
 }
 

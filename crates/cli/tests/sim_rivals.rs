@@ -184,6 +184,18 @@ fn the_figures_of_the_literature_are_printed_as_a_document() {
         assert!(text.contains(&format!("\n| {name}")), "{name}: {text}");
     }
     assert!(text.starts_with("## Figures\n") && !text.contains("Where adaptive loses"), "{text}");
+    assert!(text.contains("\n## Where a rival is ahead\n"), "{text}");
+    assert!(text.contains("| x req |") && text.contains("| x MIN |"), "{text}");
+}
+
+#[test]
+fn the_literature_comes_beside_the_policies_that_are_named() {
+    let args = ["--scenario", "strided", "--literature", "--policy", "adaptive", "amp", "--json"];
+    let rows = json(&args);
+    let names: Vec<_> = rows.iter().map(|row| row["policy"].as_str().unwrap()).collect();
+    assert_eq!(names[..2], ["adaptive", "amp"], "the named ones first");
+    assert_eq!(names.iter().filter(|name| **name == "amp").count(), 1, "{names:?}");
+    assert!(names.contains(&"sarc") && !names.contains(&"linux-6"), "{names:?}");
 }
 
 #[test]
@@ -233,4 +245,20 @@ fn the_page_is_what_the_command_prints() {
         rows += table.lines().filter(|line| line.starts_with("| ")).count();
     }
     assert!(rows > 3 * 8, "{rows} rows");
+}
+
+/// The same of the page of the literature, whose command stands on it: of its scenarios, one is
+/// quick.
+#[test]
+fn the_page_of_the_literature_is_what_its_command_prints() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals-literature.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let command = page.split("\nforeread sim rivals ").nth(1).unwrap().split("```").next().unwrap();
+    let words: Vec<&str> = command.split_whitespace().filter(|word| *word != "\\").collect();
+    let at = words.iter().position(|word| *word == "--scenario").unwrap() + 1;
+    assert!(words[at..].contains(&"heads"), "{command}");
+    let text = stdout(&[&words[..at], &["heads"]].concat());
+    let table = text.split("\n## Where").next().unwrap().split("\n### ").nth(1).unwrap();
+    assert!(page.contains(table.trim_end()), "docs/rivals-literature.md is not of today: {table}");
+    assert!(table.lines().count() > 20, "{table}");
 }

@@ -4,6 +4,7 @@
 //! Out:   a run that is ready to begin; or the line that is wrong, and what is allowed there.
 //! Never: a key that is not known, or a default that is not in docs/simulator.md.
 
+mod device_file;
 mod error;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ pub use crate::machine::{
     CacheSpec, DeviceChange, DeviceSpec, EvictionName, ExpectedDevice, FileSpec, MaxWindowSpec,
     PolicyName, RuleName, SchedulerSpec,
 };
+pub use device_file::NamedDevice;
 pub use error::BadScenario;
 
 use crate::device::DeviceParams;

@@ -1,5 +1,5 @@
 //! Damaged traces of each format, more than the random ones of `round_trip`: a few thousand here;
-//! `cargo run --release -p foreread-trace --example mutate` reads millions.
+//! `cargo run --release -p foreread-trace --example mutate -- --seconds 600` reads millions.
 
 #[path = "support/mutation.rs"]
 mod mutation;
@@ -9,6 +9,6 @@ use mutation::Subject;
 #[test]
 fn no_damage_makes_a_reader_panic_or_break_its_promises() {
     for subject in Subject::all() {
-        mutation::read_damaged(subject, 1, 1500);
+        assert!(mutation::read_damaged(subject, 1, 0..1500) > 0);
     }
 }

@@ -95,6 +95,7 @@ pub fn report(facts: &DeviceFacts, outcome: &SweepOutcome, profile: Profile) -> 
         method: facts.method,
         sweep: outcome.rows.clone(),
         random: outcome.random.clone(),
+        parallel: Vec::new(),
         plateau_kib: outcome.plateau.map(|plateau| plateau.window.0 >> 10),
         plateau_between_kib: outcome
             .plateau

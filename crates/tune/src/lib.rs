@@ -11,7 +11,8 @@
 //!   probe ---> reads: sequentially with a window, or anywhere       (real, simulated, a curve)
 //!     |
 //!   sweep ---> which window next, when it is enough  --->  plateau  --->  advice
-//!                                                                           |
+//!     |                                                                     |
+//!   device_fit ---> a model of the device, for the simulator                 |
 //!   doctor <--- sysfs, what is remembered            remember <--- settings-+
 //! ```
 
@@ -19,6 +20,7 @@ pub mod advice;
 pub mod capture;
 mod clock;
 pub mod confidence;
+pub mod device_fit;
 pub mod doctor;
 mod errno_text;
 pub mod fleet;
@@ -28,6 +30,7 @@ pub mod kernel_default;
 pub mod machine;
 pub mod mounts;
 pub mod pages;
+pub mod parallel_reads;
 pub mod plateau;
 pub mod probe;
 pub mod remember;

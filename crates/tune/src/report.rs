@@ -25,6 +25,9 @@ pub struct Report {
     pub sweep: Vec<WindowResult>,
     /// Latency of one read by its size, the smallest first.
     pub random: Vec<Latency>,
+    /// Reads of 4 KiB a second by how many are in flight; empty if that was not measured.
+    #[serde(default)]
+    pub parallel: Vec<ParallelResult>,
     /// The smallest window that reaches 98 % of the throughput of the best.
     pub plateau_kib: Option<u64>,
     /// The best window: the largest that no other one surely beats.
@@ -95,6 +98,17 @@ pub struct Latency {
     pub p90_us: f64,
     /// How many.
     pub reads: u32,
+}
+
+/// Reads of 4 KiB, anywhere, several at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ParallelResult {
+    /// How many are in flight.
+    pub at_once: u32,
+    /// Reads a second.
+    pub reads_per_s: f64,
+    /// How often it was measured.
+    pub samples: u32,
 }
 
 /// What to set.

@@ -23,6 +23,7 @@ use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
 
 use jobs::JobFigures;
 
+use crate::args::device_model::DeviceModelArg;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::spinner;
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     if args.real.is_given() {
         return real::run(args, out);
     }
+    let device = args.device.load()?;
     let file = html_file(args)?;
     let bar = spinner();
     let mut all = Vec::new();
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         let summary = summary_of(args, trace)?;
         let pace = args.pace(&summary);
         notes.extend(notes_of(trace, &summary, pace));
-        let jobs = jobs::of(args, pace)?;
+        let jobs = jobs::of(args, &device.model, pace)?;
         let begun = |count: usize| {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
         };
@@ -54,7 +56,8 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         for (job, figures) in jobs.iter().zip(&figures) {
             notes.extend(report::notes(job, &figures.figures));
             let JobFigures { figures, bounds } = figures;
-            all.push(ReplayRow::new(name.clone(), &summary, &job.how, figures, *bounds));
+            let (name, device) = (name.clone(), &device.name);
+            all.push(ReplayRow::new(name, device, &summary, &job.how, figures, *bounds));
         }
         if file.is_some() {
             let of_trace = html::TraceReplays {
@@ -62,7 +65,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
                 rows: &all[first..],
                 jobs: &jobs,
                 figures: &figures,
-                device: args.device.name.unwrap_or("of the command line"),
+                device: &device.name,
                 is_only: args.trace.len() == 1,
             };
             sections.push(html::section(&of_trace));
@@ -83,8 +86,12 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
 
 /// The file of `--html`.
 fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
-    let input = |path| CommandInput { name: "the trace", path };
-    let inputs: Vec<_> = args.trace.iter().map(|path| input(path.as_path())).collect();
+    let traces = args.trace.iter().map(|path| CommandInput { name: "the trace", path });
+    let device = match &args.device {
+        DeviceModelArg::File(path) => Some(CommandInput { name: "the device model", path }),
+        DeviceModelArg::Known(_) => None,
+    };
+    let inputs: Vec<_> = traces.chain(device).collect();
     HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)
 }
 

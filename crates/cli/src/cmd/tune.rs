@@ -11,6 +11,7 @@ mod all;
 mod args;
 mod ask;
 mod date;
+mod device_model;
 mod headline;
 mod html;
 mod keep;
@@ -18,6 +19,7 @@ mod leave;
 mod measure;
 mod measured;
 mod mixed;
+mod model_run;
 mod mounted;
 mod remembered;
 mod remembered_mounts;
@@ -26,6 +28,7 @@ mod report;
 mod simulated;
 #[cfg(feature = "objects")]
 mod store;
+mod sweep_bounds;
 
 use foreread_tune::sysfs::SystemRoot;
 

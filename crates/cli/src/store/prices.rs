@@ -35,6 +35,12 @@ pub(crate) struct PriceArgs {
 
 #[cfg(feature = "objects")]
 impl PriceArgs {
+    /// The prices of 1000 requests and of 10^9 bytes; 0 where none was given.
+    pub(crate) fn given(&self) -> (f64, f64) {
+        let Self { price_per_1000_requests, price_per_gb } = *self;
+        (price_per_1000_requests.unwrap_or_default(), price_per_gb.unwrap_or_default())
+    }
+
     /// What so many requests and bytes cost; None where no price was given.
     pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
         let Self { price_per_1000_requests, price_per_gb } = *self;

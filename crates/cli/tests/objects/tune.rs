@@ -121,6 +121,32 @@ fn a_store_that_refuses_many_at_once_is_asked_for_fewer() {
 }
 
 #[test]
+fn the_model_of_a_store_is_a_device_of_replays() {
+    let server = FaultyServer::start(LEN as u64);
+    let folder = TempDir::new_in(scratch()).unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (model, trace) = (path("store.toml"), path("trace.csv"));
+    let args = ["--json", "--price-per-gb", "0.09", "--device-model", &model];
+    let output = tune(&server.url(), &args).output().unwrap();
+    let found = one(&output);
+    if found["device_model"].is_null() {
+        // A machine with much else to do may not have come to the rounds in ten seconds.
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        return;
+    }
+    assert_eq!(found["device_model"]["kind"], "store", "{found}");
+    let text = std::fs::read_to_string(&model).unwrap();
+    for part in ["first byte, p50", "connections, parts of", "price_per_gb = 0.09"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    std::fs::write(&trace, "time_ns,op,offset,length\n0,r,0,4096\n1000,r,819200,4096\n").unwrap();
+    let rows = said::json(&["replay", &trace, "--device", &model, "--memory", "8M", "--json"]);
+    let device = rows[0]["device"].as_str().unwrap();
+    assert!(device.contains("127.0.0.1") && device.ends_with("(store.toml)"), "{device}");
+    assert!(rows.iter().all(|row| row["waits"].as_u64() > Some(0)), "{rows:?}");
+}
+
+#[test]
 fn what_keeps_a_store_from_being_measured_is_one_line() {
     let server = FaultyServer::start(LEN as u64);
     for (fault, code, part) in [

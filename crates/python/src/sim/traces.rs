@@ -115,7 +115,8 @@ impl RawTrace {
         };
         let figures = self.replayed(py, &how, changes.decider())?;
         let bounds = if has_bounds { self.bounds(py, &how)? } else { None };
-        let mut report = ReplayRow::new(self.file.name(), &self.summary, &how, &figures, bounds);
+        let name = self.file.name();
+        let mut report = ReplayRow::new(name, device, &self.summary, &how, &figures, bounds);
         if let Some(name) = changes.policy_name() {
             name.clone_into(&mut report.policy);
         }
@@ -123,7 +124,6 @@ impl RawTrace {
         let shown = shown.map(|shown| picture(py, shown, &|file| self.file_name(file)));
         Ok(dict!(py,
             report: row(py, &report)?,
-            device: device,
             histogram: counts(&figures.wait_latency),
             picture: shown.transpose()?,
         ))

@@ -17,6 +17,8 @@ pub struct ReplayRow {
     pub trace: String,
     /// Where the trace was taken: `block` or `file`.
     pub level: &'static str,
+    /// The name of the device's model.
+    pub device: String,
     /// The name of the read-ahead policy.
     pub policy: String,
     /// The name of the eviction policy.
@@ -33,6 +35,8 @@ pub struct ReplayRow {
     pub pace: &'static str,
     /// What times of the trace are multiplied by.
     pub scale: f64,
+    /// Whether the trace was played once before it counted.
+    pub warm: bool,
     /// Reads.
     pub reads: u64,
     /// Bytes that they returned.
@@ -100,6 +104,7 @@ impl ReplayRow {
     #[must_use]
     pub fn new(
         trace: String,
+        device: &str,
         summary: &TraceSummary,
         how: &Replay,
         figures: &ReplayFigures,
@@ -109,6 +114,7 @@ impl ReplayRow {
         Self {
             trace,
             level: summary.level().name(),
+            device: device.to_owned(),
             policy: how.cache.policy.0.name().to_owned(),
             eviction: how.cache.eviction.0.name(),
             label: replay_label(how),
@@ -116,6 +122,7 @@ impl ReplayRow {
             memory: how.cache.memory.0.0,
             pace: how.pace.name(),
             scale: how.pace.scale(),
+            warm: how.is_warmed,
             reads: figures.reads,
             bytes: figures.bytes,
             waits: figures.waits,

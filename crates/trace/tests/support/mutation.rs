@@ -4,6 +4,8 @@
 //! Out:   a panic with the case, if reading panics or a promise of the reader is broken.
 //! Never: a file, a clock: the same seed is the same case.
 
+use std::ops::Range;
+
 use foreread_trace::{
     FileNo, MAX_LENGTH, OutputFormat, TraceError, TraceFormat, TraceReader, TraceRecord,
     TraceSummary, TraceWriter,
@@ -74,13 +76,16 @@ impl Subject {
     }
 }
 
-/// Reads so many damaged traces of a format.
-pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: u64) {
+/// Reads damaged traces of a format, and returns how many bytes they had. No two seeds have a case
+/// in common, up to 2^32 cases each.
+pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: Range<u64>) -> u64 {
     let samples = subject.samples();
-    for case in 0..cases {
-        let mut dice = Dice(((seed << 20) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut total = 0;
+    for case in cases {
+        let mut dice = Dice(((seed << 32) ^ case).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let sample: &Vec<u8> = dice.pick(&samples);
         let bytes = damaged(sample, &mut dice);
+        total += bytes.len() as u64;
         let told = match subject {
             Subject::Format(format) => (dice.below(2) == 0).then_some(format),
             Subject::Gzip | Subject::Xz | Subject::Zstd => None,
@@ -91,6 +96,7 @@ pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: u64) {
             panic!("{}: seed {seed}, case {case}, format {told:?}: {text:?}", subject.name());
         }
     }
+    total
 }
 
 /// A well-formed trace, of three records or more.

@@ -25,6 +25,7 @@ use super::read_offsets::ReadOffsets;
 use super::run::ProbeRun;
 use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::now;
+use crate::parallel_reads::{AtOnceSample, ReadsAtOnce};
 
 /// Reads one stream.
 pub(super) fn sequential(
@@ -195,4 +196,37 @@ pub(super) fn random(
         places.read(place);
     }
     Ok(latencies)
+}
+
+/// Reads anywhere, several at a time: a thread for each.
+pub(super) fn at_once(
+    run: &ProbeRun,
+    places: &ReadOffsets,
+    ask: &ReadsAtOnce,
+) -> Result<AtOnceSample, Stopped> {
+    let file = run.open_direct()?;
+    let began = now();
+    let until = began + ask.time;
+    let reader = |number: u32| {
+        let mut places = places.elsewhere(u64::from(number));
+        let mut memory = run.memory(ask.size.0)?;
+        let mut reads = 0_u64;
+        while reads == 0 || now() < until {
+            run.go_on()?;
+            let Some(place) = places.anywhere(ask.size.0) else { break };
+            one(run, &file, memory.bytes(), place.start)?;
+            reads += 1;
+        }
+        Ok(reads)
+    };
+    let counts = std::thread::scope(|scope| {
+        let reader = &reader;
+        let start = |number| scope.spawn(move || reader(number));
+        let threads: Vec<_> = (0..ask.at_once).map(start).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|count| count.expect("a reader does not panic")).collect::<Vec<_>>()
+    });
+    let reads = counts.into_iter().sum::<Result<u64, Stopped>>()?;
+    let ns = u64::try_from(now().duration_since(began).as_nanos()).unwrap_or(u64::MAX);
+    Ok(AtOnceSample { reads, ns })
 }

@@ -34,6 +34,13 @@ impl ReadOffsets {
         places
     }
 
+    /// The same, with other random places, for a reader beside this one.
+    pub(crate) fn elsewhere(&self, number: u64) -> Self {
+        let mut random = Rng(self.random.clone().any() ^ number);
+        random.any();
+        Self { random, ..self.clone() }
+    }
+
     /// What follows the cursor: to the end of its part, then the other parts, then the beginning up
     /// to the cursor.
     pub(crate) fn onwards(&self) -> Vec<Range<u64>> {

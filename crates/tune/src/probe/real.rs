@@ -27,6 +27,7 @@ use super::{Probe, ProbeSample, RandomReads, SequentialRead, Stopped, buffered, 
 use crate::clock::now;
 use crate::errno_text::errno_text;
 use crate::pages::resident;
+use crate::parallel_reads::{AtOnceSample, ParallelProbe, ReadsAtOnce};
 use crate::report::Method;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
@@ -227,6 +228,22 @@ impl Probe for RealProbe<'_> {
             return self.away(ask.at_most, move |run, places| direct::random(run, places, &ask));
         }
         self.away(ask.at_most, move |run, places| buffered::random(run, places, &ask))
+    }
+}
+
+impl ParallelProbe for RealProbe<'_> {
+    /// Nothing where no reads go around the page cache: its readers would wait for each other.
+    fn at_once(&mut self, ask: &ReadsAtOnce) -> Result<AtOnceSample, Stopped> {
+        if !self.is_direct_possible {
+            return Ok(AtOnceSample::default());
+        }
+        let ask = *ask;
+        self.away(ask.time, move |run, places| {
+            let sample = direct::at_once(run, places, &ask);
+            // The next ones read elsewhere.
+            places.anywhere(ask.size.0);
+            sample
+        })
     }
 }
 

@@ -100,6 +100,7 @@ pub fn report(device: &str) -> Report {
         method: Method::Kernel,
         sweep: vec![row(128, 20.0), row(512, 32.5), row(1024, 33.0)],
         random: Vec::new(),
+        parallel: Vec::new(),
         plateau_kib: Some(512),
         plateau_between_kib: Some([512, 1024]),
         recommended: Some(Recommended {

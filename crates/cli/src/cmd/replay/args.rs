@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
-use foreread_sim::device::{ModelChoice, known};
+use foreread_sim::device::DeviceParams;
 use foreread_sim::replay::{ReplayGroup, ReplayPace};
 use foreread_sim::scenario::MaxWindowSpec;
 use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
 use super::real::RealArgs;
+use crate::args::device_model::{DeviceModelArg, device_models};
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::{eviction_policies, simulated_policies};
@@ -51,9 +51,11 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
     pub(super) format: Option<TraceFormat>,
 
-    /// The device, one of the known models; it is made large enough for the files
-    #[arg(long, value_name = "NAME", default_value = "cloud-gp3", value_parser = devices())]
-    pub(super) device: ModelChoice,
+    /// The device: a known model, or a FILE with one, as `foreread tune --device-model` writes it
+    /// (FILE has a / or ends in .toml); it is made large enough for the files
+    #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
+    #[arg(value_parser = device_models())]
+    pub(super) device: DeviceModelArg,
 
     /// The read-ahead policies [default: none linux-6 adaptive]
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
@@ -105,7 +107,7 @@ pub(crate) struct ReplayArgs {
     #[arg(
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         conflicts_with_all =
-            ["policy", "eviction", "max_window", "pace", "scale", "warm", "per"],
+            ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per"],
     )]
     pub(super) cache: Vec<CachePolicyKind>,
 
@@ -125,13 +127,14 @@ pub(crate) struct ReplayArgs {
 
     /// Print JSON, one object of data a row
     ///
-    /// Keys: trace, level (block or file), policy, eviction, max_window (bytes; null: learnt),
-    /// memory (bytes), loop, scale, reads, bytes, waits, waited_s and least_waited_s (seconds),
-    /// wait_ms (p50, p99, p999, max: of reads that waited), requests, fewest_requests,
-    /// device_bytes, fewest_bytes, device_s, amplification (device_bytes over bytes),
-    /// evicted_unread (pages), elapsed_s, late, failed, writes, groups (name, reads, bytes, waits,
-    /// waited_s; with --per). What is least or fewest is null with --no-bounds, and where the trace
-    /// has more than 2^27 pages; fewest_requests also where one request may fill the memory.
+    /// Keys: trace, level (block or file), device (its name, with that of its file), policy,
+    /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, reads, bytes,
+    /// waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads that
+    /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
+    /// (device_bytes over bytes), evicted_unread (pages), elapsed_s, late, failed, writes, groups
+    /// (name, reads, bytes, waits, waited_s; with --per). What is least or fewest is null with
+    /// --no-bounds, and where the trace has more than 2^27 pages; fewest_requests also where one
+    /// request may fill the memory.
     ///
     /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
     /// fewest_misses.
@@ -148,6 +151,7 @@ pub(crate) struct ReplayArgs {
 const EXAMPLES: &str = "\
 Examples:
   foreread replay program.frt --device nvme-990pro-2t --memory 256M 1G
+  foreread tune /dev/sdb --device-model sdb.toml; foreread replay program.frt --device sdb.toml
   foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread replay program.frt --html replay.html
   foreread replay program.frt --real /mnt/copy --memory 64M 256M
@@ -209,14 +213,13 @@ impl ReplayArgs {
         if self.memory.is_empty() { default.to_vec() } else { self.memory.clone() }
     }
 
-    /// Each policy with each of its largest windows; None: learnt.
-    pub(super) fn windows(&self) -> Vec<(Policy, Option<ByteCount>)> {
+    /// Each policy with each of its largest windows; None: learnt. The window of some policies
+    /// follows from the model of the device, if there is one.
+    pub(super) fn windows(&self, model: Option<&DeviceParams>) -> Vec<(Policy, Option<ByteCount>)> {
         let standard = [Policy::None, Policy::Linux6, Policy::Adaptive];
         let standard = if self.real.is_given() { &standard[2..] } else { &standard };
         let policies = if self.policy.is_empty() { standard } else { &self.policy };
-        windows_of(policies, &self.max_window, |policy| {
-            MaxWindowSpec::default_of(policy, [&self.device.model])
-        })
+        windows_of(policies, &self.max_window, |policy| MaxWindowSpec::default_of(policy, model))
     }
 }
 
@@ -225,10 +228,3 @@ const MEMORY: [ByteCount; 3] = [ByteCount(64 << 20), ByteCount(256 << 20), ByteC
 
 /// The same on a real target, where each takes as long as the trace.
 const REAL_MEMORY: [ByteCount; 1] = [ByteCount(256 << 20)];
-
-fn devices() -> impl TypedValueParser<Value = ModelChoice> {
-    PossibleValuesParser::new(known::all().iter().map(|(name, _)| name.as_str())).map(|name| {
-        // Clap has let through only the names of `known::all`.
-        known::find(&name).expect("clap accepts only names of known::all")
-    })
-}

@@ -54,13 +54,14 @@ pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
     let first = &of.rows[0];
     let mut section = ReportSection::new(&first.trace);
     let words = format!(
-        "{} reads in {} files, {} level, {} loop x {}, on the model {}.",
+        "{} reads in {} files, {} level, {} loop x {}, on the model {}{}.",
         first.reads,
         of.summary.files.len(),
         first.level,
         first.pace,
         first.scale,
-        of.device
+        of.device,
+        if first.warm { ", from a warm cache" } else { "" }
     );
     section.blocks.push(ReportBlock::Paragraph(words));
     if !of.is_only {

@@ -7,6 +7,7 @@ use foreread_core::cache::PageCache;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::device::DeviceParams;
 use foreread_sim::json_rows::replay_label;
 use foreread_sim::parallel::run_in_order;
 use foreread_sim::replay::{
@@ -39,7 +40,11 @@ impl ReplayJob {
 }
 
 /// The replays that are asked for.
-pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, Failure> {
+pub(super) fn of(
+    args: &ReplayArgs,
+    model: &DeviceParams,
+    pace: ReplayPace,
+) -> Result<Vec<ReplayJob>, Failure> {
     let mut jobs = Vec::new();
     // One of each policy: pictures of others are alike.
     let sizes = args.memory();
@@ -49,7 +54,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
             let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(MAX_MEMORY));
             return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));
         }
-        let windows = args.windows();
+        let windows = args.windows(Some(model));
         let over = windows.iter().flat_map(|window| {
             let with = move |eviction: &CachePolicyKind| (*window, *eviction);
             args.eviction.iter().map(with)
@@ -64,7 +69,7 @@ pub(super) fn of(args: &ReplayArgs, pace: ReplayPace) -> Result<Vec<ReplayJob>, 
             };
             let how = Replay {
                 cache,
-                device: args.device.model.clone(),
+                device: model.clone(),
                 pace,
                 is_warmed: args.warm,
                 group: args.group(),

@@ -83,7 +83,7 @@ fn run_methods(args: &ReplayArgs) -> Result<Vec<RunMethod>, Failure> {
                 let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(PageCache::MAX_BOUND));
                 return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));
             }
-            for (policy, max_window) in args.windows() {
+            for (policy, max_window) in args.windows(None) {
                 args::check_policy(policy)?;
                 all.push(RunMethod { method, policy, max_window, memory });
                 if one_is_enough {

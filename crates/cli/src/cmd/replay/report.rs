@@ -55,12 +55,19 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
         rows,
         |row| &row.trace,
         |out, of_trace| {
-            let ReplayRow { trace, reads, level, pace, scale, .. } = &of_trace[0];
-            writeln!(out, "{trace}: {reads} reads, {level} level, {pace} loop x {scale}\n")?;
+            out.entry("", &headline(&of_trace[0]))?;
+            writeln!(out)?;
             table::print(out, HEADING, of_trace.iter().map(cells))?;
             Ok(sentence(of_trace))
         },
     )
+}
+
+/// What was replayed, how, and on which device.
+fn headline(row: &ReplayRow) -> String {
+    let ReplayRow { trace, reads, level, pace, scale, device, warm, .. } = row;
+    let cache = if *warm { ", warm cache" } else { "" };
+    format!("{trace}: {reads} reads, {level} level, {pace} loop x {scale}, on {device}{cache}")
 }
 
 /// Prints the rows of one trace after those of another: `table` prints them, and returns a sentence

@@ -58,8 +58,8 @@ pub(super) struct RivalsArgs {
     policy: Vec<Policy>,
 
     /// The policies of the literature and of the field too: amp, tap, leap and others
-    /// (docs/rivals-literature.md)
-    #[arg(long, conflicts_with_all = ["policy", "ablation"])]
+    /// (docs/rivals-literature.md); beside those of --policy, if it is given
+    #[arg(long, conflicts_with = "ablation")]
     literature: bool,
 
     /// The eviction policies below each of them; all but two-lists, which is the library's own, are
@@ -102,6 +102,7 @@ Examples:
   foreread sim rivals
   foreread sim rivals --scenario streaming-fast turns-200-in-32m --policy linux-6 adaptive
   foreread sim rivals --scenario zipf-mix --policy linux-6 adaptive --eviction two-lists s3-fifo arc
+  foreread sim rivals --scenario heads --policy adaptive --literature
   foreread sim rivals --ablation --json
   foreread sim scenarios/rivals/streaming-fast.toml --policy linux-6
 
@@ -137,12 +138,11 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
 fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
-    let everything: Vec<Policy> = rival_policy::all().collect();
-    let policies = match args.literature {
-        true => &everything,
-        false if args.policy.is_empty() => &Policy::ALL[..],
-        false => &args.policy,
-    };
+    let given = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
+    let of_literature = rival_policy::all().filter(|policy| {
+        args.literature && !Policy::ALL.contains(policy) && !given.contains(policy)
+    });
+    let policies: Vec<Policy> = given.iter().copied().chain(of_literature).collect();
     let ways = |rival: &Rival| -> Vec<_> {
         if args.ablation {
             return PolicySetup::ablations();

@@ -40,8 +40,8 @@ use crate::store::{self, PriceArgs};
 /// best. Small reads show how late a first byte is. Where the store refuses requests (503, 429), it
 /// goes no higher, and says where that was. It reads at most --max-bytes of the object, in at most
 /// --seconds; --dry-run says what that may cost. The answer has the settings of foreread and of
-/// other clients. Only --quick, --seconds, --remember, --html and --json have a meaning for it, too
-/// (docs/tune.md).
+/// other clients. Only --quick, --seconds, --remember, --device-model, --html and --json have a
+/// meaning for it, too (docs/tune.md).
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -116,6 +116,15 @@ pub(crate) struct TuneArgs {
     #[command(flatten)]
     pub(super) prices: PriceArgs,
 
+    /// Also write a model of the device into FILE, for `foreread replay --device FILE`
+    ///
+    /// TOML with the keys of a scenario's device (docs/simulator.md), and in comments what was
+    /// measured, on which device, when, and how far the model is from each figure. Reads of 4 KiB
+    /// with up to 64 in flight are measured for it, too. FILE must not exist, be empty, or be such
+    /// a file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "all", "dry_run"])]
+    pub(super) device_model: Option<PathBuf>,
+
     /// Also write a report into FILE: one page of HTML with charts that needs nothing else
     ///
     /// FILE must not exist, be empty, or be such a page.
@@ -125,26 +134,27 @@ pub(crate) struct TuneArgs {
     /// Print what was found as JSON, one object of data a device
     ///
     /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
-    /// low, high, samples), random (size_kib, median_us, p90_us, reads), plateau_kib,
+    /// low, high, samples), random (size_kib, median_us, p90_us, reads), parallel (at_once,
+    /// reads_per_s, samples: of 4 KiB, with --device-model), device_model (file, kind, mean_error,
+    /// greatest_error, at; errors are shares; null without --device-model), plateau_kib,
     /// plateau_between_kib, best_kib, recommended (read_ahead_kb, between_kib,
     /// inode_readahead_blks, scheduler, profile, why), refusals (what stands against setting it:
     /// refusal is stopped, unfinished, cached, uncertain, now-unknown or quick), compared (now_kib,
     /// kernel_kib, size_rule_kib), notes, restored (whether every setting was as before when the
-    /// measurement had ended), flood (device, seconds, rows, recommended,
-    /// why, notes, restored). low and high are the ends of the 95 % confidence interval; null is
-    /// unknown.
+    /// measurement had ended), flood (device, seconds, rows, recommended, why, notes, restored).
+    /// low and high are the ends of the 95 % confidence interval; null is unknown.
     ///
     /// Keys of a URL: url, device (the bucket and its endpoint), size, etag, seconds, asked
     /// (requests, bytes, throttled), cost (null without a price), chosen (part_kib,
     /// part_between_kib, connections, connections_between, mb_per_s, low, high,
     /// is_most_connections), connections and parts (part_kib, connections, mb_per_s, low, high,
-    /// requests_per_s, samples), one_connection_mb_per_s, small_reads (size_kib, reads,
-    /// first_byte_ms and whole_ms: p50, p95, p99, max), new_connection (median_ms, max_ms,
-    /// connections), throttling (part_kib, connections, requests_per_s, refused), foreread
-    /// (max_window_kib, memory_kib, requests_at_once, mb_per_s, is_limited), clients (client, set,
-    /// default, source), notes, ended (settled, out-of-time, out-of-bytes, throttled; null if it
-    /// was stopped), remembered. Keys of its --dry-run: url, device, size, plan
-    /// (connections, parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
+    /// requests_per_s, samples), device_model (as above), one_connection_mb_per_s, small_reads
+    /// (size_kib, reads, first_byte_ms and whole_ms: p50, p95, p99, max), new_connection
+    /// (median_ms, max_ms, connections), throttling (part_kib, connections, requests_per_s,
+    /// refused), foreread (max_window_kib, memory_kib, requests_at_once, mb_per_s, is_limited),
+    /// clients (client, set, default, source), notes, ended (settled, out-of-time, out-of-bytes,
+    /// throttled; null if it was stopped), remembered. Keys of its --dry-run: url, device, size, plan (connections,
+    /// parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
     ///
     /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
     /// settings, before, left_out (what no udev rule can set), rule; of a store: store, date, file,
@@ -246,6 +256,7 @@ Examples:
   sudo foreread tune /mnt/nfs --remember --yes; foreread tune verify
   sudo foreread tune sdb --apply; sudo foreread tune forget sdb
   foreread tune --device usb-stick-2g
+  sudo foreread tune sdb --yes --device-model sdb.toml; foreread replay a.frt --device sdb.toml
   foreread tune --list; foreread tune verify; sudo foreread tune forget sdb
   foreread tune s3://bucket/big.bin --dry-run --price-per-gb 0.09
   foreread tune s3://bucket/big.bin --remember; foreread tune forget s3://bucket/

@@ -126,6 +126,7 @@ mod tests {
             method: Method::Kernel,
             sweep: Vec::new(),
             random: Vec::new(),
+            parallel: Vec::new(),
             plateau_kib: None,
             best_kib: None,
             plateau_between_kib: None,

@@ -52,7 +52,7 @@ fn section(one: &MeasuredDevice, intent: Option<Intent>) -> ReportSection {
         blocks.push(ReportBlock::Paragraph(flood.why.clone()));
     }
     let of_flood = one.flood.iter().flat_map(|flood| flood.notes.iter());
-    let notes = report.notes.iter().chain(of_flood).cloned();
+    let notes = report.notes.iter().chain(of_flood).cloned().chain(one.model_text());
     blocks.extend(notes.map(ReportBlock::Paragraph));
     section
 }

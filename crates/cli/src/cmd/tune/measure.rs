@@ -5,7 +5,6 @@
 //! Out:   a report for each device; on request its recommendation in force, or remembered.
 //! Never: a device that is in use without leave; an error of one that keeps others from their turn.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +16,7 @@ use foreread_tune::identity::identity;
 use foreread_tune::probe::real::{RealProbe, RealProbeOptions};
 use foreread_tune::report::{Method, Refusal, Report};
 use foreread_tune::setting::DeviceSetting;
-use foreread_tune::sweep::{self, Sweep, SweepActivity};
+use foreread_tune::sweep::Sweep;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::TuneTarget;
 use foreread_tune::temporary_settings::{self, TemporarySettings};
@@ -25,14 +24,15 @@ use indicatif::ProgressBar;
 
 use super::all::all;
 use super::args::TuneArgs;
-use super::headline::Intent;
+use super::device_model::{self, ModelFile};
 use super::keep::{changed, keep};
 use super::leave::{interrupts, left_as_is, restore_left_behind};
-use super::measured::{MeasuredDevice, ended};
-use super::{ask, html, mixed, mounted, remembered, simulated};
+use super::measured::MeasuredDevice;
+use super::model_run::model_of;
+use super::sweep_bounds::{SWEEP_SHARE, progress, settings_of, show, write_page};
+use super::{ask, mixed, mounted, remembered};
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
-use crate::progress::{percent, progress as bar_of};
 use crate::settings_holder::holder;
 use crate::store::url_of;
 
@@ -47,6 +47,7 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
     refuse_quick(args)?;
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let interrupted = interrupts()?;
+    let mut model = ModelFile::prepare(args, &interrupted)?;
     restore_left_behind(sys, out)?;
     let paths = if args.all {
         all(sys, args.remember, out)?
@@ -56,11 +57,12 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
     let mut measured = Vec::new();
     let (mut failed, mut set) = (Vec::new(), Vec::new());
     for path in &paths {
-        let told = one(sys, path, args, &interrupted).and_then(|one| {
+        let told = one(sys, path, args, &interrupted).and_then(|mut one| {
+            let modelled = one.write_model(model.take(), args);
             if !args.json {
                 one.print(args, out)?;
             }
-            let done = keep(sys, args, &one, out);
+            let done = keep(sys, args, &one, out).and(modelled);
             if done.is_ok() && args.sets() {
                 set.extend(words_of_set(&one));
             }
@@ -125,57 +127,6 @@ fn print_json(
     if args.json { out.json("tune", measured) } else { Ok(()) }
 }
 
-/// After the answer: what was measured is known even if the page cannot be written.
-fn write_page(
-    page: Option<HtmlFile>,
-    args: &TuneArgs,
-    measured: &[MeasuredDevice],
-    out: &mut Printer,
-) -> Result<(), Failure> {
-    let Some(page) = page else { return Ok(()) };
-    out.flush()?;
-    page.write(html::page(measured, Intent::of(args)))
-}
-
-/// A device in virtual time.
-fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
-    let interrupted = interrupts()?;
-    let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
-    let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
-    let size = probe.size();
-    let facts = DeviceFacts::of_model(model, size);
-    let bar = progress();
-    let outcome = Sweep::new(settings_of(args, size))
-        .run(&mut probe, &mut |progress| show(&bar, model, progress));
-    bar.finish_and_clear();
-    let stopped = outcome.stopped.clone();
-    let mut report = advice::report(&facts, &outcome, args.profile);
-    report.restored = true;
-    let window = DeviceSetting::read_ahead_kb(model, 0);
-    let one = MeasuredDevice {
-        report,
-        flood: None,
-        ext4: Vec::new(),
-        before: Vec::new(),
-        stopped,
-        window,
-        mount: None,
-    };
-    if args.json {
-        out.json("tune", [&one])?;
-    } else {
-        one.print(args, out)?;
-    }
-    write_page(page, args, std::slice::from_ref(&one), out)?;
-    ended(&one)
-}
-
-fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::SweepSettings {
-    let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
-    sweep::SweepSettings::within(size, args.budget().mul_f64(share))
-}
-
 /// A quick look is nothing to set at each start: said before it is taken, not after.
 fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
     let is_quick = settings_of(args, ByteCount(0)).is_quick;
@@ -187,9 +138,6 @@ fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
         Refusal::Quick
     )))
 }
-
-/// What the sweep may take of the time if the mixed load comes after it.
-const SWEEP_SHARE: f64 = 0.65;
 
 fn one(
     sys: &SystemRoot,
@@ -216,32 +164,30 @@ fn one(
     let name = target.device.name.clone();
     let shown = target.mount.as_ref().map_or(&name, |mount| &mount.point).clone();
     let bar = progress();
-    // A value that a killed run has left is not the one in force: it will be set back.
-    let left = temporary_settings::left_behind(sys).into_iter();
-    let is_window = |was: &DeviceSetting| was.attribute == target.window_attribute;
-    let mut left = left.filter(|was| was.device == name && is_window(was));
-    let left_kib = left.next().and_then(|was| was.value.parse().ok());
-    let now_kib = left_kib.or(target.device.queue.read_ahead_kib);
+    let (left_kib, now_kib) = window_in_force(sys, &target);
     let sweep = Sweep::new(settings_of(args, target.len).beside(now_kib));
     let outcome = sweep.run(&mut probe, &mut |progress| show(&bar, &shown, progress));
-    let stopped = outcome.stopped.clone();
     let facts = DeviceFacts { now_kib, ..DeviceFacts::of(sys, &target, probe.method()) };
     let mut report = advice::report(&facts, &outcome, args.profile);
     report.notes.splice(0..0, target.notes.iter().cloned());
-    report.notes.extend(left_kib.map(|kib| {
-        format!(
-            "a foreread run that was killed has left another read_ahead_kb; the next `foreread \
-             tune` of root sets {kib} back, and that is what is compared"
-        )
-    }));
+    report.notes.extend(left_kib.map(left_by_a_killed_run));
     if let Some(why) = probe.why_direct() {
         report.notes.push(format!("not by the kernel's own read-ahead: {why}"));
     }
+    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    report.parallel = parallel;
     drop(probe);
-    let ext4 = target.ext4.clone();
-    let (window, mount) = (target.window(0), target.mount.clone());
-    let (flood, before) = (None, Vec::new());
-    let mut one = MeasuredDevice { report, flood, ext4, before, stopped, window, mount };
+    let mut one = MeasuredDevice {
+        report,
+        flood: None,
+        device_model: None,
+        limits: device_model::limits_of(&target),
+        ext4: target.ext4.clone(),
+        before: Vec::new(),
+        stopped,
+        window: target.window(0),
+        mount: target.mount.clone(),
+    };
     let scratch = args.scratch.as_deref().zip(offer.as_ref());
     if let Some(scratch) = scratch.filter(|_| one.stopped.is_none()) {
         mixed(sys, (args, scratch), &held, interrupted, &bar, &mut one);
@@ -253,6 +199,23 @@ fn one(
     drop(held);
     one.before = one.recommended().into_iter().filter_map(|to| in_force(sys, to)).collect();
     Ok(one)
+}
+
+/// The window that a killed run has left, if one did, and the one in force: what is left is not in
+/// force, since it will be set back.
+fn window_in_force(sys: &SystemRoot, target: &TuneTarget) -> (Option<u64>, Option<u64>) {
+    let left = temporary_settings::left_behind(sys).into_iter();
+    let is_window = |was: &DeviceSetting| was.attribute == target.window_attribute;
+    let mut left = left.filter(|was| was.device == target.device.name && is_window(was));
+    let left_kib = left.next().and_then(|was| was.value.parse().ok());
+    (left_kib, left_kib.or(target.device.queue.read_ahead_kib))
+}
+
+fn left_by_a_killed_run(kib: u64) -> String {
+    format!(
+        "a foreread run that was killed has left another read_ahead_kb; the next `foreread tune` \
+         of root sets {kib} back, and that is what is compared"
+    )
 }
 
 /// Sets everything back, and notes what could not be.
@@ -328,21 +291,4 @@ fn mixed(
     }
     one.stopped = outcome.stopped;
     one.flood = Some(outcome.report);
-}
-
-fn progress() -> ProgressBar {
-    bar_of(100)
-}
-
-fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
-    bar.set_position(percent(progress.seconds / progress.of));
-    let kib = |size: ByteCount| foreread_core::sizes::Exact(size);
-    let doing = match progress.doing {
-        SweepActivity::Climbing(window) => format!("how fast is it? windows of {}", kib(window)),
-        SweepActivity::DetectingThrottle => "does it stay as fast as it begins?".to_owned(),
-        SweepActivity::Draining => "using up what it has saved".to_owned(),
-        SweepActivity::Window(window) => format!("windows of {}", kib(window)),
-        SweepActivity::Random(size) => format!("reads of {} anywhere", kib(size)),
-    };
-    bar.set_message(format!("{device}: {doing}"));
 }

@@ -1,5 +1,6 @@
 //! A device that was measured: the report, and what it takes to set what it recommends.
 
+use foreread_tune::device_fit::DeviceLimits;
 use foreread_tune::flood::FloodReport;
 use foreread_tune::probe::Stopped;
 use foreread_tune::report::Report;
@@ -8,6 +9,7 @@ use foreread_tune::target::TunedMount;
 use serde::Serialize;
 
 use super::args::TuneArgs;
+use super::device_model::{ModelFile, WrittenModel};
 use super::headline::Intent;
 use super::report;
 use crate::output::{Failure, Printer};
@@ -18,6 +20,11 @@ pub(super) struct MeasuredDevice {
     #[serde(flatten)]
     pub(super) report: Report,
     pub(super) flood: Option<FloodReport>,
+    /// The model that was written of it.
+    pub(super) device_model: Option<WrittenModel>,
+    /// What it says of itself.
+    #[serde(skip)]
+    pub(super) limits: DeviceLimits,
     /// The file systems that have an inode table there.
     #[serde(skip)]
     pub(super) ext4: Vec<String>,
@@ -41,7 +48,24 @@ impl MeasuredDevice {
             report::print_flood(out, flood)?;
         }
         let of_flood = self.flood.iter().flat_map(|flood| flood.notes.iter());
-        out.notes(&self.report.notes.iter().chain(of_flood).cloned().collect::<Vec<_>>())
+        let notes = self.report.notes.iter().chain(of_flood).cloned();
+        out.notes(&notes.chain(self.model_text()).collect::<Vec<_>>())
+    }
+
+    /// Writes the model, if one was asked for and all was measured.
+    pub(super) fn write_model(
+        &mut self,
+        file: Option<ModelFile>,
+        args: &TuneArgs,
+    ) -> Result<(), Failure> {
+        let Some(file) = file.filter(|_| self.stopped.is_none()) else { return Ok(()) };
+        self.device_model = Some(file.fit(&self.report, &self.limits, args.target.as_deref())?);
+        Ok(())
+    }
+
+    /// What is said of the model.
+    pub(super) fn model_text(&self) -> Option<String> {
+        self.device_model.as_ref().map(WrittenModel::text)
     }
 
     /// All of it, in the order in which it is set.

@@ -1,10 +1,10 @@
 //! A simulated device that can be asked what a sweep asks, in virtual time.
 //!
-//! In:    the name of a model.
+//! In:    the name of a model, or its parameters.
 //! Out:   a [`Probe`].
 //! Never: a real second, a real device.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ use foreread_sim::process::Process;
 use foreread_sim::record::RecordMode;
 use foreread_sim::rng::Rng;
 use foreread_sim::run::{SimFile, SimRun};
+use foreread_tune::parallel_reads::{AtOnceSample, ParallelProbe, ReadsAtOnce};
 use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 
 /// A model of a device, and the time that it was busy.
@@ -36,9 +37,18 @@ pub(crate) struct SimulatedDevice {
 impl SimulatedDevice {
     /// The known device of this name, unused; None if there is none. It stops once `stop` is set.
     pub(crate) fn find(name: &str, stop: Arc<AtomicBool>) -> Option<Self> {
-        let model = known::find(name)?.model;
+        Some(Self::new(known::find(name)?.model, stop))
+    }
+
+    /// A device with these parameters, unused.
+    pub(crate) fn new(model: DeviceParams, stop: Arc<AtomicBool>) -> Self {
         let (now, next, read_upto) = (Nanos(0), ByteCount(0), ByteCount(0));
-        Some(Self { model, now, next, read_upto, rng: Rng::new(1), stop })
+        Self { model, now, next, read_upto, rng: Rng::new(1), stop }
+    }
+
+    /// The parameters.
+    pub(crate) fn model(&self) -> &DeviceParams {
+        &self.model
     }
 
     /// The names of all known devices.
@@ -139,6 +149,35 @@ impl Probe for SimulatedDevice {
         run.go(Nanos(u64::MAX));
         self.now = Nanos(self.now.0 + run.now().0);
         Ok(taken.take())
+    }
+}
+
+impl ParallelProbe for SimulatedDevice {
+    fn at_once(&mut self, ask: &ReadsAtOnce) -> Result<AtOnceSample, Stopped> {
+        let (mut run, file) = self.machine(ask.size)?;
+        let places = (self.size().0 / ask.size.0).max(1);
+        let reads = Rc::new(Cell::new(0_u64));
+        for _ in 0..ask.at_once {
+            let (mut rng, counted, ask) =
+                (Rng::new(self.rng.below(u64::MAX)), Rc::clone(&reads), *ask);
+            run.spawn("reader", async move |process: Process| {
+                let reader = process.open(file);
+                reader.advise(Advice::Random);
+                let mut is_first = true;
+                while is_first || u128::from(process.now().0) < ask.time.as_nanos() {
+                    is_first = false;
+                    let pos = ByteCount(rng.below(places) * ask.size.0);
+                    reader.forget(pos, ask.size);
+                    if reader.read(pos, ask.size).await.is_err() {
+                        return;
+                    }
+                    counted.set(counted.get() + 1);
+                }
+            });
+        }
+        run.go(Nanos(u64::MAX));
+        self.now = Nanos(self.now.0 + run.now().0);
+        Ok(AtOnceSample { reads: reads.get(), ns: run.now().0 })
     }
 }
 

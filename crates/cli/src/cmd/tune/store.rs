@@ -9,6 +9,7 @@
 
 mod html;
 mod measure;
+mod model;
 mod remember;
 mod report;
 
@@ -27,6 +28,7 @@ use foreread_tune::store_sweep::{
 use serde::Serialize;
 
 use super::args::TuneArgs;
+use super::device_model::{ModelFile, WrittenModel};
 use super::leave::interrupts;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
@@ -35,6 +37,7 @@ use crate::store::{self, StoreClient, money};
 pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
     let interrupted = interrupts()?;
+    let model = ModelFile::prepare(args, &interrupted)?;
     let options = StoreOptions {
         deadline: DEADLINE,
         retries: RETRIES,
@@ -55,19 +58,22 @@ pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), F
     let is_over = swept.stopped.is_none();
     let kept = (args.remember && is_over).then(|| remember::remember(&object, &tuned));
     tuned.remembered = kept.as_ref().and_then(|kept| kept.as_ref().ok()).cloned();
+    let modelled = model.filter(|_| is_over).map(|file| model::write(file, &tuned, args));
+    let modelled = modelled.transpose().map(|written| tuned.device_model = written);
     store::set_said();
     if args.json {
         out.json("tune", [&tuned])?;
     } else {
         report::print(out, &tuned)?;
     }
-    out.notes(&tuned.findings.notes)?;
+    let of_model = tuned.device_model.as_ref().map(WrittenModel::text);
+    out.notes(&tuned.findings.notes.iter().cloned().chain(of_model).collect::<Vec<_>>())?;
     if let Some(page) = page {
         out.flush()?;
         page.write(html::page(&tuned))?;
     }
     ended(&tuned, swept.stopped)?;
-    kept.transpose().map(drop)
+    kept.transpose().map(drop).and(modelled)
 }
 
 /// One small range: what no measurement can do without is said before anything is measured.
@@ -106,6 +112,8 @@ struct TunedStore {
     cost: Option<f64>,
     foreread: Option<ForereadSettings>,
     clients: Vec<ClientSettings>,
+    /// The model that was written.
+    device_model: Option<WrittenModel>,
     /// The record that was written.
     remembered: Option<PathBuf>,
 }
@@ -132,6 +140,7 @@ impl TunedStore {
             cost: args.prices.cost(findings.asked.requests, findings.asked.bytes),
             foreread: ForereadSettings::of(&findings),
             clients: client_settings(&findings),
+            device_model: None,
             remembered: None,
             findings,
         }

@@ -280,6 +280,8 @@ class ReplayResult(Result):
 
     trace: str
     level: str
+    device: str
+    """The name of the model."""
     policy: str
     eviction: str
     max_window: int | None
@@ -287,6 +289,8 @@ class ReplayResult(Result):
     memory: int
     loop: str
     scale: float
+    warm: bool
+    """Whether the trace was played once before it counted."""
     reads: int
     bytes: int
     waits: int
@@ -307,8 +311,6 @@ class ReplayResult(Result):
     failed: int
     writes: int
     groups: list[GroupResult]
-    device: str = _beside()
-    """The name of the model."""
     histogram: Histogram = _beside()
     """How long the reads that waited took."""
     picture: Picture | None = _beside()
@@ -321,16 +323,12 @@ class ReplayResult(Result):
         report["wait_ms"] = WaitLatency(**report["wait_ms"])
         report["groups"] = [GroupResult(**group) for group in report["groups"]]
         picture = None if raw["picture"] is None else Picture.of_raw(raw["picture"])
-        return cls(**report, device=raw["device"], histogram=raw["histogram"], picture=picture)
+        return cls(**report, histogram=raw["histogram"], picture=picture)
 
     @property
     def mb_per_s(self) -> float:
         """How fast the reads were, in MB/s of virtual time."""
         return self.bytes / max(self.elapsed_s, 1e-9) / 1e6
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Returns one row."""
-        return [{**_flat(self.to_dict()), "device": self.device}]
 
 
 @dataclass(frozen=True)

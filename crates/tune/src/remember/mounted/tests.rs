@@ -12,6 +12,7 @@ fn report() -> Report {
         method: Method::Kernel,
         sweep: Vec::new(),
         random: Vec::new(),
+        parallel: Vec::new(),
         plateau_kib: Some(1024),
         best_kib: Some(1024),
         plateau_between_kib: None,

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use foreread_sim::rivals::{self, RivalRow};
+use foreread_sim::rivals::{self, Loss, RivalRow};
 
 use super::cells::{HEADING, cells};
 use crate::output::{Failure, Printer};
@@ -17,13 +17,8 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
         writeln!(out, "\n### {}\n\n{}\n", rival.name, rival.about())?;
         table(out, &of)?;
     }
-    let losses = rivals::losses(rows);
-    writeln!(out, "\n## Where adaptive loses\n\n{RULE}\n")?;
-    for loss in &losses {
-        writeln!(out, "- {loss}")?;
-    }
+    let losses = losses(out, "Where adaptive loses", rows)?;
     if losses.is_empty() {
-        writeln!(out, "Nowhere.")?;
         return Ok(());
     }
     writeln!(out, "\nWhy:\n")?;
@@ -36,7 +31,20 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
     Ok(())
 }
 
-/// The figures of rivals of the literature, for docs/rivals-literature.md.
+/// The losses of `adaptive` by the rule of the page, under a heading.
+fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<Vec<Loss>, Failure> {
+    let losses = rivals::losses(rows);
+    writeln!(out, "\n## {heading}\n\n{RULE}\n")?;
+    for loss in &losses {
+        writeln!(out, "- {loss}")?;
+    }
+    if losses.is_empty() {
+        writeln!(out, "Nowhere.")?;
+    }
+    Ok(losses)
+}
+
+/// The figures of rivals of the literature and where one is ahead, for docs/rivals-literature.md.
 pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## Figures")?;
     for rival in rivals::all() {
@@ -46,7 +54,7 @@ pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(
             table(out, &of)?;
         }
     }
-    Ok(())
+    losses(out, "Where a rival is ahead", rows).map(drop)
 }
 
 fn table(out: &mut Printer, rows: &[&RivalRow]) -> Result<(), Failure> {

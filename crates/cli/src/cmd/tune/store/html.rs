@@ -10,8 +10,8 @@ use foreread_report::{
 };
 use foreread_tune::store_sweep::PointResult;
 
-use super::TunedStore;
 use super::report::{CONNECTIONS, PARTS, cells, conclusions, headline, how, is_marked, size};
+use super::{TunedStore, WrittenModel};
 
 pub(super) fn page(tuned: &TunedStore) -> ReportPage {
     let mut page = ReportPage::new("foreread tune", &headline(tuned));
@@ -29,7 +29,9 @@ pub(super) fn page(tuned: &TunedStore) -> ReportPage {
     let mut table = ReportTable::new("What follows.", &["", ""]);
     conclusions(tuned).into_iter().for_each(|(name, what)| table.push([name.to_owned(), what]));
     blocks.push(ReportBlock::Table(table));
-    blocks.extend(found.notes.iter().cloned().map(ReportBlock::Paragraph));
+    let of_model = tuned.device_model.as_ref().map(WrittenModel::text);
+    let notes = found.notes.iter().cloned().chain(of_model);
+    blocks.extend(notes.map(ReportBlock::Paragraph));
     page.sections.push(section);
     page
 }

@@ -1,0 +1,241 @@
+//! `foreread tune --device-model FILE`: the device as a model that replays and scenarios take.
+//!
+//! In:    what was measured of a device, or of a store.
+//! Out:   the model that explains it best, in a file, with what was measured beside it.
+//! Never: a model of a measurement that was stopped; a file of another program replaced.
+//!
+//! ```text
+//!   figures --> candidates of the tuner --> each is asked, in the simulator, what was asked of the
+//!                                           device --> the one with the least error --> FILE
+//! ```
+
+mod compared;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use foreread_core::units::ByteCount;
+use foreread_files::{CommandInput, ResultFile, is_stdout};
+use foreread_sim::scenario::NamedDevice;
+use foreread_tune::device_fit::{
+    DEVICE_MODEL_HEAD, DeviceLimits, FittedDevice, MeasuredPoints, ModelError, ModelPoint,
+    candidates, device_table,
+};
+use foreread_tune::parallel_reads::{ParallelProbe, parallel_reads};
+use foreread_tune::probe::Stopped;
+use foreread_tune::report::{Method, ParallelResult, Report};
+use foreread_tune::target::TuneTarget;
+use serde::Serialize;
+
+use super::args::TuneArgs;
+use super::date;
+use crate::output::Failure;
+use crate::store::url_of;
+
+/// A file that is not there before a model is written.
+pub(super) struct ModelFile {
+    file: ResultFile,
+    path: PathBuf,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// A model that was written, as `--json` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct WrittenModel {
+    file: PathBuf,
+    kind: &'static str,
+    mean_error: f64,
+    greatest_error: f64,
+    /// Where the greatest error is.
+    at: String,
+}
+
+/// A model, and how well it explains what was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ChosenModel {
+    pub(super) device: FittedDevice,
+    pub(super) points: Vec<ModelPoint>,
+    pub(super) error: ModelError,
+}
+
+impl ModelFile {
+    /// Prepares the file, if one was asked for: a wrong path is known before a minute has passed.
+    pub(super) fn prepare(
+        args: &TuneArgs,
+        interrupted: &Arc<AtomicBool>,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = &args.device_model else { return Ok(None) };
+        if is_stdout(path) {
+            return Err(Failure::WrongUse(format!(
+                "--device-model {}: the figures are written there; give the model a file",
+                path.display()
+            )));
+        }
+        let target = args.target.as_deref().filter(|target| url_of(target).is_none());
+        let target = target.map(|path| CommandInput { name: "TARGET", path });
+        let inputs: Vec<_> = target.into_iter().collect();
+        let file = ResultFile::create(path, &inputs, is_device_model).map_err(failed)?;
+        let (path, interrupted) = (path.clone(), Arc::clone(interrupted));
+        Ok(Some(Self { file, path, interrupted }))
+    }
+
+    /// Writes the model of a device that was measured.
+    pub(super) fn fit(
+        self,
+        report: &Report,
+        limits: &DeviceLimits,
+        target: Option<&Path>,
+    ) -> Result<WrittenModel, Failure> {
+        let chosen = choose(report, limits, &self.interrupted)?;
+        let of = target.map_or(String::new(), |path| format!(" ({})", path.display()));
+        let how = match report.method {
+            Method::Kernel => "by the kernel's own read-ahead, and O_DIRECT",
+            Method::Direct => "with O_DIRECT",
+            Method::Simulated => "a model itself, in virtual time",
+        };
+        let (device, seconds) = (&report.device, report.seconds);
+        let what = format!("{device}{of}, {}, {seconds:.0} s, {how}", date::today());
+        self.write(device, &chosen, what, &report.notes)
+    }
+
+    /// Writes a model that was chosen.
+    pub(super) fn write(
+        self,
+        name: &str,
+        chosen: &ChosenModel,
+        what: String,
+        notes: &[String],
+    ) -> Result<WrittenModel, Failure> {
+        let comments = comments(chosen, what, notes);
+        let text = device_table(name, &chosen.device, &comments);
+        // What is written can be read.
+        NamedDevice::parse(&text).map_err(|error| {
+            Failure::Check(format!("--device-model: {error}; there is no such model"))
+        })?;
+        self.file.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)?;
+        let ModelError { mean, greatest, at } = chosen.error.clone();
+        let (kind, file) = (chosen.device.kind(), self.path);
+        Ok(WrittenModel { file, kind, mean_error: mean, greatest_error: greatest, at })
+    }
+}
+
+impl WrittenModel {
+    /// What was written, in a line.
+    pub(super) fn text(&self) -> String {
+        let Self { file, kind, mean_error, greatest_error, at } = self;
+        format!(
+            "device model: {}: {kind}, mean error {:.1} %, greatest {:.1} % ({at}); foreread \
+             replay TRACE --device {0}",
+            file.display(),
+            mean_error * 100.0,
+            greatest_error * 100.0
+        )
+    }
+}
+
+/// The candidate that gives the figures with the least error.
+pub(super) fn choose(
+    report: &Report,
+    limits: &DeviceLimits,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<ChosenModel, Failure> {
+    let points = MeasuredPoints {
+        sequential: &report.sweep,
+        random: &report.random,
+        parallel: &report.parallel,
+    };
+    let mut best: Option<(f64, ChosenModel)> = None;
+    for device in candidates(&points, limits) {
+        let Some(model) = compared::model_of(&device) else { continue };
+        let points = match compared::points(&model, report, interrupted) {
+            Ok(points) => points,
+            Err(Stopped::Interrupted) => return Err(Failure::Check("interrupted".to_owned())),
+            Err(Stopped::Failed(_)) => continue,
+        };
+        let Some(error) = ModelError::of(&points) else { continue };
+        let counts = error.mean * device.handicap();
+        if best.as_ref().is_none_or(|(least, _)| counts < *least) {
+            best = Some((counts, ChosenModel { device, points, error }));
+        }
+    }
+    let too_little = || {
+        Failure::Check(format!(
+            "{}: no model was written: too little was measured of it; give it more time with \
+             --seconds, or a larger target",
+            report.device
+        ))
+    };
+    best.map(|(_, chosen)| chosen).ok_or_else(too_little)
+}
+
+/// For a model: reads with several in flight, unless the sweep has ended early.
+pub(super) fn at_once(
+    args: &TuneArgs,
+    probe: &mut dyn ParallelProbe,
+    stopped: Option<Stopped>,
+) -> (Vec<ParallelResult>, Option<Stopped>) {
+    if args.device_model.is_none() || stopped.is_some() {
+        return (Vec::new(), stopped);
+    }
+    parallel_reads(probe, args.budget().mul_f64(PARALLEL_SHARE), 1)
+}
+
+/// What the device says of itself, as far as it does.
+pub(super) fn limits_of(target: &TuneTarget) -> DeviceLimits {
+    let queue = &target.device.queue;
+    let max_command = queue.max_sectors_kib.map(|kib| ByteCount(kib << 10));
+    DeviceLimits::new(target.len, max_command, queue.queue_depth.or(queue.nr_requests))
+}
+
+/// What a reader of the file has to know.
+fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String> {
+    let mut lines = vec![
+        "`foreread replay TRACE --device FILE` takes it, and so does a scenario of `foreread sim`."
+            .to_owned(),
+        String::new(),
+        what,
+    ];
+    lines.extend(notes.iter().map(|note| format!("note: {note}")));
+    lines.push(String::new());
+    let width = chosen.points.iter().map(|point| point.what.chars().count()).max().unwrap_or(0);
+    lines
+        .push(format!("{:width$}  {:>9}  {:>9}  {:5} {:>7}", "", "measured", "model", "", "error"));
+    lines.extend(chosen.points.iter().map(|point| {
+        let ModelPoint { what, unit, measured, model } = point;
+        let (measured, model) = (figure(*measured), figure(*model));
+        let error = format!("{:+.1} %", point.error() * 100.0);
+        format!("{what:width$}  {measured:>9}  {model:>9}  {unit:5} {error:>7}")
+    }));
+    let ModelError { mean, greatest, at } = &chosen.error;
+    lines.push(String::new());
+    lines.push(format!("mean error {:.1} %, greatest {:.1} % ({at})", mean * 1e2, greatest * 1e2));
+    lines.push(String::new());
+    lines.extend(chosen.device.assumed().into_iter().map(|what| format!("not measured: {what}")));
+    lines
+}
+
+/// Four digits or so.
+fn figure(value: f64) -> String {
+    let decimals = match value {
+        ..10.0 => 2,
+        ..1000.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Whether a file begins as those that are written.
+fn is_device_model(head: &[u8]) -> bool {
+    head.starts_with(DEVICE_MODEL_HEAD.as_bytes())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: foreread_files::FileError) -> Failure {
+    Failure::WrongUse(format!("--device-model {error}"))
+}
+
+/// What reads in flight take of the time.
+pub(super) const PARALLEL_SHARE: f64 = 0.1;

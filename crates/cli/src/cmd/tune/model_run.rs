@@ -1,0 +1,60 @@
+//! `foreread tune --device`: a known device, in virtual time.
+//!
+//! In:    the name of a model.
+//! Out:   the same report as of a real device.
+//! Never: a setting of this machine.
+
+use foreread_tune::advice::{self, DeviceFacts};
+use foreread_tune::device_fit::DeviceLimits;
+use foreread_tune::setting::DeviceSetting;
+use foreread_tune::sweep::Sweep;
+
+use super::args::TuneArgs;
+use super::device_model::{self, ModelFile};
+use super::leave::interrupts;
+use super::measured::{MeasuredDevice, ended};
+use super::simulated;
+use super::sweep_bounds::{progress, settings_of, show, write_page};
+use crate::html_file::HtmlFile;
+use crate::output::{Failure, Printer};
+
+/// A device in virtual time.
+pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let interrupted = interrupts()?;
+    let model_file = ModelFile::prepare(args, &interrupted)?;
+    let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
+    let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
+    let size = probe.size();
+    let facts = DeviceFacts::of_model(model, size);
+    let bar = progress();
+    let outcome = Sweep::new(settings_of(args, size))
+        .run(&mut probe, &mut |progress| show(&bar, model, progress));
+    bar.finish_and_clear();
+    let mut report = advice::report(&facts, &outcome, args.profile);
+    report.restored = true;
+    let (parallel, stopped) = device_model::at_once(args, &mut probe, outcome.stopped);
+    report.parallel = parallel;
+    let geometry = probe.model().geometry();
+    let (max_io, depth) = (geometry.max_io.bytes(), u64::from(geometry.depth));
+    let window = DeviceSetting::read_ahead_kb(model, 0);
+    let mut one = MeasuredDevice {
+        report,
+        flood: None,
+        device_model: None,
+        limits: DeviceLimits::new(size, Some(max_io), Some(depth)),
+        ext4: Vec::new(),
+        before: Vec::new(),
+        stopped,
+        window,
+        mount: None,
+    };
+    let modelled = one.write_model(model_file, args);
+    if args.json {
+        out.json("tune", [&one])?;
+    } else {
+        one.print(args, out)?;
+    }
+    write_page(page, args, std::slice::from_ref(&one), out)?;
+    ended(&one).and(modelled)
+}

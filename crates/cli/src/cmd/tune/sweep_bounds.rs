@@ -1,0 +1,58 @@
+//! What the sweeps of real and of simulated devices have in common: bounds, a progress bar, a page.
+//!
+//! In:    what the command line says.
+//! Out:   the bounds of a sweep; how far it is; the page of what was measured.
+//! Never: a measurement.
+
+use std::io::Write as _;
+
+use foreread_core::sizes::Exact;
+use foreread_core::units::ByteCount;
+use foreread_tune::sweep::{self, SweepActivity};
+use indicatif::ProgressBar;
+
+use super::args::TuneArgs;
+use super::headline::Intent;
+use super::measured::MeasuredDevice;
+use super::{device_model, html};
+use crate::html_file::HtmlFile;
+use crate::output::{Failure, Printer};
+use crate::progress::{percent, progress as bar_of};
+
+/// After the answer: what was measured is known even if the page cannot be written.
+pub(super) fn write_page(
+    page: Option<HtmlFile>,
+    args: &TuneArgs,
+    measured: &[MeasuredDevice],
+    out: &mut Printer,
+) -> Result<(), Failure> {
+    let Some(page) = page else { return Ok(()) };
+    out.flush()?;
+    page.write(html::page(measured, Intent::of(args)))
+}
+
+pub(super) fn settings_of(args: &TuneArgs, size: ByteCount) -> sweep::SweepSettings {
+    let share = if args.scratch.is_some() { SWEEP_SHARE } else { 1.0 };
+    let share =
+        if args.device_model.is_some() { share - device_model::PARALLEL_SHARE } else { share };
+    sweep::SweepSettings::within(size, args.budget().mul_f64(share))
+}
+
+pub(super) fn progress() -> ProgressBar {
+    bar_of(100)
+}
+
+pub(super) fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgress) {
+    bar.set_position(percent(progress.seconds / progress.of));
+    let doing = match progress.doing {
+        SweepActivity::Climbing(window) => format!("how fast is it? windows of {}", Exact(window)),
+        SweepActivity::DetectingThrottle => "does it stay as fast as it begins?".to_owned(),
+        SweepActivity::Draining => "using up what it has saved".to_owned(),
+        SweepActivity::Window(window) => format!("windows of {}", Exact(window)),
+        SweepActivity::Random(size) => format!("reads of {} anywhere", Exact(size)),
+    };
+    bar.set_message(format!("{device}: {doing}"));
+}
+
+/// What the sweep may take of the time if the mixed load comes after it.
+pub(super) const SWEEP_SHARE: f64 = 0.65;

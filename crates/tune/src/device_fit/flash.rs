@@ -1,0 +1,324 @@
+//! Flash memory, or whatever has a price for each command, a rate, and several commands at a time.
+//!
+//! In:    what was measured.
+//! Out:   candidates: one command at a time, or several at the best rate that was seen.
+//! Never: a guess of how many commands are served at once: that is Little's law.
+//!
+//! ```text
+//!   channel 0   |overhead, stall|== transfer ==|
+//!   channel 1   |overhead, stall|. . . . . . . |== transfer ==|      the bus is busy
+//!
+//!   a read of S alone:  waves x (overhead + stall x s / (s + half)) + S / rate
+//!                       s = min(S, max_command), waves = ceil(ceil(S / s) / channels); with
+//!                       several channels only of those that are one wave
+//! ```
+
+use foreread_core::units::ByteCount;
+
+use super::least_squares::{Equation, solve, squares};
+use super::text::number;
+use super::{DeviceLimits, MeasuredPoints};
+use crate::parallel_reads::PARALLEL_READ;
+use crate::plateau::robust::median;
+use crate::report::{Latency, ParallelResult, WindowResult};
+
+/// The parameters of a flash device, with the names that a scenario has for them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FittedFlash {
+    /// What the device says of itself.
+    pub limits: DeviceLimits,
+    /// The rate of the bus, in 10^6 bytes a second.
+    pub mb_per_s: f64,
+    /// The price of a command.
+    pub overhead_us: f64,
+    /// What large commands cost more.
+    pub stall_us: f64,
+    /// A command of this size pays half of it.
+    pub stall_size: ByteCount,
+    /// How many commands are served at once.
+    pub channels: u32,
+    /// The share by which the price of a command varies.
+    pub jitter: f64,
+    /// Whether reads in flight were measured: without, `channels` is a lower bound.
+    pub is_parallel_known: bool,
+}
+
+/// What one fit of times assumes.
+#[derive(Clone, Copy, Debug)]
+struct FlashTerms {
+    max_command: f64,
+    channels: u32,
+    /// Bytes; None: no stall.
+    stall_size: Option<f64>,
+}
+
+/// Microseconds.
+#[derive(Clone, Copy, Debug)]
+struct FlashCost {
+    overhead: f64,
+    stall: f64,
+    stall_size: f64,
+    /// Of a byte.
+    byte: f64,
+}
+
+/// What could explain the points: without a stall first.
+pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Vec<FittedFlash> {
+    let mut found: Vec<FittedFlash> = Vec::new();
+    for with_stall in [false, true] {
+        let one = one_at_a_time(points, limits, with_stall).map(|cost| (cost, 1));
+        let several = several_at_a_time(points, limits, with_stall);
+        for (cost, channels) in one.into_iter().chain(several) {
+            let fitted = cost.fitted(points, limits, channels);
+            let is_new = !found.contains(&fitted) && (!with_stall || cost.stall > 0.0);
+            found.extend(is_new.then_some(fitted));
+        }
+    }
+    found
+}
+
+/// Random reads and windows of a stream alike are commands one after the other.
+fn one_at_a_time(
+    points: &MeasuredPoints<'_>,
+    limits: &DeviceLimits,
+    with_stall: bool,
+) -> Option<FlashCost> {
+    let random = points.random.iter().map(time_of_read);
+    let windows = points.sequential.iter().filter(|row| row.mb_per_s > 0.0).map(time_of_window);
+    let times: Vec<(f64, f64)> = random.chain(windows).collect();
+    fitted_times(&times, limits, 1, with_stall, None)
+}
+
+/// The stream is as fast as the bus; or the line of random reads says that the bus is faster.
+fn several_at_a_time(
+    points: &MeasuredPoints<'_>,
+    limits: &DeviceLimits,
+    with_stall: bool,
+) -> Vec<(FlashCost, u32)> {
+    let all: Vec<(f64, f64)> = points.random.iter().map(time_of_read).collect();
+    let seen = best_rate(points);
+    let mut found = Vec::new();
+    for rate in [Some(seen), None].into_iter().filter(|rate| *rate != Some(0.0)) {
+        let mut channels = 1;
+        let mut last = None;
+        // Which reads are served at once depends on the channels.
+        for _ in 0..TURNS {
+            let times = served_together(&all, limits, channels);
+            let Some(cost) = fitted_times(&times, limits, channels, with_stall, rate) else {
+                break;
+            };
+            channels = served_at_once(points, limits, &cost);
+            last = Some((cost, channels));
+        }
+        found.extend(last.filter(|(cost, _)| cost.byte * seen <= 1.0 + 1e-9));
+    }
+    found
+}
+
+/// The reads whose commands are all served at once: where some have to wait, how much of their price
+/// the transfer of the others hides is no longer a line.
+fn served_together(times: &[(f64, f64)], limits: &DeviceLimits, channels: u32) -> Vec<(f64, f64)> {
+    let most = limits.max_command.0 as f64 * f64::from(channels);
+    times.iter().filter(|(size, _)| channels == 1 || *size <= most).copied().collect()
+}
+
+/// The costs that explain times of reads, by their sizes; with a rate that is known, or without.
+fn fitted_times(
+    times: &[(f64, f64)],
+    limits: &DeviceLimits,
+    channels: u32,
+    with_stall: bool,
+    rate: Option<f64>,
+) -> Option<FlashCost> {
+    let max_command = limits.max_command.0 as f64;
+    let of = |stall_size: Option<f64>| {
+        let terms = FlashTerms { max_command, channels, stall_size };
+        let cost = terms.solve(times, rate)?;
+        Some((terms.squares(times, &cost), cost))
+    };
+    if !with_stall {
+        return of(None).map(|(_, cost)| cost);
+    }
+    let sizes = (1..=STALL_SIZES).map(|step| Some(f64::from(step) * STALL_STEP));
+    let best = sizes.filter_map(of).min_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (times.len() > STALL_POINTS).then_some(best.1)
+}
+
+impl FlashTerms {
+    /// What overhead, stall and byte count for in a read of this size.
+    fn parts(&self, size: f64) -> [f64; 3] {
+        let command = size.min(self.max_command);
+        let commands = (size / command).ceil();
+        let waves = (commands / f64::from(self.channels)).ceil();
+        let stall = self.stall_size.map_or(0.0, |half| waves * command / (command + half));
+        [waves, stall, size]
+    }
+
+    fn equations(&self, times: &[(f64, f64)]) -> Vec<Equation<3>> {
+        let of =
+            |(size, us): &(f64, f64)| Equation { parts: self.parts(*size), sum: *us, scale: *us };
+        times.iter().map(of).collect()
+    }
+
+    fn solve(&self, times: &[(f64, f64)], rate: Option<f64>) -> Option<FlashCost> {
+        if times.is_empty() {
+            return None;
+        }
+        let stall_size = self.stall_size.unwrap_or(0.0);
+        let with = |of: &Equation<3>| (of.parts[0], of.parts[1], of.parts[2], of.sum, of.scale);
+        let all = self.equations(times);
+        let cost = match (self.stall_size, rate) {
+            (None, None) => {
+                let equation = |of: &Equation<3>| {
+                    let (waves, _, size, sum, scale) = with(of);
+                    Equation { parts: [waves, size], sum, scale }
+                };
+                let [overhead, byte] = solve(&all.iter().map(equation).collect::<Vec<_>>())?;
+                FlashCost { overhead, stall: 0.0, stall_size, byte }
+            }
+            (None, Some(rate)) => {
+                let equation = |of: &Equation<3>| {
+                    let (waves, _, size, sum, scale) = with(of);
+                    Equation { parts: [waves], sum: sum - size / rate, scale }
+                };
+                let found = solve(&all.iter().map(equation).collect::<Vec<_>>());
+                let overhead = found.map_or(0.0, |[overhead]| overhead);
+                FlashCost { overhead, stall: 0.0, stall_size, byte: 1.0 / rate }
+            }
+            (Some(_), None) => {
+                let [overhead, stall, byte] = solve(&all)?;
+                FlashCost { overhead, stall, stall_size, byte }
+            }
+            (Some(_), Some(rate)) => {
+                let equation = |of: &Equation<3>| {
+                    let (waves, stall, size, sum, scale) = with(of);
+                    Equation { parts: [waves, stall], sum: sum - size / rate, scale }
+                };
+                let [overhead, stall] = solve(&all.iter().map(equation).collect::<Vec<_>>())?;
+                FlashCost { overhead, stall, stall_size, byte: 1.0 / rate }
+            }
+        };
+        // A rate that nothing limits is none.
+        (cost.byte > 0.0).then_some(cost)
+    }
+
+    fn squares(&self, times: &[(f64, f64)], cost: &FlashCost) -> f64 {
+        squares(&self.equations(times), &[cost.overhead, cost.stall, cost.byte])
+    }
+}
+
+impl FlashCost {
+    /// The time of one command, in microseconds.
+    fn command_us(&self, size: f64) -> f64 {
+        let stall =
+            if self.stall > 0.0 { self.stall * size / (size + self.stall_size) } else { 0.0 };
+        self.overhead + stall + size * self.byte
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 1 MiB")]
+    fn fitted(
+        &self,
+        points: &MeasuredPoints<'_>,
+        limits: &DeviceLimits,
+        channels: u32,
+    ) -> FittedFlash {
+        let half = self.stall_size as u64;
+        FittedFlash {
+            limits: DeviceLimits { depth: limits.depth.max(channels), ..*limits },
+            mb_per_s: 1.0 / self.byte,
+            overhead_us: self.overhead,
+            stall_us: self.stall,
+            stall_size: ByteCount(if self.stall > 0.0 { half } else { 0 }),
+            channels,
+            jitter: jitter(points.random, self.overhead),
+            is_parallel_known: !points.parallel.is_empty(),
+        }
+    }
+}
+
+/// How many commands are served at once, by Little's law: commands a second times the time of one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 1024")]
+fn served_at_once(points: &MeasuredPoints<'_>, limits: &DeviceLimits, cost: &FlashCost) -> u32 {
+    let max_command = limits.max_command.0 as f64;
+    let of_window = |row: &WindowResult| {
+        let size = (row.window_kib as f64 * 1024.0).min(max_command);
+        row.mb_per_s / size * cost.command_us(size)
+    };
+    let of_parallel =
+        |row: &ParallelResult| row.reads_per_s / 1e6 * cost.command_us(PARALLEL_READ.0 as f64);
+    let windows = points.sequential.iter().map(of_window);
+    let most = windows.chain(points.parallel.iter().map(of_parallel)).fold(1.0, f64::max);
+    most.round().min(CHANNELS_MAX) as u32
+}
+
+/// The best rate that was seen, in bytes a microsecond: 10^6 bytes a second.
+fn best_rate(points: &MeasuredPoints<'_>) -> f64 {
+    let parallel = points.parallel.iter().map(|row| row.reads_per_s * PARALLEL_READ.0 as f64 / 1e6);
+    points.sequential.iter().map(|row| row.mb_per_s).chain(parallel).fold(0.0, f64::max)
+}
+
+/// Of a price that is `jitter` less or more, all between equally likely, nine of ten are below
+/// 1 + 0.8 x `jitter`.
+fn jitter(random: &[Latency], overhead_us: f64) -> f64 {
+    let share = |row: &Latency| (row.p90_us - row.median_us) / (0.8 * overhead_us);
+    let mut shares: Vec<f64> = random.iter().map(share).filter(|it| it.is_finite()).collect();
+    let share = median(&mut shares);
+    if share < JITTER_MIN { 0.0 } else { share.min(1.0) }
+}
+
+fn time_of_read(row: &Latency) -> (f64, f64) {
+    (row.size_kib as f64 * 1024.0, row.median_us)
+}
+
+fn time_of_window(row: &WindowResult) -> (f64, f64) {
+    let size = row.window_kib as f64 * 1024.0;
+    (size, size / row.mb_per_s)
+}
+
+impl FittedFlash {
+    pub(super) fn keys(&self) -> Vec<(&'static str, String)> {
+        let mut keys = vec![
+            ("capacity", self.limits.capacity.0.to_string()),
+            ("mb_per_s", number(self.mb_per_s)),
+            ("overhead_us", number(self.overhead_us)),
+            ("max_command", self.limits.max_command.0.to_string()),
+            ("channels", self.channels.to_string()),
+            ("depth", self.limits.depth.to_string()),
+        ];
+        if self.stall_us > 0.0 {
+            keys.push(("stall_us", number(self.stall_us)));
+            keys.push(("stall_size", self.stall_size.0.to_string()));
+        }
+        if self.jitter > 0.0 {
+            keys.push(("jitter", number(self.jitter)));
+        }
+        keys
+    }
+
+    pub(super) fn assumed(&self) -> Vec<String> {
+        let mut assumed =
+            vec!["max_command and depth are what the device says of itself".to_owned()];
+        if !self.is_parallel_known {
+            assumed.push(
+                "channels is the least that explains the stream: reads in flight were not measured"
+                    .to_owned(),
+            );
+        }
+        assumed
+    }
+}
+
+/// Channels and costs depend on each other; they settle at once or in a few turns.
+const TURNS: u32 = 4;
+
+/// Sizes at which half of a stall may be paid: each 4 KiB up to 1 MiB.
+const STALL_STEP: f64 = 4096.0;
+const STALL_SIZES: u32 = 256;
+
+/// So many points explain everything with four parameters.
+const STALL_POINTS: usize = 5;
+
+const CHANNELS_MAX: f64 = 1024.0;
+
+/// Less is the clock.
+const JITTER_MIN: f64 = 0.02;
