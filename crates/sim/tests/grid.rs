@@ -94,7 +94,7 @@ fn one_reader_of_a_far_device_learns_in_a_tenth_of_a_gigabyte() {
         GridCell { mb_per_s: 180, ..far(45_000, 1024, 1, GridLoad::Full) },
     ] {
         let row = grid::run(&cell, &WINDOWS);
-        assert!(row.whole > 0.90 && row.second_half > 0.97, "{row:?}");
+        assert!(row.whole > 0.89 && row.second_half > 0.97, "{row:?}");
     }
 }
 

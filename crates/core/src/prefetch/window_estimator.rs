@@ -167,10 +167,8 @@ impl WindowEstimator {
         self.ended = 0;
         self.remembered.note(estimator);
         let (known, ways) = if let Some(known) = self.remembered.model(estimator) {
+            let ways = self.remembered.ways(2 * estimator.min_parallel(), known.parallel);
             self.is_remote = known.per_request_ns >= REMOTE_NS;
-            let fewest = if self.is_remote { FAR_WAYS } else { 1 };
-            let tried = (2 * estimator.min_parallel()).max(fewest);
-            let ways = self.remembered.ways(tried, known.parallel);
             (known, f64::from(ways))
         } else if let Some(known) = estimator.busy_model() {
             // Several readers never leave it idle.
@@ -297,9 +295,6 @@ const LOOK_EVERY: u32 = 8;
 
 /// A window of so many requests is worth it only where most of them are served at once.
 const FAR_REQUESTS: u64 = 4;
-
-/// So many are tried first there.
-const FAR_WAYS: u32 = 4;
 
 /// No disk of this machine that serves several at once takes as long, and every store does.
 const REMOTE_NS: f64 = 2e6;
