@@ -74,8 +74,9 @@ impl ObjectError {
             return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
         }
         if METADATA_SERVICES.iter().any(|host| why.contains(host)) {
-            let why =
-                format!("no credentials are set, and no service of this machine has any: {why}");
+            let why = format!(
+                "no credentials are set, and the metadata service of this machine gives none: {why}"
+            );
             return Self::Denied { url, why };
         }
         let is_denied =

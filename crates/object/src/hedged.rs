@@ -72,7 +72,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
         let left = match delay {
             Some(delay) if gate.is_waiting() => delay,
             Some(delay) => delay.saturating_sub(gate.since_sent(called)),
-            None if is_demand => Duration::from_nanos(ASK_AGAIN.0),
+            None if is_demand && traffic.may_hedge() => Duration::from_nanos(ASK_AGAIN.0),
             None => FOREVER,
         };
         let next = poll_fn(|context| match first.as_mut().poll(context) {

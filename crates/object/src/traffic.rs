@@ -187,6 +187,11 @@ impl StoreTraffic {
         self.grant();
     }
 
+    /// Whether late requests have second copies at all.
+    pub(crate) fn may_hedge(&self) -> bool {
+        self.may_hedge
+    }
+
     /// A request for a range is sent: after how long a second copy is worth it.
     pub(crate) fn sent(&self, is_demand: bool) -> Option<Duration> {
         let delay = self.lock().hedging.sent(is_demand).filter(|_| self.may_hedge)?;

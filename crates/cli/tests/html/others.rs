@@ -36,7 +36,7 @@ fn a_simulated_run_has_a_page() {
         "6 combinations with each",
         "paired by seed",
         // All its reads are at random.
-        "With 4M, no policy is faster than none beyond its interval.",
+        "With 4M, no policy is faster than none beyond the intervals.",
     ];
     page_of(&all, &folder.join("all.html"), &parts, "combinations_have_a_page");
 }

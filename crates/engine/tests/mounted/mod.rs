@@ -68,9 +68,17 @@ impl Drop for FileSystem {
 /// Unmounts it at the end.
 pub struct Mounted<'p>(pub &'p Path);
 
+/// How often a mount that is busy is tried to be unmounted.
+const BUSY_MAX: usize = 500;
+
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
-        // A program that still has a file open in there keeps the device until it closes it.
+        // A process that another thread is starting has all open files until it runs its program.
+        // With `-l` alone, the image would be in use for so long.
+        let is_unmounted = || output(Command::new("umount").arg(self.0)).is_ok();
+        if (0..BUSY_MAX).any(|_| is_unmounted()) {
+            return;
+        }
         let unmounted = output(Command::new("umount").arg("-l").arg(self.0));
         assert!(unmounted.is_ok() || std::thread::panicking(), "{unmounted:?}");
     }

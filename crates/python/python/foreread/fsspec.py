@@ -295,7 +295,12 @@ def _map_at_once(act: Callable[[str], list[Any]], paths: list[str]) -> list[list
         return [act(path) for path in paths]
     pool = ThreadPoolExecutor(min(_FILES_AT_ONCE, len(paths)), "foreread-cat")
     try:
-        return list(pool.map(act, paths))
+        try:
+            results = pool.map(act, paths)
+        except RuntimeError:
+            # The system has no thread, or the interpreter is ending.
+            return [act(path) for path in paths]
+        return list(results)
     finally:
         # After Ctrl-C, too: what has begun ends by itself, and nobody waits for it.
         pool.shutdown(wait=False, cancel_futures=True)

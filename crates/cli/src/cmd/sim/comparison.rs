@@ -34,6 +34,10 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let seeds = seeds(args, scenario)?;
     refuse_traces(args, combinations.len() * seeds.len())?;
+    if args.csv.is_some() && args.csv == args.html {
+        let line = "--csv and --html: both would be written to one file; give another";
+        return Err(Failure::WrongUse(line.to_owned()));
+    }
     // Before the runs: a wrong path is known before an hour has passed.
     let inputs = [CommandInput { name: "the scenario", path }];
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;

@@ -153,8 +153,8 @@ pub(crate) struct TuneArgs {
     /// (median_ms, max_ms, connections), throttling (part_kib, connections, requests_per_s,
     /// refused), foreread (max_window_kib, memory_kib, requests_at_once, mb_per_s, is_limited),
     /// clients (client, set, default, source), notes, ended (settled, out-of-time, out-of-bytes,
-    /// throttled; null if it was stopped), remembered. Keys of its --dry-run: url, device, size, plan (connections,
-    /// parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
+    /// throttled; null if it was stopped), remembered. Keys of its --dry-run: url, device, size,
+    /// plan (connections, parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
     ///
     /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
     /// settings, before, left_out (what no udev rule can set), rule; of a store: store, date, file,

@@ -67,7 +67,7 @@ fn mean(figure: ComparedFigure, digits: usize) -> String {
 }
 
 /// A ratio with its interval, if it has one; `-` of none.
-pub(super) fn ratio(ratio: Option<RatioInterval>) -> String {
+fn ratio(ratio: Option<RatioInterval>) -> String {
     match ratio {
         Some(RatioInterval { ratio, low: Some(low), high: Some(high) }) => {
             format!("{ratio:.3} ({low:.3}-{high:.3})")

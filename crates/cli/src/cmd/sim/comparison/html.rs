@@ -12,7 +12,7 @@ use foreread_report::{
 };
 use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
 
-use super::cells::{HEADING, cells, label, ratio};
+use super::cells::{HEADING, cells, label};
 use super::{legend, size_of};
 
 pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
@@ -45,24 +45,28 @@ pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
     page
 }
 
-/// The fastest combination at the first memory size, if its interval says that it is faster than
-/// the first policy.
+/// The fastest combination at the first memory size, beside the fastest of the first policy there.
 fn headline(rows: &[ComparisonRow]) -> String {
     let memory = rows[0].memory;
     let of_first = rows.iter().filter(|row| row.memory == memory);
     let speed = |row: &ComparisonRow| row.mb_per_s.over_seeds.mean;
-    let best = of_first.max_by(|one, other| speed(one).total_cmp(&speed(other)));
-    let best = best.unwrap_or(&rows[0]);
-    let (size, first) = (Exact(ByteCount(memory)), rows[0].policy);
-    let (label, speed, over_first) = (label(best), speed(best), best.mb_per_s.over_first);
-    if over_first.is_some_and(|over| over.low.unwrap_or(over.ratio) > 1.0) {
-        let times = ratio(over_first);
-        format!("With {size}, {label} gives most: {speed:.1} MB/s, {times} times that of {first}.")
-    } else if rows.iter().any(|row| row.policy != first) {
-        format!("With {size}, no policy is faster than {first} beyond its interval.")
-    } else {
-        format!("With {size}, {label} gives most: {speed:.1} MB/s.")
+    let best = of_first.clone().max_by(|one, other| speed(one).total_cmp(&speed(other)));
+    let (best, first) = (best.unwrap_or(&rows[0]), rows[0].policy);
+    let of_base = of_first.filter(|row| row.policy == first);
+    let base = of_base.max_by(|one, other| speed(one).total_cmp(&speed(other))).unwrap_or(best);
+    let (size, label_of_best) = (Exact(ByteCount(memory)), label(best));
+    let most = format!("With {size}, {label_of_best} gives most: {:.1} MB/s", speed(best));
+    if rows.iter().all(|row| row.policy == first) {
+        return format!("{most}.");
     }
+    let half = |row: &ComparisonRow| row.mb_per_s.over_seeds.half_width;
+    let (above, below) = (half(base).unwrap_or(0.0), half(best).unwrap_or(0.0));
+    if speed(best) - below > speed(base) + above {
+        let times = speed(best) / speed(base);
+        return format!("{most}, {times:.2} times the best of {first}, {}.", label(base));
+    }
+    let interval = if half(base).is_some() { " beyond the intervals" } else { "" };
+    format!("With {size}, no policy is faster than {}{interval}.", label(base))
 }
 
 /// A group for each memory size; a policy has one colour.
