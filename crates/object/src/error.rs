@@ -212,8 +212,8 @@ impl From<ObjectError> for io::Error {
 /// Parts of `object_store`'s text for a response that refuses a listing.
 const DENIED: [&str; 2] = ["status code: 401", "status code: 403"];
 
-/// Where clients look for credentials last, on virtual machines of the clouds. Elsewhere nobody may
-/// answer there, which is an error of any kind.
+/// Where clients look for credentials last, on virtual machines of the clouds. Elsewhere there may
+/// be no server, which is an error of any kind.
 const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
 
 /// What is wrong with a server that answers a range with all there is.

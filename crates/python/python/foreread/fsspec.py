@@ -302,7 +302,7 @@ def _map_at_once(act: Callable[[str], list[Any]], paths: list[str]) -> list[list
             return [act(path) for path in paths]
         return list(results)
     finally:
-        # After Ctrl-C, too: what has begun ends by itself, and nobody waits for it.
+        # After Ctrl-C, too: what has begun ends by itself, without a wait for it.
         pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -115,8 +115,8 @@ fn several_at_a_time(
     found
 }
 
-/// The reads whose commands are all served at once: where some have to wait, how much of their price
-/// the transfer of the others hides is no longer a line.
+/// The reads whose commands are all served at once: where some have to wait, how much of their
+/// price the transfer of the others hides is no longer a line.
 fn served_together(times: &[(f64, f64)], limits: &DeviceLimits, channels: u32) -> Vec<(f64, f64)> {
     let most = limits.max_command.0 as f64 * f64::from(channels);
     times.iter().filter(|(size, _)| channels == 1 || *size <= most).copied().collect()
