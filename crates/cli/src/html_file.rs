@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
-use foreread_files::{CommandInput, ResultFile, is_stdout};
+use foreread_files::CommandInput;
 use foreread_report::{ReportPage, is_report, render};
 
 use crate::output::Failure;
+use crate::output_file::{OutputFile, refuse_stdout};
 
 /// A page that is not there before [`HtmlFile::write`].
-pub(crate) struct HtmlFile(ResultFile);
+pub(crate) struct HtmlFile(OutputFile);
 
 impl HtmlFile {
     /// Prepares the file, if one was requested. JSON takes stdout for itself.
@@ -21,29 +22,19 @@ impl HtmlFile {
         is_json: bool,
         inputs: &[CommandInput<'_>],
     ) -> Result<Option<Self>, Failure> {
-        if let Some(path) = path
-            && is_json
-            && is_stdout(path)
-        {
-            let shown = path.display();
-            let line = format!("--html {shown}: --json is written there; give the page a file");
-            return Err(Failure::WrongUse(line));
+        let Some(path) = path else { return Ok(None) };
+        if is_json {
+            refuse_stdout(("--html", "the page"), path, "--json is")?;
         }
-        let file = path.map(|path| ResultFile::create(path, inputs, is_report)).transpose();
-        file.map(|file| file.map(Self)).map_err(failed)
+        OutputFile::prepare("--html", path, inputs, is_report).map(|file| Some(Self(file)))
     }
 
     /// Writes the page, with the command line at its end.
     pub(crate) fn write(self, mut page: ReportPage) -> Result<(), Failure> {
         page.made_by = format!("foreread {}: {}", env!("CARGO_PKG_VERSION"), command_line());
         let html = render(&page);
-        self.0.write_whole(|file| file.write_all(html.as_bytes())).map_err(failed)
+        self.0.write(|file| file.write_all(html.as_bytes()))
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: foreread_files::FileError) -> Failure {
-    Failure::WrongUse(format!("--html {error}"))
 }
 
 /// As a shell would take it, but for quotes in arguments.

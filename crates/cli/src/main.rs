@@ -27,6 +27,7 @@ mod html_file;
 mod image;
 mod measure;
 mod output;
+mod output_file;
 mod progress;
 mod read_recording;
 mod settings_holder;

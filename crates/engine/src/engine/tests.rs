@@ -12,13 +12,19 @@ use crate::wait_table::{Ticket, Waiter};
 use crate::waiters::Leader;
 use crate::{IoBackend, ReadError, Rules, WriteError, WriteMode};
 
+/// A file of a MiB, in a directory that goes with it.
+fn one_file() -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    (dir, path)
+}
+
 /// A marker that was posted while another thread held the driver for another reason, such as
 /// to read counters, once lay there until the next miss.
 #[test]
 fn a_marker_posted_while_another_thread_drives_is_taken_when_it_stops() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let stream = engine.open(&path).expect("it is there").stream();
     let mut page = vec![0; 4096];
@@ -45,9 +51,7 @@ fn a_marker_posted_while_another_thread_drives_is_taken_when_it_stops() {
 /// Of sources and tasks that a thread called while it ended the thread-local values were gone.
 #[test]
 fn a_thread_that_ends_leaves_its_streams_to_the_next_driver() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let file = engine.open(&path).expect("it is there");
     file.advise(crate::Advice::Random);
@@ -80,9 +84,7 @@ fn a_task_that_is_woken_by_the_end_of_a_stream_may_read() {
         }
     }
 
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     // Without read-ahead, whose completion would end the wait for that of the read.
     let open = || {
@@ -124,9 +126,7 @@ fn a_task_that_is_woken_by_the_end_of_a_stream_may_read() {
 /// tasks.
 #[test]
 fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let file = engine.open(&path).expect("it is there");
     let options = OpenOptions::new().buffered(true);
@@ -147,9 +147,7 @@ fn a_task_that_is_woken_while_a_file_is_opened_may_open_one() {
 /// the file panic, because reads that would never end still held its frames.
 #[test]
 fn a_ring_that_broke_is_an_error_for_all_and_files_still_close() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let file = engine.open(&path).expect("it is there");
     let mut page = vec![0; 4096];
@@ -174,9 +172,7 @@ fn a_ring_that_broke_is_an_error_for_all_and_files_still_close() {
 /// there was no entry of it to note the news in.
 #[test]
 fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_calls() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let options = OpenOptions::new().write(true);
     let file = engine.open_with(&path, &options).expect("it is there");
@@ -208,9 +204,7 @@ fn a_ring_that_broke_while_a_writer_copied_is_an_error_for_it_and_for_later_call
 /// Threads that slept in the ring or were parked once slept on when a driver had panicked.
 #[test]
 fn a_driver_that_panics_leaves_no_thread_waiting() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     for io in [IoBackend::Threads, IoBackend::Probe] {
         let engine = Engine::builder().memory(1 << 20).io_backend(io).build().expect("an engine");
         let faults = Arc::new(Faults::default());
@@ -242,9 +236,7 @@ fn a_driver_that_panics_leaves_no_thread_waiting() {
 /// The arena lives as long as a page of it is pinned, and no longer; the file is closed before.
 #[test]
 fn the_memory_is_freed_with_the_last_page() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("file");
-    std::fs::write(&path, vec![7; 1 << 20]).expect("a file");
+    let (_dir, path) = one_file();
     let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
     let file = engine.open(&path).expect("it is there");
     let (page, range) = (file.pin(4096).expect("resident"), file.pin_range(0..9000).expect("so"));

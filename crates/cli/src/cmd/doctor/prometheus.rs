@@ -8,25 +8,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use foreread_files::ResultFile;
 use foreread_tune::doctor::Examination;
 
 use crate::output::Failure;
+use crate::output_file::OutputFile;
 
 /// The file, before anything is examined.
-pub(super) fn created(path: &Path) -> Result<ResultFile, Failure> {
+pub(super) fn created(path: &Path) -> Result<OutputFile, Failure> {
     let is_ours = |head: &[u8]| head.starts_with(FIRST.as_bytes());
-    ResultFile::create(path, &[], is_ours).map_err(|error| failed(&error))
+    OutputFile::prepare("--prometheus", path, &[], is_ours)
 }
 
-pub(super) fn write(file: ResultFile, examination: &Examination) -> Result<(), Failure> {
+pub(super) fn write(file: OutputFile, examination: &Examination) -> Result<(), Failure> {
     let text = metrics(examination);
-    let written = file.write_whole(|file| file.write_all(text.as_bytes()));
-    written.map_err(|error| failed(&error))
-}
-
-fn failed(error: &foreread_files::FileError) -> Failure {
-    Failure::WrongUse(format!("--prometheus {error}"))
+    file.write(|file| file.write_all(text.as_bytes()))
 }
 
 fn metrics(examination: &Examination) -> String {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreread_core::units::ByteCount;
-use foreread_files::{CommandInput, ResultFile, is_stdout};
+use foreread_files::CommandInput;
 use foreread_sim::scenario::NamedDevice;
 use foreread_tune::device_fit::{
     DEVICE_MODEL_HEAD, DeviceLimits, FittedDevice, MeasuredPoints, ModelError, ModelPoint,
@@ -32,12 +32,14 @@ use serde::Serialize;
 
 use super::args::TuneArgs;
 use super::date;
+use super::report::short;
 use crate::output::Failure;
+use crate::output_file::{OutputFile, refuse_stdout};
 use crate::store::url_of;
 
 /// A file that is not there before a model is written.
 pub(super) struct ModelFile {
-    file: ResultFile,
+    file: OutputFile,
     path: PathBuf,
     interrupted: Arc<AtomicBool>,
 }
@@ -68,16 +70,11 @@ impl ModelFile {
         interrupted: &Arc<AtomicBool>,
     ) -> Result<Option<Self>, Failure> {
         let Some(path) = &args.device_model else { return Ok(None) };
-        if is_stdout(path) {
-            return Err(Failure::WrongUse(format!(
-                "--device-model {}: the figures are written there; give the model a file",
-                path.display()
-            )));
-        }
+        refuse_stdout(("--device-model", "the model"), path, "the figures are")?;
         let target = args.target.as_deref().filter(|target| url_of(target).is_none());
         let target = target.map(|path| CommandInput { name: "TARGET", path });
         let inputs: Vec<_> = target.into_iter().collect();
-        let file = ResultFile::create(path, &inputs, is_device_model).map_err(failed)?;
+        let file = OutputFile::prepare("--device-model", path, &inputs, is_device_model)?;
         let (path, interrupted) = (path.clone(), Arc::clone(interrupted));
         Ok(Some(Self { file, path, interrupted }))
     }
@@ -115,7 +112,7 @@ impl ModelFile {
         NamedDevice::parse(&text).map_err(|error| {
             Failure::Check(format!("--device-model: {error}; there is no such model"))
         })?;
-        self.file.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)?;
+        self.file.write(|file| file.write_all(text.as_bytes()))?;
         let ModelError { mean, greatest, at } = chosen.error.clone();
         let (kind, file) = (chosen.device.kind(), self.path);
         Ok(WrittenModel { file, kind, mean_error: mean, greatest_error: greatest, at })
@@ -205,7 +202,7 @@ fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String>
         .push(format!("{:width$}  {:>9}  {:>9}  {:5} {:>7}", "", "measured", "model", "", "error"));
     lines.extend(chosen.points.iter().map(|point| {
         let ModelPoint { what, unit, measured, model } = point;
-        let (measured, model) = (figure(*measured), figure(*model));
+        let (measured, model) = (short(*measured, 1000.0), short(*model, 1000.0));
         let error = format!("{:+.1} %", point.error() * 100.0);
         format!("{what:width$}  {measured:>9}  {model:>9}  {unit:5} {error:>7}")
     }));
@@ -217,24 +214,9 @@ fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String>
     lines
 }
 
-/// Four digits or so.
-fn figure(value: f64) -> String {
-    let decimals = match value {
-        ..10.0 => 2,
-        ..1000.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}")
-}
-
 /// Whether a file begins as those that are written.
 fn is_device_model(head: &[u8]) -> bool {
     head.starts_with(DEVICE_MODEL_HEAD.as_bytes())
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: foreread_files::FileError) -> Failure {
-    Failure::WrongUse(format!("--device-model {error}"))
 }
 
 /// What reads in flight take of the time.

@@ -174,13 +174,18 @@ pub(super) fn size(kib: u64) -> String {
     Exact(ByteCount(kib << 10)).to_string()
 }
 
-fn speed(mb_per_s: f64) -> String {
-    let decimals = match mb_per_s {
+pub(super) fn speed(mb_per_s: f64) -> String {
+    short(mb_per_s, 100.0)
+}
+
+/// A figure with two decimals below 10, and none from `whole_from` on.
+pub(super) fn short(value: f64, whole_from: f64) -> String {
+    let decimals = match value {
         ..10.0 => 2,
-        ..100.0 => 1,
+        _ if value < whole_from => 1,
         _ => 0,
     };
-    format!("{mb_per_s:.decimals$}")
+    format!("{value:.decimals$}")
 }
 
 fn time(us: f64) -> String {

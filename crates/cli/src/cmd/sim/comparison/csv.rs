@@ -7,14 +7,15 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use foreread_files::{CommandInput, FileError, ResultFile, is_stdout};
+use foreread_files::CommandInput;
 use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
 use foreread_sim::mean_interval::MeanInterval;
 
 use crate::output::Failure;
+use crate::output_file::{OutputFile, refuse_stdout};
 
 /// A table that is not there before [`CsvFile::write`].
-pub(super) struct CsvFile(ResultFile);
+pub(super) struct CsvFile(OutputFile);
 
 impl CsvFile {
     /// Prepares the file, if one was requested. JSON takes stdout for itself.
@@ -24,22 +25,15 @@ impl CsvFile {
         inputs: &[CommandInput<'_>],
     ) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
-        if is_json && is_stdout(path) {
-            let shown = path.display();
-            let line = format!("--csv {shown}: --json is written there; give the table a file");
-            return Err(Failure::WrongUse(line));
+        if is_json {
+            refuse_stdout(("--csv", "the table"), path, "--json is")?;
         }
-        ResultFile::create(path, inputs, is_table).map(|file| Some(Self(file))).map_err(failed)
+        OutputFile::prepare("--csv", path, inputs, is_table).map(|file| Some(Self(file)))
     }
 
     pub(super) fn write(self, rows: &[ComparisonRow]) -> Result<(), Failure> {
-        self.0.write_whole(|file| write_rows(file, rows)).map_err(failed)
+        self.0.write(|file| write_rows(file, rows))
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failed(error: FileError) -> Failure {
-    Failure::WrongUse(format!("--csv {error}"))
 }
 
 fn is_table(head: &[u8]) -> bool {

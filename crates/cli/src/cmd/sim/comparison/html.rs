@@ -48,12 +48,14 @@ pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
 /// The fastest combination at the first memory size, beside the fastest of the first policy there.
 fn headline(rows: &[ComparisonRow]) -> String {
     let memory = rows[0].memory;
-    let of_first = rows.iter().filter(|row| row.memory == memory);
+    let first = rows[0].policy;
     let speed = |row: &ComparisonRow| row.mb_per_s.over_seeds.mean;
-    let best = of_first.clone().max_by(|one, other| speed(one).total_cmp(&speed(other)));
-    let (best, first) = (best.unwrap_or(&rows[0]), rows[0].policy);
-    let of_base = of_first.filter(|row| row.policy == first);
-    let base = of_base.max_by(|one, other| speed(one).total_cmp(&speed(other))).unwrap_or(best);
+    let fastest = |is_meant: fn(&ComparisonRow, &str) -> bool| {
+        let meant = rows.iter().filter(|row| row.memory == memory && is_meant(row, first));
+        let fastest = meant.max_by(|one, other| speed(one).total_cmp(&speed(other)));
+        fastest.unwrap_or(&rows[0])
+    };
+    let (best, base) = (fastest(|_, _| true), fastest(|row, first| row.policy == first));
     let (size, label_of_best) = (Exact(ByteCount(memory)), label(best));
     let most = format!("With {size}, {label_of_best} gives most: {:.1} MB/s", speed(best));
     if rows.iter().all(|row| row.policy == first) {

@@ -19,6 +19,7 @@ use foreread_tune::store_sweep::{
     ForereadSettings, LatencyQuantiles, PlannedSweep, PointResult, StoreChoice,
 };
 
+use super::super::report::speed;
 use super::{TunedStore, money};
 use crate::output::{Failure, Printer};
 use crate::table;
@@ -211,13 +212,4 @@ pub(super) fn size(kib: u64) -> String {
 
 fn size_or_small(kib: u64) -> String {
     size(kib.max(1))
-}
-
-fn speed(value: f64) -> String {
-    let decimals = match value {
-        ..10.0 => 2,
-        ..100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$}")
 }
