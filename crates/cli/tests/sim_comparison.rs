@@ -188,7 +188,10 @@ fn where_nothing_is_random_a_note_says_so() {
     let output = foreread(&Folder::args(&file.path("small.toml"), "--seeds 3"));
     assert!(output.status.success());
     let note = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(note, "note: each seed gave the same run: nothing in the scenario is random\n");
+    assert_eq!(
+        note,
+        "note: each seed gave the same run: nothing that follows from the seed varies\n"
+    );
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains(" +-0.00"), "{text}");
 }

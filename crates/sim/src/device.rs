@@ -25,6 +25,8 @@ use hdd::SpinningDisk;
 use mapped::Mapping;
 use store::StoreLink;
 
+use crate::rng::DEFAULT_SEED;
+
 impl DeviceParams {
     /// Returns a model with these parameters, at rest.
     ///
@@ -32,13 +34,23 @@ impl DeviceParams {
     ///
     /// The parameter that is out of range, and its range.
     pub fn build(&self) -> Result<Box<dyn BlockDevice>, String> {
+        self.build_in(DEFAULT_SEED)
+    }
+
+    /// The same in a run of this seed, which what varies follows from.
+    ///
+    /// # Errors
+    ///
+    /// The parameter that is out of range, and its range.
+    pub fn build_in(&self, run_seed: u64) -> Result<Box<dyn BlockDevice>, String> {
         match self {
             Self::Hdd(disk) => Ok(Box::new(SpinningDisk::new(disk.clone())?)),
-            Self::Flash(chips) => Ok(Box::new(Chips::new(chips.clone())?)),
-            Self::Store(store) => Ok(Box::new(StoreLink::new(store.clone())?)),
+            Self::Flash(chips) => Ok(Box::new(Chips::new(chips.clone(), run_seed)?)),
+            Self::Store(store) => Ok(Box::new(StoreLink::new(store.clone(), run_seed)?)),
             Self::Mapped(mapped) => {
                 mapped.check_on()?;
-                let below = mapped.on.model.build().map_err(|why| format!("on: {why}"))?;
+                let below = mapped.on.model.build_in(run_seed);
+                let below = below.map_err(|why| format!("on: {why}"))?;
                 Ok(Box::new(Mapping::new(mapped, below)?))
             }
         }

@@ -24,6 +24,13 @@ impl Rng {
         Self(mix(of_name))
     }
 
+    /// The numbers of a device with a seed of its own, in a run of this seed: another in each run,
+    /// and in that of [`DEFAULT_SEED`] those of its own seed.
+    #[must_use]
+    pub const fn of_device(own: u64, run: u64) -> Self {
+        Self(own ^ mix(run) ^ mix(DEFAULT_SEED))
+    }
+
     /// Any number.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -69,6 +76,9 @@ impl Rng {
     }
 }
 
+/// That of a run that names none.
+pub const DEFAULT_SEED: u64 = 1;
+
 const fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -87,6 +97,15 @@ mod tests {
             [rng.any(), rng.any()],
             [13_757_245_211_066_428_519, 17_911_839_290_282_890_590]
         );
+    }
+
+    #[test]
+    fn a_device_draws_others_in_each_run_and_its_own_in_the_first() {
+        let first = |mut rng: Rng| rng.any();
+        assert_eq!(first(Rng::of_device(7, DEFAULT_SEED)), first(Rng::new(7)));
+        assert_ne!(first(Rng::of_device(7, 2)), first(Rng::new(7)));
+        assert_ne!(first(Rng::of_device(7, 2)), first(Rng::of_device(7, 3)));
+        assert_ne!(first(Rng::of_device(7, 2)), first(Rng::of_device(8, 2)));
     }
 
     #[test]

@@ -106,7 +106,8 @@ impl SimRun {
         model: &DeviceParams,
         scheduler: &Choice,
     ) -> Result<DeviceId, String> {
-        self.shared.world.borrow_mut().add_device(name, model, scheduler)
+        let seed = self.shared.seed;
+        self.shared.world.borrow_mut().add_device(name, model, scheduler, seed)
     }
 
     /// Begins with what is expected of a device.

@@ -129,8 +129,9 @@ impl SimWorld {
         name: &str,
         params: &DeviceParams,
         scheduler: &Choice,
+        run_seed: u64,
     ) -> Result<DeviceId, String> {
-        let model = params.build()?;
+        let model = params.build_in(run_seed)?;
         let id = self.path.add_device(params.geometry(), scheduler);
         assert!(id.index() as usize == self.devices.len(), "the path numbers devices from 0");
         self.devices.push(SimDevice { model, meter: DeviceMeter::new(name), wake_at: None });

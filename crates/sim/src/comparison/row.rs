@@ -110,7 +110,7 @@ impl ComparisonRow {
         ]
     }
 
-    /// Whether other seeds change nothing, as where nothing in the scenario is random.
+    /// Whether other seeds change nothing, as where nothing follows from them.
     #[must_use]
     pub fn is_same_with_each_seed(&self) -> bool {
         self.runs.iter().all(|run| run.hash == self.runs[0].hash)

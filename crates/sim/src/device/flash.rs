@@ -38,10 +38,11 @@ impl Chips {
     /// # Errors
     ///
     /// Which parameter is impossible.
-    pub(super) fn new(model: Flash) -> Result<Self, String> {
+    pub(super) fn new(model: Flash, run_seed: u64) -> Result<Self, String> {
         model.check()?;
         let channels = vec![Nanos(0); model.channels as usize];
-        Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new(), rng: Rng::new(1) })
+        let rng = Rng::of_device(1, run_seed);
+        Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new(), rng })
     }
 
     /// What a command of this size costs before its transfer, in ns.

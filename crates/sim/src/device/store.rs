@@ -95,11 +95,11 @@ impl StoreLink {
     /// # Errors
     ///
     /// The parameter that is out of range, and its range.
-    pub(super) fn new(params: Store) -> Result<Self, String> {
+    pub(super) fn new(params: Store, run_seed: u64) -> Result<Self, String> {
         params.check()?;
         Ok(Self {
             link: Nanos(0),
-            rng: Rng::new(params.seed.into()),
+            rng: Rng::of_device(params.seed.into(), run_seed),
             accepted: Nanos(0),
             hedging: Hedging::default(),
             limit: RequestLimit::new(params.connections),
@@ -340,13 +340,14 @@ mod tests {
     use foreread_core::units::{Sector, Sectors};
 
     use super::*;
+    use crate::rng::DEFAULT_SEED;
 
     const MS: u64 = 1_000_000;
 
     fn store() -> StoreLink {
         let text = "capacity = '1G'\nlatency_ms = 20.0\nslow_factor = 10.0\nconnections = 64\n\
                     connection_mb_per_s = 80.0\nlink_mb_per_s = 1000.0\n";
-        StoreLink::new(toml::from_str(text).unwrap()).unwrap()
+        StoreLink::new(toml::from_str(text).unwrap(), DEFAULT_SEED).unwrap()
     }
 
     /// The end of the next command, if it is known by then.

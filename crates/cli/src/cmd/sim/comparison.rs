@@ -52,7 +52,7 @@ pub(super) fn run(
     let written = table.map_or(Ok(()), |table| table.write(&rows));
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, &seeds)));
     if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
-        let note = "each seed gave the same run: nothing in the scenario is random";
+        let note = "each seed gave the same run: nothing that follows from the seed varies";
         out.notes(&[note.to_owned()])?;
     }
     written.and(shown).and(check(scenario, &rows))
