@@ -142,7 +142,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("table");
     std::fs::File::create(&path)?.set_len(TABLE)?;
-    println!("| device | 64 ranges of 4 KiB | way | time, ms | requests | KiB |");
+    println!("| device | 64 ranges of 4 KiB | method | time, ms | requests | KiB |");
     println!("|---|---|---|---|---|---|");
     for (name, delay) in [
         ("one head: 4 ms, 100 MB/s", "latency=4ms,parallel=1,bandwidth=100000000"),

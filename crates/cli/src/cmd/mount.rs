@@ -95,8 +95,8 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     prefault: bool,
 
-    /// The largest window of files, or auto: learnt from the device [default: the kernel's for this
-    /// device, at least 128K]
+    /// The largest window of files, or auto: learnt from the device [default: auto if TARGET is a
+    /// URL, else the kernel's for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 

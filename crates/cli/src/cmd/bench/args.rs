@@ -35,6 +35,7 @@ use crate::store::StoreArgs;
 ///   seq4k seq64k seq1m         one stream
 ///   inter2 inter2-64k inter8   2 or 8 streams, far apart, in strict turns, through one handle; of
 ///                              4 KiB reads unless the name says more
+///   inter200                   200 streams in strict turns, each through a handle of its own
 ///   coop8                      one stream that 8 threads share: each takes the next 64 KiB
 ///   rand4k rand16k rand64k     anywhere, nothing twice
 ///   scans                      160 KiB in a row by 16 KiB, and then elsewhere; nothing twice
@@ -79,7 +80,8 @@ pub(crate) struct BenchArgs {
     #[arg(value_parser = policies())]
     pub(super) policy: Policy,
 
-    /// The largest window, of foreread and of the kernel, or auto [default: what the kernel's is]
+    /// The largest window, of foreread and of the kernel, or auto [default: what the kernel's is;
+    /// auto if TARGET is a URL]
     ///
     /// With auto foreread learns it from the device, and the kernel keeps its own.
     ///

@@ -154,9 +154,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(super) exit_timeout: Duration,
 
-    /// Run a command with sh, with the server's address in $uri, $unixsocket and $port; stop the
-    /// server when it ends, and exit with its code (1 if all is well with it but what was written
-    /// cannot be flushed)
+    /// Run a command with sh, with the server's address in $uri, $unixsocket and $port and the name
+    /// of the export in $exportname; stop the server when it ends, and exit with its code (1 if all
+    /// is well with it but what was written cannot be flushed)
     ///
     /// Without --unix and --port the server listens on a socket of its own, in a fresh folder.
     #[arg(long, value_name = "CMD")]

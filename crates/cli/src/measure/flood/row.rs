@@ -67,7 +67,7 @@ impl FloodRow {
 
 /// What is in the cells.
 pub(crate) const HEADING: [&str; 8] = [
-    "arm",
+    "method",
     "chain alone, ms",
     "with flood, ms",
     "times",
