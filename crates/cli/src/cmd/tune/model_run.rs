@@ -17,12 +17,14 @@ use super::simulated;
 use super::sweep_bounds::{progress, settings_of, show, write_page};
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 
 /// A device in virtual time.
 pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let mut outputs = CommandOutputs::beside(&[]);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let model_file = ModelFile::prepare(args, &interrupted)?;
+    let model_file = ModelFile::prepare(args, &interrupted, &mut outputs)?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
     let size = probe.size();
