@@ -6,11 +6,10 @@
 
 use std::path::Path;
 
-use foreread_files::CommandInput;
 use foreread_report::{ReportPage, is_report, render};
 
 use crate::output::Failure;
-use crate::output_file::{OutputFile, refuse_stdout};
+use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
 /// A page that is not there before [`HtmlFile::write`].
 pub(crate) struct HtmlFile(OutputFile);
@@ -20,13 +19,13 @@ impl HtmlFile {
     pub(crate) fn prepare(
         path: Option<&Path>,
         is_json: bool,
-        inputs: &[CommandInput<'_>],
+        outputs: &mut CommandOutputs<'_>,
     ) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         if is_json {
             refuse_stdout(("--html", "the page"), path, "--json is")?;
         }
-        OutputFile::prepare("--html", path, inputs, is_report).map(|file| Some(Self(file)))
+        outputs.prepare("--html", path, is_report).map(|file| Some(Self(file)))
     }
 
     /// Writes the page, with the command line at its end.

@@ -1,15 +1,22 @@
-//! The file of an option that wants one, such as `--html FILE`.
+//! The files of options that want one, such as `--html FILE`.
 //!
-//! In:    the option and its path, checked before the work; what is to be written.
-//! Out:   the file, whole; errors that name the option.
-//! Never: another file than an earlier result of the same kind replaced.
+//! In:    options and their paths, checked before the work; what is to be written.
+//! Out:   the files, whole; errors that name the option.
+//! Never: another file than an earlier result of the same kind replaced. Two results in one file.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use foreread_files::{CommandInput, FileError, ResultFile, is_stdout};
+use foreread_files::{CommandInput, FileError, OutputDestination, ResultFile, is_stdout};
 
 use crate::output::Failure;
+
+/// The outputs of one command, each of which is prepared before its work.
+pub(crate) struct CommandOutputs<'i> {
+    inputs: &'i [CommandInput<'i>],
+    /// Those that are prepared.
+    taken: Vec<(&'static str, OutputDestination)>,
+}
 
 /// A file that is not there before [`OutputFile::write`].
 pub(crate) struct OutputFile {
@@ -17,18 +24,34 @@ pub(crate) struct OutputFile {
     file: ResultFile,
 }
 
-impl OutputFile {
-    /// Prepares the file of an option.
-    pub(crate) fn prepare(
-        option: &'static str,
-        path: &Path,
-        inputs: &[CommandInput<'_>],
-        is_ours: fn(&[u8]) -> bool,
-    ) -> Result<Self, Failure> {
-        let file = ResultFile::create(path, inputs, is_ours);
-        file.map(|file| Self { option, file }).map_err(|error| failed(option, &error))
+impl<'i> CommandOutputs<'i> {
+    /// Those of a command with these inputs, none of which is replaced.
+    pub(crate) fn beside(inputs: &'i [CommandInput<'i>]) -> Self {
+        Self { inputs, taken: Vec::new() }
     }
 
+    /// Prepares the file of an option. `is_ours` recognises an earlier result by its first bytes.
+    pub(crate) fn prepare(
+        &mut self,
+        option: &'static str,
+        path: &Path,
+        is_ours: fn(&[u8]) -> bool,
+    ) -> Result<OutputFile, Failure> {
+        let failed = |error| failed(option, &error);
+        if let Some(destination) = OutputDestination::of(path).map_err(failed)? {
+            let mut taken = self.taken.iter();
+            if let Some((other, _)) = taken.find(|(_, taken)| *taken == destination) {
+                let line = format!("{option} {}: {other} is written there", path.display());
+                return Err(Failure::WrongUse(format!("{line}; give one of them another path")));
+            }
+            self.taken.push((option, destination));
+        }
+        let file = ResultFile::create(path, self.inputs, is_ours).map_err(failed)?;
+        Ok(OutputFile { option, file })
+    }
+}
+
+impl OutputFile {
     /// Writes all of it.
     pub(crate) fn write(
         self,

@@ -106,6 +106,12 @@ fn what_tune_measures_in_virtual_time_is_a_device_of_replays_and_scenarios() {
     assert!(line.contains("--device-model") && line.contains("was not written by"), "{line}");
     assert_eq!(fs::read_to_string(theirs).unwrap(), CLOUD);
     assert!(into("-").contains("give the model a file"));
+    // The model of a store was written as one of flash.
+    let path = folder.path().join("store.toml");
+    let store = ["tune", "--device", "object-store", "--device-model", path.to_str().unwrap()];
+    let line = refused(&store);
+    assert!(line.contains("object-store is a model of a store, and is one already"), "{line}");
+    assert!(line.contains("give tune the URL") && !path.exists(), "{line}");
     assert!(into("/nowhere/model.toml").contains("No such file"));
 }
 

@@ -169,6 +169,40 @@ fn streams_are_written_as_they_are() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), trace);
 }
 
+/// One of them was refused after the work, as "replaced by another process just now".
+#[test]
+fn two_outputs_of_a_command_are_not_one_file() {
+    let folder = TempDir::new_in(scratch()).unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (scenario, disk) = (at("small.toml"), at("disk"));
+    let (plain, linked) = (at("x"), at("link/x"));
+    fs::write(&scenario, said::one_reader(3000)).unwrap();
+    fs::write(&disk, vec![7; 1 << 20]).unwrap();
+    symlink(folder.path(), at("link")).unwrap();
+    let page = "--html";
+    let commands: [(&[&str], &str, &str); 6] = [
+        (&["sim", &scenario], "--trace", page),
+        (&["sim", &scenario, "--seeds", "2"], page, "--csv"),
+        (&["bench", &disk, "--pattern", "hot-small", "--runs", "1"], "--save", page),
+        (&["doctor"], "--prometheus", page),
+        (&["tune", "--device", "sd-card"], page, "--device-model"),
+        (&["tune", &disk, "--yes"], page, "--device-model"),
+    ];
+    let before = fs::read_dir(folder.path()).unwrap().count();
+    for (command, first, second) in commands {
+        for other in [plain.as_str(), &linked] {
+            let line = said::refused(&[command, &[first, &plain, second, other]].concat());
+            let says = format!("{second} {other}: {first} is written there; give one of them");
+            assert!(line.contains(&says), "{command:?}: {line}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before, "{command:?}");
+    }
+    let both = ["sim", &scenario, "--trace", "-", page, "/dev/stdout"];
+    assert!(said::refused(&both).contains("--html /dev/stdout: --trace is written there"));
+    let nothing = ["sim", &scenario, "--trace", "/dev/null", page, "/dev/null"];
+    assert!(said::foreread(&nothing).status.success(), "it takes any number");
+}
+
 /// A program that reads the one would be given the other behind it.
 #[test]
 fn json_and_a_page_do_not_share_stdout() {

@@ -137,6 +137,8 @@ fn what_cannot_be_replayed_is_refused() {
         let line = refused(&["replay", &trace, "--max-window", window]);
         assert!(line.contains("wants 4K, a page, at least"), "{line}");
     }
+    let window = refused(&["replay", &trace, "--max-window", "127K"]);
+    assert!(window.contains("wants whole pages of 4K: 124K or 128K"), "{window}");
     assert!(refused(&["replay", &trace, "--scale=-1"]).contains("--scale"));
     let writes = folder.path().join("writes");
     fs::write(&writes, "0,8,8,1,7\n").unwrap();

@@ -249,6 +249,7 @@ fn wrong_use_says_what_is_wrong() {
         ("--seeds 2 --seed 18446744073709551615", "--seeds 2: the last seed is 2^64 - 1"),
         ("--policy linux-6 best", "adaptive"),
         ("--max-window 1K", "--policy none"),
+        ("--max-window 4K 5000", "wants whole pages of 4K: 4K or 8K"),
         ("--memory 8M 64K", "with --memory 64K: line 6: memory: wants at least"),
         ("--memory 8Q", "powers of 1024"),
         ("--policy none linux-6 --trace TRACE", "--trace: wants one run, and these are 2"),

@@ -8,12 +8,14 @@
 //! A driver of requests asks them; the simulator's model of a store does, too. Reasons and figures:
 //! docs/objects.md.
 
+mod copy_backoff;
 mod hedging;
 mod latency_quantiles;
 mod request_limit;
 mod waiting_requests;
 
-pub use hedging::{ASK_AGAIN, BUDGET_PERCENT, Hedging};
+pub use copy_backoff::CopyBackoff;
+pub use hedging::{BUDGET_PERCENT, Hedging};
 pub use latency_quantiles::LatencyQuantiles;
 pub use request_limit::RequestLimit;
 pub use waiting_requests::WaitingRequests;

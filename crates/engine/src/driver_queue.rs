@@ -95,6 +95,12 @@ impl DriverQueue {
         self.dropped.load(Ordering::Relaxed)
     }
 
+    /// Keeps all others from posting, and from taking.
+    #[cfg(test)]
+    pub(crate) fn hold(&self) -> MutexGuard<'_, VecDeque<DriverEvent>> {
+        self.lock()
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<DriverEvent>> {
         // Nothing panics while it holds this lock; a queue is whole at any time all the same.
         self.events.lock().unwrap_or_else(PoisonError::into_inner)

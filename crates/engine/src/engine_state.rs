@@ -26,6 +26,7 @@ use crate::background::BackgroundWaker;
 use crate::blocking_pool::BlockingPool;
 use crate::deferred_wake::DeferredWake;
 use crate::driver::Driver;
+use crate::driver_mailbox::DriverMailbox;
 use crate::driver_queue::{DriverEvent, DriverQueue};
 use crate::error::ForkedError;
 use crate::hits::HitCounters;
@@ -52,8 +53,8 @@ pub(crate) struct EngineState {
     pub(crate) sleeper: Arc<Sleeper>,
     /// The kind of ring, which does not change.
     pub(crate) ring_kind: RingKind,
-    /// What hits post to the driver.
-    queue: DriverQueue,
+    /// What hits, and threads that end, post to the driver.
+    pub(crate) mailbox: Arc<DriverMailbox>,
     /// The block devices that are open for writing.
     pub(crate) claims: Claims,
     /// The identities of the sources that are open.
@@ -99,7 +100,7 @@ impl EngineState {
             ring_kind: driver.ring().kind(),
             planned_budget: driver.path.planned_budget().0,
             driver: Mutex::new(driver),
-            queue: DriverQueue::new(),
+            mailbox: Arc::new(DriverMailbox::new(Arc::clone(&background))),
             claims: Claims::default(),
             sources: SourceNames::default(),
             hits: HitCounters::default(),
@@ -169,17 +170,9 @@ impl EngineState {
             return;
         }
         for event in events {
-            self.queue.post(event);
+            self.queue().post(event);
         }
         self.drain_queue();
-    }
-
-    /// Posts an event to the next driver: the background thread, if the engine has needed one.
-    pub(crate) fn leave(&self, event: DriverEvent) {
-        if self.check_process().is_ok() {
-            self.queue.post(event);
-            self.background.wake_if_started();
-        }
     }
 
     /// Handles what hits have posted, if no thread drives.
@@ -190,10 +183,10 @@ impl EngineState {
         // Between the post and the look at the lock, as between the unlock and the look at the
         // queue: one of the two sees the other.
         fence(Ordering::SeqCst);
-        while !self.queue.is_empty() {
+        while !self.queue().is_empty() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
             driver.follow_subscriber();
-            driver.handle_events(&self.queue);
+            driver.handle_events(self.queue());
             end_turn(driver);
             fence(Ordering::SeqCst);
         }
@@ -207,7 +200,7 @@ impl EngineState {
 
     /// The queue of events, for the driver and for counters.
     pub(crate) fn queue(&self) -> &DriverQueue {
-        &self.queue
+        self.mailbox.queue()
     }
 }
 
@@ -251,7 +244,7 @@ impl<'s> DriverGuard<'s> {
     /// Handles what hits have posted.
     pub(crate) fn take_events(&mut self) {
         let engine = self.engine;
-        self.handle_events(&engine.queue);
+        self.handle_events(engine.queue());
     }
 }
 

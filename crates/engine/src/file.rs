@@ -17,6 +17,7 @@ use std::sync::{Arc, Weak};
 use crate::OpenOptions;
 use crate::advice::{Advice, Advised};
 use crate::backend::{Backend, Created};
+use crate::driver_mailbox::DriverMailbox;
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError, ReadError};
 use crate::file_state::FileState;
@@ -306,12 +307,11 @@ struct Streams(HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>);
 
 impl Drop for Streams {
     /// The thread ends. Tasks and sources would find its thread-local values gone, those of their
-    /// own and those of their libraries: the next driver ends its streams.
+    /// own and those of their libraries: the next driver ends its streams, and the engine is not
+    /// held here, so that it does not end here either.
     fn drop(&mut self) {
         for stream in self.0.values() {
-            if let Some(engine) = stream.engine.upgrade() {
-                stream.reader.leave(&engine);
-            }
+            stream.reader.leave(&stream.mailbox);
         }
     }
 }
@@ -322,20 +322,27 @@ struct ThreadStream {
     /// Not the file: the end of a thread, which its joiner may not wait for, would keep the file
     /// from being closed with its last handle.
     engine: Weak<EngineState>,
+    /// For the end of the thread.
+    mailbox: Arc<DriverMailbox>,
     reader: StreamReader,
 }
 
 impl ThreadStream {
     fn new(handle: &Arc<Handle>) -> Self {
-        let engine = Arc::downgrade(&handle.file.engine);
-        Self { handle: Arc::downgrade(handle), engine, reader: StreamReader::new(&handle.file) }
+        let (file, handle) = (&handle.file, Arc::downgrade(handle));
+        let engine = Arc::downgrade(&file.engine);
+        let mailbox = Arc::clone(&file.engine.mailbox);
+        Self { handle, engine, mailbox, reader: StreamReader::new(file) }
     }
 }
 
 impl Drop for ThreadStream {
     fn drop(&mut self) {
-        // The streams of a closed file ended with it, and are not found.
-        if let Some(engine) = self.engine.upgrade() {
+        // The streams of a closed file ended with it, and are not found. Of a thread that ends none
+        // is open: the engine must not be held there (`Streams::drop`).
+        if self.reader.is_open()
+            && let Some(engine) = self.engine.upgrade()
+        {
             self.reader.close(&engine);
         }
     }

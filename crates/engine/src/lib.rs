@@ -56,6 +56,7 @@ mod counters;
 mod deferred_wake;
 mod delay;
 mod driver;
+mod driver_mailbox;
 mod driver_queue;
 mod engine;
 mod engine_state;

@@ -26,6 +26,7 @@ use foreread_core::table::FoundPage;
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::advice::Advised;
+use crate::driver_mailbox::DriverMailbox;
 use crate::driver_queue::DriverEvent;
 use crate::engine_state::EngineState;
 use crate::error::ReadError;
@@ -85,10 +86,15 @@ impl StreamReader {
     }
 
     /// Ends the stream as soon as a thread drives: this one does not.
-    pub(crate) fn leave(&self, engine: &EngineState) {
+    pub(crate) fn leave(&self, mailbox: &DriverMailbox) {
         if let Some(id) = self.id.take() {
-            engine.leave(DriverEvent::CloseStream(id));
+            mailbox.leave(DriverEvent::CloseStream(id));
         }
+    }
+
+    /// Whether there is a stream to end.
+    pub(crate) fn is_open(&self) -> bool {
+        self.id.get().is_some()
     }
 
     pub(crate) fn read_at(

@@ -79,6 +79,13 @@ impl DirectoryName {
         &self.path
     }
 
+    /// Which directory it is, by whatever path it was opened.
+    pub(crate) fn directory_inode(&self) -> Result<FileIdentity, FileError> {
+        let stat = fstat(&self.directory);
+        let stat = stat.map_err(|errno| self.failed("look at its directory", errno.into()))?;
+        Ok(FileIdentity::of(&stat))
+    }
+
     /// What the name stands for at this moment; None if there is nothing.
     ///
     /// Opened with `O_PATH`: opening a FIFO would wait, and opening a tape would rewind it.

@@ -15,6 +15,7 @@
 
 pub mod attribute;
 pub mod cgroup;
+mod destination;
 mod draft;
 mod entry;
 mod error;
@@ -26,9 +27,10 @@ pub mod scratch;
 mod socket;
 pub mod system;
 
+pub use destination::{OutputDestination, is_stdout};
 pub use entry::CommandInput;
 pub use error::FileError;
-pub use output::{KeptPart, ResultFile, is_stdout};
+pub use output::{KeptPart, ResultFile};
 pub use pid_file::PidFile;
 pub use scratch::PrivateDirectory;
 pub use socket::{SOCKET_PATH_MAX, SocketFile, bind};

@@ -5,15 +5,15 @@
 //!        that a full disk ends, what there was room for.
 //! Never: a file replaced that foreread did not write; a link followed; a device written to.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, major, minor};
+use rustix::fs::Mode;
 
 use crate::FileError;
+use crate::destination::{is_null, stream};
 use crate::draft::Draft;
 use crate::entry::{CommandInput, DirectoryName, ExistingFile};
 
@@ -184,35 +184,6 @@ impl Write for WatchedFile<'_> {
     }
 }
 
-/// Whether this path is one of those that mean stdout.
-#[must_use]
-pub fn is_stdout(path: &Path) -> bool {
-    ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|it| path == Path::new(it))
-}
-
-/// What the user has opened already; None if the path is one of a file.
-fn stream(path: &Path) -> Option<io::Result<File>> {
-    let duplicate = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from);
-    match path.to_str()? {
-        _ if is_stdout(path) => Some(duplicate(io::stdout().as_fd().try_clone_to_owned())),
-        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => {
-            Some(duplicate(io::stderr().as_fd().try_clone_to_owned()))
-        }
-        text if text.starts_with("/dev/fd/") || text.starts_with("/proc/self/fd/") => {
-            // A pipe only: another descriptor of ours could be an input.
-            let is_pipe = fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
-            is_pipe.then(|| File::options().write(true).open(path))
-        }
-        _ => None,
-    }
-}
-
-/// The one device that can be written to without harm, and that users name to discard a result.
-fn is_null(found: &ExistingFile) -> bool {
-    let device = found.stat().st_rdev;
-    found.kind() == FileType::CharacterDevice && (major(device), minor(device)) == NULL
-}
-
 fn is_earlier(
     entry: &DirectoryName,
     found: &ExistingFile,
@@ -248,12 +219,12 @@ pub(crate) const REMOVE: &str = "move it away, or remove it";
 /// How much of a file is looked at.
 const HEAD: u64 = 4096;
 
-/// The number of /dev/null on every Linux.
-const NULL: (u32, u32) = (1, 3);
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::fs;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+
+    use rustix::fs::FileType;
 
     use super::*;
 

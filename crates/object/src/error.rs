@@ -35,6 +35,15 @@ pub enum ObjectError {
         /// The store's words.
         why: String,
     },
+    /// No credentials are set, and the service that has those of a machine's role gave none.
+    NoCredentials {
+        /// The object.
+        url: String,
+        /// Where the service is.
+        service: &'static str,
+        /// What became of the request to it.
+        why: String,
+    },
     /// The object is another one than when it was opened.
     Changed {
         /// The object.
@@ -73,11 +82,8 @@ impl ObjectError {
         if matches!(error, Store::Precondition { .. } | Store::NotModified { .. }) {
             return Self::Changed { url, why: "the store refuses If-Match".to_owned() };
         }
-        if METADATA_SERVICES.iter().any(|host| why.contains(host)) {
-            let why = format!(
-                "no credentials are set, and the metadata service of this machine gives none: {why}"
-            );
-            return Self::Denied { url, why };
+        if let Some(service) = METADATA_SERVICES.into_iter().find(|host| why.contains(host)) {
+            return Self::NoCredentials { url, service, why };
         }
         let is_denied =
             matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. });
@@ -143,6 +149,7 @@ impl ObjectError {
             Self::Url { url, .. }
             | Self::NotFound { url }
             | Self::Denied { url, .. }
+            | Self::NoCredentials { url, .. }
             | Self::Changed { url, .. }
             | Self::TimedOut { url, .. }
             | Self::Failed { url, .. } => url,
@@ -161,6 +168,11 @@ impl ObjectError {
             Self::Denied { why, .. } => format!(
                 "not allowed: {why}; check the credentials in the environment (docs/objects.md)"
             ),
+            Self::NoCredentials { service, why, .. } => format!(
+                "not allowed: no credentials are set in the environment, and the metadata service \
+                 at {service} gave none for the machine's role; set credentials (docs/objects.md), \
+                 or, if this machine has a role, see why the service failed: {why}"
+            ),
             Self::Changed { why, .. } => {
                 format!("it has changed since it was opened ({why}); open it again")
             }
@@ -175,14 +187,20 @@ impl ObjectError {
 
     /// Whether any other range would have the same error.
     pub(crate) fn is_of_all(&self) -> bool {
-        matches!(self, Self::NotFound { .. } | Self::Denied { .. } | Self::Changed { .. })
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::Denied { .. }
+                | Self::NoCredentials { .. }
+                | Self::Changed { .. }
+        )
     }
 
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Url { .. } => io::ErrorKind::InvalidInput,
             Self::NotFound { .. } => io::ErrorKind::NotFound,
-            Self::Denied { .. } => io::ErrorKind::PermissionDenied,
+            Self::Denied { .. } | Self::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
             Self::Changed { .. } => io::ErrorKind::InvalidData,
             Self::TimedOut { .. } => io::ErrorKind::TimedOut,
             Self::Failed { .. } => io::ErrorKind::Other,
@@ -257,15 +275,32 @@ mod tests {
         assert!(line.contains("ignores Range"), "{line}");
     }
 
-    /// It was "Input/output error" where the service's address has no route.
+    /// It was "Input/output error" where the service's address has no route; and then it said that
+    /// none are set, also on a machine with a role whose service was too slow.
     #[test]
-    fn a_client_that_finds_no_credentials_is_not_allowed_to_read() {
-        let text = "Error performing PUT http://169.254.169.254/latest/api/token in 1.1s, after 3 \
-                    retries: HTTP error: error sending request: operation timed out";
-        let found = ObjectError::of("s3://bucket/key", None, &generic(text));
-        let text = found.to_string();
-        assert!(text.starts_with("s3://bucket/key: not allowed: no credentials are set"), "{text}");
-        assert!(text.contains("timed out; check the credentials in the environment"), "{text}");
-        assert_eq!(io::Error::from(found).kind(), io::ErrorKind::PermissionDenied);
+    fn a_client_that_finds_no_credentials_is_told_both_ways_to_have_some() {
+        for (service, path) in [
+            ("169.254.169.254", "latest/api/token"),
+            ("metadata.google.internal", "computeMetadata/v1/instance"),
+        ] {
+            let text = format!(
+                "Error performing PUT http://{service}/{path} in 1.1s, after 3 retries: HTTP \
+                 error: error sending request: operation timed out"
+            );
+            let found = ObjectError::of("s3://bucket/key", None, &generic(&text));
+            let text = found.to_string();
+            let start = "s3://bucket/key: not allowed: no credentials are set in the environment";
+            assert!(text.starts_with(start), "{text}");
+            for part in [
+                format!("the metadata service at {service} gave none").as_str(),
+                "set credentials (docs/objects.md)",
+                "if this machine has a role, see why the service failed: Error performing PUT",
+                "timed out",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(found.is_of_all(), "no page is asked for alone");
+            assert_eq!(io::Error::from(found).kind(), io::ErrorKind::PermissionDenied);
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use foreread::core::store_requests::ASK_AGAIN;
+use foreread::core::store_requests::CopyBackoff;
 use futures_util::future::{Either, select};
 use tokio::time::{Instant, timeout};
 
@@ -39,6 +39,9 @@ pub(crate) fn not_joined(is_demand: bool) -> Urgency<Pending<()>> {
 enum Event<A> {
     Answered(A),
     Joined,
+    /// It has the permit that it has waited for.
+    Sent,
+    /// The time is over after which it may have a copy.
     Late,
 }
 
@@ -50,6 +53,9 @@ enum Event<A> {
 ///          |---- delay --.-- a reader comes   its delay is that of a demand read from now on, and
 ///                                             the budget is asked again while it waits
 /// ```
+///
+/// While it waits it is woken seldom: one that waits for its permit when it has that, and one that
+/// waits for the budget after longer and longer pauses ([`CopyBackoff`]).
 ///
 /// An answer that is an error counts only if the other copy has none, or fails, too: then the
 /// error is that of the first.
@@ -68,15 +74,20 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     };
     let (mut first, mut joined) = (pin!(request(gate.clone())), pin!(joined));
     let (mut delay, mut is_joined) = (traffic.sent(is_demand), false);
+    let mut backoff = CopyBackoff::default();
     loop {
+        let is_held = gate.is_waiting();
         let left = match delay {
-            Some(delay) if gate.is_waiting() => delay,
+            // It can be late only once it is sent.
+            _ if is_held => FOREVER,
             Some(delay) => delay.saturating_sub(gate.since_sent(called)),
-            None if is_demand && traffic.may_hedge() => Duration::from_nanos(ASK_AGAIN.0),
+            None if is_demand && traffic.may_hedge() => Duration::from_nanos(backoff.pause().0),
             None => FOREVER,
         };
         let next = poll_fn(|context| match first.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Event::Answered(answer)),
+            // Its permit comes in this poll, or not at all.
+            Poll::Pending if is_held && !gate.is_waiting() => Poll::Ready(Event::Sent),
             Poll::Pending if is_joined => Poll::Pending,
             Poll::Pending => joined.as_mut().poll(context).map(|()| Event::Joined),
         });
@@ -90,16 +101,19 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
                 gate.hurry();
                 (is_joined, is_demand) = (true, true);
             }
+            // Only now it begins to wait for an answer.
+            Event::Sent => backoff = CopyBackoff::default(),
             Event::Late if gate.is_waiting() => {}
-            // More may be known by now.
-            Event::Late if delay.is_none() => delay = traffic.joined(is_demand),
-            Event::Late if delay.is_some_and(|delay| gate.since_sent(called) < delay) => {}
-            Event::Late if traffic.take_copy(is_demand) => {
-                let second = pin!(request(Gated::new(is_demand)));
-                return of_two(first, second, note).await;
+            Event::Late => {
+                // More may be known by now, or allowed.
+                let known = delay.or_else(|| traffic.joined(is_demand));
+                let is_late = known.is_some_and(|delay| gate.since_sent(called) >= delay);
+                if is_late && traffic.take_copy(is_demand) {
+                    let second = pin!(request(Gated::new(is_demand)));
+                    return of_two(first, second, note).await;
+                }
+                delay = known.filter(|_| !is_late);
             }
-            // More may be allowed when it asks again, or when a reader comes.
-            Event::Late => delay = None,
         }
     }
 }
@@ -128,256 +142,4 @@ async fn of_two<T, E, F: Future<Output = Result<T, E>>>(
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-    use std::sync::Arc;
-
-    use tokio::time::sleep;
-
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// Traffic that has seen 1000 answers after 20 ms.
-    async fn learnt() -> Arc<StoreTraffic> {
-        let traffic = StoreTraffic::new(true, Arc::default());
-        for _ in 0..1000 {
-            let answer = first_answer(&traffic, not_joined(true), |_| async {
-                sleep(20 * MS).await;
-                Ok::<_, ()>(())
-            });
-            answer.await.unwrap();
-        }
-        traffic
-    }
-
-    /// How each copy ends: after so long, with this.
-    struct Copies {
-        ends: Vec<(Duration, Result<u32, &'static str>)>,
-        sent: RefCell<usize>,
-        ended: RefCell<usize>,
-    }
-
-    impl Copies {
-        fn new(ends: &[(u32, Result<u32, &'static str>)]) -> Self {
-            let ends = ends.iter().map(|(ms, end)| (*ms * MS, *end)).collect();
-            Self { ends, sent: RefCell::new(0), ended: RefCell::new(0) }
-        }
-
-        async fn send(&self) -> Result<u32, &'static str> {
-            let number = self.sent.replace_with(|sent| *sent + 1);
-            let (time, end) = self.ends[number];
-            sleep(time).await;
-            *self.ended.borrow_mut() += 1;
-            end
-        }
-
-        /// The answer, when, how many copies were sent, and how many of them ended.
-        async fn run(
-            &self,
-            traffic: &StoreTraffic,
-            is_demand: bool,
-        ) -> (Result<u32, &'static str>, u128, usize, usize) {
-            self.run_as(traffic, not_joined(is_demand)).await
-        }
-
-        /// The same of a request to which a reader comes after so many ms.
-        async fn run_joined(
-            &self,
-            traffic: &StoreTraffic,
-            is_demand: bool,
-            ms: u32,
-        ) -> (Result<u32, &'static str>, u128, usize, usize) {
-            self.run_as(traffic, Urgency { is_demand, joined: sleep(ms * MS) }).await
-        }
-
-        async fn run_as(
-            &self,
-            traffic: &StoreTraffic,
-            urgency: Urgency<impl Future<Output = ()>>,
-        ) -> (Result<u32, &'static str>, u128, usize, usize) {
-            let started = Instant::now();
-            let answer = first_answer(traffic, urgency, |_| self.send()).await;
-            let ms = started.elapsed().as_millis();
-            (answer, ms, *self.sent.borrow(), *self.ended.borrow())
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_copy_of_a_late_request_answers_and_the_request_is_cancelled() {
-        let copies = Copies::new(&[(200, Ok(1)), (15, Ok(2))]);
-        let (answer, ms, sent, ended) = copies.run(&*learnt().await, true).await;
-        assert_eq!((answer, sent, ended), (Ok(2), 2, 1));
-        // 20 ms, to the end of their bucket and the next ms of the timer; then 15.
-        assert!((35..=38).contains(&ms), "{ms} ms");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_is_answered_before_its_copy_cancels_it() {
-        let copies = Copies::new(&[(30, Ok(1)), (20, Ok(2))]);
-        let traffic = learnt().await;
-        assert_eq!(copies.run(&traffic, true).await, (Ok(1), 30, 2, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_in_time_has_no_copy() {
-        let traffic = learnt().await;
-        let in_time = Copies::new(&[(19, Ok(1))]);
-        assert_eq!(in_time.run(&traffic, true).await, (Ok(1), 19, 1, 1));
-        let ahead = Copies::new(&[(19, Ok(1))]);
-        assert_eq!(ahead.run(&traffic, false).await, (Ok(1), 19, 1, 1));
-    }
-
-    /// The stream comes to it soon, and waits for it with all that follows.
-    #[tokio::test(start_paused = true)]
-    async fn late_read_ahead_has_a_copy_but_the_last_one_is_for_a_reader_that_waits() {
-        let traffic = learnt().await;
-        while traffic.take_copy(false) {}
-        let ahead = Copies::new(&[(500, Ok(1))]);
-        assert_eq!(ahead.run(&traffic, false).await, (Ok(1), 500, 1, 1));
-        let demand = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
-        assert_eq!(demand.run(&traffic, true).await.0, Ok(2));
-        let traffic = learnt().await;
-        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
-        let (answer, ms, sent, _) = ahead.run(&traffic, false).await;
-        assert_eq!((answer, sent), (Ok(2), 2));
-        assert!((35..=38).contains(&ms), "{ms} ms");
-    }
-
-    /// It waited for the read-ahead however late that was.
-    #[tokio::test(start_paused = true)]
-    async fn a_reader_that_comes_to_late_read_ahead_has_a_copy() {
-        let traffic = learnt().await;
-        while traffic.take_copy(false) {}
-        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
-        // Late already: at once.
-        let (answer, ms, sent, ended) = ahead.run_joined(&traffic, false, 100).await;
-        assert_eq!((answer, sent, ended), (Ok(2), 2, 1));
-        assert!((115..=117).contains(&ms), "{ms} ms");
-        assert!(!traffic.take_copy(true), "that was the last one");
-        let ahead = Copies::new(&[(500, Ok(1))]);
-        assert_eq!(ahead.run_joined(&traffic, false, 100).await, (Ok(1), 500, 1, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_reader_that_comes_in_time_has_the_copy_when_the_request_is_late() {
-        let traffic = learnt().await;
-        while traffic.take_copy(false) {}
-        let ahead = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
-        let (answer, ms, sent, _) = ahead.run_joined(&traffic, false, 5).await;
-        assert_eq!((answer, sent), (Ok(2), 2));
-        assert!((35..=38).contains(&ms), "{ms} ms");
-        let in_time = Copies::new(&[(19, Ok(1))]);
-        assert_eq!(in_time.run_joined(&traffic, false, 5).await, (Ok(1), 19, 1, 1));
-    }
-
-    /// It had no copy when the budget was used up, and waited for 500 ms.
-    #[tokio::test(start_paused = true)]
-    async fn a_reader_that_waits_asks_the_budget_again() {
-        let traffic = learnt().await;
-        while traffic.take_copy(true) {}
-        let demand = Copies::new(&[(500, Ok(1)), (15, Ok(2))]);
-        let others = async {
-            sleep(50 * MS).await;
-            // Requests that are answered at once pay for a copy.
-            for _ in 0..60 {
-                let answer =
-                    first_answer(&traffic, not_joined(true), |_| async { Ok::<_, ()>(()) });
-                answer.await.unwrap();
-            }
-        };
-        let (ended, ()) = tokio::join!(demand.run(&traffic, true), others);
-        assert_eq!((ended.0, ended.2), (Ok(2), 2));
-        // At 50 ms it may, within 10 ms it asks, and the copy takes 15.
-        assert!((65..=78).contains(&ended.1), "{} ms", ended.1);
-        while traffic.take_copy(true) {}
-        let alone = Copies::new(&[(500, Ok(1))]);
-        assert_eq!(alone.run(&traffic, true).await, (Ok(1), 500, 1, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn readers_that_come_to_read_ahead_stay_within_the_budget() {
-        let traffic = learnt().await;
-        let mut copies = 0;
-        for number in 0..4000_u32 {
-            let ms = if number % 64 == 0 { 200 } else { 20 };
-            let ahead = Copies::new(&[(ms, Ok(1)), (15, Ok(2))]);
-            copies += ahead.run_joined(&traffic, false, 10).await.2 - 1;
-        }
-        assert!((50..=63).contains(&copies), "{copies} copies, 63 are late");
-        for _ in 0..4000 {
-            // All are late by then.
-            let ahead = Copies::new(&[(400, Ok(1)), (15, Ok(2))]);
-            copies += ahead.run_joined(&traffic, false, 10).await.2 - 1;
-        }
-        assert!(copies <= 9000 / 50, "{copies} copies of 9000 requests");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_error_counts_only_if_both_copies_fail() {
-        let traffic = learnt().await;
-        for (ends, expected) in [
-            ([(40, Err("first")), (100, Ok(2))], Ok(2)),
-            ([(100, Ok(1)), (2, Err("second"))], Ok(1)),
-            ([(40, Err("first")), (100, Err("second"))], Err("first")),
-            ([(100, Err("first")), (2, Err("second"))], Err("first")),
-        ] {
-            let (answer, _, sent, ended) = Copies::new(&ends).run(&traffic, true).await;
-            assert_eq!((answer, sent, ended), (expected, 2, 2), "{ends:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_error_in_time_is_the_answer() {
-        let traffic = learnt().await;
-        let failed = Copies::new(&[(5, Err("first"))]);
-        assert_eq!(failed.run(&traffic, true).await, (Err("first"), 5, 1, 1));
-    }
-
-    /// A copy was made of what had not been sent, and waited behind it.
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_waits_for_others_is_not_late() {
-        let traffic = learnt().await;
-        let mut others = Vec::new();
-        for _ in 0..64 {
-            others.push(traffic.permit(true).await);
-        }
-        let sent = RefCell::new(0);
-        let waits = first_answer(&traffic, not_joined(true), |gate| {
-            *sent.borrow_mut() += 1;
-            let (traffic, number) = (&traffic, *sent.borrow());
-            async move {
-                let _permit = gate.permit(traffic).await;
-                sleep(if number == 1 { 400 * MS } else { 15 * MS }).await;
-                Ok::<_, ()>(number)
-            }
-        });
-        let mut waits = pin!(waits);
-        assert!(timeout(500 * MS, waits.as_mut()).await.is_err());
-        assert_eq!(*sent.borrow(), 1);
-        let started = Instant::now();
-        others.clear();
-        assert_eq!(waits.await, Ok(2), "once it is sent, it may be late");
-        // Two delays at most, and the copy.
-        assert!((35..=60).contains(&started.elapsed().as_millis()), "{:?}", started.elapsed());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_store_that_refuses_requests_is_sent_no_copy() {
-        let traffic = learnt().await;
-        traffic.answered(Instant::now(), Some(503));
-        let late = Copies::new(&[(200, Ok(1))]);
-        assert_eq!(late.run(&traffic, true).await, (Ok(1), 200, 1, 1));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn no_copy_is_sent_where_none_is_wanted() {
-        let traffic = StoreTraffic::new(false, Arc::default());
-        for _ in 0..200 {
-            let copies = Copies::new(&[(20, Ok(1))]);
-            assert_eq!(copies.run(&traffic, true).await.0, Ok(1));
-        }
-        let late = Copies::new(&[(200, Ok(1))]);
-        assert_eq!(late.run(&traffic, true).await, (Ok(1), 200, 1, 1));
-    }
-}
+mod tests;

@@ -293,7 +293,8 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         return error;
     }
     let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
-                AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket";
+                AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this \
+                machine has a role, see whether its metadata service (169.254.169.254) answers";
     match error {
         ObjectError::Failed { url, range, why } => {
             ObjectError::Failed { url, range, why: why + hint }
@@ -305,6 +306,7 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         ObjectError::Url { .. }
         | ObjectError::NotFound { .. }
         | ObjectError::Denied { .. }
+        | ObjectError::NoCredentials { .. }
         | ObjectError::Changed { .. } => error,
     }
 }

@@ -238,6 +238,8 @@ def test_wrong_arguments_are_refused():
         sim.run(SCENARIO, memory="much")
     with pytest.raises(ValueError, match="memory: wants at least"):
         sim.run(SCENARIO, memory=4096)
+    with pytest.raises(ValueError, match="max_window: 5000: wants whole pages of 4K: 4K or 8K"):
+        sim.run(SCENARIO, max_window=5000)
     with pytest.raises(ValueError, match="seed: -1"):
         sim.run(SCENARIO, seed=-1)
     with pytest.raises(FileNotFoundError, match="no such file, and no scenario of this name"):

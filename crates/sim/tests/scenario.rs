@@ -92,6 +92,9 @@ fn an_unknown_unit_names_the_units() {
     assert_refused(with("size = '1.5M'"), &["1.5M", "not a size"]);
     assert_refused(with("size = -1"), &["-1", "a size is not negative"]);
     assert_refused(with("size = true"), &["a size such as 4096"]);
+    let wants = ["5000", "wants whole pages of 4K: 4K or 8K; or \"auto\""];
+    assert_refused(with("max_window = '5000'"), &wants);
+    assert_refused(with("max_window = 0"), &["whole pages of 4K: 4K at least"]);
 }
 
 #[test]

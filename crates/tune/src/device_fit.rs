@@ -148,7 +148,7 @@ impl FittedDevice {
     pub fn assumed(&self) -> Vec<String> {
         match self {
             Self::Flash(chips) => chips.assumed(),
-            Self::Hdd(_) => FittedHdd::assumed(),
+            Self::Hdd(disk) => disk.assumed(),
             Self::Store(store) => store.assumed(),
         }
     }

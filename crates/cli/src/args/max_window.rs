@@ -77,11 +77,16 @@ pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
     sizes::parse(text).map(MaxWindow::Size).map_err(|why| format!("{why}; or auto"))
 }
 
-/// The same where a policy without windows is asked for by its own name.
+/// The same where a policy without windows is asked for by its own name, and the window that was
+/// given is shown beside what came of it.
 pub(crate) fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
     let window = max_window(text)?;
-    if matches!(window, MaxWindow::Size(size) if size.0 < PAGE_SIZE) {
-        return Err("wants 4K, a page, at least; --policy none reads nothing ahead".to_owned());
+    match window {
+        MaxWindow::Auto => {}
+        MaxWindow::Size(size) if size.0 < PAGE_SIZE => {
+            return Err("wants 4K, a page, at least; --policy none reads nothing ahead".to_owned());
+        }
+        MaxWindow::Size(size) => _ = MaxWindowSpec::of_pages(size)?,
     }
     Ok(window)
 }

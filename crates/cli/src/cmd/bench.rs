@@ -18,11 +18,9 @@ mod selection;
 use std::io;
 use std::path::Path;
 
-use foreread_files::CommandInput;
-
 pub(crate) use self::args::BenchArgs;
 use self::args::BenchPattern;
-use self::saved::{created, save};
+use self::saved::{created, inputs_of, save};
 use self::selection::ReadSelection;
 use crate::args::max_window::MaxWindow;
 use crate::html_file::HtmlFile;
@@ -32,6 +30,7 @@ use crate::measure::rounds::{Rounds, measure};
 use crate::measure::target::BenchTarget;
 use crate::measure::testbed::Testbed;
 use crate::output::{Failure, Printer};
+use crate::output_file::{CommandOutputs, OutputFile};
 use crate::progress::progress;
 use crate::store::{asked_so_far, set_said, url_of};
 
@@ -48,10 +47,7 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
         Some(url) => of_url(args, url)?,
         None => BenchTarget::existing(Path::new(&args.target))?,
     };
-    // Before an hour has passed.
-    let saved = created(args)?;
-    let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
+    let (saved, page) = output_files(args)?;
     let mut notes = Vec::new();
     let mut testbed = testbed(args, &target)?;
     let plan = plan::plan(selection, &testbed)?;
@@ -112,6 +108,15 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     out.notes(&notes)?;
     let shown = |page: HtmlFile| page.write(html::page(&target.name, &rows, &notes));
     written.and(page.map_or(Ok(()), shown))
+}
+
+/// The files of --save and --html, before an hour has passed.
+fn output_files(args: &BenchArgs) -> Result<(Option<OutputFile>, Option<HtmlFile>), Failure> {
+    let inputs = inputs_of(args);
+    let mut outputs = CommandOutputs::beside(&inputs);
+    let saved = created(args, &mut outputs)?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    Ok((saved, page))
 }
 
 /// What the store was asked in all.

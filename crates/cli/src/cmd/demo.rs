@@ -32,6 +32,7 @@ use crate::measure::run::{BenchWork, RunLimit};
 use crate::measure::target::BenchTarget;
 use crate::measure::testbed::Testbed;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::progress;
 
 pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
         ));
     }
     let input = args.target.as_deref().map(|path| CommandInput { name: "the file", path });
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, input.as_slice())?;
+    let mut outputs = CommandOutputs::beside(input.as_slice());
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let scenes = scenes::scenes(args);
     let steps = scenes::steps(&scenes, args.runs);
     let of_plain = PLAIN.len() as u64 * u64::from(args.runs) * AccessMethod::ALL.len() as u64;

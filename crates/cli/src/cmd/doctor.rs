@@ -37,6 +37,7 @@ use self::store::run as examine_stores;
 use crate::clock::clock;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 #[cfg(not(feature = "objects"))]
 use crate::store::StoreArgs;
@@ -54,8 +55,10 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     if let Some(file) = &args.capture {
         return record(sys, file);
     }
-    let textfile = args.prometheus.as_deref().map(prometheus::created).transpose()?;
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let mut outputs = CommandOutputs::beside(&[]);
+    let textfile = args.prometheus.as_deref();
+    let textfile = textfile.map(|path| prometheus::created(path, &mut outputs)).transpose()?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let selection = Selection::of(sys, &args.devices)?;
     let measured = if args.measure { Some(measure(args.scratch.as_deref())?) } else { None };
     let remembered = remembered(sys);

@@ -26,6 +26,7 @@ use jobs::JobFigures;
 use crate::args::device_model::DeviceModelArg;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 
 pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
@@ -92,7 +93,7 @@ fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
         DeviceModelArg::Known(_) => None,
     };
     let inputs: Vec<_> = traces.chain(device).collect();
-    HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)
+    HtmlFile::prepare(args.html.as_deref(), args.json, &mut CommandOutputs::beside(&inputs))
 }
 
 /// Reads a trace once, for its files and threads.

@@ -17,6 +17,7 @@ use foreread_sim::seeds::{self, SeedTable};
 use crate::args::help::CODES_AND_UNITS;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 
 /// Every published table beside ours, with the error of each cell
@@ -56,7 +57,8 @@ pub(crate) struct SeedsArgs {
 }
 
 pub(crate) fn run(args: &SeedsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let page =
+        HtmlFile::prepare(args.html.as_deref(), args.json, &mut CommandOutputs::beside(&[]))?;
     let tables = run_all(args.only.as_deref());
     if args.json {
         out.json("seeds", &tables)?;

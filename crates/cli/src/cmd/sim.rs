@@ -22,7 +22,7 @@ use clap::{Args, Subcommand};
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::{ByteCount, Nanos};
-use foreread_files::{CommandInput, ResultFile};
+use foreread_files::CommandInput;
 use foreread_sim::comparison::Combination;
 use foreread_sim::json_rows::RunRow;
 use foreread_sim::record::RecordMode;
@@ -35,6 +35,7 @@ use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::simulated_policies;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::{CommandOutputs, OutputFile};
 use crate::progress::spinner;
 
 use report::window_words;
@@ -173,9 +174,11 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     combinations[0].set(&mut scenario);
     // Before the run: a wrong path is known before an hour has passed.
-    let trace = args.trace.as_deref().map(|trace| created(trace, path)).transpose()?;
     let inputs = [CommandInput { name: "the scenario", path }];
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
+    let mut outputs = CommandOutputs::beside(&inputs);
+    let trace = args.trace.as_deref();
+    let trace = trace.map(|trace| outputs.prepare("--trace", trace, is_trace)).transpose()?;
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let ran = go(&scenario, keep(args)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
@@ -274,16 +277,8 @@ fn check(args: &SimArgs, scenario: &Scenario, ran: &RunOutcome) -> Result<(), Fa
     Ok(())
 }
 
-fn created(trace: &Path, scenario: &Path) -> Result<ResultFile, Failure> {
-    let inputs = [CommandInput { name: "the scenario", path: scenario }];
-    ResultFile::create(trace, &inputs, is_trace)
-        .map_err(|error| Failure::WrongUse(format!("--trace {error}")))
-}
-
-fn write_lines(trace: ResultFile, lines: &[String]) -> Result<(), Failure> {
-    let written =
-        trace.write_whole(|file| lines.iter().try_for_each(|line| writeln!(file, "{line}")));
-    written.map_err(|error| Failure::WrongUse(format!("--trace {error}")))
+fn write_lines(trace: OutputFile, lines: &[String]) -> Result<(), Failure> {
+    trace.write(|file| lines.iter().try_for_each(|line| writeln!(file, "{line}")))
 }
 
 /// Whether each whole line begins as those of a trace: seconds with nine decimals.

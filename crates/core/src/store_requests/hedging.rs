@@ -133,10 +133,6 @@ impl Hedging {
     }
 }
 
-/// A read that waits and has no copy, because too little is known or the budget is used up, asks
-/// again after so long: by then others have been answered, and sent.
-pub const ASK_AGAIN: Nanos = Nanos(10_000_000);
-
 /// How many more requests there may be, in per cent. Stores charge for each.
 pub const BUDGET_PERCENT: u32 = 2;
 /// Copies for the 95th percentile and beyond, of 10,000: earlier ones mostly lose.

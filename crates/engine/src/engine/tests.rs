@@ -63,6 +63,49 @@ fn a_thread_that_ends_leaves_its_streams_to_the_next_driver() {
     assert!(engine.state.queue().is_empty());
 }
 
+/// A thread held the engine while it left its streams. Where the last handle ended just then, the
+/// thread ended the engine, in the destructor of a thread-local value.
+#[test]
+fn an_engine_ends_with_its_last_handle_while_a_thread_leaves_its_streams() {
+    struct Ends(std::sync::mpsc::Sender<i32>);
+
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            let id = rustix::thread::gettid().as_raw_nonzero();
+            self.0.send(id.get()).expect("the main thread waits for it");
+        }
+    }
+
+    thread_local!(static ENDS: std::cell::RefCell<Option<Ends>> = std::cell::RefCell::default());
+
+    let (_dir, path) = one_file();
+    let engine = Engine::builder().memory(1 << 20).build().expect("an engine");
+    let file = engine.open(&path).expect("it is there");
+    file.advise(crate::Advice::Random);
+    let (reader, state) = (file.clone(), Arc::downgrade(&engine.state));
+    let mailbox = Arc::clone(&engine.state.mailbox);
+    let ((ends, ended), (go, may_go)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let thread = std::thread::spawn(move || {
+        reader.read_at(&mut [0], 0).expect("a miss");
+        // Made after the thread's streams, so it ends before them.
+        ENDS.set(Some(Ends(ends)));
+        may_go.recv().expect("the main thread says so");
+    });
+    file.read_at(&mut [0], 8192).expect("a miss");
+    let held = mailbox.queue().hold();
+    go.send(()).expect("the thread waits for it");
+    let stat = format!("/proc/self/task/{}/stat", ended.recv().expect("it ends"));
+    // It sleeps in the destructor of its streams, as it cannot post that they have ended.
+    while !std::fs::read_to_string(&stat).expect("it runs").contains(") S ") {
+        std::thread::yield_now();
+    }
+    drop((file, engine));
+    assert_eq!(state.strong_count(), 0, "the thread holds nothing of it");
+    drop(held);
+    thread.join().expect("it ends");
+    assert!(!mailbox.queue().is_empty(), "there is no driver any more that takes it");
+}
+
 /// They once stayed in the builder.
 #[test]
 fn rules_reach_the_core() {

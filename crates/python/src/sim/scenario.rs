@@ -11,7 +11,7 @@ use foreread_core::units::ByteCount;
 use foreread_sim::device::known;
 use foreread_sim::replay::with_capacity;
 use foreread_sim::rival_policy;
-use foreread_sim::scenario::{PolicyName, Scenario};
+use foreread_sim::scenario::{MaxWindowSpec, PolicyName, Scenario};
 use foreread_sim::size::Size;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ScenarioChanges {
         let max_window = match of("max_window")? {
             None => None,
             Some(value) if value.extract::<String>().is_ok_and(|text| text == "auto") => Some(None),
-            Some(value) => Some(Some(value.extract()?)),
+            Some(value) => Some(Some(window_of_pages(value.extract()?)?)),
         };
         Ok(Self {
             policy: of("policy")?.map(|value| PolicyChoice::of(&value)).transpose()?,
@@ -67,6 +67,13 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ScenarioChanges {
             until_s: of("until_s")?.map(|value| value.extract()).transpose()?,
         })
     }
+}
+
+/// A largest window, of whole pages.
+fn window_of_pages(bytes: u64) -> PyResult<u64> {
+    let spec = MaxWindowSpec::of_pages(ByteCount(bytes));
+    let wrong = |why| PyValueError::new_err(format!("max_window: {bytes}: {why}; or \"auto\""));
+    spec.map(|_| bytes).map_err(wrong)
 }
 
 impl PolicyChoice {

@@ -17,7 +17,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::mem;
 
 use foreread_core::path::Tag;
-use foreread_core::store_requests::{ASK_AGAIN, Hedging, RequestLimit, WaitingRequests};
+use foreread_core::store_requests::{CopyBackoff, Hedging, RequestLimit, WaitingRequests};
 use foreread_core::units::{ByteCount, Nanos};
 
 use super::model::{
@@ -61,6 +61,10 @@ struct StoreRequest {
     is_connected: bool,
     /// Whether it was sent twice.
     is_copied: bool,
+    /// When it may have a copy; other times that were meant for that count no more.
+    asks_at: Nanos,
+    /// How long it pauses, without a copy, before it asks again.
+    backoff: CopyBackoff,
     /// How often it was refused.
     refusals: u32,
 }
@@ -134,7 +138,7 @@ impl StoreLink {
                 request.sent = Some(now);
                 let delay = self.hedging.sent(is_demand).filter(|_| self.params.hedge);
                 if let Some(delay) = delay {
-                    self.schedule(Nanos(now.0 + delay.0), StoreEvent::Late(number));
+                    self.ask_at(Nanos(now.0 + delay.0), StoreEvent::Late, number);
                 } else if is_demand {
                     self.ask_again(now, number);
                 }
@@ -194,20 +198,36 @@ impl StoreLink {
                     self.waiting.push(request.is_demand, number);
                 }
             }
-            StoreEvent::Late(number) => self.is_late(now, number),
-            StoreEvent::AskAgain(number) => self.is_waited_for(now, number),
+            StoreEvent::Late(number) if self.asks(now, number) => self.is_late(now, number),
+            StoreEvent::AskAgain(number) if self.asks(now, number) => {
+                self.is_waited_for(now, number);
+            }
+            StoreEvent::Late(_) | StoreEvent::AskAgain(_) => {}
             StoreEvent::Free => self.limit.end(),
         }
         self.send_waiting(now);
         None
     }
 
-    /// A request has no answer yet: it is sent a second time, if it was not and the budget allows
-    /// it.
+    /// Whether a request has no copy, and may have one now.
+    fn asks(&self, now: Nanos, number: u64) -> bool {
+        let request = self.requests.get(&number);
+        request.is_some_and(|request| !request.is_copied && request.asks_at <= now)
+    }
+
+    /// A request may have a copy at a time, in place of the one that was meant before.
+    fn ask_at(&mut self, at: Nanos, event: fn(u64) -> StoreEvent, number: u64) {
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.asks_at = at;
+            self.schedule(at, event(number));
+        }
+    }
+
+    /// A request has no answer yet: it is sent a second time, if the budget allows it, and the
+    /// store has not refused others.
     fn is_late(&mut self, now: Nanos, number: u64) {
-        let late = self.requests.get_mut(&number).filter(|request| !request.is_copied);
-        let Some(late) = late.filter(|_| !self.limit.is_cut()) else { return };
-        if self.hedging.take_copy(late.is_demand) {
+        let Some(late) = self.requests.get_mut(&number) else { return };
+        if !self.limit.is_cut() && self.hedging.take_copy(late.is_demand) {
             late.is_copied = true;
             self.totals.hedged += 1;
             self.send(now, number, Attempt { is_copy: true, refusals: 0 });
@@ -218,18 +238,18 @@ impl StoreLink {
 
     /// By then more is known, or allowed.
     fn ask_again(&mut self, now: Nanos, number: u64) {
-        if self.params.hedge {
-            self.schedule(Nanos(now.0 + ASK_AGAIN.0), StoreEvent::AskAgain(number));
-        }
+        let request = self.requests.get_mut(&number).filter(|_| self.params.hedge);
+        let Some(pause) = request.map(|request| request.backoff.pause()) else { return };
+        self.ask_at(Nanos(now.0 + pause.0), StoreEvent::AskAgain, number);
     }
 
     /// A reader waits for a request: its copy is sent when it is worth it.
     fn is_waited_for(&mut self, now: Nanos, number: u64) {
-        let waiting = self.requests.get(&number).filter(|request| !request.is_copied);
-        let Some(sent) = waiting.and_then(|request| request.sent) else { return };
+        let sent = self.requests.get(&number).and_then(|request| request.sent);
+        let Some(sent) = sent else { return };
         match self.hedging.joined(true) {
             Some(delay) if sent.0 + delay.0 <= now.0 => self.is_late(now, number),
-            Some(delay) => self.schedule(Nanos(sent.0 + delay.0), StoreEvent::AskAgain(number)),
+            Some(delay) => self.ask_at(Nanos(sent.0 + delay.0), StoreEvent::AskAgain, number),
             None => self.ask_again(now, number),
         }
     }
@@ -288,6 +308,8 @@ impl BlockDevice for StoreLink {
             sent: None,
             is_connected: false,
             is_copied: false,
+            asks_at: Nanos(0),
+            backoff: CopyBackoff::default(),
             refusals: 0,
         };
         self.requests.insert(self.count, request);
@@ -308,7 +330,7 @@ impl BlockDevice for StoreLink {
         let Some(sent) = request.sent else { return };
         let delay = self.hedging.joined(was_demand).filter(|_| self.params.hedge);
         let Some(delay) = delay else { return self.ask_again(now, number) };
-        self.schedule(Nanos(sent.0 + delay.0).max(now), StoreEvent::Late(number));
+        self.ask_at(Nanos(sent.0 + delay.0).max(now), StoreEvent::Late, number);
     }
 
     fn next_wake(&self) -> Option<Nanos> {
@@ -335,65 +357,4 @@ const PAUSE_MS: f64 = 100.0;
 const PAUSE_MAX_MS: f64 = 5000.0;
 
 #[cfg(test)]
-mod tests {
-    use foreread_core::sched::Op;
-    use foreread_core::units::{Sector, Sectors};
-
-    use super::*;
-    use crate::rng::DEFAULT_SEED;
-
-    const MS: u64 = 1_000_000;
-
-    fn store() -> StoreLink {
-        let text = "capacity = '1G'\nlatency_ms = 20.0\nslow_factor = 10.0\nconnections = 64\n\
-                    connection_mb_per_s = 80.0\nlink_mb_per_s = 1000.0\n";
-        StoreLink::new(toml::from_str(text).unwrap(), DEFAULT_SEED).unwrap()
-    }
-
-    /// The end of the next command, if it is known by then.
-    fn end_by(link: &mut StoreLink, until: Nanos) -> Option<CommandEnd> {
-        loop {
-            let at = link.next_wake().filter(|at| *at <= until)?;
-            if let Some(end) = link.wake(at) {
-                return Some(end);
-            }
-        }
-    }
-
-    /// After how many ms the first byte of read-ahead comes that would take 200, when demand reads
-    /// have left one copy of the budget; a reader comes to it after so many.
-    fn first_byte_ms(joined_ms: Option<u64>) -> u64 {
-        let (mut link, mut now) = (store(), Nanos(0));
-        let command = |number| DeviceCommand {
-            tag: Tag::from_bits(number),
-            op: Op::Read,
-            start: Sector(0),
-            sectors: Sectors(8),
-            is_ahead: true,
-        };
-        for number in 0..1000 {
-            assert!(link.submit(now, command(number)).is_none(), "it ends later");
-            now = end_by(&mut link, Nanos(u64::MAX)).unwrap().at;
-        }
-        while link.hedging.take_copy(false) {}
-        link.params.slow_share = 1.0;
-        assert!(link.submit(now, command(1000)).is_none(), "it ends later");
-        link.params.slow_share = 0.0;
-        if let Some(ms) = joined_ms {
-            let at = Nanos(now.0 + ms * MS);
-            assert!(end_by(&mut link, at).is_none());
-            link.joined(at, Tag::from_bits(1000));
-        }
-        let end = end_by(&mut link, Nanos(u64::MAX)).unwrap();
-        assert_eq!(link.totals.hedged, u64::from(joined_ms.is_some()));
-        (end.pieces.unwrap().from.0 - now.0) / MS
-    }
-
-    #[test]
-    fn read_ahead_that_a_reader_comes_to_is_sent_again_when_it_is_late() {
-        assert_eq!(first_byte_ms(None), 200);
-        assert_eq!(first_byte_ms(Some(100)), 120, "it is late already");
-        // 20 ms to the end of their bucket, and 20 for the copy.
-        assert_eq!(first_byte_ms(Some(5)), 40);
-    }
-}
+mod tests;

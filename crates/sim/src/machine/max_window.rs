@@ -5,7 +5,8 @@ use std::fmt;
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
 use foreread_core::prefetch::Policy;
-use foreread_core::units::{ByteCount, Pages};
+use foreread_core::sizes::Exact;
+use foreread_core::units::{ByteCount, PAGE_SIZE, Pages};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -38,12 +39,30 @@ impl MaxWindowSpec {
         Self::Size(Size(of_devices.unwrap_or(DEFAULT_WINDOW)))
     }
 
+    /// A largest window of whole pages: what is shown of a run is then what it has had.
+    ///
+    /// # Errors
+    ///
+    /// If it is not, what would be.
+    pub fn of_pages(size: ByteCount) -> Result<Self, String> {
+        let below = ByteCount(size.0 / PAGE_SIZE * PAGE_SIZE);
+        if size >= ByteCount(PAGE_SIZE) && size == below {
+            return Ok(Self::Size(Size(size)));
+        }
+        let above = Exact(ByteCount(below.0.saturating_add(PAGE_SIZE)));
+        let nearest = match below {
+            ByteCount(0) => format!("{above} at least"),
+            below => format!("{} or {above}", Exact(below)),
+        };
+        Err(format!("wants whole pages of 4K: {nearest}"))
+    }
+
     /// What a path is told.
     #[must_use]
     pub fn pages(self) -> Pages {
         match self {
             Self::Auto => Config::AUTO_WINDOW,
-            Self::Size(size) => Pages(size.0.0 / 4096),
+            Self::Size(size) => Pages(size.0.0 / PAGE_SIZE),
         }
     }
 
@@ -89,11 +108,13 @@ impl Visitor<'_> for AutoOrSize {
             return Ok(MaxWindowSpec::Auto);
         }
         Size::of_text(text)
-            .map(MaxWindowSpec::Size)
+            .and_then(|Size(size)| MaxWindowSpec::of_pages(size))
             .map_err(|why| E::custom(format!("{text:?}: {why}; or \"auto\"")))
     }
 
     fn visit_i64<E: Error>(self, bytes: i64) -> Result<MaxWindowSpec, E> {
-        Size::of_number(bytes).map(MaxWindowSpec::Size).map_err(E::custom)
+        Size::of_number(bytes)
+            .and_then(|Size(size)| MaxWindowSpec::of_pages(size))
+            .map_err(|why| E::custom(format!("{bytes}: {why}; or \"auto\"")))
     }
 }

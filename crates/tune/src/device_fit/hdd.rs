@@ -8,6 +8,9 @@
 //! ```text
 //!   access = t(S) - S / rate = overhead + mean seek + half a turn
 //! ```
+//!
+//! Where windows of a stream lose no turn, a line through the times of reads anywhere has the rate
+//! of the tracks in the middle, as its slope: inner tracks are shorter than those of the stream.
 
 use super::least_squares::{Equation, solve};
 use super::text::number;
@@ -22,8 +25,10 @@ pub struct FittedHdd {
     pub limits: DeviceLimits,
     /// Revolutions a minute.
     pub rpm: f64,
-    /// The rate of all tracks.
+    /// The rate of the outermost track.
     pub mb_per_s: f64,
+    /// The rate of the innermost track: the same, if nothing says that it is slower.
+    pub inner_mb_per_s: f64,
     /// The shortest seek.
     pub seek_min_ms: f64,
     /// The longest seek.
@@ -34,6 +39,8 @@ pub struct FittedHdd {
     pub is_nearest: bool,
     /// Whether a read that goes on where the last one ended needs no turn.
     pub reads_on: bool,
+    /// Whether it reads on meanwhile, and a command costs the greater of overhead and transfer.
+    pub overlaps: bool,
 }
 
 /// How a disk reads in order.
@@ -42,55 +49,139 @@ struct InOrder {
     /// Bytes a microsecond.
     rate: f64,
     overhead_us: f64,
+    /// Whether the platter is read on while a command costs its overhead.
+    overlaps: bool,
     /// One turn, where each request loses one; None: the drive reads on into its buffer.
     turn_us: Option<f64>,
 }
 
 impl InOrder {
-    /// What the windows of a stream say.
+    /// What the windows of a stream may say.
     ///
     /// ```text
-    ///   a window of 4 KiB takes   less than the shortest turn --> its rest is the overhead
-    ///                             a turn and more             --> T(W) = turn + W / rate, a line
+    ///   a window of 4 KiB takes   a turn and more   --> T(W) = turn + W / rate, a line
+    ///                             less              --> T(W) = commands x overhead + W / rate, or
+    ///                                                   each command the greater of the two
     /// ```
-    fn of(windows: &[WindowResult]) -> Option<Self> {
-        let smallest = windows.first()?;
-        let rate = windows.iter().map(|row| row.mb_per_s).fold(0.0, f64::max);
-        let overhead_us = window_us(smallest) - bytes(smallest.window_kib) / rate;
-        if overhead_us < TURN_MIN_US {
-            return Some(Self { rate, overhead_us: overhead_us.max(0.0), turn_us: None });
+    fn all(windows: &[WindowResult], limits: &DeviceLimits) -> Vec<Self> {
+        let Some(smallest) = windows.first() else { return Vec::new() };
+        let best = windows.iter().map(|row| row.mb_per_s).fold(0.0, f64::max);
+        let overhead_us = window_us(smallest) - bytes(smallest.window_kib) / best;
+        if overhead_us >= TURN_MIN_US {
+            return Self::with_turns(windows).into_iter().collect();
         }
-        let equation = |row: &WindowResult| {
-            let us = window_us(row);
-            Equation { parts: [1.0, bytes(row.window_kib)], sum: us, scale: us }
-        };
-        let [turn_us, byte] = solve(&windows.iter().map(equation).collect::<Vec<_>>())?;
-        let is_turn = (TURN_MIN_US..TURN_MAX_US).contains(&turn_us) && byte > 0.0;
-        let (rate, overhead_us) = (1.0 / byte, OVERHEAD_US);
-        is_turn.then_some(Self { rate, overhead_us, turn_us: Some(turn_us) })
+        let apart = fitted_line(windows, |row| commands(bytes(row.window_kib), limits));
+        let (overhead_us, rate) = apart.unwrap_or((overhead_us.max(0.0), best));
+        let apart = Self { rate, overhead_us, overlaps: false, turn_us: None };
+        let overhead_us = window_us(smallest);
+        vec![apart, Self { rate: best, overhead_us, overlaps: true, turn_us: None }]
+    }
+
+    /// Each window lost a turn.
+    fn with_turns(windows: &[WindowResult]) -> Option<Self> {
+        let (turn_us, rate) = fitted_line(windows, |_| 1.0)?;
+        let is_turn = (TURN_MIN_US..TURN_MAX_US).contains(&turn_us);
+        let (overhead_us, overlaps, turn_us) = (OVERHEAD_US, false, Some(turn_us));
+        is_turn.then_some(Self { rate, overhead_us, overlaps, turn_us })
     }
 }
 
-/// Disks that explain the points: with a queue, if more in flight gave more, and without.
+/// The times of windows as a price, so many times, and a rate.
+fn fitted_line(
+    windows: &[WindowResult],
+    times: impl Fn(&WindowResult) -> f64,
+) -> Option<(f64, f64)> {
+    let equation = |row: &WindowResult| {
+        let us = window_us(row);
+        Equation { parts: [times(row), bytes(row.window_kib)], sum: us, scale: us }
+    };
+    let [price_us, byte] = solve(&windows.iter().map(equation).collect::<Vec<_>>())?;
+    (byte > 0.0).then_some((price_us, 1.0 / byte))
+}
+
+/// How many commands a request of this size is.
+fn commands(size: f64, limits: &DeviceLimits) -> f64 {
+    (size / limits.max_command.0 as f64).ceil()
+}
+
+/// How a disk reads anywhere.
+#[derive(Clone, Copy, Debug)]
+struct Anywhere {
+    access_us: f64,
+    /// Bytes a microsecond, of the tracks in the middle.
+    rate: f64,
+}
+
+impl Anywhere {
+    /// What random reads say, if all tracks have this rate.
+    fn at_rate(rate: f64, random: &[Latency]) -> Self {
+        let access = |row: &Latency| row.median_us - bytes(row.size_kib) / rate;
+        let access_us = median(&mut random.iter().map(access).collect::<Vec<_>>());
+        Self { access_us, rate }
+    }
+
+    /// What random reads say of both.
+    ///
+    /// ```text
+    ///   t(S) = access + S / rate + (commands - 1) x overhead, a line
+    /// ```
+    fn of(random: &[Latency], limits: &DeviceLimits, overhead_us: f64) -> Option<Self> {
+        let equation = |row: &Latency| {
+            let size = bytes(row.size_kib);
+            let sum = row.median_us - (commands(size, limits) - 1.0) * overhead_us;
+            Equation { parts: [1.0, size], sum, scale: row.median_us }
+        };
+        let [access_us, byte] = solve(&random.iter().map(equation).collect::<Vec<_>>())?;
+        (byte > 0.0).then_some(Self { access_us, rate: 1.0 / byte })
+    }
+}
+
+/// Disks that explain the points: with a queue, if more in flight gave more, and without; with
+/// tracks of one rate, and with slower ones inside.
 pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Vec<FittedHdd> {
-    let Some(plain) = plain(points, limits) else { return Vec::new() };
-    let limits = DeviceLimits { depth: QUEUE_DEPTH, ..plain.limits };
-    let queued = FittedHdd { limits, is_nearest: true, ..plain };
-    has_queue(points.parallel).then_some(queued).into_iter().chain([plain]).collect()
+    let in_order = InOrder::all(points.sequential, limits);
+    let in_order = in_order.iter().filter(|it| has_arm(points, it.rate));
+    let plain: Vec<_> = in_order.flat_map(|it| plain_disks(points, limits, it)).collect();
+    let queued = |disk: &FittedHdd, depth| {
+        let limits = DeviceLimits { depth, ..disk.limits };
+        FittedHdd { limits, is_nearest: true, ..*disk }
+    };
+    let mut depths = vec![QUEUE_DEPTH, limits.depth];
+    depths.dedup();
+    depths.retain(|depth| *depth > 1 && has_queue(points.parallel));
+    let of_depth = |depth: u32| plain.iter().map(move |disk| queued(disk, depth));
+    depths.into_iter().flat_map(of_depth).chain(plain.iter().copied()).collect()
+}
+
+/// Disks that take one command at a time.
+fn plain_disks(
+    points: &MeasuredPoints<'_>,
+    limits: &DeviceLimits,
+    in_order: &InOrder,
+) -> Vec<FittedHdd> {
+    let one_rate = Some(Anywhere::at_rate(in_order.rate, points.random));
+    let is_slower = |it: &Anywhere| (MIDDLE_MIN..MIDDLE_MAX).contains(&(it.rate / in_order.rate));
+    let zoned = Anywhere::of(points.random, limits, in_order.overhead_us);
+    // Where each request loses a turn, so does each command of a random read.
+    let zoned = zoned.filter(|it| in_order.turn_us.is_none() && is_slower(it));
+    let anywhere = [one_rate, zoned].into_iter().flatten();
+    anywhere.filter_map(|it| plain_disk(in_order, &it, limits)).collect()
+}
+
+/// Whether reads anywhere take as long as an arm does, and longer than the same in order.
+fn has_arm(points: &MeasuredPoints<'_>, rate: f64) -> bool {
+    let first = points.random.first().zip(points.sequential.first());
+    first.is_some_and(|(smallest, stream)| {
+        smallest.median_us >= ACCESS_MIN_US
+            && smallest.median_us > ARM_TIMES * window_us(stream)
+            && rate > 0.0
+    })
 }
 
 /// A disk that takes one command at a time.
-fn plain(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Option<FittedHdd> {
-    let (smallest, stream) = (points.random.first()?, points.sequential.first()?);
-    let InOrder { rate, overhead_us, turn_us } = InOrder::of(points.sequential)?;
-    let is_arm = smallest.median_us >= ACCESS_MIN_US
-        && smallest.median_us > ARM_TIMES * window_us(stream)
-        && rate > 0.0;
-    if !is_arm {
-        return None;
-    }
-    let access = |row: &Latency| row.median_us - bytes(row.size_kib) / rate;
-    let access_us = median(&mut points.random.iter().map(access).collect::<Vec<_>>());
+fn plain_disk(in_order: &InOrder, anywhere: &Anywhere, limits: &DeviceLimits) -> Option<FittedHdd> {
+    let InOrder { rate, overhead_us, overlaps, turn_us } = *in_order;
+    let Anywhere { access_us, rate: middle } = *anywhere;
     let (_, usual) = TURNS.into_iter().find(|(at_least, _)| access_us >= *at_least)?;
     let rpm = turn_us.map_or(usual, |turn_us| 60e6 / turn_us);
     let seek_us = access_us - overhead_us - 30e6 / rpm;
@@ -102,11 +193,14 @@ fn plain(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Option<FittedHdd
         limits: DeviceLimits { depth: 1, ..*limits },
         rpm,
         mb_per_s: rate,
+        // Rates fall evenly from the outermost track to the innermost.
+        inner_mb_per_s: 2.0 * middle - rate,
         seek_min_ms,
         seek_max_ms: SEEK_RATIO * seek_min_ms,
         overhead_us,
         is_nearest: false,
         reads_on: turn_us.is_none(),
+        overlaps,
     })
 }
 
@@ -131,7 +225,7 @@ impl FittedHdd {
             ("capacity", self.limits.capacity.0.to_string()),
             ("rpm", number(self.rpm)),
             ("outer_mb_per_s", number(self.mb_per_s)),
-            ("inner_mb_per_s", number(self.mb_per_s)),
+            ("inner_mb_per_s", number(self.inner_mb_per_s)),
             ("seek_min_ms", number(self.seek_min_ms)),
             ("seek_max_ms", number(self.seek_max_ms)),
             ("overhead_us", number(self.overhead_us)),
@@ -142,14 +236,23 @@ impl FittedHdd {
         if self.reads_on {
             keys.push(("read_buffer", READ_BUFFER.to_string()));
         }
+        if self.overlaps {
+            keys.push(("buffer_overruns", "true".to_owned()));
+        }
         keys
     }
 
-    pub(super) fn assumed() -> Vec<String> {
+    pub(super) fn assumed(&self) -> Vec<String> {
+        let tracks = if self.inner_mb_per_s < self.mb_per_s {
+            "the stream was read from the outermost tracks; rates fall evenly from there to the \
+             innermost, which have what explains reads anywhere"
+        } else {
+            "all tracks have the rate of those that were read"
+        };
         [
             "how seeks grow with the distance is usual for a disk with this access time; so is rpm, \
              unless each window of the stream lost a turn",
-            "all tracks have the rate of those that were read",
+            tracks,
             "seeks are those within what was measured: of a file, no farther than the file",
         ]
         .map(str::to_owned)
@@ -162,6 +265,11 @@ const ACCESS_MIN_US: f64 = 1000.0;
 
 /// Reads anywhere take so many times as long as the same size in order.
 const ARM_TIMES: f64 = 1.25;
+
+/// The rate in the middle over that outside. The innermost tracks of disks have about half of it;
+/// less than 0.3 is another cause, and more than 0.96 is noise.
+const MIDDLE_MIN: f64 = 0.65;
+const MIDDLE_MAX: f64 = 0.98;
 
 /// What a command costs where the turn that it loses hides it: without, none would be lost.
 const OVERHEAD_US: f64 = 100.0;

@@ -11,10 +11,11 @@ use std::time::Duration;
 use foreread_core::sched::Choice;
 
 use super::args::{BenchArgs, BenchPattern, NamedMethod};
-use super::saved::{created, save};
+use super::saved::{created, inputs_of, save};
 use crate::measure::flood::{Flood, FloodMethod, FloodRow, FloodSettings, FloodTarget, HEADING};
 use crate::measure::method::AccessMethod;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::progress;
 use crate::table;
 
@@ -31,7 +32,7 @@ pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
         )));
     }
     let target = FloodTarget::new(Path::new(&args.target))?;
-    let saved = created(args)?;
+    let saved = created(args, &mut CommandOutputs::beside(&inputs_of(args)))?;
     let flood = Flood {
         target: &target,
         methods: &methods,

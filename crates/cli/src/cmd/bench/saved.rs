@@ -2,24 +2,31 @@
 
 use std::path::Path;
 
-use foreread_files::{CommandInput, ResultFile};
+use foreread_files::CommandInput;
 use serde::Serialize;
 
 use super::args::BenchArgs;
 use crate::output::{Failure, json_head, write_json};
+use crate::output_file::{CommandOutputs, OutputFile};
+
+/// What none of the outputs may replace.
+pub(super) fn inputs_of(args: &BenchArgs) -> [CommandInput<'_>; 1] {
+    [CommandInput { name: "TARGET", path: Path::new(&args.target) }]
+}
 
 /// The file of --save, before an hour of measuring has passed.
-pub(super) fn created(args: &BenchArgs) -> Result<Option<ResultFile>, Failure> {
-    let inputs = [CommandInput { name: "TARGET", path: Path::new(&args.target) }];
-    let save = args.save.as_deref().map(|path| ResultFile::create(path, &inputs, are_figures));
-    save.transpose().map_err(|error| Failure::WrongUse(format!("--save {error}")))
+pub(super) fn created(
+    args: &BenchArgs,
+    outputs: &mut CommandOutputs<'_>,
+) -> Result<Option<OutputFile>, Failure> {
+    let save = args.save.as_deref();
+    save.map(|path| outputs.prepare("--save", path, are_figures)).transpose()
 }
 
 /// Writes the figures into it; what was there before stays if that fails.
-pub(super) fn save<T: Serialize>(file: Option<ResultFile>, rows: &[T]) -> Result<(), Failure> {
+pub(super) fn save<T: Serialize>(file: Option<OutputFile>, rows: &[T]) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    file.write_whole(|mut file| write_json(&mut file, COMMAND, rows))
-        .map_err(|error| Failure::WrongUse(format!("--save {error}")))
+    file.write(|mut file| write_json(&mut file, COMMAND, rows))
 }
 
 /// Whether a file begins as the figures that --save writes.

@@ -13,12 +13,14 @@ use super::args::MergeArgs;
 use super::fleet_html;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer, plain};
+use crate::output_file::CommandOutputs;
 use crate::table::{self, or_dash};
 
 pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
     let inputs: Vec<_> =
         args.files.iter().map(|path| CommandInput { name: "FILE", path }).collect();
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
+    let mut outputs = CommandOutputs::beside(&inputs);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let mut reports = Vec::new();
     for path in &args.files {
         let name = path.display().to_string();

@@ -11,12 +11,15 @@ use std::path::Path;
 use foreread_tune::doctor::Examination;
 
 use crate::output::Failure;
-use crate::output_file::OutputFile;
+use crate::output_file::{CommandOutputs, OutputFile};
 
 /// The file, before anything is examined.
-pub(super) fn created(path: &Path) -> Result<OutputFile, Failure> {
+pub(super) fn created(
+    path: &Path,
+    outputs: &mut CommandOutputs<'_>,
+) -> Result<OutputFile, Failure> {
     let is_ours = |head: &[u8]| head.starts_with(FIRST.as_bytes());
-    OutputFile::prepare("--prometheus", path, &[], is_ours)
+    outputs.prepare("--prometheus", path, is_ours)
 }
 
 pub(super) fn write(file: OutputFile, examination: &Examination) -> Result<(), Failure> {

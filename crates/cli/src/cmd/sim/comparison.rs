@@ -22,6 +22,7 @@ use self::csv::CsvFile;
 use super::SimArgs;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 use crate::table;
 
@@ -34,14 +35,11 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let seeds = seeds(args, scenario)?;
     refuse_traces(args, combinations.len() * seeds.len())?;
-    if args.csv.is_some() && args.csv == args.html {
-        let line = "--csv and --html: both would be written to one file; give another";
-        return Err(Failure::WrongUse(line.to_owned()));
-    }
     // Before the runs: a wrong path is known before an hour has passed.
     let inputs = [CommandInput { name: "the scenario", path }];
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &inputs)?;
-    let table = CsvFile::prepare(args.csv.as_deref(), args.json, &inputs)?;
+    let mut outputs = CommandOutputs::beside(&inputs);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
+    let table = CsvFile::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
     let rows = run_with_progress(scenario, combinations, &seeds);
     if args.json {
         out.json("sim comparison", &rows)?;

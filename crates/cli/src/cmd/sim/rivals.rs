@@ -24,6 +24,7 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 use crate::table;
 
@@ -109,7 +110,8 @@ Examples:
 ";
 
 pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
-    let file = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let file =
+        HtmlFile::prepare(args.html.as_deref(), args.json, &mut CommandOutputs::beside(&[]))?;
     let jobs = jobs(args);
     let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);

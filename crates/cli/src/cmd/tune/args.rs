@@ -120,8 +120,9 @@ pub(crate) struct TuneArgs {
     ///
     /// TOML with the keys of a scenario's device (docs/simulator.md), and in comments what was
     /// measured, on which device, when, and how far the model is from each figure. Reads of 4 KiB
-    /// with up to 64 in flight are measured for it, too. FILE must not exist, be empty, or be such
-    /// a file.
+    /// with up to 64 in flight are measured for it, too. A device is fitted as flash or hdd, the
+    /// store of a URL as store; --device object-store is refused, as it has a model. FILE must not
+    /// exist, be empty, or be such a file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "all", "dry_run"])]
     pub(super) device_model: Option<PathBuf>,
 

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreread_core::units::ByteCount;
-use foreread_files::CommandInput;
 use foreread_sim::scenario::NamedDevice;
 use foreread_tune::device_fit::{
     DEVICE_MODEL_HEAD, DeviceLimits, FittedDevice, MeasuredPoints, ModelError, ModelPoint,
@@ -34,8 +33,7 @@ use super::args::TuneArgs;
 use super::date;
 use super::report::short;
 use crate::output::Failure;
-use crate::output_file::{OutputFile, refuse_stdout};
-use crate::store::url_of;
+use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
 /// A file that is not there before a model is written.
 pub(super) struct ModelFile {
@@ -68,13 +66,11 @@ impl ModelFile {
     pub(super) fn prepare(
         args: &TuneArgs,
         interrupted: &Arc<AtomicBool>,
+        outputs: &mut CommandOutputs<'_>,
     ) -> Result<Option<Self>, Failure> {
         let Some(path) = &args.device_model else { return Ok(None) };
         refuse_stdout(("--device-model", "the model"), path, "the figures are")?;
-        let target = args.target.as_deref().filter(|target| url_of(target).is_none());
-        let target = target.map(|path| CommandInput { name: "TARGET", path });
-        let inputs: Vec<_> = target.into_iter().collect();
-        let file = OutputFile::prepare("--device-model", path, &inputs, is_device_model)?;
+        let file = outputs.prepare("--device-model", path, is_device_model)?;
         let (path, interrupted) = (path.clone(), Arc::clone(interrupted));
         Ok(Some(Self { file, path, interrupted }))
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::units::ByteCount;
+use foreread_files::CommandInput;
 use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::flood::TunableQueue;
 use foreread_tune::identity::identity;
@@ -33,6 +34,7 @@ use super::sweep_bounds::{SWEEP_SHARE, progress, settings_of, show, write_page};
 use super::{ask, mixed, mounted, remembered};
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::settings_holder::holder;
 use crate::store::url_of;
 
@@ -45,9 +47,11 @@ pub(super) fn run(sys: &SystemRoot, args: &TuneArgs, out: &mut Printer) -> Resul
         return store_of(url, args, out);
     }
     refuse_quick(args)?;
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let target = args.target.as_deref().map(|path| CommandInput { name: "TARGET", path });
+    let mut outputs = CommandOutputs::beside(target.as_slice());
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let mut model = ModelFile::prepare(args, &interrupted)?;
+    let mut model = ModelFile::prepare(args, &interrupted, &mut outputs)?;
     restore_left_behind(sys, out)?;
     let paths = if args.all {
         all(sys, args.remember, out)?

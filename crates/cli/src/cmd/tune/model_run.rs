@@ -4,6 +4,7 @@
 //! Out:   the same report as of a real device.
 //! Never: a setting of this machine.
 
+use foreread_sim::device::DeviceParams;
 use foreread_tune::advice::{self, DeviceFacts};
 use foreread_tune::device_fit::DeviceLimits;
 use foreread_tune::setting::DeviceSetting;
@@ -17,14 +18,17 @@ use super::simulated;
 use super::sweep_bounds::{progress, settings_of, show, write_page};
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 
 /// A device in virtual time.
 pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let mut outputs = CommandOutputs::beside(&[]);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let model_file = ModelFile::prepare(args, &interrupted)?;
+    let model_file = ModelFile::prepare(args, &interrupted, &mut outputs)?;
     let no_such = || Failure::WrongUse(format!("--device {model}: no such model"));
     let mut probe = simulated::SimulatedDevice::find(model, interrupted).ok_or_else(no_such)?;
+    refuse_store(model, probe.model(), args)?;
     let size = probe.size();
     let facts = DeviceFacts::of_model(model, size);
     let bar = progress();
@@ -57,4 +61,19 @@ pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Resul
     }
     write_page(page, args, std::slice::from_ref(&one), out)?;
     ended(&one).and(modelled)
+}
+
+/// What is fitted to figures of devices is a disk or flash: neither answers as a store does.
+fn refuse_store(name: &str, model: &DeviceParams, args: &TuneArgs) -> Result<(), Failure> {
+    match model {
+        DeviceParams::Store(_) if args.device_model.is_some() => Err(Failure::WrongUse(format!(
+            "--device-model: {name} is a model of a store, and is one already: give its name to \
+             replay --device or to a scenario; for a model of a store of yours, give tune the URL \
+             of an object in place of --device"
+        ))),
+        DeviceParams::Store(_)
+        | DeviceParams::Hdd(_)
+        | DeviceParams::Flash(_)
+        | DeviceParams::Mapped(_) => Ok(()),
+    }
 }

@@ -32,12 +32,14 @@ use super::device_model::{ModelFile, WrittenModel};
 use super::leave::interrupts;
 use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
+use crate::output_file::CommandOutputs;
 use crate::store::{self, StoreClient, money};
 
 pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), Failure> {
-    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &[])?;
+    let mut outputs = CommandOutputs::beside(&[]);
+    let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let interrupted = interrupts()?;
-    let model = ModelFile::prepare(args, &interrupted)?;
+    let model = ModelFile::prepare(args, &interrupted, &mut outputs)?;
     let options = StoreOptions {
         deadline: DEADLINE,
         retries: RETRIES,

@@ -83,7 +83,9 @@ impl Of<'_> {
                 let prefix = self.url.rsplit_once('/').map_or(self.url, |(prefix, _)| prefix);
                 vec![format!("foreread ls {prefix}/")]
             }
-            ObjectError::Denied { .. } if self.is_s3() => CREDENTIALS.map(str::to_owned).into(),
+            ObjectError::Denied { .. } | ObjectError::NoCredentials { .. } if self.is_s3() => {
+                CREDENTIALS.map(str::to_owned).into()
+            }
             // The client has asked the machine's cloud for some.
             ObjectError::Failed { why, .. } if why.contains("no credentials") => {
                 CREDENTIALS.map(str::to_owned).into()
@@ -98,6 +100,7 @@ impl Of<'_> {
             }
             ObjectError::Url { .. }
             | ObjectError::Denied { .. }
+            | ObjectError::NoCredentials { .. }
             | ObjectError::Changed { .. }
             | _ => Vec::new(),
         };
@@ -357,11 +360,15 @@ mod tests {
     /// The finding had the error of the cloud that was asked for credentials, and no command.
     #[test]
     fn a_store_without_credentials_is_mended_by_some() {
+        let (url, why) = ("s3://b/k".to_owned(), "timed out".to_owned());
+        let service = "169.254.169.254";
+        let none = ObjectError::NoCredentials { url: url.clone(), service, why };
         let why = "cannot connect; there are no credentials in the environment".to_owned();
-        let error = ObjectError::Failed { url: "s3://b/k".to_owned(), range: None, why };
-        let facts = facts(|facts| facts.error = Some(error));
-        let found = of("s3://b/k", &facts, &Environment::default());
-        assert_eq!(found[0].mend, CREDENTIALS);
+        for error in [none, ObjectError::Failed { url, range: None, why }] {
+            let facts = facts(|facts| facts.error = Some(error));
+            let found = of("s3://b/k", &facts, &Environment::default());
+            assert_eq!(found[0].mend, CREDENTIALS);
+        }
     }
 
     #[test]

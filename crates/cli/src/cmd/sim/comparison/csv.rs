@@ -7,12 +7,11 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use foreread_files::CommandInput;
 use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
 use foreread_sim::mean_interval::MeanInterval;
 
 use crate::output::Failure;
-use crate::output_file::{OutputFile, refuse_stdout};
+use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
 /// A table that is not there before [`CsvFile::write`].
 pub(super) struct CsvFile(OutputFile);
@@ -22,13 +21,13 @@ impl CsvFile {
     pub(super) fn prepare(
         path: Option<&Path>,
         is_json: bool,
-        inputs: &[CommandInput<'_>],
+        outputs: &mut CommandOutputs<'_>,
     ) -> Result<Option<Self>, Failure> {
         let Some(path) = path else { return Ok(None) };
         if is_json {
             refuse_stdout(("--csv", "the table"), path, "--json is")?;
         }
-        OutputFile::prepare("--csv", path, inputs, is_table).map(|file| Some(Self(file)))
+        outputs.prepare("--csv", path, is_table).map(|file| Some(Self(file)))
     }
 
     pub(super) fn write(self, rows: &[ComparisonRow]) -> Result<(), Failure> {

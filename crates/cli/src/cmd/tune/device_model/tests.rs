@@ -81,6 +81,21 @@ fn a_disk_gives_back_its_access_times_and_its_rate() {
     }
 }
 
+/// Of the one the drive reads on while a command costs its overhead, of the other after it. Both
+/// were fitted with the rate of their best window, the first with errors of 28 % of windows.
+#[test]
+fn a_disk_whose_stream_loses_no_turns_gives_back_its_rates() {
+    for (name, overlaps) in [("ide-2002", true), ("fujitsu-maf3364l", false)] {
+        let model = chosen(name, SweepSettings::full);
+        let FittedDevice::Hdd(found) = &model.device else { panic!("{name}: {model:?}") };
+        assert_eq!((found.reads_on, found.overlaps), (true, overlaps), "{name}: {found:?}");
+        let windows = model.points.iter().filter(|point| point.unit == "MB/s");
+        let errors = windows.map(|point| point.error().abs());
+        assert!(errors.fold(0.0, f64::max) < 0.03, "{name}: {:#?}", model.points);
+        assert!(model.error.mean < 0.05, "{name}: {:?} {:#?}", model.error, model.points);
+    }
+}
+
 #[test]
 fn what_is_written_is_what_was_chosen() {
     let model = chosen("cloud-gp3", SweepSettings::quick);
