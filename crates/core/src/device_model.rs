@@ -127,6 +127,9 @@ impl DeviceEstimator {
         } else if now == self.gap.start {
             self.gap.in_flight = in_flight + 1;
         }
+        if op == Op::Write {
+            self.scaling.write_sent();
+        }
         let burst = self.burst.dispatched(now);
         let in_flight = in_flight + 1;
         SentRequest { at: now, op, found_idle, in_flight, burst, goes_on: false }
@@ -171,8 +174,9 @@ impl DeviceEstimator {
         }
         let Some(bytes) = came.filter(|_| sent.is_seen(now, watched)) else { return };
         let ns = now.0.saturating_sub(sent.at.0);
-        if sent.op == Op::Read {
-            self.scaling.add(sent.in_flight, bytes, ns);
+        if sent.op == Op::Read && self.scaling.add(sent.in_flight, bytes, (sent.at, now)) {
+            self.reads = Costs::new();
+            self.forget_load();
         }
         if sent.found_idle {
             self.learn(sent.op, bytes, ns);
@@ -274,12 +278,17 @@ impl DeviceEstimator {
             CostVerdict::Usual => {}
             CostVerdict::NewSize => self.load.learnt_size(),
             CostVerdict::SizeChanged | CostVerdict::Changed => {
-                self.load.forget_all();
-                self.burst.forget();
                 self.scaling.forget();
-                self.break_off();
+                self.forget_load();
             }
         }
+    }
+
+    /// What load told was told by costs that are not so.
+    fn forget_load(&mut self) {
+        self.load.forget_all();
+        self.burst.forget();
+        self.break_off();
     }
 
     /// What was done before the gap that begins now is not known.

@@ -113,3 +113,12 @@ fn eight_readers_of_far_devices_that_serve_many_have_what_the_best_window_gives(
         assert!(row.whole > 0.90 && row.second_half > 0.97, "{row:?}");
     }
 }
+
+/// By the cost that was learnt before, the device looked as if it served fewer at once, and then
+/// fewer still: 0.08 of the best window, with two requests in flight to the end.
+#[test]
+fn two_readers_of_a_device_that_becomes_slower_keep_their_windows() {
+    let cell = GridCell { mb_per_s: 180, ..far(45_000, 256, 2, GridLoad::Slower) };
+    let row = grid::run(&cell, &WINDOWS);
+    assert!(row.whole > 0.70, "{row:?}");
+}

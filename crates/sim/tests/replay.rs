@@ -6,6 +6,8 @@ mod bounds;
 mod cache_policies;
 #[path = "replay/lib_cache_sim.rs"]
 mod lib_cache_sim;
+#[path = "replay/open_files.rs"]
+mod open_files;
 #[path = "replay/playing.rs"]
 mod playing;
 #[path = "replay/support.rs"]

@@ -1,7 +1,8 @@
 //! How many requests a device serves at once, told by how long reads take beside others.
 //!
 //! In:    how many requests were in flight when a read was sent, and when it came back.
-//! Out:   how many are served at once, at least; whether more than that bring nothing.
+//! Out:   how many are served at once, at least; whether more than that bring nothing; whether the
+//!        device has become slower.
 //! Never: a need for an idle device. A number that only the lowest load would tell.
 //!
 //! ```text
@@ -15,8 +16,9 @@
 //! depth follows from the latency of single requests, and what doubling the depth brings is known
 //! as soon as both were seen: congestion control by delay, for a disk. Design: docs/devices.md.
 
+use super::cost::OUTLIER;
 use super::float;
-use crate::units::ByteCount;
+use crate::units::{ByteCount, Nanos};
 
 /// Throughput by the number of requests in flight, for reads of one size.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,7 @@ pub(super) struct ScalingCurve {
     /// How many counted.
     samples: u32,
     known: Option<Scaling>,
+    slow: SlowRounds,
 }
 
 /// How many requests a device serves at once.
@@ -51,10 +54,35 @@ struct ScalingLevel {
     last: u32,
 }
 
+/// Rounds of reads in a row that took longer than reads of their depth, or of a larger one, did.
+///
+/// ```text
+///   in flight  4  4  4  4  4 |4        4        2        2          the device is slower: fewer in
+///   latency    |==|==|==|==|==|========|========|========|========| flight take as long
+///                             ^1       ^2       ^3       ^4 rounds: what was learnt is forgotten
+/// ```
+///
+/// A device that is never idle tells no cost. One that takes three times as long looks by its old
+/// cost as if it served a third as many at once; with a third in flight, a ninth. Rounds and not
+/// reads, because one hiccup of a device delays all that are in flight.
+#[derive(Clone, Copy, Debug)]
+struct SlowRounds {
+    /// 0: the last read was not slow.
+    count: u32,
+    /// Reads of greater depths tell nothing: they may wait for each other.
+    level: usize,
+    /// A read is slow that takes longer.
+    limit_ns: f64,
+    /// When the last round ended. A read that was sent before belongs to it.
+    last: Nanos,
+    /// How many were served at once before.
+    served: f64,
+}
+
 impl ScalingCurve {
     pub(super) const fn new() -> Self {
-        let levels = [ScalingLevel::NEW; LEVELS];
-        Self { levels, class: 0, others: 0, samples: 0, known: None }
+        let (levels, slow) = ([ScalingLevel::NEW; LEVELS], SlowRounds::NONE);
+        Self { levels, class: 0, others: 0, samples: 0, known: None, slow }
     }
 
     /// How many are served at once; None before more in flight were seen to bring more.
@@ -68,21 +96,35 @@ impl ScalingCurve {
         *self = Self { known, ..Self::new() };
     }
 
-    /// A read is back that was one of `in_flight` when it was sent.
-    pub(super) fn add(&mut self, in_flight: u32, bytes: ByteCount, ns: u64) {
+    /// A write is sent: reads beside it take longer, on a device that is what it was.
+    pub(super) fn write_sent(&mut self) {
+        self.slow = SlowRounds::NONE;
+    }
+
+    /// A read is back that was one of `in_flight` when it was sent. Returns whether the device has
+    /// become slower: what it served before that is where the next estimate begins.
+    pub(super) fn add(
+        &mut self,
+        in_flight: u32,
+        bytes: ByteCount,
+        (sent, now): (Nanos, Nanos),
+    ) -> bool {
         debug_assert!(in_flight > 0, "a read that was sent was in flight");
+        let ns = float(now.0.saturating_sub(sent.0));
         let class = bytes.pages_up().0.max(1).ilog2();
         if class != self.class {
             self.others += 1;
             if class < self.class && self.others < OTHERS_MAX {
-                return;
+                return false;
             }
             // What was known of others is a bound for these, too.
             *self = Self { class, known: self.known, ..Self::new() };
         }
         self.others = 0;
         self.samples = self.samples.wrapping_add(1);
-        let level = &mut self.levels[(in_flight.max(1).ilog2() as usize).min(LEVELS - 1)];
+        let at = (in_flight.max(1).ilog2() as usize).min(LEVELS - 1);
+        let has_slowed = self.has_slowed(at, ns, (sent, now));
+        let level = &mut self.levels[at];
         if self.samples.wrapping_sub(level.last) > FRESH {
             *level = ScalingLevel::NEW;
         } else if level.count >= COUNT_MAX {
@@ -92,9 +134,39 @@ impl ScalingCurve {
         }
         level.count += 1.0;
         level.in_flight += f64::from(in_flight);
-        level.ns += float(ns);
+        level.ns += ns;
         level.last = self.samples;
         self.look();
+        if has_slowed {
+            let served = self.slow.served;
+            *self = Self { known: Some(Scaling { served, is_limit: false }), ..Self::new() };
+        }
+        has_slowed
+    }
+
+    /// Counts a read that took longer than others at its depth; returns whether enough of them did.
+    fn has_slowed(&mut self, at: usize, ns: f64, (sent, now): (Nanos, Nanos)) -> bool {
+        let slow = &mut self.slow;
+        if slow.count > 0 {
+            if at <= slow.level && ns <= slow.limit_ns {
+                *slow = SlowRounds::NONE;
+            } else if at <= slow.level && sent >= slow.last {
+                (slow.count, slow.last) = (slow.count + 1, now);
+            }
+            return slow.count >= SLOW_ROUNDS;
+        }
+        // One that serves few at once loses little by windows for fewer.
+        let Some(Scaling { served, .. }) = self.known.filter(|known| known.served >= SEVERAL)
+        else {
+            return false;
+        };
+        let level = &self.levels[at];
+        let is_fresh = self.samples.wrapping_sub(level.last) <= FRESH;
+        let limit_ns = OUTLIER * level.ns / level.count.max(1.0);
+        if is_fresh && level.count >= COUNT_MIN && ns > limit_ns {
+            *slow = SlowRounds { count: 1, level: at, limit_ns, last: now, served };
+        }
+        false
     }
 
     /// Walks up the depths for as long as more in flight bring more.
@@ -137,6 +209,10 @@ impl ScalingCurve {
     }
 }
 
+impl SlowRounds {
+    const NONE: Self = Self { count: 0, level: 0, limit_ns: 0.0, last: Nanos(0), served: 0.0 };
+}
+
 impl ScalingLevel {
     const NEW: Self = Self { count: 0.0, in_flight: 0.0, ns: 0.0, last: 0 };
 
@@ -170,6 +246,14 @@ const OTHERS_MAX: u32 = 64;
 /// waits (0) and one that does not (1).
 const SCALES: f64 = 0.5;
 
+/// So many rounds in a row are no hiccup, which is one. By chance, of a device of which one read in
+/// twenty takes twice as long, this happens once in 160,000 reads that go alone, and never beside
+/// others: one of those that is not slow ends it.
+const SLOW_ROUNDS: u32 = 4;
+
+/// A device that serves so many at once. One head may look like two, where it reads neighbours.
+const SEVERAL: f64 = 4.0;
+
 /// Reads that found the device idle, and few others.
 const LONE_DEPTH: f64 = 1.5;
 
@@ -184,9 +268,14 @@ mod tests {
         for depth in depths {
             for _ in 0..8 {
                 let rounds = u64::from(depth.div_ceil(served));
-                curve.add(*depth, MIB, ns * rounds);
+                assert!(!add(curve, *depth, MIB, ns * rounds), "it is what it was");
             }
         }
+    }
+
+    /// A read of which nothing is known but how long it took.
+    fn add(curve: &mut ScalingCurve, depth: u32, bytes: ByteCount, ns: u64) -> bool {
+        curve.add(depth, bytes, (Nanos(0), Nanos(ns)))
     }
 
     fn known(served: u32, depths: &[u32]) -> Option<Scaling> {
@@ -238,13 +327,67 @@ mod tests {
         serve(&mut curve, 8, 1_000_000, &[2, 4, 8, 16]);
         let before = curve.known();
         for _ in 0..OTHERS_MAX - 1 {
-            curve.add(2, ByteCount(4096), 1_000);
+            add(&mut curve, 2, ByteCount(4096), 1_000);
         }
         assert_eq!(curve.known(), before);
         for depth in [1, 2, 4] {
-            (0..OTHERS_MAX)
-                .for_each(|_| curve.add(depth, ByteCount(4096), 1_000 * u64::from(depth)));
+            for _ in 0..OTHERS_MAX {
+                add(&mut curve, depth, ByteCount(4096), 1_000 * u64::from(depth));
+            }
         }
         assert_eq!(curve.known(), Some(Scaling { served: 1.0, is_limit: true }));
+    }
+
+    const MS: u64 = 1_000_000;
+
+    /// A curve, and the time.
+    struct ReadRounds(ScalingCurve, u64);
+
+    impl ReadRounds {
+        /// Of a device that serves eight at once, or one, in 45 ms.
+        fn of(served: u32) -> Self {
+            let mut rounds = Self(ScalingCurve::new(), 0);
+            for depth in [1_u32, 2, 4, 8] {
+                let ms = 45 * u64::from(depth.div_ceil(served));
+                assert_eq!(rounds.read(depth, ms, 8), None);
+            }
+            rounds
+        }
+
+        /// Rounds of `depth` reads at once, of `ms` each; which of them told that it is slower.
+        fn read(&mut self, depth: u32, ms: u64, count: u64) -> Option<u64> {
+            let mut told = None;
+            for round in 1..=count {
+                let sent = Nanos(self.1);
+                self.1 += ms * MS;
+                let has_slowed = |_| self.0.add(depth, MIB, (sent, Nanos(self.1)));
+                told = told.or((0..depth).any(has_slowed).then_some(round));
+            }
+            told
+        }
+    }
+
+    #[test]
+    fn after_four_rounds_that_take_twice_as_long_the_device_is_slower() {
+        let mut rounds = ReadRounds::of(8);
+        assert_eq!(rounds.read(8, 135, 3), None, "it may be a hiccup");
+        assert_eq!(rounds.read(8, 45, 1), None, "it was");
+        let mut rounds = ReadRounds::of(8);
+        let before = rounds.0.known();
+        // Windows become smaller meanwhile.
+        assert_eq!(rounds.read(8, 135, 2), None);
+        assert_eq!(rounds.read(2, 135, 9), Some(2));
+        assert_eq!(rounds.0.known(), before, "it serves as many, each for longer");
+    }
+
+    #[test]
+    fn reads_that_wait_for_more_others_or_beside_writes_are_not_slow() {
+        assert_eq!(ReadRounds::of(8).read(16, 135, 9), None);
+        let mut rounds = ReadRounds::of(8);
+        for _ in 0..9 {
+            assert_eq!(rounds.read(8, 135, 1), None);
+            rounds.0.write_sent();
+        }
+        assert_eq!(ReadRounds::of(1).read(1, 500, 4), None, "it serves one at once");
     }
 }

@@ -123,8 +123,9 @@ impl Prefetcher {
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
     }
 
-    /// The next of the positions that are read in turns on such a device, if its pages are not
-    /// there: a question, as if its reader missed them now.
+    /// The next of the positions that are read in turns on such a device: a question, as if its
+    /// reader missed its pages now. Those that would not go on are passed over: whose page is there
+    /// already, or where no reader is expected any more.
     pub(crate) fn next_in_turn(
         &mut self,
         asker: &Asker<'_>,
@@ -134,9 +135,18 @@ impl Prefetcher {
         if !is_asked || !self.is_far(asker) {
             return None;
         }
-        let (page, count) = self.files[asker.file.0 as usize].next_in_turn()?;
-        let is_missing = page < asker.file_end && cache.look_up(asker.file, page).is_none();
-        is_missing.then_some((page, count, Trigger::Miss))
+        let streams = &mut self.files[asker.file.0 as usize];
+        // Each is taken once, and there are no more than tentative streams.
+        loop {
+            let (page, count) = streams.next_in_turn()?;
+            let is_missing = page < asker.file_end && cache.look_up(asker.file, page).is_none();
+            let trigger = Trigger::Miss;
+            let ask = Ask { page, count, trigger, prev_pos: None, has_waited: true };
+            let found = adaptive::asking(streams, ask, &cache.residency(asker.file));
+            if is_missing && found.is_some_and(|known| known.is_random() && known.end == page) {
+                return Some((page, count, trigger));
+            }
+        }
     }
 
     /// A window of at most `max` pages, by how long streams run and whether their device is far.

@@ -4,6 +4,8 @@
 //! Out:   what a question needs to know.
 //! Never: a decision.
 
+use core::mem;
+
 use super::memory_shares::{ShareId, ShareQuestion};
 use super::stream_state::{Advice, StreamState};
 use crate::sched::Submitter;
@@ -43,6 +45,20 @@ pub(crate) struct Asker<'r> {
     pub(crate) pending: Option<PendingShare>,
 }
 
+impl Asker<'_> {
+    /// Asks for a position that its reader has yet to come to. Where the reader's own last read
+    /// was says nothing of it, and what comes of it says nothing of that.
+    pub(crate) fn elsewhere<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
+        let prev_pos = self.prev_pos.take();
+        let stream = mem::take(&mut self.reader.stream);
+        let blocked_ns = mem::take(&mut self.reader.blocked_ns);
+        let answer = ask(self);
+        self.prev_pos = prev_pos;
+        (self.reader.stream, self.reader.blocked_ns) = (stream, blocked_ns);
+        answer
+    }
+}
+
 /// A share whose question was answered, until it is known what came of it.
 #[derive(Debug)]
 pub(crate) struct PendingShare {
@@ -51,4 +67,37 @@ pub(crate) struct PendingShare {
     pub(super) page: PageIndex,
     /// How large the window would have been, if the clip or the stagger shortened it.
     pub(super) unclipped: Option<Pages>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prefetch::decision::Window;
+
+    /// What was asked for another position had become the last window of the reader.
+    #[test]
+    fn what_is_asked_elsewhere_leaves_its_reader_as_it_was() {
+        let window = Window { start: PageIndex(8), size: Pages(4), async_size: Pages(2) };
+        let stream = StreamState { window, fetched: window, seeked: true, ..Default::default() };
+        let mut reader = ReaderState { stream, blocked_ns: 5, ..ReaderState::default() };
+        let mut asker = Asker {
+            now: Nanos(0),
+            reader: &mut reader,
+            file: FileSlot(0),
+            file_end: PageIndex(99),
+            device: 0,
+            max_io: Pages(1),
+            is_device_reading: false,
+            prev_pos: Some(ByteCount(7)),
+            frames_ahead: None,
+            pending: None,
+        };
+        asker.elsewhere(|asker| {
+            assert_eq!((asker.prev_pos, asker.reader.blocked_ns), (None, 0));
+            assert_eq!(asker.reader.stream, StreamState::default());
+            (asker.reader.stream.window.size, asker.reader.blocked_ns) = (Pages(1), 1);
+        });
+        assert_eq!((asker.prev_pos, asker.reader.blocked_ns), (Some(ByteCount(7)), 5));
+        assert_eq!(asker.reader.stream, stream);
+    }
 }

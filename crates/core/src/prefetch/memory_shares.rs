@@ -2,7 +2,7 @@
 //!
 //! In:    what a stream asks and when; how large its windows may be; how much memory there is.
 //! Out:   how large its next window is, and how early it is to ask for it ([`ShareAllotment`]).
-//! Never: a page, a file, a device, a clock. More than a few steps a question.
+//! Never: a cache, a device, a clock. More than a few steps a question.
 //!
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
@@ -16,6 +16,7 @@ mod far;
 mod far_window;
 mod groups;
 mod invariants;
+mod last_pages;
 mod share;
 mod speed;
 #[cfg(test)]
@@ -25,11 +26,13 @@ use alloc::vec::Vec;
 
 use self::far::{FarDemand, FarDevices};
 use self::groups::{ShareDemand, SubmitterGroups};
-use self::share::{IDLE_AFTER_HALVINGS, IDLE_HALVINGS_MAX, StreamShare, small};
+use self::last_pages::LastPages;
+use self::share::{IDLE_AFTER_HALVINGS, IDLE_HALVINGS_MAX, StreamEnd, StreamShare, small};
 pub(crate) use self::share::{ShareId, ShareQuestion};
 use self::speed::ReadRate;
 use crate::sched::Submitter;
-use crate::units::{Nanos, Pages};
+use crate::table::FileSlot;
+use crate::units::{Nanos, PageIndex, Pages};
 
 /// What is known of all streams that have a share.
 #[derive(Debug)]
@@ -38,6 +41,7 @@ pub(crate) struct MemoryShares {
     free: Vec<u32>,
     groups: SubmitterGroups,
     far: FarDevices,
+    last_pages: LastPages,
     /// Which one is looked at next, whether its stream has stalled.
     hand: usize,
     /// How many have begun.
@@ -65,6 +69,7 @@ impl MemoryShares {
             free: Vec::new(),
             groups: SubmitterGroups::new(),
             far: FarDevices::new(),
+            last_pages: LastPages::new(),
             hand: 0,
             begun: 0,
         }
@@ -124,14 +129,43 @@ impl MemoryShares {
         self.free.push(id.0);
     }
 
-    /// So much is ahead of its reader now, and nothing behind that if it is the last of its file.
-    pub(crate) fn set_ahead(&mut self, now: Nanos, id: ShareId, ahead: Pages, is_last: bool) {
+    /// So much is ahead of its reader now; the last page of that if its file ends there.
+    pub(crate) fn set_ahead(
+        &mut self,
+        now: Nanos,
+        id: ShareId,
+        ahead: Pages,
+        last_page: Option<(FileSlot, PageIndex)>,
+    ) {
         let index = id.0 as usize;
+        let end = last_page.map_or(StreamEnd::Behind, |at| self.last_pages.add(id, at));
         let share = &mut self.shares[index];
         debug_assert!(share.is_there, "{id:?} has ended");
-        let changes = is_last || share.is_last;
-        (share.ahead, share.is_last) = (small(ahead), is_last);
+        let changes = end != StreamEnd::Behind || share.end != StreamEnd::Behind;
+        (share.ahead, share.end) = (small(ahead), end);
         if changes {
+            self.recount(index, now);
+        }
+    }
+
+    /// Looks at a few streams whose file ends with what is ahead of them: once the last page of
+    /// that is not unread, they need no memory.
+    pub(crate) fn look_at_ends(
+        &mut self,
+        now: Nanos,
+        mut is_unread: impl FnMut(FileSlot, PageIndex) -> bool,
+    ) {
+        for _ in 0..LOOKS_AT_ENDS.min(self.last_pages.len()) {
+            let Some(last) = self.last_pages.take_first() else { return };
+            let index = last.share.0 as usize;
+            if self.shares[index].end != StreamEnd::Ahead(last.number) {
+                continue;
+            }
+            if is_unread(last.file, last.page) {
+                self.last_pages.put_back(last);
+                continue;
+            }
+            self.shares[index].end = StreamEnd::Reached;
             self.recount(index, now);
         }
     }
@@ -293,7 +327,7 @@ impl MemoryShares {
             ..share.uses(now)
         };
         let share = &mut self.shares[index];
-        let is_gone = share.is_last || share.has_left_far(now);
+        let is_gone = share.end != StreamEnd::Behind || share.has_left_far(now);
         let far = if is_gone { FarDemand::default() } else { share.far };
         self.groups.change(share.group, share.counted, share.group, part);
         self.far.change(share.far_counted, far);
@@ -306,6 +340,10 @@ const GOLDEN: u16 = 40503;
 
 /// For each question two are looked at: all of them as often as half of the streams ask.
 const LOOKS: u32 = 2;
+
+/// So many last pages are looked at for each question, which adds one at most: those that wait are
+/// the unread ones, however many files are read.
+const LOOKS_AT_ENDS: usize = 2;
 
 /// On a device that is far away questions are few, and streams that have ended would keep what is
 /// in flight from those that read.

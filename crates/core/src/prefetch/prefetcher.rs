@@ -304,7 +304,10 @@ impl Prefetcher {
         } else {
             return;
         };
-        self.shares.set_ahead(asker.now, share, met.ahead, met.is_last);
+        let last_page = met.last_page.map(|page| (asker.file, page));
+        self.shares.set_ahead(asker.now, share, met.ahead, last_page);
+        let is_unread = |file, page| cache.is_unread(file, page) == Some(true);
+        self.shares.look_at_ends(asker.now, is_unread);
     }
 
     /// Checks that each stream's share is counted once, and that sums and shares agree.

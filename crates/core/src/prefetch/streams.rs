@@ -89,8 +89,8 @@ pub(crate) struct Met {
     pub(crate) position: PageIndex,
     /// How many are ahead of it.
     pub(crate) ahead: Pages,
-    /// Whether nothing lies behind those: its file ends there.
-    pub(crate) is_last: bool,
+    /// The last of those, if its file ends there.
+    pub(crate) last_page: Option<PageIndex>,
 }
 
 impl Streams {
@@ -305,10 +305,7 @@ impl Streams {
             share: entry.share,
             position: entry.position(page),
             ahead: entry.ahead_of(page, file_end),
-            is_last: match entry.way {
-                StreamDirection::BACKWARDS => entry.start == PageIndex(0),
-                _ => entry.end >= file_end,
-            },
+            last_page: entry.last_page(file_end),
         })
     }
 

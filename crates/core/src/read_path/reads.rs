@@ -15,10 +15,10 @@ use crate::files::PathStream;
 use crate::ids::{FileId, ReadId, ReadKind, StreamId, Waiter, slot_of};
 use crate::page_in::read::{PageRead, ReadFrames};
 use crate::page_in::walk::{PageInWalk, Purpose};
-use crate::prefetch::Trigger;
 use crate::prefetch::asker::Asker;
 use crate::prefetch::prefetcher::Prefetcher;
 use crate::prefetch::walk::{PageMet, ReadPages, visit};
+use crate::prefetch::{Decided, Trigger};
 use crate::sched::{Class, Op, Origin};
 use crate::slab::Slab;
 use crate::table::Frame;
@@ -265,14 +265,16 @@ impl ReadPath {
             frames_ahead: None,
             pending: None,
         };
+        let mut note = |decided: Option<Decided>| {
+            if let Some(decided) = decided {
+                windows.add(decided.submitted);
+                trace.push(now, || EventKind::Decided { stream: id, decided });
+            }
+        };
         let mut ask = |asker: &mut Asker<'_>, walk: &mut PageInWalk<'_>, question| {
-            let mut next = Some(question);
-            while let Some(question) = next {
-                if let Some(decided) = read_ahead(prefetch, asker, walk, question) {
-                    windows.add(decided.submitted);
-                    trace.push(now, || EventKind::Decided { stream: id, decided });
-                }
-                next = prefetch.next_in_turn(asker, &walk.page_in.cache);
+            note(read_ahead(prefetch, asker, walk, question));
+            while let Some(next) = prefetch.next_in_turn(asker, &walk.page_in.cache) {
+                note(asker.elsewhere(|asker| read_ahead(prefetch, asker, walk, next)));
             }
         };
         match of {
@@ -367,7 +369,7 @@ fn read_ahead(
     asker: &mut Asker<'_>,
     walk: &mut PageInWalk<'_>,
     question: (PageIndex, Pages, Trigger),
-) -> Option<crate::prefetch::Decided> {
+) -> Option<Decided> {
     debug_assert!(walk.cut_at.is_none(), "the last plan was reported");
     let set_aside = walk.set_aside();
     let plan = prefetch.plan(asker, question, set_aside, &mut walk.page_in.cache);

@@ -4,12 +4,12 @@
 //! Out:   a panic that names the first invariant that does not hold.
 //! Never: a change.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 
 use super::MemoryShares;
 use super::groups::DemandSums;
-use super::share::ShareId;
+use super::share::{ShareId, StreamEnd};
 
 impl MemoryShares {
     /// How many streams have a share.
@@ -27,6 +27,7 @@ impl MemoryShares {
     pub(crate) fn assert_consistent(&self) {
         let mut sums = vec![DemandSums::default(); self.groups.len()];
         let mut far = BTreeMap::new();
+        let in_line: BTreeSet<u32> = self.last_pages.numbers().collect();
         for share in self.shares.iter().filter(|share| share.is_there) {
             sums[usize::from(share.group)].add(&share.counted);
             let (device, wanted) = share.far_counted.device();
@@ -35,6 +36,9 @@ impl MemoryShares {
             let most = share.at_most.max(share.read);
             assert!(ceiling <= most, "a ceiling of {ceiling} is above {most}");
             assert!(distance <= ceiling, "{distance} pages ahead of windows of {ceiling}");
+            if let StreamEnd::Ahead(number) = share.end {
+                assert!(in_line.contains(&number), "last page {number} is never looked at");
+            }
         }
         for (group, sums) in sums.iter().enumerate() {
             let counted = self.groups.sums(group);

@@ -28,8 +28,7 @@ pub(super) struct StreamShare {
     /// that.
     pub(super) phase: u16,
     pub(super) is_staggered: bool,
-    /// Whether its file ends with what is ahead of its reader: it will not ask again.
-    pub(super) is_last: bool,
+    pub(super) end: StreamEnd,
     /// How much is ahead of its reader when it has just asked.
     pub(super) ahead: u32,
     /// The largest read of late.
@@ -54,6 +53,19 @@ pub(super) struct StreamShare {
     pub(super) counted: ShareDemand,
     /// What it adds to the sum of its device.
     pub(super) far_counted: FarDemand,
+}
+
+/// How far a stream is from the end of its file.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum StreamEnd {
+    /// More lies behind what is ahead of its reader.
+    #[default]
+    Behind,
+    /// Its file ends with what is ahead of its reader: it will not ask again. With its number in
+    /// the line of those whose last page is looked at.
+    Ahead(u32),
+    /// Its last page is not unread: nothing is kept for its reader.
+    Reached,
 }
 
 /// A question, as far as shares look at it.
@@ -93,7 +105,7 @@ impl StreamShare {
         let ns = ns.saturating_sub(blocked_ns).max(ns / MOST_SPEED_UP);
         self.speed.add(pages, ns);
         (self.at, self.page) = (now, page);
-        self.is_last = false;
+        self.end = StreamEnd::Behind;
         self.read = small(count).max(self.read - self.read.div_ceil(8));
         self.stall_backoff = if has_waited {
             (self.stall_backoff + DOUBLING).min(MOST_STALL_BACKOFF)
@@ -126,8 +138,14 @@ impl StreamShare {
     /// What it can use of the memory: two windows; or, at the end of its file, what it still has
     /// ahead, and less and less of that once its time is over.
     pub(super) fn uses(&self, now: Nanos) -> ShareDemand {
-        if self.is_last {
-            let rest = u64::from(self.ahead) >> self.times_over(now).min(IDLE_HALVINGS_MAX);
+        let rest = match self.end {
+            StreamEnd::Behind => None,
+            StreamEnd::Ahead(_) => {
+                Some(u64::from(self.ahead) >> self.times_over(now).min(IDLE_HALVINGS_MAX))
+            }
+            StreamEnd::Reached => Some(0),
+        };
+        if let Some(rest) = rest {
             return ShareDemand {
                 demand: rest,
                 is_capped: true,

@@ -57,7 +57,7 @@ impl SharesWorld {
     fn ask(&mut self, stream: usize, second: u64) -> ShareAllotment {
         let question = self.question(stream, second);
         let grant = self.shares.ask(self.ids[stream], question, self.memory);
-        self.shares.set_ahead(question.now, self.ids[stream], grant.window, false);
+        self.shares.set_ahead(question.now, self.ids[stream], grant.window, None);
         grant
     }
 
@@ -184,7 +184,7 @@ fn a_stream_at_the_end_of_its_file_needs_no_more_and_leaves_the_rest_to_the_othe
     let before = world.settle(10)[0].window.0;
     let now = Nanos(10 * SECOND);
     for id in &world.ids[1..] {
-        world.shares.set_ahead(now, *id, Pages(50), true);
+        world.shares.set_ahead(now, *id, Pages(50), Some((FileSlot(0), PageIndex(0))));
     }
     let alone = world.ask(0, 11).window.0;
     assert!(alone > 3 * before, "half a second later they have read all: {before} {alone}");
@@ -193,6 +193,41 @@ fn a_stream_at_the_end_of_its_file_needs_no_more_and_leaves_the_rest_to_the_othe
     world.ask(1, 12);
     let again = world.ask(0, 12).window.0;
     assert!(again < alone * 2 / 3, "{alone} {again}");
+}
+
+/// Files of five pages that were read and stay open, of which no rate is known, and one stream.
+#[test]
+fn streams_whose_last_page_was_read_need_no_memory_however_many_they_are() {
+    let mut world = SharesWorld::new(&[100], 1000, 400);
+    let alone = world.settle(10)[0];
+    assert_eq!(alone.window, Pages(400));
+    let now = Nanos(10 * SECOND);
+    let mut begin = |file: u32| {
+        let id = world.shares.begin(ShareQuestion { now, ..question() });
+        world.shares.set_ahead(now, id, Pages(5), Some((FileSlot(file), PageIndex(4))));
+        id
+    };
+    let small: Vec<_> = (0..1000).map(&mut begin).collect();
+    let beside = world.ask(0, 11);
+    assert!(beside.window < Pages(10), "unread, they count: {beside:?}");
+    // All but one were read; that one is met again and again, and put back.
+    let looks = core::cell::Cell::new(0);
+    for _ in 0..1000 {
+        let is_unread = |file, page| {
+            looks.set(looks.get() + 1);
+            assert_eq!(page, PageIndex(4));
+            file == FileSlot(7)
+        };
+        world.shares.look_at_ends(now, is_unread);
+        world.shares.assert_consistent();
+    }
+    assert_eq!(looks.get(), 999 + 501, "each once, and then the unread one alone");
+    assert_eq!(world.ask(0, 12), alone);
+    // One begins again, and its file may name another one by then; a look at its end is over.
+    world.shares.ask(small[7], ShareQuestion { now, ..question() }, world.memory);
+    small.into_iter().for_each(|id| world.shares.end(id));
+    world.shares.look_at_ends(now, |file, _| panic!("{file:?} was read again, or is closed"));
+    world.shares.assert_consistent();
 }
 
 #[test]

@@ -186,6 +186,16 @@ impl StreamEntry {
         u64::from(self.run) + self.ahead_of(from, file_end).0
     }
 
+    /// The page that its reader comes to last, if its file ends with what is ahead of it.
+    pub(super) fn last_page(&self, file_end: PageIndex) -> Option<PageIndex> {
+        let is_backwards = self.way == StreamDirection::BACKWARDS;
+        let is_last = if is_backwards { self.start.0 == 0 } else { self.end >= file_end };
+        let from = if is_backwards { self.end } else { self.start };
+        let ahead = self.ahead_of(from, file_end).0;
+        let last = self.nth_ahead(ahead.saturating_sub(1));
+        is_last.then(|| last.min(PageIndex(file_end.0.saturating_sub(1))))
+    }
+
     /// The page that its reader reads after so many, counted from where it was met.
     pub(in crate::prefetch) fn nth_ahead(&self, number: u64) -> PageIndex {
         let piece = u64::from(self.reads).max(1);
