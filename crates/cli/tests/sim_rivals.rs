@@ -247,6 +247,39 @@ fn the_page_is_what_the_command_prints() {
     assert!(rows > 3 * 8, "{rows} rows");
 }
 
+/// The list of losses comes from the same run as the tables above it.
+#[test]
+fn the_losses_on_the_page_are_figures_of_its_tables() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (tables, losses) = page.split_once("\n## Where adaptive loses\n").unwrap();
+    let mut compared = 0;
+    for loss in losses.lines().filter_map(|line| line.strip_prefix("- ")) {
+        let Some((scenario, (figure, what))) = loss
+            .split_once(": ")
+            .and_then(|(scenario, rest)| Some((scenario, rest.split(',').next()?.split_once(' ')?)))
+        else {
+            continue;
+        };
+        let column = match what {
+            "MB/s" => 3,
+            "requests" => 4,
+            "s of the device" => 7,
+            "bytes a byte wanted" => 8,
+            "unread pages evicted" => 10,
+            "s waited" => 11,
+            _ => continue,
+        };
+        let table = tables.split(&format!("\n### {scenario}\n")).nth(1).expect(scenario);
+        let row = table.lines().find(|line| line.starts_with("| adaptive |")).expect(scenario);
+        let cell: f64 = row.split('|').nth(column).unwrap().trim().parse().unwrap();
+        let figure: f64 = figure.parse().unwrap();
+        assert!((cell - figure).abs() <= 0.051, "{loss}: the table has {cell}");
+        compared += 1;
+    }
+    assert!(compared >= 8, "{compared} losses");
+}
+
 /// The same of the page of the literature, whose command stands on it: of its scenarios, one is
 /// quick.
 #[test]
