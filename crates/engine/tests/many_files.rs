@@ -38,7 +38,7 @@ const MEMORY: u64 = 4 << 20;
 /// handles, slots in the core, the first level of its page table, what its policy remembers, and,
 /// where each file is a device of its own to the engine (tmpfs, overlay), that device's model and
 /// the queue of its scheduler), and another stream for each other thread that reads it.
-const PER_FILE: u64 = 8600;
+const PER_FILE: u64 = 8700;
 
 /// What tables keep of room they once needed, for all files together.
 const BESIDE: u64 = 1 << 20;
