@@ -17,9 +17,9 @@ use crate::output::{Failure, Printer};
 
 /// Change how a server works while it runs, or list what can be changed
 ///
-/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Changes count from
-/// the next decision on, and until the server ends: `foreread serve --set` makes the same from the
-/// start. The first one that is refused ends the command; those before it are in force.
+/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Changes count
+/// from the next decision on, and until the server ends: `foreread serve --set` makes the same from
+/// the start. The first one that is refused ends the command; those before it are in force.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct SetArgs {

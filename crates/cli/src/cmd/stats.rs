@@ -15,8 +15,8 @@ use crate::output::{Failure, Printer};
 
 /// Show what a server does: hits, read-ahead, the device, its clients
 ///
-/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counts begin with
-/// the server; what is "now" is of this moment. docs/serve.md says what each of them means.
+/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counts begin
+/// with the server; what is "now" is of this moment. docs/serve.md says what each of them means.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatsArgs {
