@@ -255,9 +255,10 @@ fn the_losses_on_the_page_are_figures_of_its_tables() {
     let (tables, losses) = page.split_once("\n## Where adaptive loses\n").unwrap();
     let mut compared = 0;
     for loss in losses.lines().filter_map(|line| line.strip_prefix("- ")) {
-        let Some((scenario, (figure, what))) = loss
-            .split_once(": ")
-            .and_then(|(scenario, rest)| Some((scenario, rest.split(',').next()?.split_once(' ')?)))
+        let Some((scenario, (figure, what))) =
+            loss.split_once(": ").and_then(|(scenario, rest)| {
+                Some((scenario, rest.split(',').next()?.split_once(' ')?))
+            })
         else {
             continue;
         };
