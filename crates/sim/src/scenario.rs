@@ -26,6 +26,7 @@ use crate::device::DeviceParams;
 use crate::machine::Machine;
 use crate::prepared_run::PreparedRun;
 use crate::record::RecordMode;
+use crate::rng::DEFAULT_SEED;
 use crate::run::SimRun;
 use crate::time::{MAX_MS, check_time, ns_of_ms};
 use crate::validate::check;
@@ -38,7 +39,7 @@ pub struct Scenario {
     /// What it shows, in a few words.
     pub name: String,
     /// The seed of all random numbers.
-    #[serde(default = "one")]
+    #[serde(default = "default_seed")]
     pub seed: u64,
     /// When the run stops, in seconds; without it, when all processes have ended.
     pub until_s: Option<f64>,
@@ -279,8 +280,8 @@ fn check_names(spec: &ProcessSpec, names: &mut BTreeSet<String>) -> Result<(), S
     }
 }
 
-fn one() -> u64 {
-    1
+const fn default_seed() -> u64 {
+    DEFAULT_SEED
 }
 
 fn one_process() -> u32 {

@@ -5,6 +5,7 @@ use foreread_sim::meter::ProcessMeter;
 use foreread_sim::record::RecordMode;
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
+use hdrhistogram::Histogram;
 
 fn go(text: &str) -> RunOutcome {
     let scenario = Scenario::parse(text).unwrap();
@@ -21,7 +22,12 @@ fn totals(ran: &RunOutcome, device: &str) -> StoreTotals {
 /// How many times as long as the median the slowest of 1000 reads takes.
 fn tail(ran: &RunOutcome, process: &str) -> f64 {
     let meter = ran.processes.iter().find(|meter| meter.name == process).unwrap();
-    let at = |quantile: f64| meter.latency().value_at_quantile(quantile) as f64;
+    tail_of(meter.latency())
+}
+
+/// How many times as long as the median one read in 1000 takes.
+fn tail_of(latency: &Histogram<u64>) -> f64 {
+    let at = |quantile: f64| latency.value_at_quantile(quantile) as f64;
     at(0.999) / at(0.5)
 }
 
@@ -51,17 +57,13 @@ fn the_tail_of_four_thousand_reads_is_short_as_well() {
     let (head, _) = text.split_once("[[process]]").unwrap();
     let reader = "[[process]]\nname = \"reader\"\ncount = 16\n\
                   run.random = { file = \"hedged\", read = \"64K\", reads = 250 }\n";
-    let tail_of = |seed: u32| {
+    let tail_with = |seed: u32| {
         let ran = go(&format!("seed = {seed}\n{head}{reader}"));
-        let mut all = ran.processes[0].latency().clone();
-        for process in &ran.processes[1..] {
-            all.add(process.latency()).unwrap();
-        }
         let StoreTotals { hedged, requests, .. } = totals(&ran, "hedged");
         assert!(hedged * 50 <= requests - hedged, "2 % at most: {hedged} of {requests}");
-        all.value_at_quantile(0.999) as f64 / all.value_at_quantile(0.5) as f64
+        tail_of(&ProcessMeter::latency_of_all(&ran.processes))
     };
-    let mut tails: Vec<f64> = (1..=24).map(tail_of).collect();
+    let mut tails: Vec<f64> = (1..=24).map(tail_with).collect();
     tails.sort_by(f64::total_cmp);
     let mean = tails.iter().sum::<f64>() / 24.0;
     println!("p99.9 / p50: mean {mean:.2}, {:.2} to {:.2}", tails[0], tails[23]);
