@@ -115,6 +115,6 @@ fn small_files_that_were_not_read_to_their_end_need_memory() {
 fn a_footer_that_was_read_at_first_is_not_the_end() {
     let read = requests_after(1200, SmallFile::FooterThenOpen);
     assert_eq!(read, requests_after(0, SmallFile::Open));
-    let unread = requests_after(250, SmallFile::FooterThenUnread);
+    let unread = requests_after(500, SmallFile::FooterThenUnread);
     assert!(unread > read + 10, "{unread} requests, {read} if the small ones are read");
 }
