@@ -26,10 +26,6 @@ enum SmallFile {
     Open,
     /// All but its last read is done.
     Unread,
-    /// Its last page is read, and then it is read whole.
-    FooterThenOpen,
-    /// Its last page is read, and then all but its last read is done.
-    FooterThenUnread,
 }
 
 struct World {
@@ -42,22 +38,18 @@ impl World {
     /// Reads a file from its start on, some pages at a time.
     fn read(&mut self, stream: StreamId, pages: u64) {
         for page in (0..pages).step_by(usize::try_from(READ).unwrap()) {
-            self.read_at(stream, page, READ);
+            self.now += 1_000_000;
+            let now = Nanos(self.now);
+            let (pos, len) = (ByteCount(page * PAGE), ByteCount(READ * PAGE));
+            let prev_pos = Some(pos).filter(|pos| pos.0 > 0);
+            let id = self.path.read(now, stream, pos, len, prev_pos);
+            while let Some(DeviceIo { tag, len, .. }) = self.path.poll_dispatch(now) {
+                self.requests += 1;
+                self.path.complete(now, tag, Ok(len));
+            }
+            self.path.poll_ready().expect("the device has answered");
+            self.path.release(now, id);
         }
-    }
-
-    fn read_at(&mut self, stream: StreamId, page: u64, count: u64) {
-        self.now += 1_000_000;
-        let now = Nanos(self.now);
-        let (pos, len) = (ByteCount(page * PAGE), ByteCount(count * PAGE));
-        let prev_pos = Some(pos).filter(|pos| pos.0 > 0);
-        let id = self.path.read(now, stream, pos, len, prev_pos);
-        while let Some(DeviceIo { tag, len, .. }) = self.path.poll_dispatch(now) {
-            self.requests += 1;
-            self.path.complete(now, tag, Ok(len));
-        }
-        self.path.poll_ready().expect("the device has answered");
-        self.path.release(now, id);
     }
 }
 
@@ -76,11 +68,7 @@ fn requests_after(small: u64, becomes: SmallFile) -> u64 {
     for number in 0..small {
         let pages = READ * (2 + number % 2);
         let (file, stream) = open(&mut world, pages);
-        if matches!(becomes, SmallFile::FooterThenOpen | SmallFile::FooterThenUnread) {
-            world.read_at(stream, pages - 1, 1);
-        }
-        let is_unread = matches!(becomes, SmallFile::Unread | SmallFile::FooterThenUnread);
-        world.read(stream, if is_unread { pages - READ } else { pages });
+        world.read(stream, if becomes == SmallFile::Unread { pages - READ } else { pages });
         if becomes == SmallFile::Closed {
             world.path.close_stream(stream);
             world.path.close(Nanos(world.now), file);
@@ -107,14 +95,5 @@ fn a_large_file_is_read_after_small_ones_that_stay_open_as_if_it_were_alone() {
 fn small_files_that_were_not_read_to_their_end_need_memory() {
     let (read, unread) =
         (requests_after(250, SmallFile::Open), requests_after(250, SmallFile::Unread));
-    assert!(unread > read + 10, "{unread} requests, {read} if the small ones are read");
-}
-
-/// A footer that was read at first looked as if its file had been read to its end.
-#[test]
-fn a_footer_that_was_read_at_first_is_not_the_end() {
-    let read = requests_after(1200, SmallFile::FooterThenOpen);
-    assert_eq!(read, requests_after(0, SmallFile::Open));
-    let unread = requests_after(500, SmallFile::FooterThenUnread);
     assert!(unread > read + 10, "{unread} requests, {read} if the small ones are read");
 }
