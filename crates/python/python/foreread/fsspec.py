@@ -2,8 +2,10 @@
 
     import foreread.fsspec                                    # registers the cache type
 
-    fsspec.open("s3://bucket/key", cache_type="foreread")     # the cache of one file system's files
-    fsspec.open("foreread::s3://bucket/key")                  # a file system around another
+    fs.open("bucket/key", cache_type="foreread")    # the cache of one file system's files
+    fsspec.open("foreread::s3://bucket/key")        # a file system around another
+
+Some file systems have a default for it: s3fs `default_cache_type`, HTTP `cache_type`.
 
 All files share one engine, the one of the process: its memory bound covers them together, pages
 stay after a file is closed, and a file that is opened again finds them.
