@@ -2,12 +2,17 @@
 
 import hashlib
 import os
+import signal
 import threading
 
 import pytest
 
 import foreread
 from store_server import StoreServer
+
+# A shell that starts pytest in the background has SIGINT ignored, which programs inherit: the tests
+# of Ctrl-C would wait for what never ends.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pattern(size: int, seed: int = 0) -> bytes:

@@ -370,7 +370,10 @@ def test_ctrl_c_ends_a_run(trace, call):
     assert program.stdout.readline() == "begun\n"
     program.send_signal(signal.SIGINT)
     # A signal that comes before the `try` ends the program as well.
-    said, _ = program.communicate(timeout=60)
+    try:
+        said, _ = program.communicate(timeout=60)
+    finally:
+        program.kill()
     assert said == "interrupted\n" or program.returncode != 0
 
 
