@@ -38,16 +38,31 @@ impl<'i> CommandOutputs<'i> {
         is_ours: fn(&[u8]) -> bool,
     ) -> Result<OutputFile, Failure> {
         let failed = |error| failed(option, &error);
-        if let Some(destination) = OutputDestination::of(path).map_err(failed)? {
-            let mut taken = self.taken.iter();
-            if let Some((other, _)) = taken.find(|(_, taken)| *taken == destination) {
-                let line = format!("{option} {}: {other} is written there", path.display());
-                return Err(Failure::WrongUse(format!("{line}; give one of them another path")));
-            }
-            self.taken.push((option, destination));
-        }
+        self.take(option, path, OutputDestination::of(path).map_err(failed)?)?;
         let file = ResultFile::create(path, self.inputs, is_ours).map_err(failed)?;
         Ok(OutputFile { option, file })
+    }
+
+    /// Takes the path of an option whose file is made by other means. What is wrong with the path
+    /// itself is said there.
+    pub(crate) fn reserve(&mut self, option: &'static str, path: &Path) -> Result<(), Failure> {
+        self.take(option, path, OutputDestination::of(path).ok().flatten())
+    }
+
+    fn take(
+        &mut self,
+        option: &'static str,
+        path: &Path,
+        destination: Option<OutputDestination>,
+    ) -> Result<(), Failure> {
+        let Some(destination) = destination else { return Ok(()) };
+        let mut taken = self.taken.iter();
+        if let Some((other, _)) = taken.find(|(_, taken)| *taken == destination) {
+            let line = format!("{option} {}: {other} is written there", path.display());
+            return Err(Failure::WrongUse(format!("{line}; give one of them another path")));
+        }
+        self.taken.push((option, destination));
+        Ok(())
     }
 }
 

@@ -53,6 +53,11 @@ struct RunningRecording {
 }
 
 impl ReadRecordingArgs {
+    /// The file of --record.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.record.as_deref()
+    }
+
     /// Begins to record the reads of an engine, if that is wanted.
     pub(crate) fn start(
         &self,

@@ -180,13 +180,18 @@ fn two_outputs_of_a_command_are_not_one_file() {
     fs::write(&disk, vec![7; 1 << 20]).unwrap();
     symlink(folder.path(), at("link")).unwrap();
     let page = "--html";
-    let commands: [(&[&str], &str, &str); 6] = [
+    let unix = at("sock");
+    let commands: [(&[&str], &str, &str); 10] = [
         (&["sim", &scenario], "--trace", page),
         (&["sim", &scenario, "--seeds", "2"], page, "--csv"),
         (&["bench", &disk, "--pattern", "hot-small", "--runs", "1"], "--save", page),
         (&["doctor"], "--prometheus", page),
         (&["tune", "--device", "sd-card"], page, "--device-model"),
         (&["tune", &disk, "--yes"], page, "--device-model"),
+        (&["serve", &disk, "--unix", &unix], "--pid-file", "--record"),
+        (&["serve", &disk], "--unix", "--record"),
+        (&["serve", "http://127.0.0.1:9/x", "--unix", &unix], "--overlay", "--record"),
+        (&["mount", &disk, &at("folder")], "--control", "--record"),
     ];
     let before = fs::read_dir(folder.path()).unwrap().count();
     for (command, first, second) in commands {
@@ -199,6 +204,21 @@ fn two_outputs_of_a_command_are_not_one_file() {
     }
     let both = ["sim", &scenario, "--trace", "-", page, "/dev/stdout"];
     assert!(said::refused(&both).contains("--html /dev/stdout: --trace is written there"));
+    // What the shell has opened is empty, and would take the place of an earlier result.
+    let redirected = at("redirected");
+    for stream in ["stdout", "stderr"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        command.args(["sim", &scenario, "--trace", &redirected]);
+        let file = fs::File::create(&redirected).unwrap();
+        let output = match stream {
+            "stdout" => command.stdout(file).output(),
+            _ => command.stderr(file).output(),
+        };
+        assert_eq!(output.unwrap().status.code(), Some(2), "{stream}");
+        let kept = fs::read_to_string(&redirected).unwrap();
+        assert!(stream == "stdout" || kept.contains("is where stderr goes"), "{kept}");
+        assert!(stream == "stderr" || kept.is_empty(), "{kept}");
+    }
     let nothing = ["sim", &scenario, "--trace", "/dev/null", page, "/dev/null"];
     assert!(said::foreread(&nothing).status.success(), "it takes any number");
 }

@@ -128,7 +128,7 @@ impl DeviceEstimator {
             self.gap.in_flight = in_flight + 1;
         }
         if op == Op::Write {
-            self.scaling.write_sent();
+            self.scaling.has_written();
         }
         let burst = self.burst.dispatched(now);
         let in_flight = in_flight + 1;
@@ -150,6 +150,9 @@ impl DeviceEstimator {
         watched: Option<ObservedSince>,
     ) {
         assert!(in_flight > 0, "what comes back was there");
+        if sent.op == Op::Write {
+            self.scaling.has_written();
+        }
         let came = came.filter(|bytes| *bytes > ByteCount::ZERO);
         let cost = |bytes| self.costs(sent.op).and_then(|costs| costs.service_ns(bytes));
         let service_ns = came.and_then(cost);

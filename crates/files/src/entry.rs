@@ -130,7 +130,8 @@ impl DirectoryName {
         Ok(bytes)
     }
 
-    /// Refuses all but a regular file with one name that is no input of the command.
+    /// Refuses all but a regular file with one name that is no input of the command, and that
+    /// stdout or stderr is not redirected to: what is written there would be lost with the file.
     pub(crate) fn only_regular(
         &self,
         found: &ExistingFile,
@@ -140,6 +141,11 @@ impl DirectoryName {
             let stat = statat(CWD, input.path, AtFlags::empty());
             if stat.is_ok_and(|stat| FileIdentity::of(&stat) == found.inode()) {
                 return Err(self.not_ours(format!("would replace {}", input.name)));
+            }
+        }
+        for (name, stat) in [("stdout", fstat(io::stdout())), ("stderr", fstat(io::stderr()))] {
+            if stat.is_ok_and(|stat| FileIdentity::of(&stat) == found.inode()) {
+                return Err(self.not_ours(format!("is where {name} goes")));
             }
         }
         let (kind, names) = (found.kind(), found.stat.st_nlink);

@@ -59,6 +59,8 @@ pub enum ObjectError {
         range: Option<Range<u64>>,
         /// The deadline.
         deadline: Duration,
+        /// Why the last attempt failed that ended before it, if one did.
+        last_failure: Option<String>,
     },
     /// Anything else that the store, the network or this process refuses.
     Failed {
@@ -75,7 +77,8 @@ impl ObjectError {
     /// The error of a request for these bytes of an object.
     pub(crate) fn of(url: &str, range: Option<Range<u64>>, error: &object_store::Error) -> Self {
         use object_store::Error as Store;
-        let (url, why) = (url.to_owned(), one_line(&with_sources(error)));
+        let text = with_sources(error);
+        let (url, why) = (url.to_owned(), one_line(&text));
         if matches!(error, Store::NotFound { .. }) {
             return Self::NotFound { url };
         }
@@ -87,8 +90,8 @@ impl ObjectError {
         }
         let is_denied =
             matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. });
-        // Of a listing it says so by its text alone.
-        if is_denied || DENIED.iter().any(|status| why.contains(status)) {
+        // Of a listing it says so by its text alone, and so it does of what has expired.
+        if is_denied || DENIED.into_iter().chain(EXPIRED).any(|part| text.contains(part)) {
             return Self::Denied { url, why };
         }
         let is_whole = range.is_some() && ignores_ranges(error, &why);
@@ -110,11 +113,16 @@ fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
 /// The texts of an error and of its sources, without what one says again after another.
 fn with_sources(error: &object_store::Error) -> String {
     // Its own words say no more than those of its source.
-    let mut text = if let object_store::Error::Generic { source, .. } = error {
+    let text = if let object_store::Error::Generic { source, .. } = error {
         source.to_string()
     } else {
         error.to_string()
     };
+    with_sources_of(text, error)
+}
+
+/// A text and what the sources of its error say beyond it.
+pub(crate) fn with_sources_of(mut text: String, error: &dyn Error) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
         let cause_text = cause.to_string();
@@ -127,20 +135,41 @@ fn with_sources(error: &object_store::Error) -> String {
 }
 
 /// A text as one line of bounded length, without what a terminal would obey: servers send whole
-/// pages with their errors.
-fn one_line(text: &str) -> String {
+/// pages with their errors. Of a long word, such as the URL of a long key, the start is shown: the
+/// cause stands behind it.
+pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
-        if line.len() + word.len() > LINE_MAX {
+        let end = word.char_indices().nth(WORD_MAX).map_or(word.len(), |(at, _)| at);
+        let (shown, rest) = word.split_at(end);
+        if line.len() + shown.len() > LINE_MAX {
             line += " ..";
             break;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
+        line.extend(shown.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
+        line += if rest.is_empty() { "" } else { ".." };
     }
     line
+}
+
+/// What to do about a refusal, by the store's words.
+fn advice(why: &str) -> &'static str {
+    if why.contains(SKEWED) {
+        "set this machine's clock; foreread doctor with the URL says how far it is off"
+    } else if EXPIRED.iter().any(|code| why.contains(code)) {
+        "set new credentials in the environment (docs/objects.md)"
+    } else {
+        "check the credentials in the environment (docs/objects.md), and this machine's clock"
+    }
+}
+
+/// What is said of a request that has not succeeded within the deadline.
+pub(crate) fn silence(deadline: Duration, last_failure: Option<&str>) -> String {
+    let before = last_failure.map(|why| format!("; the last attempt failed: {why}"));
+    format!("no answer within {} ms{}", deadline.as_millis(), before.unwrap_or_default())
 }
 
 impl ObjectError {
@@ -165,9 +194,7 @@ impl ObjectError {
         match self {
             Self::Url { why, .. } => why.clone(),
             Self::NotFound { .. } => "no such object".to_owned(),
-            Self::Denied { why, .. } => format!(
-                "not allowed: {why}; check the credentials in the environment (docs/objects.md)"
-            ),
+            Self::Denied { why, .. } => format!("not allowed: {why}; {}", advice(why)),
             Self::NoCredentials { service, why, .. } => format!(
                 "not allowed: no credentials are set in the environment, and the metadata service \
                  at {service} gave none for the machine's role; set credentials (docs/objects.md), \
@@ -176,10 +203,10 @@ impl ObjectError {
             Self::Changed { why, .. } => {
                 format!("it has changed since it was opened ({why}); open it again")
             }
-            Self::TimedOut { range, deadline, .. } => format!(
-                "{}no answer within {} ms; check the endpoint, or give a longer deadline",
+            Self::TimedOut { range, deadline, last_failure, .. } => format!(
+                "{}{}; check the endpoint, or give a longer deadline",
                 part(range),
-                deadline.as_millis()
+                silence(*deadline, last_failure.as_deref())
             ),
             Self::Failed { range, why, .. } => format!("{}{why}", part(range)),
         }
@@ -230,6 +257,13 @@ impl From<ObjectError> for io::Error {
 /// Parts of `object_store`'s text for a response that refuses a listing.
 const DENIED: [&str; 2] = ["status code: 401", "status code: 403"];
 
+/// The codes by which S3 refuses credentials that were right before, with status 400.
+const EXPIRED: [&str; 3] =
+    ["<Code>ExpiredToken<", "<Code>TokenRefreshRequired<", "<Code>InvalidToken<"];
+
+/// That of a request that was signed too long ago, or is to be signed yet.
+const SKEWED: &str = "<Code>RequestTimeTooSkewed<";
+
 /// Where clients look for credentials last, on virtual machines of the clouds. Elsewhere there may
 /// be no server, which is an error of any kind.
 const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
@@ -240,6 +274,9 @@ const WHOLE: &str = "the server ignores Range and sends the whole object; forere
 
 /// A few lines of a terminal.
 const LINE_MAX: usize = 400;
+
+/// In letters: more than the URLs of most objects, and a part of a line that leaves room.
+const WORD_MAX: usize = 160;
 
 /// Part of `object_store`'s text for a response of 200 to a request for a range.
 const NOT_PARTIAL: &str = "non-partial response";
@@ -266,6 +303,46 @@ mod tests {
         let page = generic("sorry \u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\0 gone");
         let line = ObjectError::of("s3://b/k", None, &page).to_string();
         assert_eq!(line, "s3://b/k: sorry ?[2J?]0;title??31m? gone");
+    }
+
+    /// The line ended with the URL, and did not say what had happened.
+    #[test]
+    fn the_cause_of_an_error_about_a_long_key_is_told() {
+        let url = format!("http://127.0.0.1:9000/bucket/{}", "%C3%A4".repeat(1000));
+        let text = format!("Error performing GET {url} in 1ms - status code: 503 Slow Down: x");
+        let line = ObjectError::of("s3://b/k", Some(0..4096), &generic(&text)).to_string();
+        assert!(line.contains("/bucket/%C3") && line.ends_with("503 Slow Down: x"), "{line}");
+        assert!(line.len() < 300, "{line}");
+    }
+
+    /// The status is that of a request that makes no sense, and each page was asked for alone.
+    #[test]
+    fn credentials_that_have_expired_are_a_refusal_of_all_ranges() {
+        let refused = |code: &str| {
+            format!(
+                "Error performing GET http://host/{} in 1ms - Server returned non-2xx status code: \
+                 400 Bad Request: <?xml version=\"1.0\"?><Error><Code>{code}</Code>",
+                "x".repeat(500)
+            )
+        };
+        let of = |error: &object_store::Error| ObjectError::of("s3://b/k", Some(0..4096), error);
+        for code in ["ExpiredToken", "TokenRefreshRequired", "InvalidToken"] {
+            let error = of(&generic(&refused(code)));
+            assert!(
+                error.is_of_all() && error.to_string().contains("set new credentials"),
+                "{error}"
+            );
+        }
+        let error = of(&generic(&refused("InvalidRequest")));
+        assert!(!error.is_of_all() && error.to_string().contains("bytes 0 to 4096"), "{error}");
+        let source = refused("RequestTimeTooSkewed").replace("400 Bad Request", "403 Forbidden");
+        let skewed =
+            object_store::Error::PermissionDenied { path: "k".into(), source: source.into() };
+        let error = of(&skewed).to_string();
+        assert!(
+            error.contains("set this machine's clock") && !error.contains("credentials"),
+            "{error}"
+        );
     }
 
     #[test]

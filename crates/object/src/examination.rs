@@ -10,6 +10,7 @@ use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta};
 
 use crate::error::ObjectError;
 use crate::http_date;
+use crate::last_failure::LastFailure;
 use crate::object_url::ObjectUrl;
 use crate::response_watch::{ResponseHead, ResponseWatch};
 use crate::stores::{BucketClient, Stores, with_hint};
@@ -188,15 +189,19 @@ impl Examiner {
     }
 
     async fn ask(&self, mut options: GetOptions) -> Answered {
-        let watch = ResponseWatch::default();
+        let (watch, failure) = (ResponseWatch::default(), LastFailure::default());
         options.extensions.insert(watch.clone());
+        options.extensions.insert(failure.clone());
         let (url, deadline) = (self.url.to_string(), self.deadline);
         let asked = self.client.store.get_opts(&self.url.location, options);
         let asked = tokio::time::timeout(deadline, asked).await;
         let is_refused = matches!(asked, Ok(Err(Error::Precondition { .. })));
         let result = match asked {
             Ok(answer) => answer.map_err(|error| ObjectError::of(&url, None, &error)),
-            Err(_) => Err(ObjectError::TimedOut { url, range: None, deadline }),
+            Err(_) => {
+                let last_failure = failure.text();
+                Err(ObjectError::TimedOut { url, range: None, deadline, last_failure })
+            }
         };
         Answered { result, is_refused, head: watch.last() }
     }

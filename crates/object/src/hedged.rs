@@ -41,7 +41,7 @@ enum Event<A> {
     Joined,
     /// It has the permit that it has waited for.
     Sent,
-    /// The time is over after which it may have a copy.
+    /// The delay before a copy, or the back-off, has elapsed.
     Late,
 }
 

@@ -33,6 +33,7 @@ mod examination;
 mod hedged;
 mod http_client;
 mod http_date;
+mod last_failure;
 mod listing;
 mod listing_filter;
 mod measured_object;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use object_store::GetOptions;
+use object_store::{Extensions, GetOptions};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::error::ObjectError;
+use crate::last_failure::LastFailure;
 use crate::object::Object;
 use crate::object_state::ObjectState;
 use crate::object_url::ObjectUrl;
@@ -143,12 +144,16 @@ impl MeasuredObject {
             for client in clients {
                 let (first, next) = (ResponseWatch::default(), ResponseWatch::default());
                 for watch in [&first, &next] {
-                    let mut options = GetOptions { head: true, ..GetOptions::default() };
+                    let failure = LastFailure::default();
+                    let extensions = failure.in_extensions(Extensions::new());
+                    let mut options = GetOptions { head: true, extensions, ..Default::default() };
                     options.extensions.insert(watch.clone());
                     let asked = timeout(deadline, client.store.get_opts(&url.location, options));
                     let text = || url.to_string();
-                    let timed_out =
-                        |_| ObjectError::TimedOut { url: text(), range: None, deadline };
+                    let timed_out = |_| {
+                        let last_failure = failure.text();
+                        ObjectError::TimedOut { url: text(), range: None, deadline, last_failure }
+                    };
                     let failed = |error| ObjectError::of(&text(), None, &error);
                     asked.await.map_err(timed_out)?.map_err(failed)?;
                 }

@@ -18,6 +18,7 @@ use object_store::{GetOptions, ObjectMeta, ObjectStore};
 
 use crate::counters::{Attempts, StoreCounters};
 use crate::error::ObjectError;
+use crate::last_failure::LastFailure;
 use crate::object_state::ObjectState;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
@@ -95,13 +96,17 @@ impl Object {
         counted: CountedTraffic,
     ) -> Result<Self, ObjectError> {
         let (url, deadline) = (name.0.clone(), options.deadline);
-        let extensions = Attempts::extensions();
+        let failure = LastFailure::default();
+        let extensions = failure.in_extensions(Attempts::extensions());
         let head = GetOptions { head: true, extensions, ..GetOptions::default() };
         let asked = tokio::time::timeout(deadline, store.get_opts(&location, head)).await;
         let meta = match asked {
             Ok(Ok(response)) => response.meta,
             Ok(Err(error)) => return Err(ObjectError::of(&url, None, &error)),
-            Err(_) => return Err(ObjectError::TimedOut { url, range: None, deadline }),
+            Err(_) => {
+                let last_failure = failure.text();
+                return Err(ObjectError::TimedOut { url, range: None, deadline, last_failure });
+            }
         };
         Self::new(store, meta, name, options, counted).ok_or_else(|| {
             let why = "the server says neither ETag nor Last-Modified, so a change of the object \

@@ -11,9 +11,10 @@ use std::time::SystemTime;
 use futures_util::StreamExt as _;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::{DELIMITER, Path};
-use object_store::{ListResult, ObjectMeta, ObjectStore};
+use object_store::{Extensions, ListResult, ObjectMeta, ObjectStore};
 
 use crate::error::ObjectError;
+use crate::last_failure::LastFailure;
 use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
@@ -151,13 +152,18 @@ impl Prefix {
         let (prefix, deadline) = (self.clone(), self.options.deadline);
         let below = start.clone();
         let owner = self.counted.1.owner;
+        let failure = LastFailure::default();
+        let noted = failure.clone();
         let listed = owner.wait(async move {
-            tokio::time::timeout(deadline, prefix.list(&below, is_deep, token)).await
+            tokio::time::timeout(deadline, prefix.list(&below, is_deep, token, &noted)).await
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {
             Ok(Ok((result, next))) => Ok(page_of(&result, next, &start)),
             Ok(Err(error)) => Err(ObjectError::of(&url, None, &error)),
-            Err(_) => Err(ObjectError::TimedOut { url, range: None, deadline }),
+            Err(_) => {
+                let last_failure = failure.text();
+                Err(ObjectError::TimedOut { url, range: None, deadline, last_failure })
+            }
         }
     }
 
@@ -208,10 +214,13 @@ impl Prefix {
         start: &str,
         is_deep: bool,
         page_token: Option<String>,
+        failure: &LastFailure,
     ) -> object_store::Result<(ListResult, Option<String>)> {
         if let Some(pages) = &self.pages {
             let delimiter = (!is_deep).then(|| DELIMITER.into());
-            let options = PaginatedListOptions { delimiter, page_token, ..Default::default() };
+            let extensions = failure.in_extensions(Extensions::new());
+            let options =
+                PaginatedListOptions { delimiter, page_token, extensions, ..Default::default() };
             let prefix = (!start.is_empty()).then_some(start);
             let page = pages.list_paginated(prefix, options).await?;
             return Ok((page.result, page.page_token));

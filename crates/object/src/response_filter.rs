@@ -1,7 +1,8 @@
 //! Responses as `object_store` understands them.
 //!
 //! In:    requests and responses of any store.
-//! Out:   responses whose meaning is the same, and which it neither refuses nor misreads.
+//! Out:   responses whose meaning is the same, and which it neither refuses nor misreads; why an
+//!        attempt has failed, for the error of its request.
 //! Never: bytes of an object that are touched, or a range that is assumed; in memory, more of a
 //!        listing or of an error than stores send.
 
@@ -16,6 +17,7 @@ use object_store::client::{
 };
 use tokio::time::timeout;
 
+use crate::last_failure::LastFailure;
 use crate::listing_filter::{UnreadableKeys, without_unreadable};
 use crate::partial_content::is_partial;
 
@@ -39,7 +41,9 @@ impl HttpService for FilteringService {
         let query = request.uri().query().unwrap_or_default();
         let is_listing = query.split('&').any(|part| part == "list-type=2");
         let wants_range = request.headers().contains_key("range");
-        let response = self.0.execute(request).await?;
+        let failure = request.extensions().get::<LastFailure>().cloned().unwrap_or_default();
+        let answered = self.0.execute(request).await;
+        let response = answered.inspect_err(|error| failure.had_no_response(error))?;
         let is_ok = response.status().as_u16() == 200;
         if is_listing && is_ok {
             let (mut parts, body) = response.into_parts();
@@ -50,7 +54,9 @@ impl HttpService for FilteringService {
         }
         let (mut parts, body) = response.into_parts();
         if parts.status.is_client_error() || parts.status.is_server_error() {
-            return Ok(HttpResponse::from_parts(parts, start_of(body).await.into_bytes().into()));
+            let text = start_of(body).await;
+            failure.was_refused(&parts.status.to_string(), &text);
+            return Ok(HttpResponse::from_parts(parts, text.into_bytes().into()));
         }
         let header = |name: &str| parts.headers.get(name)?.to_str().ok();
         let is_part = is_partial(header("content-range"), header("content-length"));

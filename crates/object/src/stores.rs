@@ -18,7 +18,7 @@ use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreSchem
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::environment;
-use crate::error::ObjectError;
+use crate::error::{ObjectError, silence};
 use crate::http_client::Redirects;
 use crate::listing::{self, Listing};
 use crate::object::Object;
@@ -278,10 +278,9 @@ fn of_web_server(url: &ObjectUrl) -> ClientOptions {
 }
 
 /// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
-/// an error of its own that explains nothing.
+/// an error of its own that explains nothing. Nor does a refusal of S3 without a body.
 pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
-    let is_s3 = matches!(url.scheme, ObjectStoreScheme::AmazonS3);
     let knows_who = [
         "AWS_ACCESS_KEY_ID",
         "AWS_SKIP_SIGNATURE",
@@ -289,18 +288,25 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ];
-    if !is_s3 || has_credentials || knows_who.into_iter().any(has) {
+    if !matches!(url.scheme, ObjectStoreScheme::AmazonS3) {
         return error;
     }
-    let hint = "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
-                AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this \
-                machine has a role, see whether its metadata service (169.254.169.254) answers";
+    let hint = if !has_credentials && !knows_who.into_iter().any(has) {
+        "; there are no credentials in the environment: set AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY, or AWS_SKIP_SIGNATURE=true for a public bucket; if this machine \
+         has a role, see whether its metadata service (169.254.169.254) answers"
+    } else if is_without_reason(&error) {
+        " S3 gives no reason when it is asked for attributes; most often it is that credentials \
+         have expired (AWS_SESSION_TOKEN), or that AWS_REGION is another one"
+    } else {
+        return error;
+    };
     match error {
         ObjectError::Failed { url, range, why } => {
             ObjectError::Failed { url, range, why: why + hint }
         }
-        ObjectError::TimedOut { url, range, deadline } => {
-            let why = format!("no answer within {} ms{hint}", deadline.as_millis());
+        ObjectError::TimedOut { url, range, deadline, last_failure } => {
+            let why = silence(deadline, last_failure.as_deref()) + hint;
             ObjectError::Failed { url, range, why }
         }
         ObjectError::Url { .. }
@@ -309,6 +315,12 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         | ObjectError::NoCredentials { .. }
         | ObjectError::Changed { .. } => error,
     }
+}
+
+/// Whether a request for attributes was refused with 400: the response has no body.
+fn is_without_reason(error: &ObjectError) -> bool {
+    let ObjectError::Failed { why, .. } = error else { return false };
+    why.starts_with("Error performing HEAD") && why.ends_with("400 Bad Request:")
 }
 
 impl fmt::Debug for Stores {

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::counters::Attempts;
 use crate::error::ObjectError;
 use crate::hedged::{self, Urgency, not_joined};
+use crate::last_failure::LastFailure;
 use crate::object_state::ObjectState;
 use crate::traffic::{Gated, Permit};
 
@@ -23,7 +24,8 @@ use crate::traffic::{Gated, Permit};
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
     let deadline = object.options.deadline;
     let urgency = Urgency { is_demand: !reply.is_read_ahead(), joined: reply.joined() };
-    let copied = copy(&object, &range, urgency, &mut reply);
+    let failure = LastFailure::default();
+    let copied = copy(&object, (&range, &failure), urgency, &mut reply);
     let transferred = tokio::time::timeout(deadline, copied).await;
     match transferred {
         Ok(Ok(())) => reply.finish(),
@@ -31,8 +33,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
         Ok(Err(error)) => reply.fail(error.of_read()),
         Err(_) => {
             let is_silent = reply.remaining() == range.end - range.start;
-            let (url, range) = (object.url.clone(), Some(range));
-            let error = ObjectError::TimedOut { url, range, deadline }.of_read();
+            let error = timed_out(&object, range, &failure).of_read();
             // Of a server that has sent nothing no page comes sooner alone.
             if is_silent { reply.fail_all(error) } else { reply.fail(error) }
         }
@@ -41,15 +42,18 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
 
 /// Reads a range into memory by one request, whatever it takes, within the deadline.
 pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
-    let deadline = object.options.deadline;
+    let (deadline, failure) = (object.options.deadline, LastFailure::default());
     let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
-    let copied = copy(object, &range, not_joined(false), &mut bytes);
+    let copied = copy(object, (&range, &failure), not_joined(false), &mut bytes);
     let copied = tokio::time::timeout(deadline, copied).await;
-    copied.unwrap_or_else(|_| {
-        let (url, range) = (object.url.clone(), Some(range));
-        Err(ObjectError::TimedOut { url, range, deadline })
-    })?;
+    copied.unwrap_or_else(|_| Err(timed_out(object, range, &failure)))?;
     Ok(bytes)
+}
+
+/// The error of a range that was not there within the deadline.
+fn timed_out(object: &ObjectState, range: Range<u64>, failure: &LastFailure) -> ObjectError {
+    let (url, deadline) = (object.url.clone(), object.options.deadline);
+    ObjectError::TimedOut { url, range: Some(range), deadline, last_failure: failure.text() }
 }
 
 /// What takes the bytes of a range, in order.
@@ -75,11 +79,11 @@ impl ByteSink for Vec<u8> {
 /// Copies the range into the sink. If that wants no more it returns early.
 async fn copy(
     object: &ObjectState,
-    range: &Range<u64>,
+    (range, failure): (&Range<u64>, &LastFailure),
     urgency: Urgency<impl Future<Output = ()>>,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
-    let send = |gate| answer(object, range, gate);
+    let send = |gate| answer(object, (range, failure), gate);
     let response = hedged::first_answer(&object.traffic, urgency, send).await?;
     pass_on(object, range, response, sink).await
 }
@@ -100,17 +104,15 @@ pub(crate) async fn measure(
     arrived: &impl Fn(u64),
 ) -> Result<RangeTime, ObjectError> {
     let (deadline, sent) = (object.options.deadline, Instant::now());
+    let failure = LastFailure::default();
     let measured = async {
-        let response = answer(object, &range, Gated::new(false)).await?;
+        let response = answer(object, (&range, &failure), Gated::new(false)).await?;
         let first_byte = sent.elapsed();
         pass_on(object, &range, response, &mut CountedBytes(arrived)).await?;
         Ok(RangeTime { first_byte, whole: sent.elapsed() })
     };
     let measured = tokio::time::timeout(deadline, measured).await;
-    measured.unwrap_or_else(|_| {
-        let (url, range) = (object.url.clone(), Some(range.clone()));
-        Err(ObjectError::TimedOut { url, range, deadline })
-    })
+    measured.unwrap_or_else(|_| Err(timed_out(object, range.clone(), &failure)))
 }
 
 /// A sink that keeps nothing.
@@ -156,11 +158,12 @@ async fn pass_on(
 /// Sends the request. Returns a response whose head is right: its bytes are still to come.
 async fn answer(
     object: &ObjectState,
-    range: &Range<u64>,
+    (range, failure): (&Range<u64>, &LastFailure),
     gate: Gated,
 ) -> Result<GetResult, ObjectError> {
     let mut options = request(object, range);
     options.extensions.insert(gate);
+    options.extensions.insert(failure.clone());
     let response = object.store.get_opts(&object.meta.location, options).await;
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;

@@ -48,6 +48,8 @@ async fn it_does_what_every_store_does() {
     integration::copy_if_not_exists(&store).await;
     integration::copy_rename_nonexistent_object(&store).await;
     integration::stream_get(&store).await;
+    integration::multipart_race_condition(&store, true).await;
+    integration::multipart_out_of_order(&store).await;
     let missing = integration::get_nonexistent_object(&store, None).await;
     assert!(missing.is_err(), "{missing:?}");
 }

@@ -3,7 +3,8 @@
 
     lab.py SLOW_STORE [--quick] [--only near,far,libraries,training]     prints Markdown
 
-About 5 minutes; `training` is made where it is named, and needs PyTorch.
+`./dev bench python` runs it: 11 minutes with its build. `training` is made where it is named, and
+needs PyTorch.
 
 SLOW_STORE is the example of the command's crate. Link A is near (first byte after 20 ms, 80 MB/s a
 connection), B far (80 ms, 30 MB/s). Objects lie in memory, below /dev/shm; `bytes` are those that

@@ -3,8 +3,9 @@
 
     scaling.py [--pairs 3] [--seeds 20] [--small 600]     about 3 minutes; prints Markdown
 
-Needs `foreread[ray]`. The cluster is started here, with one processor and then with two. `--seeds`
-is the number of long tasks (about a second each), `--small` that of the shortest there are.
+Needs the extra `ray` of the package. The cluster is started here, with one processor and then with
+two. `--seeds` is the number of long tasks (about 0.3 s each), `--small` that of the shortest there
+are.
 """
 
 import argparse

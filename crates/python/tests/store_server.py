@@ -1,6 +1,8 @@
 """An S3 server in memory for tests: ranges, versions, listings, refusals, late answers."""
 
 import http.server
+import os
+import pathlib
 import ssl
 import threading
 import urllib.parse
@@ -47,11 +49,31 @@ class StoreServer:
             "client_kwargs": {"endpoint_url": self.endpoint, "region_name": "us-east-1"},
         }
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a program that knows this store, and no other."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return clean | {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": "lab",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
     def put(self, key: str, data: bytes) -> str:
         """Puts an object in place of the one that is there, and returns its URL."""
         self._versions += 1
         self.objects[key] = (data, self._versions)
         return f"s3://{BUCKET}/{key}"
+
+    def put_folder(self, key: str, folder: pathlib.Path) -> None:
+        """Puts the files below a folder as objects below a prefix."""
+        for path in filter(pathlib.Path.is_file, folder.rglob("*")):
+            self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
 
     def note(self, method: str, path: str, wanted: str | None) -> None:
         with self._lock:

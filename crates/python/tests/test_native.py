@@ -11,7 +11,7 @@ s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed: ./dev test pyt
 
 from conftest import in_child  # noqa: E402
 from foreread._native import open_native  # noqa: E402
-from foreread.fsspec import ForereadFileSystem  # noqa: E402
+from foreread.fsspec import ForereadCache, ForereadFileSystem  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -120,3 +120,45 @@ def test_a_forked_child_reads_with_a_client_of_its_own(store, data):
     file = fs.open("bucket/data")
     assert file.read(10) == data[:10]
     assert in_child(lambda: file.read(10) == data[10:20])
+
+
+def test_the_cache_type_reads_urls_of_s3fs(store, data):
+    """The requests are those of s3fs; the pages are the engine's, and stay."""
+    url = store.put("data", data)
+    options = {**store.options, "default_cache_type": "foreread"}
+
+    def read():
+        with fsspec.open(url, **options) as file:
+            assert type(file.cache) is ForereadCache
+            start = file.read(100_000)
+            file.seek(-7, 2)
+            assert file.read() == data[-7:]
+            file.seek(100_000)
+            return start + file.read()
+
+    whole, requests = requests_of(read)
+    assert whole == data and requests == 0
+    gets = store.gets()
+    assert read() == data and store.gets() == gets
+    fs = s3fs.S3FileSystem(**options)
+    with fs.open(url, cache_type="foreread") as file:
+        assert file.read() == data and store.gets() == gets
+        store.put("data", data[::-1])
+        fs.invalidate_cache()
+        assert fs.cat_file(url, start=0, end=9) == data[::-1][:9]
+        # The file that is open is the version of then.
+        file.seek(0)
+        assert file.read() == data
+
+
+def test_the_cache_type_mixes_no_versions(store, data):
+    """s3fs asks for the version of the open, and the store has another one now."""
+    store.put("data", data)
+    fs = s3fs.S3FileSystem(**store.options)
+    with fs.open("bucket/data", cache_type="foreread") as file:
+        assert file.read(10) == data[:10]
+        store.put("data", data[::-1])
+        file.seek(2 << 20)
+        with pytest.raises(OSError) as caught:
+            file.read(4096)
+    assert caught.value.__cause__ is not None and caught.value.filename == "s3://bucket/data"

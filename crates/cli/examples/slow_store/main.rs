@@ -24,6 +24,7 @@
 mod http;
 mod link;
 #[allow(unreachable_pub, reason = "shared with the tests")]
+#[allow(dead_code, reason = "it lists as S3 does, and only so")]
 #[path = "../../../object/tests/bucket_server/listing.rs"]
 mod listing;
 mod object;

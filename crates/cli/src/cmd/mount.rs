@@ -34,6 +34,7 @@ use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
 use crate::image::ImageTarget;
 use crate::output::Failure;
+use crate::output_file::CommandOutputs;
 use crate::read_recording::{ReadRecording, ReadRecordingArgs};
 use crate::signals::on_signals;
 use crate::store;
@@ -144,6 +145,12 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     if args.target.url().is_some() && args.delay.is_some() {
         let line = "--delay slows down files and devices; a store is slow by itself";
         return Err(Failure::WrongUse(line.to_owned()));
+    }
+    let mut outputs = CommandOutputs::beside(&[]);
+    for (option, path) in
+        [("--control", args.control.as_deref()), ("--record", args.recording.path())]
+    {
+        path.map_or(Ok(()), |path| outputs.reserve(option, path))?;
     }
     #[cfg(feature = "objects")]
     if let Some(url) = args.target.url().filter(|url| store::is_prefix(url)) {

@@ -34,6 +34,7 @@ use crate::args::max_window::MaxWindow;
 use crate::clock::clock;
 use crate::control::served::Served;
 use crate::output::{Failure, cannot};
+use crate::output_file::CommandOutputs;
 use crate::read_recording::ReadRecording;
 use crate::signals::on_signal;
 use crate::store;
@@ -54,6 +55,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    refuse_one_file_twice(args)?;
     raise_open_files(args.connections);
     let private = private_folder(args)?;
     let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
@@ -120,6 +122,20 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
     }
+}
+
+/// Refuses two of the files that this command makes to be one: the trace, which comes last, would
+/// be lost.
+fn refuse_one_file_twice(args: &ServeArgs) -> Result<(), Failure> {
+    let mut outputs = CommandOutputs::beside(&[]);
+    let paths = [
+        ("--overlay", args.overlay.as_deref()),
+        ("--unix", args.unix.as_deref()),
+        ("--pid-file", args.pid_file.as_deref()),
+        ("--record", args.recording.path()),
+    ];
+    let mut given = paths.into_iter().filter_map(|(option, path)| Some((option, path?)));
+    given.try_for_each(|(option, path)| outputs.reserve(option, path))
 }
 
 /// The file of --pid-file, if it is wanted.

@@ -63,9 +63,13 @@ impl StoreClient {
     }
 
     /// Examines a store by a few small requests, each of them sent once.
-    pub(crate) fn examine(url: &str, deadline: Duration) -> Result<StoreExamination, Failure> {
+    pub(crate) fn examine(
+        url: &str,
+        deadline: Duration,
+        prices: PriceArgs,
+    ) -> Result<StoreExamination, Failure> {
         let options = StoreOptions { deadline, retries: 0, ..StoreOptions::default() };
-        Self::new(options, PriceArgs::default()).0.examine(url).map_err(failed)
+        Self::new(options, prices).0.examine(url).map_err(failed)
     }
 
     /// An object to be measured: each request is sent once, unless it is refused or breaks. The

@@ -8,6 +8,9 @@ use clap::Args;
 #[cfg(feature = "objects")]
 use foreread_object::{StoreCounts, StorePrices};
 
+#[cfg(feature = "objects")]
+use crate::output::Failure;
+
 /// What the store charges: then what was read is shown in money, too.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct PriceArgs {
@@ -16,7 +19,7 @@ pub(crate) struct PriceArgs {
     #[arg(
         long,
         value_name = "PRICE",
-        env = "FOREREAD_PRICE_PER_1000_REQUESTS",
+        env = PER_1000_REQUESTS,
         hide_env_values = true,
         value_parser = price
     )]
@@ -26,7 +29,7 @@ pub(crate) struct PriceArgs {
     #[arg(
         long,
         value_name = "PRICE",
-        env = "FOREREAD_PRICE_PER_GB",
+        env = PER_GB,
         hide_env_values = true,
         value_parser = price
     )]
@@ -35,6 +38,17 @@ pub(crate) struct PriceArgs {
 
 #[cfg(feature = "objects")]
 impl PriceArgs {
+    /// Those of the environment, for a command that has no flags for them.
+    pub(crate) fn of_environment() -> Result<Self, Failure> {
+        let of = |name: &str| {
+            let Ok(text) = std::env::var(name) else { return Ok(None) };
+            let price = price(&text).map_err(|why| format!("the variable {name}: {why}"));
+            price.map(Some).map_err(Failure::WrongUse)
+        };
+        let (per_1000_requests, per_gb) = (of(PER_1000_REQUESTS)?, of(PER_GB)?);
+        Ok(Self { price_per_1000_requests: per_1000_requests, price_per_gb: per_gb })
+    }
+
     /// The prices of 1000 requests and of 10^9 bytes; 0 where none was given.
     pub(crate) fn given(&self) -> (f64, f64) {
         let Self { price_per_1000_requests, price_per_gb } = *self;
@@ -53,6 +67,9 @@ impl PriceArgs {
         is_given.then(|| prices.cost(&counts))
     }
 }
+
+const PER_1000_REQUESTS: &str = "FOREREAD_PRICE_PER_1000_REQUESTS";
+const PER_GB: &str = "FOREREAD_PRICE_PER_GB";
 
 fn price(text: &str) -> Result<f64, String> {
     let price = text.parse().ok().filter(|price| (0.0..=PRICE_MAX).contains(price));

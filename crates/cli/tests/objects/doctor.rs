@@ -73,6 +73,27 @@ fn doctor_finds_what_a_server_does_wrong() {
     assert!(server.gets() - gets <= 7, "few requests");
 }
 
+/// It counted its requests and left the prices out.
+#[test]
+fn doctor_says_what_it_has_cost_if_the_environment_has_a_price() {
+    let server = FaultyServer::start(1 << 20);
+    let run = |price: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));
+        command.args(["doctor", &server.url(), "--check"]);
+        command.env("FOREREAD_PRICE_PER_1000_REQUESTS", price).output().unwrap()
+    };
+    let line = String::from_utf8(run("1000").stderr).unwrap();
+    // Two for the attributes.
+    let requests = server.gets() + 2;
+    let said = format!("foreread: the store was sent {requests} requests (");
+    assert!(line.starts_with(&said) && line.lines().count() == 1, "{line}");
+    assert!(line.ends_with(&format!("which costs {requests}.000\n")), "{line}");
+    let wrong = run("free");
+    assert_eq!((wrong.status.code(), server.gets()), (Some(2), requests - 2), "{wrong:?}");
+    let line = String::from_utf8(wrong.stderr).unwrap();
+    assert!(line.contains("FOREREAD_PRICE_PER_1000_REQUESTS: write a price"), "{line}");
+}
+
 #[test]
 fn doctor_takes_stores_or_devices() {
     for args in [

@@ -24,9 +24,11 @@ mod fault_proxy;
 mod fault_runs;
 mod images_in_buckets;
 mod nbd;
+mod other_clouds;
 mod prefix_mounts;
 mod printed;
 mod rclone;
+mod refusals;
 mod tree_nodes;
 #[cfg(feature = "objects")]
 mod tune;

@@ -64,9 +64,13 @@ fn a_real_store_is_measured_within_the_bounds() {
         return;
     };
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let clients = found["clients"].to_string();
-    let connections = format!("max_concurrent_requests {}", chosen["connections"]);
-    assert!(clients.contains(&connections), "{clients}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    for (client, setting) in settings_of_clients(chosen) {
+        let named = found["clients"].as_array().unwrap().iter().find(|it| it["client"] == client);
+        let set = named.unwrap_or_else(|| panic!("{client}: {found}"))["set"].as_array().unwrap();
+        let is_set = set.iter().any(|line| line.as_str().unwrap().contains(&setting));
+        assert!(is_set && page.contains(&setting), "{client}, {setting}: {found}");
+    }
     let record = Path::new(found["remembered"].as_str().unwrap());
     assert!(record.starts_with(state.path().join("devices")), "{record:?}");
     let text = std::fs::read_to_string(record).unwrap();
@@ -84,6 +88,35 @@ fn a_real_store_is_measured_within_the_bounds() {
     std::fs::write(record, &text[..text.len() - 3]).unwrap();
     let said = serve();
     assert!(said.contains("it is cut off") && said.contains(record.to_str().unwrap()), "{said}");
+}
+
+/// What is to be set in each client for the parts and connections that were chosen.
+fn settings_of_clients(chosen: &serde_json::Map<String, Value>) -> Vec<(&'static str, String)> {
+    let connections = chosen["connections"].as_u64().unwrap();
+    let kib = chosen["part_kib"].as_u64().unwrap();
+    let in_units = |mib: &str, kib_unit: &str| {
+        if kib.is_multiple_of(1024) {
+            format!("{}{mib}", kib / 1024)
+        } else {
+            format!("{kib}{kib_unit}")
+        }
+    };
+    let gbps = (chosen["mb_per_s"].as_f64().unwrap() * 8.0 / 1000.0).ceil().max(1.0);
+    let (bytes, part) = (kib << 10, in_units("M", "K"));
+    let aws = "default.s3.";
+    vec![
+        ("AWS CLI", format!("{aws}max_concurrent_requests {connections}")),
+        ("AWS CLI", format!("{aws}multipart_chunksize {}", in_units("MB", "KB"))),
+        ("AWS CLI", format!("{aws}multipart_threshold {}", in_units("MB", "KB"))),
+        ("rclone mount", format!("--vfs-read-chunk-size {part} ")),
+        ("rclone mount", format!("--vfs-read-chunk-streams {connections} ")),
+        ("Mountpoint for S3", format!("--read-part-size {bytes} ")),
+        ("Mountpoint for S3", format!("--maximum-throughput-gbps {gbps}")),
+        ("s3fs (fsspec)", format!("default_block_size={bytes}, max_concurrency={connections})")),
+        ("s3fs (fsspec)", "fs.open(.., block_size=".to_owned()),
+        ("DuckDB", format!("SET async_threads = {connections};")),
+        ("DuckDB", format!("SET threads = {connections};")),
+    ]
 }
 
 #[test]

@@ -54,7 +54,8 @@ struct ScalingLevel {
     last: u32,
 }
 
-/// Rounds of reads in a row that took longer than reads of their depth, or of a larger one, did.
+/// Counts consecutive rounds of reads that took more than twice the mean latency of reads at their
+/// queue depth, or at a larger one.
 ///
 /// ```text
 ///   in flight  4  4  4  4  4 |4        4        2        2          the device is slower: fewer in
@@ -69,7 +70,7 @@ struct ScalingLevel {
 struct SlowRounds {
     /// 0: the last read was not slow.
     count: u32,
-    /// Reads of greater depths tell nothing: they may wait for each other.
+    /// Slow reads of greater depths tell nothing: they may wait for each other.
     level: usize,
     /// A read is slow that takes longer.
     limit_ns: f64,
@@ -96,8 +97,8 @@ impl ScalingCurve {
         *self = Self { known, ..Self::new() };
     }
 
-    /// A write is sent: reads beside it take longer, on a device that is what it was.
-    pub(super) fn write_sent(&mut self) {
+    /// A write is sent, or back: reads beside it take longer, on a device that is what it was.
+    pub(super) fn has_written(&mut self) {
         self.slow = SlowRounds::NONE;
     }
 
@@ -148,7 +149,7 @@ impl ScalingCurve {
     fn has_slowed(&mut self, at: usize, ns: f64, (sent, now): (Nanos, Nanos)) -> bool {
         let slow = &mut self.slow;
         if slow.count > 0 {
-            if at <= slow.level && ns <= slow.limit_ns {
+            if ns <= slow.limit_ns {
                 *slow = SlowRounds::NONE;
             } else if at <= slow.level && sent >= slow.last {
                 (slow.count, slow.last) = (slow.count + 1, now);
@@ -386,7 +387,9 @@ mod tests {
         let mut rounds = ReadRounds::of(8);
         for _ in 0..9 {
             assert_eq!(rounds.read(8, 135, 1), None);
-            rounds.0.write_sent();
+            rounds.0.has_written();
+            // Nor is one that is slow only where it goes alone, as after a rest.
+            assert_eq!((rounds.read(1, 135, 1), rounds.read(8, 45, 1)), (None, None));
         }
         assert_eq!(ReadRounds::of(1).read(1, 500, 4), None, "it serves one at once");
     }

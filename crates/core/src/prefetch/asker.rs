@@ -46,8 +46,8 @@ pub(crate) struct Asker<'r> {
 }
 
 impl Asker<'_> {
-    /// Asks for a position that its reader has yet to come to. Where the reader's own last read
-    /// was says nothing of it, and what comes of it says nothing of that.
+    /// Asks about a position of another stream. The state of the reader's own stream and its
+    /// previous position are set aside meanwhile, and restored.
     pub(crate) fn elsewhere<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
         let prev_pos = self.prev_pos.take();
         let stream = mem::take(&mut self.reader.stream);

@@ -321,7 +321,10 @@ impl MemoryShares {
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
         let idle_halvings = share.idle_halvings(now);
         let part = ShareDemand {
-            streams: u64::from(idle_halvings < IDLE_AFTER_HALVINGS),
+            // A group whose files were all read to their end has a right to its weight again.
+            streams: u64::from(
+                idle_halvings < IDLE_AFTER_HALVINGS && share.end != StreamEnd::Reached,
+            ),
             is_known: share.speed.root().is_some(),
             weight: weight >> idle_halvings.min(IDLE_HALVINGS_MAX),
             ..share.uses(now)

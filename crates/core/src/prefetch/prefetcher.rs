@@ -293,7 +293,9 @@ impl Prefetcher {
         if let Some(pace) = unclipped {
             file.quicken_latest(pace);
         }
-        let Some(met) = file.latest(page, asker.file_end) else { return };
+        let mut is_unread = |file, page| cache.is_unread(file, page) == Some(true);
+        let met = file.latest(page, asker.file_end, |page| is_unread(asker.file, page));
+        let Some(met) = met else { return };
         let share = if met.share == ShareId::NONE {
             let question = ShareQuestion { page: met.position, ..question };
             let share = self.shares.begin(question);
@@ -306,7 +308,6 @@ impl Prefetcher {
         };
         let last_page = met.last_page.map(|page| (asker.file, page));
         self.shares.set_ahead(asker.now, share, met.ahead, last_page);
-        let is_unread = |file, page| cache.is_unread(file, page) == Some(true);
         self.shares.look_at_ends(asker.now, is_unread);
     }
 

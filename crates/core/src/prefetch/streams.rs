@@ -89,7 +89,7 @@ pub(crate) struct Met {
     pub(crate) position: PageIndex,
     /// How many are ahead of it.
     pub(crate) ahead: Pages,
-    /// The last of those, if its file ends there.
+    /// The last of those that is unread, or about that, if its file ends there.
     pub(crate) last_page: Option<PageIndex>,
 }
 
@@ -298,14 +298,20 @@ impl Streams {
     }
 
     /// The stream that was met last, at `page` of a file that ends at `file_end`, if it is there.
-    pub(crate) fn latest(&self, page: PageIndex, file_end: PageIndex) -> Option<Met> {
+    /// `is_unread` says of a page whether it was read ahead and no reader has come to it.
+    pub(crate) fn latest(
+        &self,
+        page: PageIndex,
+        file_end: PageIndex,
+        is_unread: impl FnMut(PageIndex) -> bool,
+    ) -> Option<Met> {
         let entry = self.get(self.latest.place()?);
         let is_stream = entry.is_there() && !entry.is_random();
         is_stream.then(|| Met {
             share: entry.share,
             position: entry.position(page),
             ahead: entry.ahead_of(page, file_end),
-            last_page: entry.last_page(file_end),
+            last_page: entry.last_page(file_end, is_unread),
         })
     }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use foreread::{Engine, File};
 use object_store::path::Path;
-use object_store::{Attributes, GetOptions, GetResult, ObjectMeta, ObjectStore};
+use object_store::{Attributes, Extensions, GetOptions, GetResult, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 
 use super::errors::generic;
 use crate::error::ObjectError;
+use crate::last_failure::LastFailure;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
 
@@ -118,15 +119,18 @@ impl OpenObjects {
             (Arc::clone(&self.store), location.clone(), self.options.deadline);
         let runtime = self.counted.1.owner.runtime();
         let runtime = runtime.map_err(|error| generic(format!("{location}: {error}")))?;
+        let failure = LastFailure::default();
+        let extensions = failure.in_extensions(Extensions::new());
         let asked = runtime.spawn(async move {
-            let head = GetOptions { head: true, ..GetOptions::default() };
+            let head = GetOptions { head: true, extensions, ..GetOptions::default() };
             tokio::time::timeout(deadline, store.get_opts(&key, head)).await
         });
         match asked.await.map_err(|error| generic(format!("{location}: {error}")))? {
             Ok(response) => response,
             Err(_) => {
-                let url = format!("{}/{location}", self.name);
-                Err(generic(ObjectError::TimedOut { url, range: None, deadline }.to_string()))
+                let (url, last_failure) = (format!("{}/{location}", self.name), failure.text());
+                let error = ObjectError::TimedOut { url, range: None, deadline, last_failure };
+                Err(generic(error.to_string()))
             }
         }
     }

@@ -198,7 +198,8 @@ async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
         let range = start..start + 1 + store.below(50_000);
         let (is_demand, started) = (store.below(4) > 0, Instant::now());
         let mut got = Vec::new();
-        let copied = copy(object.state(), &range, not_joined(is_demand), &mut got);
+        let failure = LastFailure::default();
+        let copied = copy(object.state(), (&range, &failure), not_joined(is_demand), &mut got);
         let copied = tokio::time::timeout(options.deadline, copied).await;
         let what = format!("schedule {number}, SEED={seed}");
         assert!(started.elapsed() <= options.deadline + Duration::from_millis(1), "{what}");

@@ -14,6 +14,7 @@ pub struct Request {
     pub target: String,
     pub range: Option<ByteRange>,
     pub if_match: Option<String>,
+    pub authorization: Option<String>,
     /// Whether the client wants the connection for no other request.
     pub is_last: bool,
 }
@@ -61,7 +62,9 @@ impl Request {
         let mut words = line.split_whitespace();
         let is_head = words.next() == Some("HEAD");
         let target = words.next().unwrap_or_default().to_owned();
-        let mut request = Self { is_head, target, range: None, if_match: None, is_last: false };
+        let (if_match, authorization) = (None, None);
+        let mut request =
+            Self { is_head, target, range: None, if_match, authorization, is_last: false };
         loop {
             line.clear();
             from.read_line(&mut line)?;
@@ -72,6 +75,7 @@ impl Request {
             match &*name.to_ascii_lowercase() {
                 "range" => request.range = ByteRange::parse(value),
                 "if-match" => request.if_match = Some(value.to_owned()),
+                "authorization" => request.authorization = Some(value.to_owned()),
                 "connection" => request.is_last = value.eq_ignore_ascii_case("close"),
                 _ => {}
             }

@@ -1,8 +1,10 @@
-//! A bucket in memory behind the S3 protocol, for what real servers do not let a test make: any
-//! keys, pages of any length, a count of each kind of request.
+//! A bucket in memory behind the protocols of S3, Google's store and Azure's, for what real servers
+//! do not let a test make: any keys, pages of any length, refusals, a count of each kind of
+//! request.
 //!
-//! In:    keys and bytes.
-//! Out:   listings (ListObjectsV2), objects by ranges, under conditions.
+//! In:    keys and bytes; how many requests are refused, and how.
+//! Out:   listings (ListObjectsV2, which Google's store knows, too, and List Blobs), objects by
+//!        ranges, under conditions.
 //! Never: a port of its own choice; a signature that is verified.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
@@ -38,7 +40,19 @@ struct Shared {
     lists: AtomicU64,
     gets: AtomicU64,
     heads: AtomicU64,
+    refusal: Mutex<Refusal>,
+    refused: AtomicU64,
+    /// That of the last request.
+    authorization: Mutex<Option<String>>,
     is_over: AtomicBool,
+}
+
+/// What the next requests get instead of an answer.
+#[derive(Clone, Debug, Default)]
+struct Refusal {
+    times: u64,
+    status: u16,
+    code: String,
 }
 
 impl BucketServer {
@@ -87,6 +101,24 @@ impl BucketServer {
         self.shared.page.store(names, Ordering::SeqCst);
     }
 
+    /// So many requests to come are refused with this status, and this code in a body as S3 has it.
+    pub fn refuse(&self, times: u64, status: u16, code: &str) {
+        let refusal = Refusal { times, status, code: code.to_owned() };
+        *self.shared.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    /// How many were refused so far.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.load(Ordering::SeqCst)
+    }
+
+    /// The credentials of the last request.
+    #[must_use]
+    pub fn authorization(&self) -> Option<String> {
+        self.shared.authorization.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// How many listings there were, requests for bytes, and for attributes.
     #[must_use]
     pub fn requests(&self) -> (u64, u64, u64) {
@@ -110,19 +142,41 @@ impl Shared {
     }
 
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        // Head and body are two writes: the second would wait for the client's delayed answer.
+        stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
+            let last = request.authorization.clone();
+            *self.authorization.lock().unwrap_or_else(PoisonError::into_inner) = last;
+            if let Some((status, body)) = self.refusal() {
+                answer(&mut stream, &request, status, "", body.as_bytes())?;
+                continue;
+            }
             let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
             let key = decoded(path.trim_start_matches('/'));
             let key = key.strip_prefix(BUCKET).unwrap_or(&key);
             if query.split('&').any(|part| part == "list-type=2") {
                 self.lists.fetch_add(1, Ordering::SeqCst);
                 answer(&mut stream, &request, 200, "", self.listing(query).as_bytes())?;
+            } else if query.split('&').any(|part| part == "comp=list") {
+                self.lists.fetch_add(1, Ordering::SeqCst);
+                answer(&mut stream, &request, 200, "", self.blobs(query).as_bytes())?;
             } else {
                 self.object(&mut stream, &request, key.strip_prefix('/').unwrap_or(key))?;
             }
         }
         Ok(())
+    }
+
+    /// Status and body of a refusal, if one is due.
+    fn refusal(&self) -> Option<(u16, String)> {
+        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.times = refusal.times.checked_sub(1)?;
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        let Refusal { status, code, .. } = &*refusal;
+        let start = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>";
+        let body = format!("{start}<Code>{code}</Code><Message>No.</Message></Error>");
+        Some((*status, body))
     }
 
     fn object(&self, to: &mut TcpStream, request: &Request, key: &str) -> std::io::Result<()> {
@@ -135,7 +189,7 @@ impl Shared {
         if request.if_match.as_ref().is_some_and(|wanted| *wanted != tag) {
             return answer(to, request, 412, "", b"<Error/>");
         }
-        let head = format!("ETag: {tag}\r\nLast-Modified: Tue, 24 Nov 2026 10:00:00 GMT\r\n");
+        let head = format!("ETag: {tag}\r\nLast-Modified: {}\r\n", listing::DATE);
         let len = bytes.len() as u64;
         match request.range.map(|range| range.within(len)) {
             Some(Some(range)) => {
@@ -151,15 +205,22 @@ impl Shared {
     }
 
     fn listing(&self, query: &str) -> String {
-        let page = self.page.load(Ordering::SeqCst);
         let objects = self.objects();
-        let keys = objects.iter().map(|(key, (bytes, version))| Key {
-            name: key,
-            size: bytes.len() as u64,
-            tag: tag(*version),
-        });
-        listing::answer(keys, query, page)
+        listing::answer(keys(&objects), query, self.page.load(Ordering::SeqCst))
     }
+
+    fn blobs(&self, query: &str) -> String {
+        let objects = self.objects();
+        listing::blobs(keys(&objects), query, self.page.load(Ordering::SeqCst))
+    }
+}
+
+fn keys(objects: &BTreeMap<String, (Vec<u8>, u64)>) -> impl Iterator<Item = Key<'_>> {
+    objects.iter().map(|(key, (bytes, version))| Key {
+        name: key,
+        size: bytes.len() as u64,
+        tag: tag(*version),
+    })
 }
 
 fn tag(version: u64) -> String {

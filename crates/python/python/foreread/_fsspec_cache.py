@@ -1,5 +1,7 @@
 """The cache type `foreread` of fsspec, and the files that stay open below it."""
 
+# fsspec has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import os
@@ -80,7 +82,7 @@ def keep_open(
     # Not with the lock held: it may take long. A second thread gets the same pages.
     file = open_file()
     # Closed without the lock: the fetcher of one may be any object, and ends with it.
-    closed = []
+    closed: list[tuple[tuple[str, str, str], File]] = []
     with _open_lock:
         file = files.setdefault(key, file)
         files.move_to_end(key)
@@ -162,7 +164,7 @@ class ForereadCache(BaseCache):  # type: ignore[misc]
         twin: Any = kind.__new__(kind)
         twin.__dict__.update(file.__dict__)
         twin.__dict__.update(cache=None, _closed=True)
-        fetch = self.fetcher.__func__.__get__(twin)
+        fetch = getattr(self.fetcher, "__func__").__get__(twin)  # noqa: B009
         return open_fetched(engine, file.fs, file.path, fetch, file._details, self.size)
 
 

@@ -90,7 +90,7 @@ class TarShard:
             at = bisect.bisect_left(self._members, start, key=lambda item: item[0])
             yield from self._members[at:]
             return
-        found = []
+        found: list[tuple[int, TarMember]] = []
         header = start
         for member in members(self.file, start):
             found.append((header, member))

@@ -138,7 +138,8 @@ def settings_of(url: str, options: StorageOptions) -> Settings:
 
 
 def _is_virtual(options: StorageOptions) -> bool:
-    of_s3 = (options.get("config_kwargs") or {}).get("s3") or {}
+    empty: dict[str, Any] = {}
+    of_s3 = (options.get("config_kwargs") or empty).get("s3") or empty
     return bool(of_s3.get("addressing_style") == "virtual")
 
 
@@ -251,7 +252,7 @@ def _of_connection_string(value: Any) -> Settings:
         "accountkey": "azure_storage_account_key",
         "sharedaccesssignature": "azure_storage_sas_key",
     }
-    parts = {}
+    parts: dict[str, str] = {}
     for part in filter(None, str(value).split(";")):
         name, _, each = part.partition("=")
         parts[name.strip().lower()] = each

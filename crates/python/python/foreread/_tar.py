@@ -117,7 +117,7 @@ def name_of(header: bytes) -> str:
 
 def records(text: bytes) -> dict[str, str]:
     """Returns the records `LENGTH NAME=VALUE` of an extended header."""
-    found = {}
+    found: dict[str, str] = {}
     while text:
         length, space, _ = text.partition(b" ")
         if not space or not length.isdigit() or not len(length) + 2 < int(length) <= len(text):

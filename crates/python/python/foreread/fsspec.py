@@ -2,13 +2,18 @@
 
     import foreread.fsspec                                    # registers the cache type
 
-    fsspec.open("s3://bucket/key", cache_type="foreread")     # the cache of one file system's files
-    fsspec.open("foreread::s3://bucket/key")                  # a file system around another
+    fs.open("bucket/key", cache_type="foreread")    # the cache of one file system's files
+    fsspec.open("foreread::s3://bucket/key")        # a file system around another
+
+Some file systems have a default for it: s3fs `default_cache_type`, HTTP `cache_type`.
 
 All files share one engine, the one of the process: its memory bound covers them together, pages
 stay after a file is closed, and a file that is opened again finds them.
 """
 
+# fsspec has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 import errno
@@ -40,6 +45,7 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
 
     loc: int
     size: int
+    blocksize: Any
     cache: ForereadCache
 
     def __init__(
@@ -52,7 +58,8 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         size = int(info["size"])
-        super().__init__(fs, path, "rb", block_size or "default", cache_type="none", size=size)
+        options: dict[str, Any] = {"block_size": block_size or "default", "cache_type": "none"}
+        super().__init__(fs, path, "rb", size=size, **options)
         self._details = info
         self.kwargs = kwargs
         self.cache = ForereadCache(self.blocksize, self._fetch_range, size, fs.engine)
@@ -101,6 +108,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """
 
     protocol: ClassVar[str] = "foreread"
+    fs: Any
     _strip_tokenize_options = ("fo",)
 
     def __init__(
@@ -136,7 +144,8 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 return [strip(each) for each in path]
             return self.fs._strip_protocol(strip_own(path))
 
-        self._strip_protocol: Callable[[Any], Any] = strip
+        # Of the class in fsspec; here it depends on the other file system.
+        self._strip_protocol: Callable[[Any], Any] = strip  # pyright: ignore
 
     def _open(
         self,
@@ -211,6 +220,9 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
         return ForereadFile(self, path, open_file, info, block_size, **kwargs)
 
+    def _opened(self, path: str, **kwargs: Any) -> Any:
+        return self.open(path, "rb", **kwargs)
+
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
@@ -219,7 +231,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         if start is None and end is None:
             whole: bytes = self.fs.cat_file(path, **kwargs)
             return whole
-        with self.open(path, "rb", **kwargs) as file:
+        with self._opened(path, **kwargs) as file:
             part: bytes = file.read_ranges([_range_of(file.size, start, end)])[0]
             return part
 
@@ -247,7 +259,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
         def parts_of(path: str) -> list[Any]:
             try:
-                with self.open(path, "rb", **kwargs) as file:
+                with self._opened(path, **kwargs) as file:
                     ranges = [_range_of(file.size, starts[n], ends[n]) for n in numbers[path]]
                     parts: list[Any] = file.read_ranges(ranges)
                     return parts

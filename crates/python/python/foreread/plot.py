@@ -9,6 +9,8 @@
 Each function draws into `ax`, or into a new figure, and returns the Axes.
 """
 
+# The parameters of matplotlib's functions have types in part.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +55,7 @@ def offsets(result: ReplayResult | Picture, ax: Axes | None = None) -> Axes:
     width, height = picture.column_s, picture.row_bytes / _MIB
     patches = optional("matplotlib.patches", "plot")
     collections = optional("matplotlib.collections", "plot")
-    handles = []
+    handles: list[Any] = []
     for kind, (name, colour) in _KINDS.items():
         cells = [(column, row) for column, row, of in picture.cells if of == kind]
         boxes = [

@@ -16,11 +16,12 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from foreread._engine import Engine, default_engine
 from foreread._file import File
+from foreread._narrowing import is_table
 from foreread._storage_options import StorageOptions
 
 if TYPE_CHECKING:
@@ -232,13 +233,14 @@ def _header_of(file: File) -> tuple[dict[str, str], dict[str, TensorInfo]]:
         header = json.loads(file.pread(length, 8).decode())
     except ValueError as error:
         wrong(f"its header is no JSON: {error}")
-    if not isinstance(header, dict):
+    if not is_table(header):
         wrong("its header is no object")
-    metadata = header.pop("__metadata__", {})
-    if not isinstance(metadata, Mapping):
+    entries = dict(header)
+    metadata = entries.pop("__metadata__", {})
+    if not is_table(metadata):
         wrong("its metadata is no object")
-    infos = []
-    for name, stated in header.items():
+    infos: list[tuple[str, TensorInfo]] = []
+    for name, stated in entries.items():
         try:
             infos.append((name, _info_of(stated, 8 + length)))
         except (KeyError, TypeError, ValueError) as error:

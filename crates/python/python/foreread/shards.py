@@ -251,7 +251,7 @@ def expand(
 
 
 def _of_directory(path: str) -> list[str]:
-    found = []
+    found: list[str] = []
     for folder, _, files in os.walk(path):
         found += [os.path.join(folder, name) for name in files if name.endswith(SUFFIX)]
     return sorted(found)
@@ -266,7 +266,7 @@ def _of_ranges(text: str) -> list[str]:
     if int(first) > int(last):
         raise ValueError(f"{text}: the range {first}..{last} ends before it starts")
     heads = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
-    names = []
+    names: list[str] = []
     for head in heads:
         names += _of_ranges(text[: match.start()] + head + text[match.end() :])
     return names

@@ -86,7 +86,7 @@ impl InOrder {
     }
 }
 
-/// The times of windows as a price, so many times, and a rate.
+/// Fits `time = times x price + bytes / rate`.
 fn fitted_line(
     windows: &[WindowResult],
     times: impl Fn(&WindowResult) -> f64,
@@ -266,8 +266,9 @@ const ACCESS_MIN_US: f64 = 1000.0;
 /// Reads anywhere take so many times as long as the same size in order.
 const ARM_TIMES: f64 = 1.25;
 
-/// The rate in the middle over that outside. The innermost tracks of disks have about half of it;
-/// less than 0.3 is another cause, and more than 0.96 is noise.
+/// The rate in the middle over that outside. The innermost tracks, as far below the middle as that
+/// is below the outside (`2 x middle - 1`), have about half of the outside's rate; less than 0.3 is
+/// another cause, and more than 0.96 is noise.
 const MIDDLE_MIN: f64 = 0.65;
 const MIDDLE_MAX: f64 = 0.98;
 

@@ -17,13 +17,14 @@ use serde_json::Value;
 use super::args::DoctorArgs;
 use super::report;
 use crate::output::{Failure, Printer};
-use crate::store::StoreClient;
+use crate::store::{PriceArgs, StoreClient};
 
 pub(super) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     let environment = findings::Environment::here();
-    let examined: Result<Vec<_>, Failure> =
-        args.devices.iter().map(|url| Ok((url, StoreClient::examine(url, DEADLINE)?))).collect();
-    let examined = examined?;
+    let prices = PriceArgs::of_environment()?;
+    let urls = args.devices.iter().map(String::as_str);
+    let examined = urls.map(|url| Ok((url, StoreClient::examine(url, DEADLINE, prices)?)));
+    let examined = examined.collect::<Result<Vec<_>, Failure>>()?;
     let stores: Vec<_> = examined.iter().map(|(url, facts)| StoreReport::of(url, facts)).collect();
     let all = examined.iter().flat_map(|(url, facts)| findings::of(url, facts, &environment));
     let all: Vec<Finding> = all.collect();

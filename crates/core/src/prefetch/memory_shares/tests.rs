@@ -231,6 +231,19 @@ fn streams_whose_last_page_was_read_need_no_memory_however_many_they_are() {
 }
 
 #[test]
+fn a_submitter_with_a_weight_whose_files_were_read_to_their_end_begins_as_before() {
+    let mut shares = MemoryShares::new();
+    assert!(shares.set_weight(Submitter(1), 1));
+    let question = ShareQuestion { submitter: Submitter(1), ..question() };
+    let before = shares.ask_new(question, Pages(1000));
+    let id = shares.begin(question);
+    shares.set_ahead(question.now, id, Pages(5), Some((FileSlot(1), PageIndex(4))));
+    shares.look_at_ends(question.now, |_, _| false);
+    assert_eq!(shares.ask_new(question, Pages(1000)), before);
+    assert!(before.window > Pages(1), "{before:?}");
+}
+
+#[test]
 fn sixteen_have_weights_of_their_own_and_the_next_is_told_that_it_has_none() {
     let mut world = SharesWorld::new(&[10; 20], 4096, 4096);
     for number in 0..16 {

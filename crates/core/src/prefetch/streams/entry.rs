@@ -186,14 +186,34 @@ impl StreamEntry {
         u64::from(self.run) + self.ahead_of(from, file_end).0
     }
 
-    /// The page that its reader comes to last, if its file ends with what is ahead of it.
-    pub(super) fn last_page(&self, file_end: PageIndex) -> Option<PageIndex> {
+    /// The unread page that its reader comes to last, if its file ends with what is ahead of it.
+    ///
+    /// ```text
+    ///   |=== read ===|------ ahead ------U..u...uu|FF|    F: a footer that was read at first
+    ///                                    8   4  2 1       looked at from the end, twice as far
+    /// ```
+    ///
+    /// The page that is found may not be the last by as many as lie behind it. If none is unread,
+    /// it is the last page of the file.
+    pub(super) fn last_page(
+        &self,
+        file_end: PageIndex,
+        mut is_unread: impl FnMut(PageIndex) -> bool,
+    ) -> Option<PageIndex> {
         let is_backwards = self.way == StreamDirection::BACKWARDS;
         let is_last = if is_backwards { self.start.0 == 0 } else { self.end >= file_end };
         let from = if is_backwards { self.end } else { self.start };
         let ahead = self.ahead_of(from, file_end).0;
-        let last = self.nth_ahead(ahead.saturating_sub(1));
-        is_last.then(|| last.min(PageIndex(file_end.0.saturating_sub(1))))
+        if !is_last {
+            return None;
+        }
+        let end = PageIndex(file_end.0.saturating_sub(1));
+        let mut pages = (0..)
+            .map_while(|n| ahead.checked_sub(1 << n))
+            .map(|number| self.nth_ahead(number).min(end));
+        pages
+            .find(|page| is_unread(*page))
+            .or(Some(self.nth_ahead(ahead.saturating_sub(1)).min(end)))
     }
 
     /// The page that its reader reads after so many, counted from where it was met.

@@ -82,3 +82,25 @@ fn a_stream_that_goes_backwards_counts_each_page_once() {
     let begun = StreamEntry::new(at(8), at(0), None, Pages(32)).going(way, 0).after(read);
     assert_eq!((begun.run(), begun.run_before(at(1), read)), (4, 4));
 }
+
+/// A footer that was read at first looked like the end of a file that was read whole.
+#[test]
+fn the_last_page_of_a_file_is_an_unread_one_if_there_is_any() {
+    let at = PageIndex;
+    let forwards = StreamEntry::new(at(10), at(20), None, Pages(10));
+    let backwards = StreamEntry::new(at(0), at(10), None, Pages(10));
+    let backwards = backwards.going(StreamDirection::BACKWARDS, 0);
+    for (entry, unread, last) in [
+        (forwards, 10..20, 19),
+        (forwards, 10..18, 16),
+        (forwards, 10..13, 12),
+        (forwards, 10..11, 19),
+        (forwards, 0..0, 19),
+        (backwards, 0..10, 0),
+        (backwards, 2..10, 3),
+    ] {
+        let is_unread = |page: PageIndex| unread.contains(&page.0);
+        assert_eq!(entry.last_page(at(20), is_unread), Some(at(last)), "{entry:?} {unread:?}");
+    }
+    assert_eq!(forwards.last_page(at(21), |_| true), None, "more of the file is behind");
+}

@@ -44,7 +44,7 @@ from foreread.sim._results import (
     StreamPicture,
     WaitLatency,
 )
-from foreread.sim._tables import to_arrow, to_pandas
+from foreread.sim._tables import to_arrow, to_pandas  # pyright: ignore
 
 __all__ = [
     "Ask",

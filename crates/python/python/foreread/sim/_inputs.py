@@ -7,10 +7,11 @@ import json
 import numbers
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 from foreread import _foreread
+from foreread._narrowing import is_sequence, is_table
 
 Scenario: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
 
@@ -39,7 +40,7 @@ def read_scenario(scenario: Scenario) -> tuple[str, str | None]:
 
 
 @contextlib.contextmanager
-def with_place(text: str, place: str | None) -> Iterator[None]:
+def with_place(text: str, place: str | None) -> Generator[None, None, None]:
     """Puts the place of a scenario in front of its errors.
 
     The lines of a dictionary are those of its TOML, which the user has not seen: there the line
@@ -61,10 +62,10 @@ def with_place(text: str, place: str | None) -> Iterator[None]:
 
 def to_toml(scenario: Mapping[str, Any]) -> str:
     """Returns a dictionary as TOML: tables of one and two levels as sections, others inline."""
-    lines = []
+    lines: list[str] = []
     sections: list[str] = []
     for key, value in scenario.items():
-        if isinstance(value, Mapping):
+        if is_table(value):
             sections += _section(_key(key), value)
         elif _is_tables(value):
             for index, table in enumerate(value):
@@ -78,7 +79,7 @@ def to_toml(scenario: Mapping[str, Any]) -> str:
 def _section(name: str, table: Mapping[str, Any]) -> list[str]:
     """A table; where it has nothing but tables, each of them is a section of its own."""
     if table and all(isinstance(value, Mapping) for value in table.values()):
-        lines = []
+        lines: list[str] = []
         for key, value in table.items():
             lines += [f"[{name}.{_key(key)}]", *_pairs(value, f"{name}.{key}")]
         return lines
@@ -89,10 +90,8 @@ def _pairs(table: Mapping[str, Any], path: str) -> list[str]:
     return [f"{_key(key)} = {_value(value, f'{path}.{key}')}" for key, value in table.items()]
 
 
-def _is_tables(value: object) -> bool:
-    if not isinstance(value, (list, tuple)) or not value:
-        return False
-    return all(isinstance(item, Mapping) for item in value)
+def _is_tables(value: object) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    return is_sequence(value) and len(value) > 0 and all(is_table(item) for item in value)
 
 
 def _key(key: str) -> str:
@@ -113,9 +112,9 @@ def _value(value: object, path: str) -> str:
         return str(int(value))
     if isinstance(value, numbers.Real):
         return repr(float(value))
-    if isinstance(value, Mapping):
+    if is_table(value):
         pairs = (f"{_key(key)} = {_value(item, f'{path}.{key}')}" for key, item in value.items())
         return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return "[" + ", ".join(_value(item, path) for item in value) + "]"
     raise ValueError(f"{path}: {value!r} is no text, number, truth value, list or dictionary")

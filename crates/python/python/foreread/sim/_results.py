@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from foreread._narrowing import is_list, is_table
 from foreread.sim import _tables
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def _as_json(value: Any) -> Any:
         }
         # As the command line: only a store has this key.
         return {key: part for key, part in pairs.items() if (key, part) != ("store", None)}
-    if isinstance(value, list):
+    if is_list(value):
         return [_as_json(item) for item in value]
-    return dict(value) if isinstance(value, Mapping) else value
+    return dict(value) if is_table(value) else value
 
 
 class Result:
@@ -57,16 +58,17 @@ class Result:
         """Returns the rows as a DataFrame of pandas."""
         return _tables.to_pandas(self)
 
-    def to_arrow(self) -> pyarrow.Table:
+    # pyarrow has no types.
+    def to_arrow(self) -> pyarrow.Table:  # pyright: ignore
         """Returns the rows as a Table of pyarrow."""
-        return _tables.to_arrow(self)
+        return _tables.to_arrow(self)  # pyright: ignore
 
 
 def _flat(pairs: Mapping[str, Any]) -> dict[str, Any]:
     """Joins the keys of nested dictionaries; lists are left out."""
     row: dict[str, Any] = {}
     for key, value in pairs.items():
-        if isinstance(value, Mapping):
+        if is_table(value):
             row |= {f"{key}_{inner}": part for inner, part in _flat(value).items()}
         elif not isinstance(value, list):
             row[key] = value
@@ -271,7 +273,8 @@ class Picture:
     def of_raw(cls, raw: dict[str, Any]) -> Picture:
         """Makes a picture of what the extension module returns."""
         streams = [StreamPicture(**stream) for stream in raw["streams"]]
-        return cls(**raw | {"streams": streams})
+        fields: dict[str, Any] = raw | {"streams": streams}
+        return cls(**fields)
 
 
 @dataclass(frozen=True)

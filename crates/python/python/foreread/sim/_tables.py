@@ -23,7 +23,8 @@ def to_pandas(results: HasRows | Iterable[HasRows]) -> pandas.DataFrame:
     return frame
 
 
-def to_arrow(results: HasRows | Iterable[HasRows]) -> pyarrow.Table:
+# pyarrow has no types.
+def to_arrow(results: HasRows | Iterable[HasRows]) -> pyarrow.Table:  # pyright: ignore
     """Returns the rows of one result, or of several one after the other, as a Table."""
     table = optional("pyarrow", "arrow").Table.from_pylist(same_keys(rows_of(results)))
     return table

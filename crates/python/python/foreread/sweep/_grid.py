@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from foreread import sim
 from foreread._engine import parse_size
+from foreread._narrowing import is_list, is_table
 from foreread.sweep._errors import GridError
 
 _KEYS = (
@@ -136,7 +137,7 @@ class _GridReader:
 
     def list_of(self, key: str) -> list[Any]:
         value = self.values.get(key, [])
-        values = value if isinstance(value, list) else [value]
+        values = value if is_list(value) else [value]
         if key in self.values and not values:
             self.wrong(key, "an empty list leaves nothing to run; leave the key out")
         return values
@@ -168,7 +169,7 @@ class _GridReader:
 
     def seeds(self) -> tuple[int, ...]:
         value = self.values.get("seed")
-        if not isinstance(value, Mapping):
+        if not is_table(value):
             return self.each("seed", _seed)
         self.only(("from", "count"), value, "seed.")
         try:
@@ -191,7 +192,7 @@ class _GridReader:
 
     def replay(self) -> ReplaySettings:
         values = self.values.get("replay", {})
-        if not isinstance(values, Mapping):
+        if not is_table(values):
             self.wrong("replay", "wants a table")
         self.only(_REPLAY_KEYS, values, "replay.")
         settings = ReplaySettings(**values)

@@ -16,6 +16,7 @@ import json
 import os
 from typing import Any
 
+from foreread._narrowing import is_list, is_table
 from foreread.sweep._errors import SweepError
 from foreread.sweep._tasks import COLUMNS, Row
 
@@ -97,7 +98,7 @@ class Journal:
     def _take(self, entry: dict[str, Any]) -> bool:
         index, row = entry.get("task"), entry.get("row")
         is_task = isinstance(index, int) and 0 <= index < self._tasks
-        if not is_task or not isinstance(row, list) or len(row) != len(COLUMNS):
+        if not is_task or not is_list(row) or len(row) != len(COLUMNS):
             return False
         assert isinstance(index, int)
         self.rows[index] = dict(zip(COLUMNS, row, strict=True))
@@ -113,7 +114,7 @@ _HEAD = b'{"foreread-sweep":'
 
 
 def _content(file: int) -> bytes:
-    blocks = []
+    blocks: list[bytes] = []
     os.lseek(file, 0, os.SEEK_SET)
     while block := os.read(file, 1 << 20):
         blocks.append(block)
@@ -128,4 +129,4 @@ def _entry(line: bytes) -> dict[str, Any] | None:
         entry = json.loads(line)
     except ValueError:
         return None
-    return entry if isinstance(entry, dict) else None
+    return dict(entry) if is_table(entry) else None

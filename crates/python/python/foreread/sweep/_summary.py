@@ -44,7 +44,7 @@ def table(groups: Sequence[dict[str, Any]]) -> str:
     # What is the same in every line, such as a device that was not given, is left out.
     shown = [at for at in range(len(heading)) if at != 1 or any(row[1] for row in lines[1:])]
     widths = [max(len(line[at]) for line in lines) for at in range(len(heading))]
-    text = []
+    text: list[str] = []
     for line in lines:
         cells = [
             line[at].ljust(widths[at]) if at in _LEFT else line[at].rjust(widths[at])
