@@ -184,8 +184,36 @@ fn the_figures_of_the_literature_are_printed_as_a_document() {
         assert!(text.contains(&format!("\n| {name}")), "{name}: {text}");
     }
     assert!(text.starts_with("## Figures\n") && !text.contains("Where adaptive loses"), "{text}");
-    assert!(text.contains("\n## Where a rival is ahead\n"), "{text}");
     assert!(text.contains("| x req |") && text.contains("| x MIN |"), "{text}");
+}
+
+#[test]
+fn a_summary_has_a_line_for_each_scenario_with_the_best_of_the_others() {
+    let args = ["--scenario", "heads", "strided", "--policy", "none", "fixed", "adaptive"];
+    let rows = json(&[&args[..], &["--json"]].concat());
+    let text = stdout(&[&args[..], &["--summary", "--markdown"]].concat());
+    assert!(text.starts_with("## All scenarios\n"), "{text}");
+    let (table, losses) = text.split_once("\n## Where a rival is ahead\n").unwrap();
+    for scenario in ["heads", "strided"] {
+        let line = table.lines().find(|line| line.starts_with(&format!("| {scenario} |")));
+        let cells: Vec<_> = line.expect(scenario).split(" | ").collect();
+        let of = |policy: &str, key: &str| {
+            let row =
+                rows.iter().find(|row| row["scenario"] == scenario && row["policy"] == policy);
+            row.unwrap()[key].as_f64().unwrap()
+        };
+        let ours = ["mb_per_s", "waited_s"].map(|key| format!("{:.1}", of("adaptive", key)));
+        assert_eq!([cells[1], cells[3]], [ours[0].as_str(), ours[1].as_str()]);
+        let fastest: f64 = cells[2].rsplit(' ').next().unwrap().parse().unwrap();
+        let most = of("none", "mb_per_s").max(of("fixed", "mb_per_s"));
+        assert!(fastest >= most * 0.97, "{line:?}: {most} MB/s");
+    }
+    assert!(losses.contains("\n- heads: ") && losses.contains("\nWhy:\n\n- `heads`: "), "{losses}");
+
+    // On a terminal it is a table as well, with the same lines.
+    let shown = stdout(&[&args[..], &["--summary"]].concat());
+    assert!(shown.lines().nth(1).unwrap().starts_with("heads "), "{shown}");
+    assert!(shown.contains("Where adaptive loses by more than 2 %"), "{shown}");
 }
 
 #[test]
@@ -205,6 +233,8 @@ fn wrong_use_is_refused_with_the_choices() {
     assert!(refused(&["--ablation", "--policy", "none"]).contains("--policy"));
     assert!(refused(&["--eviction", "best"]).contains("w-tinylfu"));
     assert!(refused(&["--markdown", "--json"]).contains("--json"));
+    assert!(refused(&["--summary", "--json"]).contains("--json"));
+    assert!(refused(&["--summary", "--policy", "none", "amp"]).contains("--policy"));
     assert!(refused(&["mine.toml"]).contains("'foreread sim rivals --help'"));
 }
 
@@ -284,18 +314,30 @@ fn the_losses_on_the_page_are_figures_of_its_tables() {
     assert!(compared >= 8, "{compared} losses");
 }
 
-/// The same of the page of the literature, whose command stands on it: of its scenarios, one is
-/// quick.
+/// The same of the page of the literature: of the scenarios of its two commands, some are quick.
 #[test]
-fn the_page_of_the_literature_is_what_its_command_prints() {
+fn the_page_of_the_literature_is_what_its_commands_print() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals-literature.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let command = page.split("\nforeread sim rivals ").nth(1).unwrap().split("```").next().unwrap();
-    let words: Vec<&str> = command.split_whitespace().filter(|word| *word != "\\").collect();
-    let at = words.iter().position(|word| *word == "--scenario").unwrap() + 1;
-    assert!(words[at..].contains(&"heads"), "{command}");
-    let text = stdout(&[&words[..at], &["heads"]].concat());
-    let table = text.split("\n## Where").next().unwrap().split("\n### ").nth(1).unwrap();
+    let mut commands = page.split("\nforeread sim rivals ").skip(1).map(|rest| {
+        let command = rest.split("```").next().unwrap().split_whitespace();
+        command.filter(|word| *word != "\\").collect::<Vec<&str>>()
+    });
+    let (summary, figures) = (commands.next().unwrap(), commands.next().unwrap());
+
+    let at = figures.iter().position(|word| *word == "--scenario").unwrap() + 1;
+    assert!(figures[at..].contains(&"heads"), "{figures:?}");
+    let text = stdout(&[&figures[..at], &["heads"]].concat());
+    let table = text.split("\n### ").nth(1).unwrap();
     assert!(page.contains(table.trim_end()), "docs/rivals-literature.md is not of today: {table}");
     assert!(table.lines().count() > 20, "{table}");
+
+    assert!(summary.contains(&"--summary") && !summary.contains(&"--scenario"), "{summary:?}");
+    let text = stdout(&[&summary[..], &["--scenario"], &QUICK].concat());
+    let lines = text.lines().filter(|line| QUICK.iter().any(|name| line.contains(name)));
+    let lines: Vec<_> = lines.filter(|line| !line.contains(": open")).collect();
+    assert!(lines.len() > QUICK.len(), "{text}");
+    for line in lines {
+        assert!(page.contains(&format!("\n{line}\n")), "docs/rivals-literature.md lacks: {line}");
+    }
 }

@@ -52,6 +52,7 @@ fn reports_and_tables_fit() {
         "seeds --only 004",
         "sim grid --device 0.15ms-1x-180MB-1024K",
         "sim rivals --scenario random-64k --policy linux-6 adaptive",
+        "sim rivals --scenario random-64k --policy linux-6 adaptive --summary",
         "sim ../sim/scenarios/rivals/heads.toml --policy none linux-6 adaptive --seeds 2",
         "tune --device usb-stick-2g --quick",
         "tune --device intel-x25m-80g --profile database",

@@ -5,44 +5,45 @@
 //! Never: a policy that the library offers, or source code of the system that it stands for: each
 //!        is written from a description, which its file names.
 //!
-//! To add one: a file here, and a line in [`ALL`]. It can then be named wherever the simulator
-//! takes a policy.
+//! To add one: a file here, and a line in the list below; docs/simulator.md has the steps and an
+//! example. It can then be named wherever the simulator takes a policy.
 
-mod amp;
-mod competitive;
-mod fsspec_adaptive;
-mod leap;
-mod linux_6_folios;
-mod mountpoint_s3;
-mod pg_stream;
-mod rocksdb;
-mod sarc;
-mod tap;
-mod zfetch;
+#[cfg(test)]
+mod twice;
 
 use foreread_core::prefetch::{Ask, Decision, Pattern, Policy, Trigger, Window};
 use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::device::DeviceParams;
 
-/// All of them.
-pub const ALL: [Policy; 11] = [
-    Policy::Custom(&amp::Amp),
-    Policy::Custom(&tap::Tap),
-    Policy::Custom(&leap::Leap),
-    Policy::Custom(&rocksdb::RocksDb),
-    Policy::Custom(&pg_stream::PgStream),
-    Policy::Custom(&mountpoint_s3::MountpointS3),
-    Policy::Custom(&zfetch::Zfetch),
-    Policy::Custom(&sarc::Sarc),
-    Policy::Custom(&competitive::Competitive),
-    Policy::Custom(&linux_6_folios::Linux6Folios),
-    Policy::Custom(&fsspec_adaptive::FsspecAdaptive),
-];
+/// Declares the module of each policy, and lists the policies. (`cargo fmt` does not look into
+/// modules that a macro declares; `./dev lint` checks the format of these.)
+macro_rules! rival_policies {
+    ($($module:ident::$policy:ident,)*) => {
+        $(mod $module;)*
+
+        /// All of them.
+        pub const ALL: &[Policy] = &[$(Policy::Custom(&$module::$policy)),*];
+    };
+}
+
+rival_policies! {
+    amp::Amp,
+    tap::Tap,
+    leap::Leap,
+    rocksdb::RocksDb,
+    pg_stream::PgStream,
+    mountpoint_s3::MountpointS3,
+    zfetch::Zfetch,
+    sarc::Sarc,
+    competitive::Competitive,
+    linux_6_folios::Linux6Folios,
+    fsspec_adaptive::FsspecAdaptive,
+}
 
 /// The core's policies and these.
 pub fn all() -> impl Iterator<Item = Policy> {
-    Policy::ALL.into_iter().chain(ALL)
+    Policy::ALL.into_iter().chain(ALL.iter().copied())
 }
 
 /// The policy of this name: one of these, or one of the core's.
@@ -98,4 +99,59 @@ fn subsequent(ask: Ask, last: Window, size: u64, ahead: u64, max: Pages) -> Opti
 /// The first window of a stream.
 fn first(ask: Ask, size: u64, ahead: u64, max: Pages) -> Option<Decision> {
     Some(Decision { pattern: Pattern::Initial, window: window(ask.page, size, ahead, max) })
+}
+
+#[cfg(test)]
+mod tests {
+    use foreread_core::prefetch::{Residency, StreamState, Streams, WindowLimits};
+
+    use super::*;
+
+    struct EmptyCache;
+
+    impl Residency for EmptyCache {
+        fn history(&self, _page: PageIndex, _limit: Pages) -> Pages {
+            Pages::ZERO
+        }
+
+        fn next_hole(&self, page: PageIndex, _limit: Pages) -> Option<PageIndex> {
+            Some(page)
+        }
+    }
+
+    #[test]
+    fn the_policy_that_the_page_shows_is_the_one_that_is_compiled_here() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulator.md");
+        let page = std::fs::read_to_string(page).expect("the page is there");
+        let example = format!("```rust\n{}```\n", include_str!("rival_policy/twice.rs"));
+        assert!(page.contains(&example), "docs/simulator.md does not show twice.rs as it is");
+    }
+
+    #[test]
+    fn the_policy_that_the_page_shows_reads_twice_as_much_as_is_asked_for() {
+        let policy = Policy::Custom(&twice::Twice);
+        let (mut state, mut streams) = (StreamState::default(), Streams::default());
+        let mut ask = |page, count, trigger, prev_pos: Option<u64>| {
+            let prev_pos = prev_pos.map(|page| ByteCount(page * 4096));
+            let has_waited = trigger == Trigger::Miss;
+            let ask =
+                Ask { page: PageIndex(page), count: Pages(count), trigger, prev_pos, has_waited };
+            let limits = WindowLimits { max: Pages(32), io_pages: Pages(32) };
+            let decided = policy.decide(&mut state, &mut streams, ask, limits, &EmptyCache);
+            let decided = decided.expect("each of these questions has an answer");
+            if decided.is_remembered() {
+                state.window = decided.window;
+            }
+            decided.window
+        };
+        let window = |start, size, ahead| Window {
+            start: PageIndex(start),
+            size: Pages(size),
+            async_size: Pages(ahead),
+        };
+        assert_eq!(ask(0, 4, Trigger::Miss, None), window(0, 8, 4));
+        assert_eq!(ask(4, 4, Trigger::Marker, Some(4)), window(8, 8, 4));
+        assert_eq!(ask(900, 4, Trigger::Miss, Some(8)), window(900, 4, 0), "no stream");
+        assert_eq!(ask(16, 30, Trigger::Miss, Some(8)), window(16, 32, 30), "the limit");
+    }
 }

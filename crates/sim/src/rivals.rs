@@ -11,12 +11,14 @@ mod losses;
 mod measured;
 mod row;
 mod setup;
+mod summary;
 
 pub use list::{Rival, all, find};
 pub use losses::{Loss, losses};
 pub use measured::{MeasuredRun, measure, measure_reads};
 pub use row::RivalRow;
 pub use setup::PolicySetup;
+pub use summary::{RivalSummary, summaries};
 
 use foreread_core::prefetch::AdaptivePart;
 use foreread_core::units::PAGE_SIZE;

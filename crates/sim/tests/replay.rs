@@ -1,5 +1,9 @@
 //! Replay in virtual time, and eviction policies against models of them.
 
+#[path = "replay/block_trace.rs"]
+mod block_trace;
+#[path = "replay/block_traces.rs"]
+mod block_traces;
 #[path = "replay/bounds.rs"]
 mod bounds;
 #[path = "replay/cache_policies.rs"]

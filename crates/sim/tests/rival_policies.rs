@@ -100,7 +100,7 @@ fn each_has_a_name_of_its_own_and_is_found_by_it() {
 
 #[test]
 fn none_asks_for_more_than_its_limit_or_for_nothing_at_a_miss() {
-    for policy in rival_policy::ALL {
+    for policy in rival_policy::ALL.iter().copied() {
         let mut handle = Handle::default();
         let mut page = 0;
         for step in 0..200_u64 {

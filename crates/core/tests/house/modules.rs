@@ -111,7 +111,24 @@ impl Modules {
             };
             self.name(id, name, Definition::Module(child));
         }
+        self.load_listed(id, folder);
         id
+    }
+
+    /// Loads the modules that macros of this one declare: a path in a call of a macro whose first
+    /// name is that of a file in the folder, and of no module yet.
+    fn load_listed(&mut self, id: ModuleId, folder: &Path) {
+        let calls = self.0[id].items.iter().filter_map(|item| match item {
+            syn::Item::Macro(call) if call.ident.is_none() => Some(&call.mac),
+            _ => None,
+        });
+        for name in calls.flat_map(paths_in).map(|path| path[0].clone()).collect::<Vec<_>>() {
+            let file = folder.join(format!("{name}.rs"));
+            if file.exists() && !self.0[id].names.contains_key(&name) {
+                let child = self.load(&file, id, &folder.join(&name));
+                self.name(id, name, Definition::Module(child));
+            }
+        }
     }
 
     fn name(&mut self, module: ModuleId, name: String, definition: Definition) {
@@ -215,12 +232,7 @@ impl Visit<'_> for Names<'_> {
 
     fn visit_macro(&mut self, item: &syn::Macro) {
         self.visit_path(&item.path);
-        // As text, where a path is `one :: two`.
-        let text = super::source::code_of(&item.tokens.to_string()).replace(" :: ", "::");
-        let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-        for path in text.split(|c: char| !is_path(c)).filter(|path| path.contains("::")) {
-            self.push(path.split("::").map(str::to_owned).collect());
-        }
+        paths_in(item).into_iter().for_each(|path| self.push(path));
     }
 
     fn visit_impl_item_fn(&mut self, item: &syn::ImplItemFn) {
@@ -241,6 +253,14 @@ impl Names<'_> {
             self.found.push(path);
         }
     }
+}
+
+/// The paths of several names that a call of a macro has, as text: there one is `one :: two`.
+fn paths_in(call: &syn::Macro) -> Vec<Vec<String>> {
+    let text = super::source::code_of(&call.tokens.to_string()).replace(" :: ", "::");
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let paths = text.split(|c: char| !is_path(c)).filter(|path| path.contains("::"));
+    paths.map(|path| path.split("::").map(str::to_owned).collect()).collect()
 }
 
 /// The paths of a `use`, and the names that they get.

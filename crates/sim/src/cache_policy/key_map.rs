@@ -110,9 +110,16 @@ impl KeyMap {
     }
 }
 
+/// Eight neighbours have slots in one line of the processor's cache: a request uses pages one after
+/// another.
 fn short_hash(key: CacheKey) -> u32 {
-    u32::try_from(hash(key) >> 32).expect("half of 64 bits")
+    let group = (key.place / NEIGHBOURS) ^ (u64::from(key.file) << 40);
+    let of_group = u32::try_from(fold(group) >> 32).expect("half of 64 bits");
+    of_group ^ u32::try_from(key.place % NEIGHBOURS).expect("one of a few")
 }
+
+/// Slots in a line of 64 bytes.
+const NEIGHBOURS: u64 = 8;
 
 /// Multiplies and folds: a page number is not hostile, and it is hashed at each access.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,10 +141,14 @@ impl Hasher for KeyHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value ^ FIRST) * u128::from(SECOND);
-        let [low, high] = [product & u128::from(u64::MAX), product >> 64];
-        self.0 = u64::try_from(low ^ high).expect("both halves have 64 bits");
+        self.0 = fold(self.0 ^ value);
     }
+}
+
+fn fold(value: u64) -> u64 {
+    let product = u128::from(value ^ FIRST) * u128::from(SECOND);
+    let [low, high] = [product & u128::from(u64::MAX), product >> 64];
+    u64::try_from(low ^ high).expect("both halves have 64 bits")
 }
 
 /// Digits of pi.

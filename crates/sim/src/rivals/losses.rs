@@ -1,9 +1,10 @@
 //! Where `adaptive` loses, and by how much.
 //!
 //! In:    rows.
-//! Out:   for each scenario and measure, the rival that is furthest ahead of `adaptive`.
-//! Never: a rival that is ahead because its readers wait longer: reading less in the same time
-//!        needs fewer requests.
+//! Out:   for each scenario and measure, the rival that is furthest ahead of `adaptive`; where its
+//!        readers wait longer, also the one that is furthest ahead of those whose readers do not.
+//! Never: a rival that is ahead because it serves less: reading less in the same time needs fewer
+//!        requests.
 
 use std::fmt;
 
@@ -31,17 +32,36 @@ pub struct Loss {
 /// All losses of more than a fiftieth.
 #[must_use]
 pub fn losses(rows: &[RivalRow]) -> Vec<Loss> {
-    let is_ours = |row: &&RivalRow| row.policy == Policy::Adaptive.name() && row.without.is_empty();
     let mut all = Vec::new();
-    for ours in rows.iter().filter(is_ours) {
-        let is_rival = |row: &&RivalRow| {
-            let is_beside = (row.scenario, row.eviction) == (ours.scenario, ours.eviction);
-            is_beside && row.policy != ours.policy
-        };
-        let rivals: Vec<&RivalRow> = rows.iter().filter(is_rival).collect();
-        all.extend(MEASURES.iter().filter_map(|measure| measure.loss(ours, &rivals)));
+    for ours in rows_of_adaptive(rows) {
+        let rivals = rivals_of(ours, rows);
+        all.extend(MEASURES.iter().flat_map(|measure| measure.losses(ours, &rivals)));
     }
     all
+}
+
+/// The rows of `adaptive` with all of its parts.
+pub(super) fn rows_of_adaptive(rows: &[RivalRow]) -> impl Iterator<Item = &RivalRow> {
+    rows.iter().filter(|row| row.policy == Policy::Adaptive.name() && row.without.is_empty())
+}
+
+/// The rows of the other policies in the same scenario, over the same eviction policy.
+pub(super) fn rivals_of<'r>(ours: &RivalRow, rows: &'r [RivalRow]) -> Vec<&'r RivalRow> {
+    let is_rival = |row: &&RivalRow| {
+        let is_beside = (row.scenario, row.eviction) == (ours.scenario, ours.eviction);
+        is_beside && row.policy != ours.policy
+    };
+    rows.iter().filter(is_rival).collect()
+}
+
+/// Whether a policy gives its readers as many bytes, and as many of its clients their rate.
+pub(super) fn serves_as_well(row: &RivalRow, ours: &RivalRow) -> bool {
+    row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate
+}
+
+/// Whether a figure is less than another by so much that it counts.
+fn is_less(less: f64, more: f64, least: f64) -> bool {
+    less < more * SAME && more - less >= least
 }
 
 struct LossMetric {
@@ -55,7 +75,12 @@ struct LossMetric {
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
 const MEASURES: [LossMetric; 6] = [
     LossMetric { name: "MB/s", of: |row| row.mb_per_s, more_is_better: true, least: 0.01 },
-    LossMetric { name: "s waited", of: |row| row.waited_s, more_is_better: false, least: 0.5 },
+    LossMetric {
+        name: "s waited",
+        of: |row| row.waited_s,
+        more_is_better: false,
+        least: LEAST_WAITED_S,
+    },
     LossMetric {
         name: "s of the device",
         of: |row| row.device_s,
@@ -83,29 +108,43 @@ const MEASURES: [LossMetric; 6] = [
 ];
 
 impl LossMetric {
-    fn loss(&self, ours: &RivalRow, rivals: &[&RivalRow]) -> Option<Loss> {
+    fn losses(&self, ours: &RivalRow, rivals: &[&RivalRow]) -> Vec<Loss> {
         // A policy that reads less evicts less: only policies that serve as well can be ahead.
-        let serves =
-            |row: &&&RivalRow| row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate;
+        let mut serving = rivals.to_vec();
+        serving.retain(|row| serves_as_well(row, ours));
+        let furthest = self.best(&serving);
+        serving.retain(|row| !is_less(ours.waited_s, row.waited_s, LEAST_WAITED_S));
+        let without_waits = self.best(&serving);
+        let is_another = |row: &&RivalRow| furthest.is_none_or(|first| !std::ptr::eq(first, *row));
+        let all = furthest.into_iter().chain(without_waits.filter(is_another));
+        all.filter_map(|rival| self.loss(ours, rival)).collect()
+    }
+
+    fn best<'r>(&self, rows: &[&'r RivalRow]) -> Option<&'r RivalRow> {
         let key =
             |row: &RivalRow| if self.more_is_better { -(self.of)(row) } else { (self.of)(row) };
-        let best = rivals.iter().filter(serves).min_by(|a, b| key(a).total_cmp(&key(b)))?;
-        let (mine, theirs) = ((self.of)(ours), (self.of)(best));
+        rows.iter().copied().min_by(|a, b| key(a).total_cmp(&key(b)))
+    }
+
+    fn loss(&self, ours: &RivalRow, rival: &RivalRow) -> Option<Loss> {
+        let (mine, theirs) = ((self.of)(ours), (self.of)(rival));
         let (less, more) = if self.more_is_better { (mine, theirs) } else { (theirs, mine) };
-        let is_loss = less < more * SAME && more - less >= self.least;
-        is_loss.then(|| Loss {
+        is_less(less, more, self.least).then(|| Loss {
             scenario: ours.scenario,
             measure: self.name,
             more_is_better: self.more_is_better,
-            rival: best.label(),
+            rival: rival.label(),
             rivals: theirs,
             ours: mine,
         })
     }
 }
 
+/// A shorter wait of all readers together is none.
+const LEAST_WAITED_S: f64 = 0.5;
+
 /// Two figures that are closer than this are the same.
-const SAME: f64 = 0.98;
+pub(super) const SAME: f64 = 0.98;
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,6 +210,23 @@ mod tests {
         assert_eq!(losses(&[row("linux-6", 90.0, 10, 2), ours.clone()]), []);
         assert_eq!(losses(&[row("linux-6", 100.0, 10, 1), ours.clone()]), []);
         assert_eq!(losses(&[row("linux-6", 100.0, 149, 2), ours]), [], "a hundredth is nothing");
+    }
+
+    /// A policy that makes its readers wait hid one that was ahead without that.
+    #[test]
+    fn where_the_readers_of_the_furthest_wait_longer_one_whose_do_not_is_named_too() {
+        let waits = |waited_s, row: RivalRow| RivalRow { waited_s, ..row };
+        let ours = waits(45.7, row("adaptive", 315.1, 150, 2));
+        let patient = waits(95.1, row("none", 368.0, 150, 2));
+        let ahead = waits(46.1, row("distance", 327.3, 150, 2));
+        let behind = waits(45.0, row("linux-6", 316.0, 150, 2));
+        let said =
+            |rows: &[RivalRow]| losses(rows).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let none = "one: 315.1 MB/s, none 368.0 (14 % less)";
+        let both = [none, "one: 315.1 MB/s, distance 128K 327.3 (4 % less)"];
+        assert_eq!(said(&[patient.clone(), ahead.clone(), behind.clone(), ours.clone()]), both);
+        assert_eq!(said(&[patient, behind, ours.clone()]), [none], "a hundredth is nothing");
+        assert_eq!(said(&[ahead, ours]), both[1..], "and once if it is the furthest");
     }
 
     #[test]

@@ -50,18 +50,26 @@ pub struct RivalRow {
 }
 
 impl RivalRow {
-    /// The policy, what is left out of it, and the largest window that it was told.
+    /// The policy, what is left out of it, the largest window that it was told, and the eviction
+    /// policy if it is not the library's own.
     #[must_use]
     pub fn label(&self) -> String {
+        let mut label = self.policy_label();
+        if self.eviction != CachePolicyKind::TwoLists.name() {
+            label += &format!(", {}", self.eviction);
+        }
+        label
+    }
+
+    /// The same without the eviction policy.
+    #[must_use]
+    pub fn policy_label(&self) -> String {
         let mut label = self.policy.to_owned();
         for part in &self.without {
             label += &format!(" -{part}");
         }
         if let Some(window) = self.max_window.filter(|_| self.policy != Policy::None.name()) {
             label += &format!(" {}", sizes::Exact(ByteCount(window)));
-        }
-        if self.eviction != CachePolicyKind::TwoLists.name() {
-            label += &format!(", {}", self.eviction);
         }
         label
     }

@@ -19,7 +19,7 @@ use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
 use foreread_sim::rivals::{self, Loss, PolicySetup, Rival, RivalJob, RivalRow};
 
-use self::cells::{HEADING, cells};
+use self::cells::{HEADING, SUMMARY_HEADING, cells, summary_cells};
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::policy::{eviction_policies, simulated_policies};
 use crate::html_file::HtmlFile;
@@ -84,7 +84,13 @@ pub(super) struct RivalsArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Print the page docs/rivals.md; with --literature, the figures of docs/rivals-literature.md
+    /// Print one line for each scenario: adaptive, the fastest of the others, and the one whose
+    /// readers wait least of those that serve them as well; and where adaptive loses
+    #[arg(long, conflicts_with_all = ["json", "ablation"])]
+    summary: bool,
+
+    /// Print the page docs/rivals.md; with --literature, the figures of docs/rivals-literature.md;
+    /// with --summary, its table of all scenarios
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 
@@ -104,12 +110,17 @@ Examples:
   foreread sim rivals --scenario streaming-fast turns-200-in-32m --policy linux-6 adaptive
   foreread sim rivals --scenario zipf-mix --policy linux-6 adaptive --eviction two-lists s3-fifo arc
   foreread sim rivals --scenario heads --policy adaptive --literature
+  foreread sim rivals --literature --summary
   foreread sim rivals --ablation --json
   foreread sim scenarios/rivals/streaming-fast.toml --policy linux-6
 
 ";
 
 pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
+    if args.summary && !args.policies().contains(&Policy::Adaptive) {
+        let why = "--summary: holds adaptive against the others; name it in --policy, too";
+        return Err(Failure::WrongUse(why.to_owned()));
+    }
     let file =
         HtmlFile::prepare(args.html.as_deref(), args.json, &mut CommandOutputs::beside(&[]))?;
     let jobs = jobs(args);
@@ -124,12 +135,19 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
     let losses = if args.ablation { Vec::new() } else { rivals::losses(&rows) };
     if args.json {
         out.json("sim rivals", &rows)?;
+    } else if args.markdown && args.summary {
+        page::print_summary(out, &rows)?;
     } else if args.markdown && args.literature {
         page::print_literature(out, &rows)?;
     } else if args.markdown {
         page::print(out, &rows)?;
     } else {
-        print(out, &rows)?;
+        if args.summary {
+            let all = rivals::summaries(&rows);
+            table::print(out, SUMMARY_HEADING, all.iter().map(summary_cells))?;
+        } else {
+            table::print(out, HEADING, rows.iter().map(cells))?;
+        }
         if !args.ablation {
             print_losses(out, &rows, &losses)?;
         }
@@ -137,14 +155,20 @@ pub(super) fn run(args: &RivalsArgs, out: &mut Printer) -> Result<(), Failure> {
     file.map_or(Ok(()), |file| file.write(html::page(&rows, &losses)))
 }
 
+impl RivalsArgs {
+    fn policies(&self) -> Vec<Policy> {
+        let given = if self.policy.is_empty() { &Policy::ALL[..] } else { &self.policy };
+        let of_literature = rival_policy::all().filter(|policy| {
+            self.literature && !Policy::ALL.contains(policy) && !given.contains(policy)
+        });
+        given.iter().copied().chain(of_literature).collect()
+    }
+}
+
 fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
     let all: Vec<_> = rivals::all().iter().collect();
     let scenarios = if args.scenario.is_empty() { &all } else { &args.scenario };
-    let given = if args.policy.is_empty() { &Policy::ALL[..] } else { &args.policy };
-    let of_literature = rival_policy::all().filter(|policy| {
-        args.literature && !Policy::ALL.contains(policy) && !given.contains(policy)
-    });
-    let policies: Vec<Policy> = given.iter().copied().chain(of_literature).collect();
+    let policies = args.policies();
     let ways = |rival: &Rival| -> Vec<_> {
         if args.ablation {
             return PolicySetup::ablations();
@@ -156,10 +180,6 @@ fn jobs(args: &RivalsArgs) -> Vec<RivalJob> {
         ways(rival).into_iter().map(move |how| RivalJob { rival, how })
     };
     scenarios.iter().flat_map(of).collect()
-}
-
-fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
-    table::print(out, HEADING, rows.iter().map(cells))
 }
 
 fn print_losses(out: &mut Printer, rows: &[RivalRow], losses: &[Loss]) -> Result<(), Failure> {

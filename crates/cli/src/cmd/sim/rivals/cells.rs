@@ -1,6 +1,7 @@
 //! A row of the comparison, as a person reads it.
 
-use foreread_sim::rivals::RivalRow;
+use foreread_sim::cache_policy::CachePolicyKind;
+use foreread_sim::rivals::{RivalRow, RivalSummary};
 
 /// The names of the columns.
 pub(super) const HEADING: [&str; 13] = [
@@ -28,6 +29,30 @@ pub(super) fn cells(row: &RivalRow) -> [String; 13] {
         row.evicted_unread.to_string(),
         format!("{:.1}", row.waited_s),
         if row.streams > 0 { at_rate } else { none() },
+    ]
+}
+
+/// The columns of `--summary`.
+pub(super) const SUMMARY_HEADING: [&str; 5] =
+    ["scenario", "MB/s", "fastest other", "waited s", "least waiting other"];
+
+/// The cells of a scenario.
+pub(super) fn summary_cells(summary: &RivalSummary<'_>) -> [String; 5] {
+    let ours = summary.ours;
+    let eviction = Some(ours.eviction).filter(|name| *name != CachePolicyKind::TwoLists.name());
+    let scenario = ours.scenario.to_owned();
+    let other = |row: Option<&RivalRow>, figure: fn(&RivalRow) -> f64| {
+        row.map_or_else(
+            || "-".to_owned(),
+            |row| format!("{} {:.1}", row.policy_label(), figure(row)),
+        )
+    };
+    [
+        eviction.map_or(scenario.clone(), |eviction| format!("{scenario}, {eviction}")),
+        format!("{:.1}", ours.mb_per_s),
+        other(summary.fastest, |row| row.mb_per_s),
+        format!("{:.1}", ours.waited_s),
+        other(summary.least_waiting, |row| row.waited_s),
     ]
 }
 

@@ -2,9 +2,9 @@
 
 use std::io::Write as _;
 
-use foreread_sim::rivals::{self, Loss, RivalRow};
+use foreread_sim::rivals::{self, RivalRow};
 
-use super::cells::{HEADING, cells};
+use super::cells::{HEADING, SUMMARY_HEADING, cells, summary_cells};
 use crate::output::{Failure, Printer};
 
 pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
@@ -17,22 +17,11 @@ pub(super) fn print(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure>
         writeln!(out, "\n### {}\n\n{}\n", rival.name, rival.about())?;
         table(out, &of)?;
     }
-    let losses = losses(out, "Where adaptive loses", rows)?;
-    if losses.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nWhy:\n")?;
-    for (scenarios, why) in WHY {
-        if losses.iter().any(|loss| scenarios.contains(&loss.scenario)) {
-            let names = scenarios.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
-            writeln!(out, "- {}: {why}", names.join(", "))?;
-        }
-    }
-    Ok(())
+    losses(out, "Where adaptive loses", rows)
 }
 
-/// The losses of `adaptive` by the rule of the page, under a heading.
-fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<Vec<Loss>, Failure> {
+/// The losses of `adaptive` by the rule of the page, under a heading, and why.
+fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<(), Failure> {
     let losses = rivals::losses(rows);
     writeln!(out, "\n## {heading}\n\n{RULE}\n")?;
     for loss in &losses {
@@ -40,11 +29,38 @@ fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<Vec<Los
     }
     if losses.is_empty() {
         writeln!(out, "Nowhere.")?;
+        return Ok(());
     }
-    Ok(losses)
+    writeln!(out, "\nWhy:\n")?;
+    let is_lost = |name: &str| losses.iter().any(|loss| loss.scenario == name);
+    for (scenarios, why) in WHY {
+        let names = scenarios.iter().filter(|name| is_lost(name));
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        if !names.is_empty() {
+            writeln!(out, "- {}: {why}", names.join(", "))?;
+        }
+    }
+    let is_known = |name: &str| WHY.iter().any(|(scenarios, _)| scenarios.contains(&name));
+    let mut open: Vec<&str> = losses.iter().map(|loss| loss.scenario).collect();
+    open.retain(|name| !is_known(name));
+    open.dedup();
+    for name in open {
+        writeln!(out, "- `{name}`: open.")?;
+    }
+    Ok(())
 }
 
-/// The figures of rivals of the literature and where one is ahead, for docs/rivals-literature.md.
+/// The table of all scenarios and where a rival is ahead, for docs/rivals-literature.md.
+pub(super) fn print_summary(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
+    writeln!(out, "## All scenarios\n\n{SUMMARY}\n")?;
+    writeln!(out, "| {} |\n|---|--:|---|--:|---|", SUMMARY_HEADING.join(" | "))?;
+    for summary in rivals::summaries(rows) {
+        writeln!(out, "| {} |", summary_cells(&summary).join(" | "))?;
+    }
+    losses(out, "Where a rival is ahead", rows)
+}
+
+/// The figures of rivals of the literature, for docs/rivals-literature.md.
 pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## Figures")?;
     for rival in rivals::all() {
@@ -54,7 +70,7 @@ pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(
             table(out, &of)?;
         }
     }
-    losses(out, "Where a rival is ahead", rows).map(drop)
+    Ok(())
 }
 
 fn table(out: &mut Printer, rows: &[&RivalRow]) -> Result<(), Failure> {
@@ -73,9 +89,9 @@ const HEAD: &str = "\
 read less in vain (`heads`). Where a wait of some milliseconds counts more than the number of
 requests, small windows are there earlier (`streaming-fast`, `streaming-lognormal`, `shares-`).
 Where a device is full with look-ups at random, `none` gives them what scans beside them would have
-had (`zipf-mix`). Where a compaction is to be fast and look-ups beside it may wait, the windows of
-Linux move more bytes (`scans-compaction`). [Where adaptive loses](#where-adaptive-loses) has the
-figures, and why.
+had, and windows of 128K a little of it (`zipf-mix`). Where a compaction is to be fast and look-ups
+beside it may wait, the windows of Linux move more bytes (`scans-compaction`). [Where adaptive
+loses](#where-adaptive-loses) has the figures, and why.
 
 This page compares the read-ahead policies in the same scenarios, in virtual time. It is the output
 of this command, which takes some minutes with a release build:
@@ -91,18 +107,25 @@ the number of requests over the minimum that is possible for the true rates
 ([simulator](simulator.md#the-fewest-requests)); *x req* is that number over what no read-ahead can
 do without (`-` where the device takes requests as large as the memory), and *x MIN* the bytes of
 the devices over the misses of Belady's optimum ([bounds](simulator.md#lower-bounds)). Policies of
-the literature and other eviction policies: [rivals of the literature](rivals-literature.md).
+the literature: [rivals of the literature](rivals-literature.md); other eviction policies:
+[replay](replay.md#eviction-policies-below-the-path).
 
 ## Figures
 ";
 
 const RULE: &str = "\
 By more than 2 %, to a policy that serves its readers as well: as many bytes a second, as many
-clients at their rate. Differences below 0.5 s waited, 0.1 s of the device, 10 requests or 0.005
-bytes a byte are none.";
+clients at their rate. Where the readers of the one that is furthest ahead wait longer, the furthest
+whose readers do not is named, too. Differences below 0.5 s waited, 0.1 s of the device, 10 requests
+or 0.005 bytes a byte are none.";
 
-/// Why a rival is ahead in a scenario. A scenario that is new among the losses wants a line here.
-const WHY: [(&[&str], &str); 5] = [
+const SUMMARY: &str = "\
+What `adaptive` moves and how long its readers wait, beside the fastest of all others, and beside
+the one whose readers wait least of those that serve them as well.";
+
+/// Why a rival is ahead in a scenario. One that is new among the losses is printed as open, and
+/// wants a line here.
+const WHY: &[(&[&str], &str)] = &[
     (
         &["streaming-fast", "streaming-lognormal"],
         "windows that need the fewest\n  requests are several times as large as 128K, so each is \
@@ -116,14 +139,31 @@ const WHY: [(&[&str], &str); 5] = [
          of `adaptive` save half of the device's\n  time.",
     ),
     (
+        &["sequential-far"],
+        "`competitive` is told how far the device is, and has windows of 57 MiB from\n  its tenth \
+         request on; `adaptive` has to learn it.",
+    ),
+    (
         &["zipf-mix"],
         "the device is full. Without read-ahead the four scans wait for each read, so\n  look-ups get \
-         more of the device; all readers together wait twice as long.",
+         more of the device; all readers together wait twice as long. With it, look-ups wait\n  behind \
+         windows, and the smaller these are the more is read: 4 % more with windows of 128K, 6 %\n  \
+         with 48K, less than with `adaptive` with those of 1M.",
     ),
     (
         &["heads"],
         "each client leaves after 256 KiB, which no policy can know. The windows are those\n  that pay \
          for readers that stay.",
+    ),
+    (
+        &["strided"],
+        "the first read of the file is taken for the beginning of a stream, as by every policy\n  that \
+         reads ahead.",
+    ),
+    (
+        &["scans-mixed"],
+        "a request takes as long there as 400 KB more in one. Windows of the least time\n  for both \
+         read more in vain, in fewer requests.",
     ),
     (
         &["scans-compaction"],
