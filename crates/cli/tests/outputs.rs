@@ -180,9 +180,10 @@ fn two_outputs_of_a_command_are_not_one_file() {
     fs::write(&disk, vec![7; 1 << 20]).unwrap();
     symlink(folder.path(), at("link")).unwrap();
     let page = "--html";
-    let commands: [(&[&str], &str, &str); 6] = [
+    let commands: [(&[&str], &str, &str); 7] = [
         (&["sim", &scenario], "--trace", page),
         (&["sim", &scenario, "--seeds", "2"], page, "--csv"),
+        (&["sim", &scenario], "--trace", "--series"),
         (&["bench", &disk, "--pattern", "hot-small", "--runs", "1"], "--save", page),
         (&["doctor"], "--prometheus", page),
         (&["tune", "--device", "sd-card"], page, "--device-model"),
