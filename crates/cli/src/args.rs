@@ -7,5 +7,6 @@ pub(crate) mod help;
 pub(crate) mod itable_readahead;
 pub(crate) mod max_window;
 pub(crate) mod policy;
+pub(crate) mod series;
 pub(crate) mod trace_format;
 pub(crate) mod trace_output;

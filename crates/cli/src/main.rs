@@ -12,8 +12,8 @@
 //!     cmd: one file a verb
 //!       measure    image    control
 //!         store    read_recording
-//!         args    table    html_file    progress    settings_holder    signals
-//!           output    terminal    clock    block_device
+//!         args    table    html_file    series_file    progress    settings_holder    signals
+//!           output    terminal    clock    block_device    csv    intervals
 //! ```
 
 mod args;
@@ -22,14 +22,17 @@ mod cli;
 mod clock;
 mod cmd;
 mod control;
+mod csv;
 mod device_memory;
 mod html_file;
 mod image;
+mod intervals;
 mod measure;
 mod output;
 mod output_file;
 mod progress;
 mod read_recording;
+mod series_file;
 mod settings_holder;
 mod signals;
 mod store;

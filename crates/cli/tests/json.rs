@@ -247,6 +247,7 @@ fn the_help_names_each_key_with_its_unit() {
             "replay",
             vec![
                 replay("--per file"),
+                replay("--seeds 2"),
                 replay("--cache lru"),
                 format!("replay {trace} --real {disk} --scale 0"),
             ],

@@ -181,9 +181,10 @@ fn two_outputs_of_a_command_are_not_one_file() {
     symlink(folder.path(), at("link")).unwrap();
     let page = "--html";
     let unix = at("sock");
-    let commands: [(&[&str], &str, &str); 10] = [
+    let commands: [(&[&str], &str, &str); 11] = [
         (&["sim", &scenario], "--trace", page),
         (&["sim", &scenario, "--seeds", "2"], page, "--csv"),
+        (&["sim", &scenario], "--trace", "--series"),
         (&["bench", &disk, "--pattern", "hot-small", "--runs", "1"], "--save", page),
         (&["doctor"], "--prometheus", page),
         (&["tune", "--device", "sd-card"], page, "--device-model"),

@@ -144,3 +144,58 @@ fn what_cannot_be_replayed_is_refused() {
     fs::write(&writes, "0,8,8,1,7\n").unwrap();
     assert!(refused(&["replay", writes.to_str().unwrap()]).contains("has no reads"));
 }
+
+/// A store whose latencies vary: each row is a mean over the replays with other seeds, which are
+/// those that each seed gives alone.
+#[test]
+fn seeds_vary_what_varies_and_each_figure_has_its_interval() {
+    let (folder, trace) = scan();
+    let device = folder.path().join("store.toml");
+    let text = "[device.far.model.store]\ncapacity = '1G'\nlatency_ms = 20\nlatency_sigma = 0.4\n\
+                connection_mb_per_s = 80\nlink_mb_per_s = 800\nconnections = 64\n";
+    fs::write(&device, text).unwrap();
+    let device = device.to_str().unwrap();
+    let replay = |more: &[&'static str]| {
+        let policies = ["--policy", "none", "adaptive", "--memory", "8M"];
+        [&["replay", &trace, "--device", device][..], &policies, more].concat()
+    };
+    let rows = json(&replay(&["--seed", "5", "--seeds", "4", "--json"]));
+    assert_eq!(rows.len(), 2);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    for row in &rows {
+        let runs = row["runs"].as_array().unwrap();
+        let seeds: Vec<u64> = runs.iter().map(|run| run["seed"].as_u64().unwrap()).collect();
+        assert_eq!((row["seeds"].as_u64(), seeds), (Some(4), vec![5, 6, 7, 8]));
+        for key in ["waited_s", "waits", "requests", "elapsed_s"] {
+            let mean = runs.iter().map(|run| number(&run[key])).sum::<f64>() / 4.0;
+            assert!((number(&row[key]["mean"]) - mean).abs() <= mean * 1e-9, "{key}: {row}");
+        }
+        assert!(number(&row["waited_s"]["half_width"]) > 0.0, "{row}");
+        assert_eq!(row["least_waited_s"], runs[0]["least_waited_s"]);
+    }
+    let alone = json(&replay(&["--seed", "7", "--json"]));
+    assert_eq!((&alone[0], &alone[1]), (&rows[0]["runs"][2], &rows[1]["runs"][2]));
+    assert!(rows[0]["waited_s"]["over_first"].is_null());
+    let over = &rows[1]["waited_s"]["over_first"];
+    assert!(number(&over["low"]) < number(&over["ratio"]) && number(&over["high"]) < 1.0, "{over}");
+
+    let table = stdout(&replay(&["--seed", "5", "--seeds", "4"]));
+    let cell = format!(
+        " {:.3} +-{:.3} ",
+        number(&rows[1]["waited_s"]["mean"]),
+        number(&rows[1]["waited_s"]["half_width"])
+    );
+    assert!(table.contains(&cell) && table.contains("x waited"), "{cell}: {table}");
+    assert!(table.contains("n = 4: means over the seeds"), "{table}");
+    // One policy is compared with nothing; a device without chance gives the same each time.
+    let args = ["replay", &trace, "--policy", "none", "--memory", "8M", "--seeds", "2"];
+    let output = foreread(&args);
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("x waited"));
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(note.contains("each seed gave the same run"), "{note}");
+    assert!(refused(&replay(&["--seeds", "2", "--html", "-"])).contains("--html: wants one seed"));
+    assert!(refused(&replay(&["--seeds", "0"])).contains("1..=10000"));
+    let most = ["--seed", "18446744073709551615", "--seeds", "2"];
+    assert!(refused(&replay(&most)).contains("--seeds 2: the last seed is 2^64 - 1"));
+    assert!(refused(&["replay", &trace, "--cache", "lru", "--seeds", "2"]).contains("--seeds"));
+}

@@ -205,12 +205,13 @@ fn csv_has_the_figures_of_the_json() {
     let text = fs::read_to_string(&csv).unwrap();
     let mut lines = text.lines();
     let heading: Vec<&str> = lines.next().unwrap().split(',').collect();
-    assert_eq!(heading[..4], ["scenario", "policy", "max_window_bytes", "memory_bytes"]);
-    let name = "\"two \"\"readers\"\", one disk\"";
+    assert_eq!(heading[..4], ["version", "scenario", "policy", "max_window_bytes"]);
+    let name = "1,\"two \"\"readers\"\", one disk\"";
     for (line, row) in lines.zip(&rows) {
         let cells: Vec<&str> = line.strip_prefix(name).unwrap().split(',').collect();
-        assert_eq!(cells.len(), heading.len(), "{line}");
-        let cell = |name: &str| cells[heading.iter().position(|other| *other == name).unwrap()];
+        assert_eq!(cells.len() + 1, heading.len(), "{line}");
+        // The first two are the name's.
+        let cell = |name: &str| cells[heading.iter().position(|other| *other == name).unwrap() - 1];
         // By the same reader: the same digits are the same number.
         let is = |cell: &str, value: &Value| match value.as_f64() {
             Some(_) => assert_eq!(serde_json::from_str::<f64>(cell).ok(), value.as_f64()),
@@ -218,7 +219,7 @@ fn csv_has_the_figures_of_the_json() {
         };
         is(cell("max_window_bytes"), &row["max_window"]);
         is(cell("memory_bytes"), &row["memory"]);
-        for figure in ["mb_per_s", "requests", "wait_p999_ms"] {
+        for figure in ["mb_per_s", "requests", "bytes_over_fewest", "wait_p999_ms"] {
             let of = &row[figure];
             is(cell(&format!("{figure}_mean")), &of["mean"]);
             is(cell(&format!("{figure}_half_width")), &of["half_width"]);
@@ -234,6 +235,46 @@ fn csv_has_the_figures_of_the_json() {
     assert!(folder.refused("--csv - --json").contains("--json is written there"));
     // One run is a table of one row.
     assert_eq!(folder.printed("--csv -").lines().count(), 2);
+}
+
+#[test]
+fn bounds_stand_beside_the_figures_unless_they_are_left_out() {
+    let folder = Folder::new(PROCESSES);
+    let rows = folder.rows(ALL);
+    for row in &rows {
+        assert!(number(&row["bytes_over_fewest"]["mean"]) >= 1.0, "{row}");
+        for run in row["runs"].as_array().unwrap() {
+            // The scan has 16 MiB.
+            assert!(number(&run["fewest_bytes"]) >= f64::from(16 << 20), "{run}");
+            assert!(number(&run["fewest_bytes"]) <= number(&run["device_bytes"]), "{run}");
+        }
+    }
+    let plain = folder.rows(&format!("{ALL} --no-bounds"));
+    for (row, plain) in rows.iter().zip(&plain) {
+        assert_eq!(row["waited_s"], plain["waited_s"]);
+        assert!(plain["bytes_over_fewest"].is_null() && plain["runs"][0]["fewest_bytes"].is_null());
+    }
+    let heading = folder.printed("--policy none linux-6");
+    assert!(heading.contains(" x req ") && heading.contains(" x MIN "), "{heading}");
+}
+
+#[test]
+fn hits_are_no_part_of_the_waits_of_one_run() {
+    let row = Folder::new(PROCESSES).rows("--policy linux-6").remove(0);
+    let mut sum = 0;
+    for process in row["processes"].as_array().unwrap() {
+        let (waits, ops) = (process["waits"].as_u64().unwrap(), process["ops"].as_u64().unwrap());
+        assert!(0 < waits && waits < ops, "{process}");
+        let ms = |of: &str, key: &str| number(&process[of][key]);
+        assert!(ms("wait_ms", "p50") >= ms("latency_ms", "p50"), "{process}");
+        assert_eq!(ms("wait_ms", "max"), ms("latency_ms", "max"));
+        // The sum of all is that of those that took time.
+        let (of_all, of_waits) =
+            (ms("latency_ms", "mean") * ops as f64, ms("wait_ms", "mean") * waits as f64);
+        assert!((of_all - of_waits).abs() <= of_all * 0.002, "{of_all} and {of_waits}");
+        sum += waits;
+    }
+    assert_eq!(row["waits"].as_u64(), Some(sum));
 }
 
 #[test]
@@ -256,6 +297,15 @@ fn wrong_use_says_what_is_wrong() {
         ("--seeds 3 --compare TRACE", "--compare: wants one run, and these are 3"),
         ("--csv - --trace TRACE", "cannot be used with"),
         ("--seeds 2 --html - --json", "--json is written there"),
+        ("--series - --json", "--series -: --json is written there; give the series a file"),
+        ("--seeds 2 --series - --csv -", "--csv is written there"),
+        ("--interval 10ms", "--series"),
+        ("--series - --interval 0ms", "from 1us to an hour"),
+        ("--series - --interval 10", "write microseconds (500us)"),
+        (
+            "--memory 2M 4M 8M 16M --seeds 5000 --series -",
+            "--series: wants at most 16384 runs, and these are 20000",
+        ),
     ] {
         let line = folder.refused(&more.replace("TRACE", &trace));
         assert!(line.contains(says), "{more}: {line}");

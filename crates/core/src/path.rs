@@ -178,6 +178,12 @@ impl IoPath {
         self.read_path.page_in.cache.idle().0
     }
 
+    /// How many frames are free at this moment: no page has them, and none is read into them.
+    #[must_use]
+    pub fn free_frames(&self) -> u64 {
+        self.read_path.page_in.cache.free().0
+    }
+
     /// The largest window: what was asked for, or an eighth of the memory.
     #[must_use]
     pub fn max_window(&self) -> Pages {

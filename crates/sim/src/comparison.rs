@@ -1,13 +1,15 @@
-//! Policies, windows and memory sizes in one scenario, each with the same seeds.
+//! Policies, windows and memory sizes in one scenario or trace, each with the same seeds.
 //!
-//! In:    the scenario; what is combined; the seeds.
+//! In:    the scenario, what is combined, the seeds; of a trace the rows of its replays.
 //! Out:   a row for each combination: the mean of each figure with its interval over the seeds, and
 //!        its ratio to that of the first policy.
 //! Never: a figure that depends on the number of threads, or a ratio of runs with other seeds.
 
+mod replays;
 mod row;
 mod run;
 
+pub use replays::ReplayComparisonRow;
 pub use row::{ComparedFigure, ComparisonRow};
 pub use run::ComparedRun;
 
@@ -15,6 +17,7 @@ use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
 use crate::parallel::run_in_order;
+use crate::rivals::RunKeeps;
 use crate::scenario::{PolicyName, Scenario};
 use crate::size::Size;
 
@@ -67,8 +70,8 @@ impl Combination {
 }
 
 /// Runs each combination with each seed, on so many threads; the rows come in the order of the
-/// combinations. `begun` is told how many runs have begun, and of which combination and seed the
-/// last is.
+/// combinations. `keeps` says what is kept of each run; `begun` is told how many runs have begun,
+/// and of which combination and seed the last is.
 ///
 /// # Panics
 ///
@@ -77,6 +80,7 @@ pub fn run_all(
     scenario: &Scenario,
     combinations: &[Combination],
     seeds: &[u64],
+    keeps: RunKeeps,
     threads: usize,
     begun: &(dyn Fn(usize, &Combination, u64) + Sync),
 ) -> Vec<ComparisonRow> {
@@ -89,7 +93,7 @@ pub fn run_all(
         let mut scenario = scenario.clone();
         combination.set(&mut scenario);
         scenario.seed = *seed;
-        ComparedRun::of(&scenario)
+        ComparedRun::of(&scenario, keeps)
     });
     let runs: Vec<&[ComparedRun]> = runs.chunks(seeds.len()).collect();
     let row = |(combination, own): (&Combination, &&[ComparedRun])| {

@@ -32,6 +32,7 @@ pub mod run;
 pub mod scenario;
 pub mod seeds;
 pub mod size;
+pub mod time_series;
 pub mod workload;
 
 mod clock;

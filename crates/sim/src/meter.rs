@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use foreread_core::path::Tag;
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 use hdrhistogram::Histogram;
@@ -28,6 +27,8 @@ pub struct ProcessMeter {
     pub began: Nanos,
     /// When it ended; None if it was still at it when the run ended.
     pub ended: Option<Nanos>,
+    /// How many of the reads, or writes, took time: all but hits.
+    pub waits: u64,
     /// How long it waited for reads through the cache, in ns.
     pub waited_ns: u64,
     /// How many windows were asked for by its files' streams.
@@ -53,6 +54,7 @@ pub struct DeviceMeter {
     reads: OpCounts,
     writes: OpCounts,
     in_flight: u32,
+    in_flight_bytes: ByteCount,
     busy_since: Nanos,
     busy_ns: u64,
 }
@@ -108,7 +110,49 @@ impl ProcessTotals {
     }
 }
 
+/// The operations of a process up to a time, in sums.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ProcessProgress {
+    /// How many it did.
+    pub ops: u64,
+    /// How many bytes they came to.
+    pub bytes: u64,
+    /// How many of them took time: all but hits.
+    pub waits: u64,
+    /// How long it waited for reads through the cache, in ns.
+    pub waited_ns: u64,
+}
+
+impl ProcessProgress {
+    /// What was done since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            ops: self.ops - before.ops,
+            bytes: self.bytes - before.bytes,
+            waits: self.waits - before.waits,
+            waited_ns: self.waited_ns - before.waited_ns,
+        }
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            ops: self.ops + other.ops,
+            bytes: self.bytes + other.bytes,
+            waits: self.waits + other.waits,
+            waited_ns: self.waited_ns.saturating_add(other.waited_ns),
+        }
+    }
+}
+
 impl ProcessMeter {
+    pub(crate) fn progress(&self) -> ProcessProgress {
+        let Self { ops, bytes, waits, waited_ns, .. } = *self;
+        ProcessProgress { ops, bytes: bytes.0, waits, waited_ns }
+    }
+
     pub(crate) fn totals(&self) -> ProcessTotals {
         let Self { bytes, windows, window_pages, waited_ns, .. } = *self;
         ProcessTotals { bytes: bytes.0, windows, window_pages, waited_ns }
@@ -121,6 +165,7 @@ impl ProcessMeter {
             bytes: ByteCount::ZERO,
             began: now,
             ended: None,
+            waits: 0,
             waited_ns: 0,
             windows: 0,
             window_pages: 0,
@@ -146,12 +191,25 @@ impl ProcessMeter {
         assert!(began <= now, "an operation ends after it has begun");
         self.ops += 1;
         self.bytes += bytes;
+        self.waits += u64::from(began < now);
         if !self.keeps_latency {
             return;
         }
         let latency = self.latency.get_or_insert_with(|| Box::new(no_latencies()));
         // The largest trackable value grows as needed.
         latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
+    }
+
+    /// Counts the time from when the read that has just ended was due until it began.
+    ///
+    /// # Panics
+    ///
+    /// If it began before it was due, or after it ended.
+    pub(crate) fn began_late(&mut self, due: Nanos, began: Nanos, now: Nanos) {
+        assert!(due < began && began <= now, "a late read begins after it was due");
+        // One that took time is counted already.
+        self.waits += u64::from(began == now);
+        self.waited_ns += began.0 - due.0;
     }
 
     /// How long each operation took, in ns; empty if that is not kept.
@@ -191,6 +249,20 @@ impl ProcessMeter {
     }
 }
 
+/// The same without the operations that took no time: hits, a million of which would hide how long
+/// the others waited.
+///
+/// # Panics
+///
+/// If the histogram was changed while it was read.
+#[must_use]
+pub fn without_hits(mut latency: Histogram<u64>) -> Histogram<u64> {
+    let mut hits = Histogram::new_from(&latency);
+    hits.record_n(0, latency.count_at(0)).expect("each histogram has room for 0");
+    latency.subtract(&hits).expect("they were counted in it");
+    latency
+}
+
 fn no_latencies() -> Histogram<u64> {
     Histogram::new(3).expect("1 to 5 significant digits are allowed")
 }
@@ -203,6 +275,7 @@ impl DeviceMeter {
             reads: OpCounts::default(),
             writes: OpCounts::default(),
             in_flight: 0,
+            in_flight_bytes: ByteCount::ZERO,
             busy_since: Nanos(0),
             busy_ns: 0,
         }
@@ -219,12 +292,15 @@ impl DeviceMeter {
             self.busy_since = now;
         }
         self.in_flight += 1;
+        self.in_flight_bytes += command.sectors.bytes();
     }
 
-    pub(crate) fn ended(&mut self, now: Nanos, _tag: Tag) {
+    /// Counts the end of a command of so many bytes.
+    pub(crate) fn ended(&mut self, now: Nanos, bytes: ByteCount) {
         assert!(self.in_flight > 0, "a command ends once");
         debug_assert!(now >= self.busy_since, "a command ends after it has begun");
         self.in_flight -= 1;
+        self.in_flight_bytes -= bytes;
         if self.in_flight == 0 {
             self.busy_ns += now.0 - self.busy_since.0;
         }
@@ -240,6 +316,12 @@ impl DeviceMeter {
     #[must_use]
     pub fn bytes(&self, op: Op) -> ByteCount {
         ByteCount(self.counts(op).bytes)
+    }
+
+    /// How many bytes the commands ask for that have not ended.
+    #[must_use]
+    pub fn in_flight_bytes(&self) -> ByteCount {
+        self.in_flight_bytes
     }
 
     /// How long it was at work, in seconds.

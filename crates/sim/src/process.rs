@@ -173,7 +173,12 @@ impl Process {
     pub fn meter<R>(&self, change: impl FnOnce(&mut ProcessMeter, Nanos) -> R) -> R {
         self.world(|world| {
             let now = world.now();
-            change(&mut world.meters[self.meter], now)
+            let meter = &mut world.meters[self.meter];
+            let Some(series) = &mut world.series else { return change(meter, now) };
+            let before = meter.progress();
+            let result = change(meter, now);
+            series.add_progress(before, meter.progress());
+            result
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! In:    each read of a process through the cache.
 //! Out:   the pages of its device that it used, and when it began.
-//! Never: a request of a device, or a read past the cache.
+//! Never: a request of a device, or a read past the cache. More than [`LoggedRead::MAX_READS`].
 
 use std::ops::Range;
 
@@ -19,9 +19,17 @@ pub struct LoggedRead {
     pub pages: Range<u64>,
 }
 
+impl LoggedRead {
+    /// Of a run with more reads none is kept: these take 512 MiB.
+    pub const MAX_READS: usize = 1 << 24;
+}
+
 /// All reads so far.
 #[derive(Debug, Default)]
-pub(crate) struct ReadLog(Vec<LoggedRead>);
+pub(crate) struct ReadLog {
+    reads: Vec<LoggedRead>,
+    is_full: bool,
+}
 
 impl ReadLog {
     /// Notes a read of a file that begins at `start` on its device.
@@ -35,12 +43,18 @@ impl ReadLog {
         // A file that begins within a page has pages of its own: they are as many.
         let base = start.0 * SECTOR_SIZE / PAGE_SIZE;
         let pages = base + pos.0 / PAGE_SIZE..base + (pos.0 + len.0).div_ceil(PAGE_SIZE);
-        if !pages.is_empty() {
-            self.0.push(LoggedRead { at, device, pages });
+        if pages.is_empty() || self.is_full {
+            return;
         }
+        if self.reads.len() == LoggedRead::MAX_READS {
+            self.is_full = true;
+            self.reads = Vec::new();
+            return;
+        }
+        self.reads.push(LoggedRead { at, device, pages });
     }
 
     pub(crate) fn into_reads(self) -> Vec<LoggedRead> {
-        self.0
+        self.reads
     }
 }

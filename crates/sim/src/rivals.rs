@@ -15,7 +15,7 @@ mod summary;
 
 pub use list::{Rival, all, find};
 pub use losses::{Loss, losses};
-pub use measured::{MeasuredRun, measure, measure_reads};
+pub use measured::{MeasuredRun, RunKeeps, measure, measure_keeping};
 pub use row::RivalRow;
 pub use setup::PolicySetup;
 pub use summary::{RivalSummary, summaries};
@@ -45,7 +45,8 @@ fn run_bounded(rival: &Rival, how: &PolicySetup, eviction: CachePolicyKind) -> R
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
     scenario.cache.eviction = EvictionName(eviction);
-    let measured = measure_reads(&scenario, &mut |_| {});
+    let keeps = RunKeeps { reads: true, series: None };
+    let measured = measure_keeping(&scenario, keeps, &mut |_| {});
     let bounds = measured.lower_bounds(&scenario);
     RivalRow {
         fewest_requests: bounds.and_then(|bounds| bounds.fewest_requests),

@@ -8,6 +8,8 @@
 //! until the read is done. Processes that are runnable at the same time continue in the order in
 //! which they became runnable.
 
+mod kept;
+
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -24,9 +26,7 @@ use crate::cache_policy::CachePolicyKind;
 use crate::device::DeviceParams;
 use crate::external_cache::ExternalCache;
 use crate::meter::{DeviceMeter, ProcessMeter, RunTotals};
-use crate::picture::{PictureRecorder, RunPicture};
 use crate::process::Process;
-use crate::read_log::{LoggedRead, ReadLog};
 use crate::record::{RecordMode, TraceDifference};
 use crate::run_state::RunState;
 pub use crate::run_state::SimFile;
@@ -267,33 +267,6 @@ impl SimRun {
     pub fn evict_by(&mut self, kind: CachePolicyKind) {
         let mut world = self.shared.world.borrow_mut();
         world.external = ExternalCache::new(kind, world.path.frame_count());
-    }
-
-    /// Keeps a log of all reads from now on.
-    pub fn keep_reads(&mut self) {
-        self.shared.world.borrow_mut().read_log = Some(ReadLog::default());
-    }
-
-    /// Ends the log of reads, and returns it.
-    #[must_use]
-    pub fn take_reads(&mut self) -> Vec<LoggedRead> {
-        self.shared.world.borrow_mut().read_log.take().map_or_else(Vec::new, ReadLog::into_reads)
-    }
-
-    /// Keeps a picture from now on, of a device of which `bytes` are in use.
-    pub fn keep_picture(&mut self, bytes: ByteCount) {
-        let mut world = self.shared.world.borrow_mut();
-        let frames = world.path.frame_count();
-        let recorder = PictureRecorder::new(world.now(), bytes.0, frames);
-        world.picture = Some(Box::new(recorder));
-    }
-
-    /// Ends the picture that was kept.
-    #[must_use]
-    pub fn take_picture(&mut self) -> Option<RunPicture> {
-        let mut world = self.shared.world.borrow_mut();
-        let recorder = world.picture.take()?;
-        Some(recorder.finish(&world.table))
     }
 
     /// Whether a process has not ended.

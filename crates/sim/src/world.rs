@@ -23,6 +23,7 @@ use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 mod devices;
+mod series;
 
 use crate::clock::VirtualClock;
 use crate::device::{BlockDevice, CommandEnd, DeviceCommand, DeviceParams};
@@ -35,6 +36,7 @@ use crate::requested_pages::RequestedByStream;
 use crate::slots::{SlotPools, SlotsId};
 use crate::task::TaskId;
 use crate::time::seconds;
+use crate::time_series::SeriesRecorder;
 
 /// The completion of the request that a process waited for.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +79,7 @@ pub(crate) struct SimWorld {
     pub(crate) picture: Option<Box<PictureRecorder>>,
     pub(crate) external: Option<ExternalCache>,
     pub(crate) read_log: Option<ReadLog>,
+    pub(crate) series: Option<Box<SeriesRecorder>>,
     devices: Vec<SimDevice>,
     /// By the index of the read: the process that waits for it.
     read_waiters: Vec<Option<TaskId>>,
@@ -115,6 +118,7 @@ impl SimWorld {
             picture: None,
             external: None,
             read_log: None,
+            series: None,
             devices: Vec::new(),
             read_waiters: Vec::new(),
             direct_receivers: Vec::new(),
@@ -212,14 +216,15 @@ impl SimWorld {
     /// Handles an event whose time has come.
     pub(crate) fn handle(&mut self, event: SimEvent) {
         let now = self.now();
+        self.advance_series(now);
         match event {
             SimEvent::Wake(task) => self.wake(task),
             SimEvent::Ended(device, tag) => {
+                let len = self.path.io_len(tag);
                 let SimDevice { model, meter, .. } = &mut self.devices[device.index() as usize];
-                meter.ended(now, tag);
+                meter.ended(now, len);
                 let next = model.ended(now, tag);
                 self.schedule_end(device, next);
-                let len = self.path.io_len(tag);
                 self.path.complete(now, tag, Ok(len));
                 if let Some(external) = &mut self.external {
                     external.filled(tag, &self.table);
@@ -300,6 +305,9 @@ impl SimWorld {
         let command = DeviceCommand { tag: io.tag, op: io.op, start, sectors, is_ahead };
         let SimDevice { model, meter, .. } = &mut self.devices[io.device.index() as usize];
         meter.started(now, &command);
+        if let Some(series) = &mut self.series {
+            series.add_request(io.len.0);
+        }
         if let Some(external) = &mut self.external
             && io.op == Op::Read
             && !self.path.pages(io.tag).is_empty()

@@ -1,11 +1,13 @@
 //! Combinations of policies, windows and memory sizes, each with the same seeds.
 
 use foreread_core::prefetch::Policy;
-use foreread_core::units::ByteCount;
+use foreread_core::units::{ByteCount, Nanos};
 use foreread_sim::comparison::{Combination, ComparisonRow, run_all};
 use foreread_sim::record::RecordMode;
 use foreread_sim::rival_policy;
+use foreread_sim::rivals::RunKeeps;
 use foreread_sim::scenario::{MaxWindowSpec, Scenario};
+use foreread_sim::time_series::SeriesSpec;
 
 /// A scan beside look-ups at random, on a device whose commands take a time that differs. `top` are
 /// lines above the tables.
@@ -24,7 +26,16 @@ const FOUR_MIB: ByteCount = ByteCount(4 << 20);
 const SMALL: Option<ByteCount> = Some(ByteCount(64 << 10));
 
 fn rows(scenario: &Scenario, combinations: &[Combination], threads: usize) -> Vec<ComparisonRow> {
-    run_all(scenario, combinations, &[3, 4, 5], threads, &|_, _, _| {})
+    keeping(scenario, combinations, threads, RunKeeps::default())
+}
+
+fn keeping(
+    scenario: &Scenario,
+    combinations: &[Combination],
+    threads: usize,
+    keeps: RunKeeps,
+) -> Vec<ComparisonRow> {
+    run_all(scenario, combinations, &[3, 4, 5], keeps, threads, &|_, _, _| {})
 }
 
 #[test]
@@ -111,6 +122,64 @@ fn where_no_operation_took_time_there_are_no_percentiles() {
     let row = &rows(&late, &combinations, 1)[0];
     assert_eq!((row.wait_p50_ms, row.wait_p999_ms), (None, None));
     assert!(row.runs.iter().all(|run| run.waits == 0));
+}
+
+/// What is kept of a run changes nothing else, and is that of the run alone.
+#[test]
+fn each_run_is_held_against_its_bounds_and_has_its_series() {
+    let policies = [(Policy::None, SMALL), (Policy::Linux6, SMALL), (Policy::Adaptive, None)];
+    let combinations = Combination::all(&policies, &[FOUR_MIB]);
+    let mut scenario = scenario("", "");
+    let spec = SeriesSpec { interval: Nanos(1_000_000), limit: 64 };
+    let keeps = RunKeeps { reads: true, series: Some(spec) };
+    let kept = keeping(&scenario, &combinations, 2, keeps);
+    let plain = rows(&scenario, &combinations, 2);
+    for ((row, plain), combination) in kept.iter().zip(&plain).zip(&combinations) {
+        assert_eq!((row.mb_per_s, row.waited_s), (plain.mb_per_s, plain.waited_s));
+        assert_eq!((plain.requests_over_fewest, plain.bytes_over_fewest), (None, None));
+        assert_eq!(row.requests_over_optimum, None, "no formula knows random reads");
+        for (run, plain) in row.runs.iter().zip(&plain.runs) {
+            assert_eq!((&run.hash, &plain.series), (&plain.hash, &None));
+            // Each page of the scan once, in requests of at most the whole memory.
+            let fewest = run.fewest_bytes.expect("the reads were kept");
+            assert!((16 << 20..=run.device_bytes).contains(&fewest), "{run:?}");
+            let series = run.series.as_ref().expect("it was asked for");
+            assert!((32..=64).contains(&series.intervals.len()), "{}", series.intervals.len());
+            combination.set(&mut scenario);
+            scenario.seed = run.seed;
+            let mut alone = scenario.build(RecordMode::Hash).expect("it was checked").run;
+            alone.keep_series(spec);
+            alone.go(scenario.until());
+            assert_eq!(alone.take_series().as_ref(), Some(series));
+        }
+        let over = row.bytes_over_fewest.expect("each run has its bound");
+        assert!(over.over_seeds.mean >= 1.0, "{over:?}");
+    }
+    // The optimum of the cache is the same for all: what differs is what they ask for.
+    let fewest = |row: usize| kept[row].runs.iter().map(|run| run.fewest_bytes);
+    assert!(fewest(0).zip(fewest(1)).all(|(one, other)| one.is_some() && other.is_some()));
+}
+
+#[test]
+fn streaming_clients_are_held_against_the_best_windows() {
+    let text = "name = 'clients'\nuntil_s = 20\ncount_from_s = 10\n[cache]\nmemory = '8M'\n\
+        [device.disk]\nmodel.flash = { capacity = '4G', mb_per_s = 200, overhead_us = 200, \
+        max_command = '1M' }\n[[process]]\nname = 'server'\n\
+        run.streaming = { device = 'disk', file_size = '64M', \
+        kib_per_s = [200, 400, 800, 1600] }\n";
+    let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let combinations = Combination::all(
+        &[(Policy::Linux6, SMALL), (Policy::Adaptive, None)],
+        &[ByteCount(8 << 20)],
+    );
+    let keeps = RunKeeps { reads: true, series: None };
+    let rows = keeping(&scenario, &combinations, 2, keeps);
+    let times = |row: usize| {
+        let over = rows[row].requests_over_optimum.expect("all are streaming clients");
+        over.over_seeds.mean
+    };
+    assert!(times(1) < times(0), "{} and {}", times(1), times(0));
+    assert!(rows.iter().all(|row| row.requests_over_fewest.is_some()), "{rows:?}");
 }
 
 #[test]

@@ -14,5 +14,7 @@ mod lib_cache_sim;
 mod open_files;
 #[path = "replay/playing.rs"]
 mod playing;
+#[path = "replay/series.rs"]
+mod series;
 #[path = "replay/support.rs"]
 mod support;

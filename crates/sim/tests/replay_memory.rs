@@ -14,6 +14,7 @@ use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::device::known;
 use foreread_sim::replay::{Replay, ReplayGroup, ReplayPace, replay};
+use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::{CacheSpec, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{TraceReader, TraceSummary};
@@ -51,6 +52,8 @@ fn most_of(threads: u64) -> u64 {
         is_warmed: false,
         group: ReplayGroup::Whole,
         has_picture: false,
+        series: None,
+        seed: DEFAULT_SEED,
     };
     MOST.store(0, Ordering::Relaxed);
     let before = allocated_bytes();

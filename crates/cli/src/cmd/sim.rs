@@ -12,6 +12,7 @@ mod html;
 mod layout;
 mod report;
 mod rivals;
+mod series;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,14 +30,18 @@ use foreread_sim::record::RecordMode;
 use foreread_sim::run::{RunOutcome, SimRun};
 use foreread_sim::scenario::Scenario;
 use foreread_sim::size::Size;
+use foreread_sim::time_series::{SeriesSpec, TimeSeries};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::simulated_policies;
+use crate::args::series::SeriesArgs;
 use crate::html_file::HtmlFile;
+use crate::intervals::MAX_SEEDS;
 use crate::output::{Failure, Printer};
 use crate::output_file::{CommandOutputs, OutputFile};
 use crate::progress::spinner;
+use crate::series_file::{SeriesFile, longest_interval};
 
 use report::window_words;
 
@@ -55,6 +60,12 @@ use report::window_words;
 /// the same memory, window and seed. With several seeds each is a mean; behind +- is half the width
 /// of its 95 % confidence interval over the seeds, in parentheses the interval of a ratio. Figures
 /// count from count_from_s on.
+///
+/// Three columns say how far that is from what knows the future: x best, requests over the fewest
+/// that windows could come to, computed from the true rates of the clients (where all readers are
+/// streaming clients); x req, over those that no read-ahead can do without (- where one request may
+/// fill the memory); x MIN, bytes of the devices over the misses of Belady's optimum for the
+/// memory. docs/simulator.md says what these bounds leave out.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
@@ -94,6 +105,10 @@ pub(crate) struct SimArgs {
     )]
     seeds: u64,
 
+    /// Leave out what knows all reads: x req and x MIN. No read is kept
+    #[arg(long)]
+    no_bounds: bool,
+
     /// Write each event of the run into FILE, one a line, when the run has ended
     ///
     /// FILE must not exist, be empty, or be an earlier trace; `-` is stdout. The scenario, any
@@ -114,26 +129,36 @@ pub(crate) struct SimArgs {
 
     /// Also write the table of combinations into FILE as CSV, with units in its heading
     ///
+    /// The first column is the version of this format: 1 (docs/json.md).
     /// FILE must not exist, be empty, or be such a table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "compare"])]
     csv: Option<PathBuf>,
 
+    #[command(flatten)]
+    series: SeriesArgs,
+
     /// Print JSON with one object of data, or one for each combination
     ///
     /// Keys of one run: name, seed, policy, max_window (bytes; null: learnt), seconds (virtual),
-    /// events, hash, unfinished (processes that still wait); processes: name, ops, bytes, seconds,
-    /// mb_per_s (10^6 bytes), latency_ms (of ops: mean, p50, p99, p999, max), other (what its
-    /// workload measures besides: docs/simulator.md); devices: name, reads and writes (requests),
+    /// events, hash, unfinished (processes that still wait), waits (operations of all processes
+    /// that took time: all but hits) and wait_ms (of these: mean, p50, p99, p999, max); processes:
+    /// name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of all ops: mean, p50, p99,
+    /// p999, max), waits and wait_ms (of its own), other (what its workload measures besides:
+    /// docs/simulator.md); devices: name, reads and writes (requests),
     /// read_bytes, write_bytes, busy_seconds, and of a store also store (requests, hedged,
     /// throttled, cost); cache, in pages: pages_wanted (of reads that missed), pages_missed,
     /// pages_joined (on their way already), pages_ahead, evicted, evicted_before_use.
     ///
     /// Keys of a combination (command `sim comparison`): scenario, policy, max_window and memory
-    /// (bytes), seeds (their number); mb_per_s, waited_s, requests, amplification, evicted_unread
-    /// (pages), wait_p50_ms, wait_p99_ms, wait_p999_ms, each with mean, half_width (of the 95 %
-    /// interval; null with one seed) and over_first (ratio, low, high; null for the first policy,
-    /// and where a figure is 0); runs, each with seed, hash, events, elapsed_s, unfinished, waits
-    /// (operations that took time) and the same figures.
+    /// (bytes), seeds (their number); mb_per_s, waited_s, requests, requests_over_optimum and
+    /// requests_over_fewest (x best and x req), amplification, bytes_over_fewest (x MIN),
+    /// evicted_unread (pages), wait_p50_ms, wait_p99_ms, wait_p999_ms, each with mean, half_width
+    /// (of the 95 % interval; null with one seed) and over_first (ratio, low, high; null for the
+    /// first policy, and where a figure is 0); runs, each with seed, hash, events, elapsed_s,
+    /// unfinished, waits (operations that took time), device_bytes, optimum_requests (null where
+    /// nothing says what it is), fewest_requests (null where one request may fill the memory),
+    /// fewest_bytes, and the other figures. What is fewest, and what is over it, is null with
+    /// --no-bounds, and of more than 2^24 reads or 2^27 pages.
     #[arg(long)]
     json: bool,
 }
@@ -153,6 +178,7 @@ Examples:
   foreread sim mine.toml --compare before.txt
   foreread sim mine.toml --policy linux-6 adaptive --memory 32M 64M --seeds 10
   foreread sim mine.toml --policy linux-6 adaptive --max-window 128K auto --seeds 10 --csv out.csv
+  foreread sim mine.toml --policy linux-6 adaptive --series series.csv --interval 100ms
   foreread sim rivals --scenario streaming-fast
 
 ";
@@ -179,17 +205,19 @@ pub(crate) fn run(args: &SimArgs, out: &mut Printer) -> Result<(), Failure> {
     let trace = args.trace.as_deref();
     let trace = trace.map(|trace| outputs.prepare("--trace", trace, is_trace)).transpose()?;
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let ran = go(&scenario, keep(args)?)?;
+    let file = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
+    let (ran, series) = go(&scenario, keep(args)?, args.series.spec(1)?)?;
     let written = trace.map_or(Ok(()), |trace| write_lines(trace, &ran.lines));
     if args.json {
         let policy = scenario.cache.policy.0.name();
         out.json("sim", [RunRow::new(&scenario, policy, &ran)])?;
-    } else {
+    } else if !args.series.is_stdout() {
         report::print(out, &scenario, &ran)?;
     }
-    out.flush()?;
+    out.notes(args.series.note(longest_interval(&series)).as_slice())?;
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&scenario, &ran)));
-    written.and(shown).and(check(args, &scenario, &ran))
+    let series = file.map_or(Ok(()), |file| series::write_run(file, &scenario, series.as_ref()));
+    written.and(shown).and(series).and(check(args, &scenario, &ran))
 }
 
 /// The scenario with its seed, and its text.
@@ -249,15 +277,23 @@ fn keep(args: &SimArgs) -> Result<RecordMode, Failure> {
     Ok(if args.trace.is_some() { RecordMode::Lines } else { RecordMode::Hash })
 }
 
-fn go(scenario: &Scenario, keep: RecordMode) -> Result<RunOutcome, Failure> {
+fn go(
+    scenario: &Scenario,
+    keep: RecordMode,
+    series: Option<SeriesSpec>,
+) -> Result<(RunOutcome, Option<TimeSeries>), Failure> {
     let mut building = scenario.build(keep).map_err(Failure::WrongUse)?;
+    if let Some(series) = series {
+        building.run.keep_series(series);
+    }
     let bar = spinner();
     while building.run.go_some(STEPS_BETWEEN_LOOKS, scenario.until()) {
         bar.set_message(state(&building.run));
         bar.tick();
     }
     bar.finish_and_clear();
-    Ok(building.run.end())
+    let series = building.run.take_series();
+    Ok((building.run.end(), series))
 }
 
 fn state(run: &SimRun) -> String {
@@ -301,6 +337,3 @@ fn wrong(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 /// Some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;
-
-/// More would take a day.
-const MAX_SEEDS: u64 = 10_000;

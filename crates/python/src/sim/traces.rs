@@ -18,6 +18,7 @@ use foreread_sim::replay::{
     CacheCount, CacheUnit, Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayGroup,
     ReplayPace, TraceFuture, count_misses, fewest_misses, replay,
 };
+use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{Position, TraceError, TraceFormat, TraceLevel, TraceReader, TraceSummary};
@@ -112,6 +113,8 @@ impl RawTrace {
             is_warmed,
             group,
             has_picture,
+            series: None,
+            seed: DEFAULT_SEED,
         };
         let figures = self.replayed(py, &how, changes.decider())?;
         let bounds = if has_bounds { self.bounds(py, &how)? } else { None };

@@ -15,6 +15,21 @@ pub struct ComparedFigure {
     pub over_first: Option<RatioInterval>,
 }
 
+impl ComparedFigure {
+    /// A figure of runs, and its ratio to that of other runs with the same seeds; None if a run has
+    /// no such figure.
+    pub(super) fn of<R>(
+        runs: &[R],
+        base: Option<&[R]>,
+        figure: impl Fn(&R) -> Option<f64>,
+    ) -> Option<Self> {
+        let all = |runs: &[R]| runs.iter().map(&figure).collect::<Option<Vec<f64>>>();
+        let own = all(runs)?;
+        let over_first = base.and_then(all).and_then(|base| RatioInterval::of(&own, &base));
+        MeanInterval::of(&own).map(|over_seeds| Self { over_seeds, over_first })
+    }
+}
+
 /// One combination with all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonRow {
@@ -34,8 +49,16 @@ pub struct ComparisonRow {
     pub waited_s: ComparedFigure,
     /// See [`ComparedRun::requests`].
     pub requests: ComparedFigure,
+    /// [`ComparedRun::requests`] over the fewest that windows could come to; None where no formula
+    /// says so.
+    pub requests_over_optimum: Option<ComparedFigure>,
+    /// The same over those that no read-ahead can do without; None where a run has no such bound.
+    pub requests_over_fewest: Option<ComparedFigure>,
     /// See [`ComparedRun::amplification`].
     pub amplification: ComparedFigure,
+    /// [`ComparedRun::device_bytes`] over those that no cache can do without; None where a run has
+    /// no such bound.
+    pub bytes_over_fewest: Option<ComparedFigure>,
     /// See [`ComparedRun::evicted_unread`].
     pub evicted_unread: ComparedFigure,
     /// See [`ComparedRun::wait_p50_ms`]; None where the operations of a run were all hits.
@@ -50,11 +73,14 @@ pub struct ComparisonRow {
 
 impl ComparisonRow {
     /// The names of [`Self::figures`].
-    pub const FIGURES: [&'static str; 8] = [
+    pub const FIGURES: [&'static str; 11] = [
         "mb_per_s",
         "waited_s",
         "requests",
+        "requests_over_optimum",
+        "requests_over_fewest",
         "amplification",
+        "bytes_over_fewest",
         "evicted_unread",
         "wait_p50_ms",
         "wait_p99_ms",
@@ -68,12 +94,7 @@ impl ComparisonRow {
         runs: &[ComparedRun],
         base: Option<&[ComparedRun]>,
     ) -> Self {
-        let some = |of: &dyn Fn(&ComparedRun) -> Option<f64>| {
-            let all = |runs: &[ComparedRun]| runs.iter().map(of).collect::<Option<Vec<f64>>>();
-            let own = all(runs)?;
-            let over_first = base.and_then(all).and_then(|base| RatioInterval::of(&own, &base));
-            MeanInterval::of(&own).map(|over_seeds| ComparedFigure { over_seeds, over_first })
-        };
+        let some = |of: &dyn Fn(&ComparedRun) -> Option<f64>| ComparedFigure::of(runs, base, of);
         let each = |of: &dyn Fn(&ComparedRun) -> f64| {
             some(&|run| Some(of(run))).expect("there is a run, and each has this figure")
         };
@@ -86,7 +107,10 @@ impl ComparisonRow {
             mb_per_s: each(&|run| run.mb_per_s),
             waited_s: each(&|run| run.waited_s),
             requests: each(&|run| run.requests as f64),
+            requests_over_optimum: some(&|run| over(run.requests, run.optimum_requests)),
+            requests_over_fewest: some(&|run| over(run.requests, as_float(run.fewest_requests))),
             amplification: each(&|run| run.amplification),
+            bytes_over_fewest: some(&|run| over(run.device_bytes, as_float(run.fewest_bytes))),
             evicted_unread: each(&|run| run.evicted_unread as f64),
             wait_p50_ms: some(&|run| run.wait_p50_ms),
             wait_p99_ms: some(&|run| run.wait_p99_ms),
@@ -97,12 +121,15 @@ impl ComparisonRow {
 
     /// Each figure, in the order of [`Self::FIGURES`].
     #[must_use]
-    pub fn figures(&self) -> [Option<ComparedFigure>; 8] {
+    pub fn figures(&self) -> [Option<ComparedFigure>; 11] {
         [
             Some(self.mb_per_s),
             Some(self.waited_s),
             Some(self.requests),
+            self.requests_over_optimum,
+            self.requests_over_fewest,
             Some(self.amplification),
+            self.bytes_over_fewest,
             Some(self.evicted_unread),
             self.wait_p50_ms,
             self.wait_p99_ms,
@@ -115,4 +142,15 @@ impl ComparisonRow {
     pub fn is_same_with_each_seed(&self) -> bool {
         self.runs.iter().all(|run| run.hash == self.runs[0].hash)
     }
+}
+
+/// How many times the least that is; None where the least is unknown, or nothing.
+#[expect(clippy::cast_precision_loss, reason = "a ratio")]
+pub(super) fn over(count: u64, least: Option<f64>) -> Option<f64> {
+    least.filter(|least| *least > 0.0).map(|least| count as f64 / least)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
+pub(super) fn as_float(count: Option<u64>) -> Option<f64> {
+    count.map(|count| count as f64)
 }

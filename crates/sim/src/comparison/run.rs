@@ -1,10 +1,12 @@
 //! The figures of one run.
 
+use foreread_core::units::PAGE_SIZE;
 use serde::Serialize;
 
 use crate::json_rows::wait_ms;
-use crate::rivals::measure;
+use crate::rivals::{RunKeeps, measure_keeping};
 use crate::scenario::Scenario;
+use crate::time_series::TimeSeries;
 
 /// What is compared of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,6 +27,15 @@ pub struct ComparedRun {
     pub waited_s: f64,
     /// The number of requests that the devices were sent.
     pub requests: u64,
+    /// The fewest requests that windows could come to; None where no formula says so.
+    pub optimum_requests: Option<f64>,
+    /// Requests that no read-ahead can do without, whatever it knows; None if it was not computed,
+    /// or where the device takes requests as large as the memory.
+    pub fewest_requests: Option<u64>,
+    /// Bytes that the devices were asked for.
+    pub device_bytes: u64,
+    /// Bytes that no cache of this memory can do without; None if it was not computed.
+    pub fewest_bytes: Option<u64>,
     /// Bytes that the devices were asked for, a byte that was read or written.
     pub amplification: f64,
     /// Pages that were read ahead and evicted unused.
@@ -37,12 +48,16 @@ pub struct ComparedRun {
     pub wait_p99_ms: Option<f64>,
     /// Their 99.9th percentile.
     pub wait_p999_ms: Option<f64>,
+    /// Its figures over time, where they were kept.
+    #[serde(skip)]
+    pub series: Option<TimeSeries>,
 }
 
 impl ComparedRun {
-    /// Runs a scenario.
-    pub(super) fn of(scenario: &Scenario) -> Self {
-        let measured = measure(scenario, &mut |_| {});
+    /// Runs a scenario, and keeps this of it.
+    pub(super) fn of(scenario: &Scenario, keeps: RunKeeps) -> Self {
+        let measured = measure_keeping(scenario, keeps, &mut |_| {});
+        let bounds = measured.lower_bounds(scenario);
         let waits = measured.wait_latency();
         let quantile = |quantile| (!waits.is_empty()).then(|| wait_ms(&waits, quantile));
         Self {
@@ -54,12 +69,17 @@ impl ComparedRun {
             mb_per_s: measured.mb_per_s(),
             waited_s: measured.to.waited_s - measured.from.waited_s,
             requests: measured.requests(),
+            optimum_requests: measured.optimum_requests(scenario),
+            fewest_requests: bounds.and_then(|bounds| bounds.fewest_requests),
+            device_bytes: measured.to.device_bytes - measured.from.device_bytes,
+            fewest_bytes: bounds.map(|bounds| bounds.fewest_pages * PAGE_SIZE),
             amplification: measured.amplification(),
             evicted_unread: measured.to.evicted_unread,
             waits: waits.len(),
             wait_p50_ms: quantile(0.5),
             wait_p99_ms: quantile(0.99),
             wait_p999_ms: quantile(0.999),
+            series: measured.series,
         }
     }
 }

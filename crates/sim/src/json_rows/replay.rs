@@ -37,6 +37,8 @@ pub struct ReplayRow {
     pub scale: f64,
     /// Whether the trace was played once before it counted.
     pub warm: bool,
+    /// What the times of a device follow from that varies.
+    pub seed: u64,
     /// Reads.
     pub reads: u64,
     /// Bytes that they returned.
@@ -123,6 +125,7 @@ impl ReplayRow {
             pace: how.pace.name(),
             scale: how.pace.scale(),
             warm: how.is_warmed,
+            seed: how.seed,
             reads: figures.reads,
             bytes: figures.bytes,
             waits: figures.waits,

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::ms;
 use crate::device::StoreTotals;
-use crate::meter::{DeviceMeter, ProcessMeter};
+use crate::meter::{DeviceMeter, ProcessMeter, without_hits};
 use crate::run::RunOutcome;
 use crate::scenario::Scenario;
 use crate::time::seconds;
@@ -26,6 +26,10 @@ pub struct RunRow<'r> {
     events: u64,
     hash: String,
     unfinished: usize,
+    /// Operations of all processes that took time.
+    waits: u64,
+    /// How long they took.
+    wait_ms: LatencyRow,
     processes: Vec<ProcessRow<'r>>,
     devices: Vec<DeviceRow<'r>>,
     cache: CacheRow,
@@ -39,7 +43,12 @@ pub struct ProcessRow<'r> {
     bytes: u64,
     seconds: f64,
     mb_per_s: f64,
+    /// Of all operations.
     latency_ms: LatencyRow,
+    /// Operations that took time: all but hits.
+    waits: u64,
+    /// How long they took.
+    wait_ms: LatencyRow,
     other: &'r BTreeMap<&'static str, f64>,
 }
 
@@ -88,6 +97,7 @@ impl<'r> RunRow<'r> {
     /// the scenario.
     #[must_use]
     pub fn new(scenario: &'r Scenario, policy: &'r str, ran: &'r RunOutcome) -> Self {
+        let waits = without_hits(ProcessMeter::latency_of_all(&ran.processes));
         Self {
             name: &scenario.name,
             seed: scenario.seed,
@@ -97,6 +107,8 @@ impl<'r> RunRow<'r> {
             events: ran.events,
             hash: ran.hash_text(),
             unfinished: ran.unfinished,
+            waits: waits.len(),
+            wait_ms: LatencyRow::new(&waits),
             processes: ran.processes.iter().map(|meter| ProcessRow::new(meter, ran.end)).collect(),
             devices: ran.devices.iter().map(|meter| DeviceRow::new(meter, ran.end)).collect(),
             cache: CacheRow::new(ran),
@@ -106,6 +118,7 @@ impl<'r> RunRow<'r> {
 
 impl<'r> ProcessRow<'r> {
     fn new(meter: &'r ProcessMeter, end: Nanos) -> Self {
+        let waits = without_hits(meter.latency().clone());
         Self {
             name: &meter.name,
             ops: meter.ops,
@@ -113,13 +126,15 @@ impl<'r> ProcessRow<'r> {
             seconds: meter.seconds(end),
             mb_per_s: meter.mb_per_s(end),
             latency_ms: LatencyRow::new(meter.latency()),
+            waits: waits.len(),
+            wait_ms: LatencyRow::new(&waits),
             other: &meter.other,
         }
     }
 }
 
 impl LatencyRow {
-    /// The mean, exact, and quantiles of a distribution in ns.
+    /// The mean and quantiles of a distribution in ns; 0 of nothing.
     #[must_use]
     pub fn new(latency: &Histogram<u64>) -> Self {
         Self {

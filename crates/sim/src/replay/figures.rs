@@ -10,6 +10,7 @@ use foreread_core::units::Nanos;
 use hdrhistogram::Histogram;
 
 use crate::picture::RunPicture;
+use crate::time_series::TimeSeries;
 
 /// The figures of one replay.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct ReplayFigures {
     pub groups: BTreeMap<u32, GroupFigures>,
     /// On request.
     pub picture: Option<RunPicture>,
+    /// On request: the same figures over time.
+    pub series: Option<TimeSeries>,
 }
 
 /// The figures of one file or one thread.
@@ -78,6 +81,7 @@ impl ReplayFigures {
             writes: 0,
             groups: BTreeMap::new(),
             picture: None,
+            series: None,
         }
     }
 

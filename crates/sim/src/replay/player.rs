@@ -28,6 +28,7 @@ use crate::reader::SimReader;
 use crate::record::RecordMode;
 use crate::run::{SimFile, SimRun};
 use crate::size::Size;
+use crate::time_series::SeriesSpec;
 
 /// What a trace is replayed on, and how.
 #[derive(Clone, Debug)]
@@ -44,6 +45,10 @@ pub struct Replay {
     pub group: ReplayGroup,
     /// Whether a picture is kept: which reads waited when and where.
     pub has_picture: bool,
+    /// How a time series is kept; None: not at all.
+    pub series: Option<SeriesSpec>,
+    /// What the times of a device follow from that varies: another seed, other times.
+    pub seed: u64,
 }
 
 /// When the reads of a trace begin.
@@ -112,7 +117,7 @@ pub fn replay(
         let why = "the trace lasts for more than thirty years: are its times in another unit?";
         return Err(ReplayError::Machine(why.into()));
     }
-    let mut run = SimRun::new(how.cache.config([&how.device]), 1, RecordMode::Hash)
+    let mut run = SimRun::new(how.cache.config([&how.device]), how.seed, RecordMode::Hash)
         .map_err(ReplayError::Machine)?;
     run.evict_by(how.cache.eviction.0);
     let files = open_files(&mut run, how, summary).map_err(ReplayError::Machine)?;
@@ -124,9 +129,13 @@ pub fn replay(
         let end = files.last().map_or(0, |file| file.start.0 * SECTOR_SIZE + file.len.0);
         run.keep_picture(ByteCount(end));
     }
+    if let Some(series) = how.series {
+        run.keep_series(series);
+    }
     let before = run.totals();
     let mut figures = play(&mut run, how, summary, &files, open)?;
     add_totals(&mut figures, &before, &run.totals());
+    figures.series = run.take_series();
     figures.picture = run.take_picture();
     Ok(figures)
 }
@@ -284,12 +293,17 @@ impl Stage {
 
     async fn read(&self, process: &Process, record: &TraceRecord, due: Nanos) {
         let reader = self.handle(process, record).shared_with(process);
+        let began = process.now();
         let got = reader.read(ByteCount(record.offset), ByteCount(record.length)).await;
         let group = match self.group {
             ReplayGroup::Whole => None,
             ReplayGroup::File => Some(record.file.0),
             ReplayGroup::Thread => Some(record.thread),
         };
+        if due < began {
+            // The meter counts from its begin, the figures below from when it was due.
+            process.meter(|meter, now| meter.began_late(due, began, now));
+        }
         let mut figures = self.figures.borrow_mut();
         match got {
             Ok(got) => figures.add(group, due, process.now(), got.0),

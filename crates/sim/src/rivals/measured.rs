@@ -4,12 +4,13 @@ use foreread_core::units::{Nanos, Pages};
 use hdrhistogram::Histogram;
 
 use crate::lower_bounds::LowerBounds;
-use crate::meter::{ProcessMeter, ProcessTotals, RunTotals};
+use crate::meter::{ProcessMeter, ProcessTotals, RunTotals, without_hits};
 use crate::optimum;
 use crate::read_log::LoggedRead;
 use crate::record::RecordMode;
 use crate::run::{RunOutcome, SimRun};
 use crate::scenario::Scenario;
+use crate::time_series::{SeriesSpec, TimeSeries};
 use crate::workload::Workload;
 
 /// A scenario that was run, from the time on from which it counts.
@@ -23,8 +24,19 @@ pub struct MeasuredRun {
     pub ran: RunOutcome,
     /// Its reads, where they were kept.
     pub reads: Vec<LoggedRead>,
+    /// Its series, where one was kept: from the start of the run on.
+    pub series: Option<TimeSeries>,
     /// How long the operations took that do not count, in ns; None where all count.
     latency_before: Option<Histogram<u64>>,
+}
+
+/// What is kept of a run beside its figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunKeeps {
+    /// Whether its reads are, for [`MeasuredRun::lower_bounds`].
+    pub reads: bool,
+    /// How its series is; None: not at all.
+    pub series: Option<SeriesSpec>,
 }
 
 /// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
@@ -33,23 +45,26 @@ pub struct MeasuredRun {
 ///
 /// If it cannot be built.
 pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
-    run_of(scenario, false, look)
+    measure_keeping(scenario, RunKeeps::default(), look)
 }
 
-/// The same, with the reads of the run, for [`MeasuredRun::lower_bounds`].
+/// The same, and keeps more of the run.
 ///
 /// # Panics
 ///
 /// If it cannot be built.
-pub fn measure_reads(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
-    run_of(scenario, true, look)
-}
-
-fn run_of(scenario: &Scenario, keeps_reads: bool, look: &mut dyn FnMut(&SimRun)) -> MeasuredRun {
+pub fn measure_keeping(
+    scenario: &Scenario,
+    keeps: RunKeeps,
+    look: &mut dyn FnMut(&SimRun),
+) -> MeasuredRun {
     let built = scenario.build(RecordMode::Hash);
     let mut run = built.expect("the scenario was checked when it was parsed").run;
-    if keeps_reads {
+    if keeps.reads {
         run.keep_reads();
+    }
+    if let Some(series) = keeps.series {
+        run.keep_series(series);
     }
     let mut go = |run: &mut SimRun, until: Nanos| {
         while run.go_some(STEPS_BETWEEN_LOOKS, until) {
@@ -63,8 +78,8 @@ fn run_of(scenario: &Scenario, keeps_reads: bool, look: &mut dyn FnMut(&SimRun))
     }
     let (from, latency_before) = (run.totals(), (!counts_all).then(|| run.latency()));
     go(&mut run, scenario.until());
-    let (to, reads) = (run.totals(), run.take_reads());
-    MeasuredRun { from, to, ran: run.end(), reads, latency_before }
+    let (to, reads, series) = (run.totals(), run.take_reads(), run.take_series());
+    MeasuredRun { from, to, ran: run.end(), reads, series, latency_before }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
@@ -125,10 +140,7 @@ impl MeasuredRun {
         if let Some(before) = &self.latency_before {
             waits.subtract(before).expect("the run has the operations of its first part");
         }
-        let mut hits = Histogram::new_from(&waits);
-        hits.record_n(0, waits.count_at(0)).expect("each histogram has room for 0");
-        waits.subtract(&hits).expect("they were counted in it");
-        waits
+        without_hits(waits)
     }
 
     /// The fewest requests that windows could come to.

@@ -6,6 +6,7 @@ use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 use foreread_sim::device::{DeviceParams, known};
 use foreread_sim::replay::{MAX_QUEUED, Replay, ReplayFigures, ReplayGroup, ReplayPace, replay};
+use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::{CacheSpec, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{TraceReader, TraceSummary};
@@ -31,6 +32,8 @@ pub(crate) fn how(policy: Policy, pace: ReplayPace) -> Replay {
         is_warmed: false,
         group: ReplayGroup::Whole,
         has_picture: false,
+        series: None,
+        seed: DEFAULT_SEED,
     }
 }
 

@@ -9,6 +9,7 @@ use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::DeviceParams;
 use foreread_sim::replay::{ReplayGroup, ReplayPace};
+use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::MaxWindowSpec;
 use foreread_trace::{TraceFormat, TraceLevel, TraceSummary};
 
@@ -17,7 +18,9 @@ use crate::args::device_model::{DeviceModelArg, device_models};
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::max_window::{MaxWindow, window_of_pages, windows_of};
 use crate::args::policy::{eviction_policies, simulated_policies};
+use crate::args::series::SeriesArgs;
 use crate::args::trace_format::trace_formats;
+use crate::intervals::MAX_SEEDS;
 use crate::output::Failure;
 
 /// Replay the reads of a trace in virtual time: what would they have waited for?
@@ -92,6 +95,21 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(super) warm: bool,
 
+    /// What the times of a device follow from that varies: a store, flash with jitter
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
+    pub(super) seed: u64,
+
+    /// Replay with so many seeds: that one, and those after it
+    ///
+    /// Each figure is the mean over the seeds; behind +- is half the width of its 95 % confidence
+    /// interval. x waited is times that of the first policy with the same eviction policy, memory,
+    /// window and seed.
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
+    )]
+    pub(super) seeds: u64,
+
     /// Leave out what knows the whole trace: least s, x req and x MIN. The trace is read once less,
     /// and none of it is kept
     #[arg(long)]
@@ -107,7 +125,8 @@ pub(crate) struct ReplayArgs {
     #[arg(
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         conflicts_with_all =
-            ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per"],
+            ["device", "policy", "eviction", "max_window", "pace", "scale", "warm", "per", "series",
+             "seed", "seeds"],
     )]
     pub(super) cache: Vec<CachePolicyKind>,
 
@@ -125,16 +144,27 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(super) series: SeriesArgs,
+
     /// Print JSON, one object of data a row
     ///
     /// Keys: trace, level (block or file), device (its name, with that of its file), policy,
-    /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, reads, bytes,
+    /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, seed, reads,
+    /// bytes,
     /// waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads that
     /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
     /// (device_bytes over bytes), evicted_unread (pages), elapsed_s, late, failed, writes, groups
     /// (name, reads, bytes, waits, waited_s; with --per). What is least or fewest is null with
     /// --no-bounds, and where the trace has more than 2^27 pages; fewest_requests also where one
     /// request may fill the memory.
+    ///
+    /// With --seeds of two and more (command `replay comparison`): trace to bytes as above, seeds
+    /// (their number), least_waited_s, fewest_requests, fewest_bytes; waits, waited_s, wait_p50_ms,
+    /// wait_p99_ms, wait_p999_ms, requests, requests_over_fewest, device_bytes, bytes_over_fewest,
+    /// device_s, amplification, evicted_unread and elapsed_s, each with mean, half_width (of the
+    /// 95 % interval) and over_first (ratio, low, high; null for the first policy, and where a
+    /// figure is 0); runs, each as without --seeds.
     ///
     /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
     /// fewest_misses.
@@ -154,6 +184,8 @@ Examples:
   foreread tune /dev/sdb --device-model sdb.toml; foreread replay program.frt --device sdb.toml
   foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread replay program.frt --html replay.html
+  foreread replay program.frt --memory 64M --series series.csv --interval 100ms
+  foreread replay program.frt --device object-store --seeds 10
   foreread replay program.frt --real /mnt/copy --memory 64M 256M
   foreread replay disk.vscsi --real /dev/sdb --loop open --scale 0.5 --wrap
   foreread replay program.frt --policy linux-6 adaptive --eviction two-lists s3-fifo sieve
@@ -181,10 +213,16 @@ pub(crate) enum GroupBy {
 
 impl ReplayArgs {
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if (0.0..=1e6).contains(&self.scale) {
-            return Ok(());
+        if !(0.0..=1e6).contains(&self.scale) {
+            return Err(Failure::WrongUse("--scale: wants 0 to 1000000".to_owned()));
         }
-        Err(Failure::WrongUse("--scale: wants 0 to 1000000".to_owned()))
+        if self.seeds > 1 && self.html.is_some() {
+            let (wants, seeds) = ("--html: wants one seed", self.seeds);
+            return Err(Failure::WrongUse(format!(
+                "{wants}, and these are {seeds}; --json has all"
+            )));
+        }
+        Ok(())
     }
 
     /// When the reads of this trace begin.

@@ -1,4 +1,4 @@
-//! The replays of one trace: each policy with each window and each memory size.
+//! The replays of one trace: each policy with each window and each memory size, each seed.
 
 use std::num::NonZero;
 use std::path::Path;
@@ -15,6 +15,7 @@ use foreread_sim::replay::{
 };
 use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
+use foreread_sim::time_series::SeriesSpec;
 use foreread_trace::{TraceReader, TraceSummary};
 
 use super::args::ReplayArgs;
@@ -39,11 +40,18 @@ impl ReplayJob {
     }
 }
 
-/// The replays that are asked for.
+/// How many there are, of each trace.
+pub(super) fn count(args: &ReplayArgs, model: &DeviceParams, seeds: &[u64]) -> usize {
+    let combinations = args.windows(Some(model)).len() * args.eviction.len();
+    args.memory().len() * combinations * seeds.len()
+}
+
+/// The replays that are asked for: those with other seeds one behind the other.
 pub(super) fn of(
     args: &ReplayArgs,
     model: &DeviceParams,
     pace: ReplayPace,
+    (seeds, series): (&[u64], Option<SeriesSpec>),
 ) -> Result<Vec<ReplayJob>, Failure> {
     let mut jobs = Vec::new();
     // One of each policy: pictures of others are alike.
@@ -74,8 +82,11 @@ pub(super) fn of(
                 is_warmed: args.warm,
                 group: args.group(),
                 has_picture: args.html.is_some() && Some(memory) == smallest,
+                series,
+                seed: args.seed,
             };
-            jobs.push(ReplayJob { how });
+            let with = |seed: &u64| ReplayJob { how: Replay { seed: *seed, ..how.clone() } };
+            jobs.extend(seeds.iter().map(with));
         }
     }
     Ok(jobs)

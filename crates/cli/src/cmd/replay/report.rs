@@ -64,7 +64,7 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
 }
 
 /// What was replayed, how, and on which device.
-fn headline(row: &ReplayRow) -> String {
+pub(super) fn headline(row: &ReplayRow) -> String {
     let ReplayRow { trace, reads, level, pace, scale, device, warm, .. } = row;
     let cache = if *warm { ", warm cache" } else { "" };
     format!("{trace}: {reads} reads, {level} level, {pace} loop x {scale}, on {device}{cache}")

@@ -15,15 +15,18 @@ use std::path::Path;
 use foreread_core::sizes::Exact;
 use foreread_files::{CommandInput, is_stdout};
 use foreread_sim::comparison::{Combination, ComparisonRow, run_all};
+use foreread_sim::rivals::RunKeeps;
 use foreread_sim::scenario::Scenario;
 
 use self::cells::{HEADING, OF_ONE_POLICY, cells};
 use self::csv::CsvFile;
-use super::SimArgs;
+use super::{SimArgs, series};
 use crate::html_file::HtmlFile;
+use crate::intervals::{SAME_WITH_EACH_SEED, about_means, seeds_from};
 use crate::output::{Failure, Printer};
 use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
+use crate::series_file::{SeriesFile, longest_interval};
 use crate::table;
 
 pub(super) fn run(
@@ -33,38 +36,34 @@ pub(super) fn run(
     combinations: &[Combination],
     out: &mut Printer,
 ) -> Result<(), Failure> {
-    let seeds = seeds(args, scenario)?;
+    let seeds = seeds_from(scenario.seed, args.seeds).map_err(Failure::WrongUse)?;
     refuse_traces(args, combinations.len() * seeds.len())?;
     // Before the runs: a wrong path is known before an hour has passed.
     let inputs = [CommandInput { name: "the scenario", path }];
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
     let table = CsvFile::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
-    let rows = run_with_progress(scenario, combinations, &seeds);
+    let file = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
+    let spec = args.series.spec(combinations.len() * seeds.len())?;
+    let keeps = RunKeeps { reads: !args.no_bounds, series: spec };
+    let rows = run_with_progress(scenario, combinations, &seeds, keeps);
     if args.json {
         out.json("sim comparison", &rows)?;
-    } else if !args.csv.as_deref().is_some_and(is_stdout) {
+    } else if !args.csv.as_deref().is_some_and(is_stdout) && !args.series.is_stdout() {
         print(out, &rows, &seeds)?;
     }
     out.flush()?;
     let written = table.map_or(Ok(()), |table| table.write(&rows));
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, &seeds)));
+    let over_time = file.map_or(Ok(()), |file| series::write_rows(file, scenario, &rows));
+    let mut notes = Vec::new();
     if seeds.len() > 1 && rows.iter().all(ComparisonRow::is_same_with_each_seed) {
-        let note = "each seed gave the same run: nothing that follows from the seed varies";
-        out.notes(&[note.to_owned()])?;
+        notes.push(SAME_WITH_EACH_SEED.to_owned());
     }
-    written.and(shown).and(check(scenario, &rows))
-}
-
-/// The seeds of each combination.
-fn seeds(args: &SimArgs, scenario: &Scenario) -> Result<Vec<u64>, Failure> {
-    let first = scenario.seed;
-    let last = first.checked_add(args.seeds - 1).ok_or_else(|| {
-        let line =
-            format!("--seeds {}: the last seed is 2^64 - 1; the first is {first}", args.seeds);
-        Failure::WrongUse(line)
-    })?;
-    Ok((first..=last).collect())
+    let all = rows.iter().flat_map(|row| row.runs.iter().filter_map(|run| run.series.as_ref()));
+    notes.extend(args.series.note(longest_interval(all)));
+    out.notes(&notes)?;
+    written.and(shown).and(over_time).and(check(scenario, &rows))
 }
 
 fn refuse_traces(args: &SimArgs, runs: usize) -> Result<(), Failure> {
@@ -81,14 +80,16 @@ fn run_with_progress(
     scenario: &Scenario,
     combinations: &[Combination],
     seeds: &[u64],
+    keeps: RunKeeps,
 ) -> Vec<ComparisonRow> {
     let bar = spinner();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let all = combinations.len() * seeds.len();
-    let rows = run_all(scenario, combinations, seeds, threads, &|count, combination, seed| {
+    let begun = |count: usize, combination: &Combination, seed: u64| {
         let (policy, memory) = (combination.policy.name(), Exact(combination.memory));
         bar.set_message(format!("{count} of {all}: {policy}, {memory}, seed {seed}"));
-    });
+    };
+    let rows = run_all(scenario, combinations, seeds, keeps, threads, &begun);
     bar.finish_and_clear();
     rows
 }
@@ -128,10 +129,7 @@ fn size_of(rows: &[ComparisonRow], seeds: &[u64]) -> String {
 /// What intervals and ratios are; None where there are none.
 fn legend(rows: &[ComparisonRow], seeds: &[u64]) -> Option<String> {
     let (count, first) = (seeds.len(), rows[0].policy);
-    let means = format!(
-        "n = {count}: means over the seeds; +- is half the width of the 95 % confidence interval of \
-         a mean over seeds (Student's t)"
-    );
+    let means = about_means(count);
     let ratios = format!("x MB/s and x waited are times those of {first}, paired by seed");
     match (count > 1, rows.iter().any(|row| row.policy != first)) {
         (true, true) => Some(format!("{means}; {ratios}, with their 95 % interval.")),

@@ -96,6 +96,10 @@ class ProcessResult:
     seconds: float
     mb_per_s: float
     latency_ms: Latency
+    waits: int
+    """Operations that took time: all but hits."""
+    wait_ms: Latency
+    """How long they took."""
     other: dict[str, float]
     """What only its own kind of workload measures."""
     waited_s: float = _beside()
@@ -154,6 +158,10 @@ class SimResult(Result):
     """Of all events: runs with the same hash did the same."""
     unfinished: int
     """Processes that had not ended: without `until_s`, they wait for what never comes."""
+    waits: int
+    """Operations of all processes that took time: all but hits."""
+    wait_ms: Latency
+    """How long they took."""
     processes: list[ProcessResult]
     devices: list[DeviceResult]
     cache: CacheResult
@@ -171,7 +179,8 @@ class SimResult(Result):
         kept = zip(report["processes"], raw["waited_s"], raw["histograms"], strict=True)
         report["processes"] = [
             ProcessResult(
-                **process | {"latency_ms": Latency(**process["latency_ms"])},
+                **process
+                | {key: Latency(**process[key]) for key in ("latency_ms", "wait_ms")},
                 waited_s=waited_s,
                 histogram=histogram,
             )
@@ -184,6 +193,7 @@ class SimResult(Result):
             for device in report["devices"]
         ]
         report["cache"] = CacheResult(**report["cache"])
+        report["wait_ms"] = Latency(**report["wait_ms"])
         return cls(
             **report,
             memory=raw["memory"],
@@ -294,6 +304,8 @@ class ReplayResult(Result):
     scale: float
     warm: bool
     """Whether the trace was played once before it counted."""
+    seed: int
+    """What the times of a device follow from that varies."""
     reads: int
     bytes: int
     waits: int

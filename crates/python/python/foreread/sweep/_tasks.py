@@ -169,7 +169,9 @@ def _row_of_run(result: sim.SimResult) -> Row:
 
 
 def _row_of_replay(result: sim.ReplayResult) -> Row:
-    row: Row = {name: getattr(result, name) for name in COLUMNS if hasattr(result, name)}
+    # The seed of a replay is none of the grid's: all have the same.
+    names = [name for name in COLUMNS if name != "seed" and hasattr(result, name)]
+    row: Row = {name: getattr(result, name) for name in names}
     wait = result.wait_ms
     return row | {
         "wait_p50_ms": wait.p50,

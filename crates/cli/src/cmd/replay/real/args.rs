@@ -23,7 +23,7 @@ pub(in crate::cmd::replay) struct RealArgs {
     /// page cache before stay there; what the runs bring in is dropped after each. Ctrl-C ends the
     /// run, and what was measured until then is printed.
     #[arg(long = "real", value_name = "TARGET")]
-    #[arg(conflicts_with_all = ["device", "cache", "objects", "per"])]
+    #[arg(conflicts_with_all = ["device", "cache", "objects", "per", "series", "seed", "seeds"])]
     target: Option<PathBuf>,
 
     /// With --real: how it is read, with commas between: foreread, buffered (through the page

@@ -3,18 +3,21 @@
 use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
-use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
-use foreread_sim::mean_interval::RatioInterval;
+use foreread_sim::comparison::ComparisonRow;
 
 use super::super::report::window_words;
+use crate::intervals::{mean, ratio, some_mean};
 
 /// The names of the columns.
-pub(super) const HEADING: [&str; 11] = [
+pub(super) const HEADING: [&str; 14] = [
     "policy, window, memory",
     "MB/s",
     "waited s",
     "requests",
+    "x best",
+    "x req",
     "x bytes",
+    "x MIN",
     "unread",
     "p50 ms",
     "p99 ms",
@@ -28,9 +31,6 @@ pub(super) const OF_ONE_POLICY: usize = HEADING.len() - 2;
 
 /// The cells of a row.
 pub(super) fn cells(row: &ComparisonRow) -> [String; HEADING.len()] {
-    let some = |figure: Option<ComparedFigure>| {
-        figure.map_or_else(|| "-".to_owned(), |figure| mean(figure, 3))
-    };
     // The mean of counts has a digit behind the point; one count has none.
     let digits = usize::from(row.seeds > 1);
     [
@@ -39,11 +39,14 @@ pub(super) fn cells(row: &ComparisonRow) -> [String; HEADING.len()] {
         mean(row.mb_per_s, 2),
         mean(row.waited_s, 3),
         mean(row.requests, digits),
+        some_mean(row.requests_over_optimum, 2),
+        some_mean(row.requests_over_fewest, 2),
         mean(row.amplification, 3),
+        some_mean(row.bytes_over_fewest, 3),
         mean(row.evicted_unread, digits),
-        some(row.wait_p50_ms),
-        some(row.wait_p99_ms),
-        some(row.wait_p999_ms),
+        some_mean(row.wait_p50_ms, 3),
+        some_mean(row.wait_p99_ms, 3),
+        some_mean(row.wait_p999_ms, 3),
         ratio(row.mb_per_s.over_first),
         ratio(row.waited_s.over_first),
     ]
@@ -55,24 +58,4 @@ pub(super) fn label(row: &ComparisonRow) -> String {
         return row.policy.to_owned();
     }
     format!("{} {}", row.policy, window_words(row.max_window.map(ByteCount)))
-}
-
-/// A mean with its interval, if it has one.
-fn mean(figure: ComparedFigure, digits: usize) -> String {
-    let mean = figure.over_seeds.mean;
-    match figure.over_seeds.half_width {
-        Some(half_width) => format!("{mean:.digits$} +-{half_width:.digits$}"),
-        None => format!("{mean:.digits$}"),
-    }
-}
-
-/// A ratio with its interval, if it has one; `-` of none.
-fn ratio(ratio: Option<RatioInterval>) -> String {
-    match ratio {
-        Some(RatioInterval { ratio, low: Some(low), high: Some(high) }) => {
-            format!("{ratio:.3} ({low:.3}-{high:.3})")
-        }
-        Some(RatioInterval { ratio, .. }) => format!("{ratio:.3}"),
-        None => "-".to_owned(),
-    }
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use foreread_sim::comparison::{ComparedFigure, ComparisonRow};
 use foreread_sim::mean_interval::MeanInterval;
 
+use crate::csv::{CSV_VERSION, text_cell, value_cell};
 use crate::output::Failure;
 use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
@@ -47,12 +48,12 @@ fn write_rows(file: &mut dyn Write, rows: &[ComparisonRow]) -> io::Result<()> {
     }
     writeln!(file)?;
     for row in rows {
-        let scenario = row.scenario.replace('"', "\"\"");
-        let window = cell(row.max_window);
-        write!(file, "\"{scenario}\",{},{window},{},{}", row.policy, row.memory, row.seeds)?;
+        let (scenario, window) = (text_cell(&row.scenario), value_cell(row.max_window));
+        write!(file, "{CSV_VERSION},{scenario},{}", row.policy)?;
+        write!(file, ",{window},{},{}", row.memory, row.seeds)?;
         for figure in row.figures() {
             for value in values(figure) {
-                write!(file, ",{}", cell(value))?;
+                write!(file, ",{}", value_cell(value))?;
             }
         }
         writeln!(file)?;
@@ -73,10 +74,5 @@ fn values(figure: Option<ComparedFigure>) -> [Option<f64>; 5] {
     ]
 }
 
-/// What is unknown is empty.
-fn cell(value: Option<impl ToString>) -> String {
-    value.map_or_else(String::new, |value| value.to_string())
-}
-
 /// A learnt window is empty.
-const FIRST_COLUMNS: &str = "scenario,policy,max_window_bytes,memory_bytes,seeds";
+const FIRST_COLUMNS: &str = "version,scenario,policy,max_window_bytes,memory_bytes,seeds";

@@ -1,0 +1,166 @@
+//! `--series` and `--interval`: what runs do over virtual time.
+//!
+//! In:    a path, the length of an interval, the number of runs.
+//! Out:   how the series of each run is kept.
+//! Never: more intervals of all runs together than fit into memory.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use foreread_core::units::Nanos;
+use foreread_files::is_stdout;
+use foreread_sim::time_series::SeriesSpec;
+
+use crate::output::Failure;
+
+/// A time series, and how it is kept.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SeriesArgs {
+    /// Also write what each run did over time into FILE as CSV, a row for each interval
+    ///
+    /// Columns: version; scenario, or trace and device; policy, eviction, max_window_bytes (empty:
+    /// learnt), memory_bytes, seed; start_s and length_s of the interval, in virtual seconds; ops,
+    /// the reads and writes that ended in it, and their bytes; hits, those of them that took no
+    /// time; waits, those that took some; waited_s, of reads through the cache; requests and
+    /// device_bytes that devices were sent; at its end cached_bytes, the memory of pages that are
+    /// cached or being read, and in_flight_bytes of the requests that devices have. FILE must not
+    /// exist, be empty, or be such a series.
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+
+    /// With --series: the length of an interval, such as 500us, 100ms or 1s [default: 1ms]
+    ///
+    /// A run has at most 4096 intervals, those of a command 1048576 together: where a run would
+    /// have more, each two become one, and so on. length_s says how long they are.
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "series")]
+    interval: Option<Duration>,
+}
+
+impl SeriesArgs {
+    /// The file, if one is asked for.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.series.as_deref()
+    }
+
+    /// Whether the series is written to stdout.
+    pub(crate) fn is_stdout(&self) -> bool {
+        self.path().is_some_and(is_stdout)
+    }
+
+    /// How the series of each of so many runs is kept; None if there is to be none.
+    pub(crate) fn spec(&self, runs: usize) -> Result<Option<SeriesSpec>, Failure> {
+        if self.series.is_none() {
+            return Ok(None);
+        }
+        let limit = (MAX_INTERVALS / runs.max(1)).min(MAX_INTERVALS_OF_RUN);
+        if limit < MIN_INTERVALS_OF_RUN {
+            let most = MAX_INTERVALS / MIN_INTERVALS_OF_RUN;
+            return Err(Failure::WrongUse(format!(
+                "--series: wants at most {most} runs, and these are {runs}; give fewer seeds or \
+                 combinations"
+            )));
+        }
+        let interval = self.interval.unwrap_or(DEFAULT_INTERVAL);
+        let interval = Nanos(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Some(SeriesSpec { interval, limit: limit / 2 * 2 }))
+    }
+
+    /// What is to be said of series whose longest intervals have this length: that they are not
+    /// those that were asked for.
+    pub(crate) fn note(&self, longest: Option<Nanos>) -> Option<String> {
+        let (asked, longest) = (self.interval?, Duration::from_nanos(longest?.0));
+        (longest > asked).then(|| {
+            let (asked, longest) = (words(asked), words(longest));
+            format!(
+                "--interval {asked} would be too many intervals: they are up to {longest} long \
+                 (length_s)"
+            )
+        })
+    }
+}
+
+/// As a user would write it.
+fn words(interval: Duration) -> String {
+    let (us, ms, s) = (interval.as_micros(), interval.as_millis(), interval.as_secs());
+    if us % 1000 > 0 {
+        format!("{us}us")
+    } else if ms % 1000 > 0 {
+        format!("{ms}ms")
+    } else {
+        format!("{s}s")
+    }
+}
+
+/// Reads the length of an interval.
+fn interval(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: Option<u64> = digits.parse().ok();
+    let duration = match (number, &text[digits.len()..]) {
+        (Some(number), "us") => Some(Duration::from_micros(number)),
+        (Some(number), "ms") => Some(Duration::from_millis(number)),
+        (Some(number), "s") => Some(Duration::from_secs(number)),
+        _ => None,
+    };
+    let is_possible = |duration: &Duration| (SHORTEST..=LONGEST).contains(duration);
+    duration.filter(is_possible).ok_or_else(|| {
+        "write microseconds (500us), milliseconds (100ms) or seconds (1s), from 1us to an hour"
+            .to_owned()
+    })
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
+const SHORTEST: Duration = Duration::from_micros(1);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Of one run: more than a chart has pixels.
+const MAX_INTERVALS_OF_RUN: usize = 4096;
+
+/// Fewer would hide what happened.
+const MIN_INTERVALS_OF_RUN: usize = 64;
+
+/// Of all runs: 64 MiB.
+const MAX_INTERVALS: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(interval: Option<Duration>) -> SeriesArgs {
+        SeriesArgs { series: Some(PathBuf::from("x")), interval }
+    }
+
+    #[test]
+    fn an_interval_has_a_unit_and_is_not_nothing() {
+        assert_eq!(interval("500us"), Ok(Duration::from_micros(500)));
+        assert_eq!(interval("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(interval("2s"), Ok(Duration::from_secs(2)));
+        for wrong in ["", "5", "0ms", "0s", "-5s", "1m", "1 s", "0.5s", "3601s"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn many_runs_have_fewer_intervals_each() {
+        let spec = |runs: usize| args(None).spec(runs).expect("it fits").expect("it is given");
+        assert_eq!((spec(1).interval, spec(1).limit), (Nanos(1_000_000), 4096));
+        assert_eq!(spec(256).limit, 4096);
+        assert_eq!(spec(1000).limit, 1048);
+        assert_eq!(spec(16384).limit, 64);
+        assert!(spec(9999).limit.is_multiple_of(2));
+        assert!(args(None).spec(16385).is_err());
+        let none = SeriesArgs { series: None, interval: None };
+        assert!(none.spec(1 << 30).is_ok_and(|spec| spec.is_none()));
+    }
+
+    #[test]
+    fn a_note_says_that_intervals_are_longer_than_was_asked_for() {
+        let asked = args(Some(Duration::from_millis(100)));
+        assert_eq!(asked.note(Some(Nanos(100_000_000))), None);
+        let note = asked.note(Some(Nanos(200_000_000))).expect("they are longer");
+        assert!(note.contains("--interval 100ms") && note.contains("up to 200ms"), "{note}");
+        assert_eq!(args(None).note(Some(Nanos(200_000_000))), None);
+        assert_eq!(words(Duration::from_micros(1500)), "1500us");
+        assert_eq!(words(Duration::from_secs(3)), "3s");
+    }
+}

@@ -1,0 +1,56 @@
+//! Means over seeds and their intervals, as a person reads them.
+//!
+//! In:    figures over seeds.
+//! Out:   cells of a table.
+//! Never: an interval of one seed.
+
+use foreread_sim::comparison::ComparedFigure;
+use foreread_sim::mean_interval::RatioInterval;
+
+/// A mean with its interval, if it has one.
+pub(crate) fn mean(figure: ComparedFigure, digits: usize) -> String {
+    let mean = figure.over_seeds.mean;
+    match figure.over_seeds.half_width {
+        Some(half_width) => format!("{mean:.digits$} +-{half_width:.digits$}"),
+        None => format!("{mean:.digits$}"),
+    }
+}
+
+/// The same; `-` of none.
+pub(crate) fn some_mean(figure: Option<ComparedFigure>, digits: usize) -> String {
+    figure.map_or_else(|| "-".to_owned(), |figure| mean(figure, digits))
+}
+
+/// A ratio with its interval, if it has one; `-` of none.
+pub(crate) fn ratio(ratio: Option<RatioInterval>) -> String {
+    match ratio {
+        Some(RatioInterval { ratio, low: Some(low), high: Some(high) }) => {
+            format!("{ratio:.3} ({low:.3}-{high:.3})")
+        }
+        Some(RatioInterval { ratio, .. }) => format!("{ratio:.3}"),
+        None => "-".to_owned(),
+    }
+}
+
+/// What the intervals of so many seeds are.
+pub(crate) fn about_means(seeds: usize) -> String {
+    format!(
+        "n = {seeds}: means over the seeds; +- is half the width of the 95 % confidence interval of \
+         a mean over seeds (Student's t)"
+    )
+}
+
+/// Which seeds there are, from the first on; an error if there are not so many.
+pub(crate) fn seeds_from(first: u64, count: u64) -> Result<Vec<u64>, String> {
+    let last = first.checked_add(count - 1).ok_or_else(|| {
+        format!("--seeds {count}: the last seed is 2^64 - 1; the first is {first}")
+    })?;
+    Ok((first..=last).collect())
+}
+
+/// The note where each seed gave the same.
+pub(crate) const SAME_WITH_EACH_SEED: &str =
+    "each seed gave the same run: nothing that follows from the seed varies";
+
+/// More would take a day.
+pub(crate) const MAX_SEEDS: u64 = 10_000;
