@@ -154,6 +154,8 @@ fn whole_path(policy: Policy, memory: ByteCount) -> Replay {
         is_warmed: false,
         group: ReplayGroup::Whole,
         has_picture: false,
+        series: None,
+        seed: 0,
     }
 }
 

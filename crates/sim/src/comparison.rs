@@ -5,12 +5,14 @@
 //!        its ratio to that of the first policy.
 //! Never: a figure that depends on the number of threads, or a ratio of runs with other seeds.
 
+mod figure;
 mod replays;
 mod row;
 mod run;
 
+pub use figure::ComparedFigure;
 pub use replays::ReplayComparisonRow;
-pub use row::{ComparedFigure, ComparisonRow};
+pub use row::ComparisonRow;
 pub use run::ComparedRun;
 
 use foreread_core::prefetch::Policy;

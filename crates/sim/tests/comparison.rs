@@ -199,7 +199,7 @@ fn a_scenario_without_a_window_has_that_of_its_policy() {
     // The same run as if it had been said, and another than with 128K.
     let hash = |cache: &str| {
         let mut run = scenario("", cache).build(RecordMode::Hash).expect("it was checked").run;
-        run.go(foreread_core::units::Nanos(u64::MAX));
+        run.go(Nanos(u64::MAX));
         run.end().hash
     };
     assert_eq!(hash(""), hash("max_window = 'auto'"));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::row::{ComparedFigure, as_float, over};
+use super::figure::{ComparedFigure, as_float, over};
 use crate::json_rows::{ReplayRow, WaitRow};
 
 /// One combination of a policy, a window, an eviction policy and a memory size, with all seeds.

@@ -2,33 +2,8 @@
 
 use serde::Serialize;
 
+use super::figure::{ComparedFigure, as_float, over};
 use super::{Combination, ComparedRun};
-use crate::mean_interval::{MeanInterval, RatioInterval};
-
-/// A figure of a combination.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ComparedFigure {
-    /// Its mean over the seeds.
-    #[serde(flatten)]
-    pub over_seeds: MeanInterval,
-    /// Its ratio to that of the first policy; None for that itself, and where a figure is 0.
-    pub over_first: Option<RatioInterval>,
-}
-
-impl ComparedFigure {
-    /// A figure of runs, and its ratio to that of other runs with the same seeds; None if a run has
-    /// no such figure.
-    pub(super) fn of<R>(
-        runs: &[R],
-        base: Option<&[R]>,
-        figure: impl Fn(&R) -> Option<f64>,
-    ) -> Option<Self> {
-        let all = |runs: &[R]| runs.iter().map(&figure).collect::<Option<Vec<f64>>>();
-        let own = all(runs)?;
-        let over_first = base.and_then(all).and_then(|base| RatioInterval::of(&own, &base));
-        MeanInterval::of(&own).map(|over_seeds| Self { over_seeds, over_first })
-    }
-}
 
 /// One combination with all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -142,15 +117,4 @@ impl ComparisonRow {
     pub fn is_same_with_each_seed(&self) -> bool {
         self.runs.iter().all(|run| run.hash == self.runs[0].hash)
     }
-}
-
-/// How many times the least that is; None where the least is unknown, or nothing.
-#[expect(clippy::cast_precision_loss, reason = "a ratio")]
-pub(super) fn over(count: u64, least: Option<f64>) -> Option<f64> {
-    least.filter(|least| *least > 0.0).map(|least| count as f64 / least)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run")]
-pub(super) fn as_float(count: Option<u64>) -> Option<f64> {
-    count.map(|count| count as f64)
 }
