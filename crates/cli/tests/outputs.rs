@@ -174,17 +174,21 @@ fn streams_are_written_as_they_are() {
 fn two_outputs_of_a_command_are_not_one_file() {
     let folder = TempDir::new_in(scratch()).unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (scenario, disk) = (at("small.toml"), at("disk"));
+    let (scenario, disk, trace) = (at("small.toml"), at("disk"), at("trace.csv"));
     let (plain, linked) = (at("x"), at("link/x"));
     fs::write(&scenario, said::one_reader(3000)).unwrap();
     fs::write(&disk, vec![7; 1 << 20]).unwrap();
+    fs::write(&trace, "time_ns,op,offset,length\n0,r,0,4096\n").unwrap();
     symlink(folder.path(), at("link")).unwrap();
     let page = "--html";
     let unix = at("sock");
-    let commands: [(&[&str], &str, &str); 11] = [
+    let commands: [(&[&str], &str, &str); 14] = [
         (&["sim", &scenario], "--trace", page),
         (&["sim", &scenario, "--seeds", "2"], page, "--csv"),
         (&["sim", &scenario], "--trace", "--series"),
+        (&["replay", &trace], page, "--csv"),
+        (&["replay", &trace], page, "--series"),
+        (&["replay", &trace], "--csv", "--series"),
         (&["bench", &disk, "--pattern", "hot-small", "--runs", "1"], "--save", page),
         (&["doctor"], "--prometheus", page),
         (&["tune", "--device", "sd-card"], page, "--device-model"),

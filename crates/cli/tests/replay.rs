@@ -5,7 +5,8 @@ mod said;
 use std::fmt::Write as _;
 use std::fs;
 
-use said::{foreread, json, refused, stdout};
+use said::{data, foreread, json, refused, stdout};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A file in order, 16 KiB each 2 ms, as a program's trace.
@@ -161,7 +162,7 @@ fn seeds_vary_what_varies_and_each_figure_has_its_interval() {
     };
     let rows = json(&replay(&["--seed", "5", "--seeds", "4", "--json"]));
     assert_eq!(rows.len(), 2);
-    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let number = |value: &Value| value.as_f64().unwrap();
     for row in &rows {
         let runs = row["runs"].as_array().unwrap();
         let seeds: Vec<u64> = runs.iter().map(|run| run["seed"].as_u64().unwrap()).collect();
@@ -187,15 +188,156 @@ fn seeds_vary_what_varies_and_each_figure_has_its_interval() {
     );
     assert!(table.contains(&cell) && table.contains("x waited"), "{cell}: {table}");
     assert!(table.contains("n = 4: means over the seeds"), "{table}");
+    for row in &rows {
+        let waits = &row["waits"];
+        let percent = |key: &str| number(&waits[key]) / number(&row["reads"]) * 100.0;
+        let cell = format!(" {:.1} +-{:.1} % ", percent("mean"), percent("half_width"));
+        assert!(table.contains(&cell), "{cell}: {table}");
+    }
     // One policy is compared with nothing; a device without chance gives the same each time.
     let args = ["replay", &trace, "--policy", "none", "--memory", "8M", "--seeds", "2"];
     let output = foreread(&args);
     assert!(!String::from_utf8(output.stdout).unwrap().contains("x waited"));
     let note = String::from_utf8(output.stderr).unwrap();
     assert!(note.contains("each seed gave the same run"), "{note}");
+    let in_json = foreread(&[&args[..], &["--json"]].concat());
+    assert_eq!(String::from_utf8(in_json.stderr).unwrap(), note);
     assert!(refused(&replay(&["--seeds", "2", "--html", "-"])).contains("--html: wants one seed"));
     assert!(refused(&replay(&["--seeds", "0"])).contains("1..=10000"));
     let most = ["--seed", "18446744073709551615", "--seeds", "2"];
     assert!(refused(&replay(&most)).contains("--seeds 2: the last seed is 2^64 - 1"));
     assert!(refused(&["replay", &trace, "--cache", "lru", "--seeds", "2"]).contains("--seeds"));
+}
+
+/// Two policies with two windows each, two eviction policies, two memories; read as fast as the
+/// thread can, so that windows matter.
+const COMBINED: [&str; 16] = [
+    "--device",
+    "sata-500g",
+    "--scale",
+    "0",
+    "--policy",
+    "linux-6",
+    "fixed",
+    "--max-window",
+    "64K",
+    "512K",
+    "--eviction",
+    "two-lists",
+    "sieve",
+    "--memory",
+    "4M",
+    "8M",
+];
+
+/// The rows of both traces, with JSON's figures: each trace has another name and other reads.
+fn combined(folder: &TempDir, trace: &str, more: &[&str]) -> Vec<Value> {
+    let other = folder.path().join("other \"one\", scan.csv");
+    let text = fs::read_to_string(trace).unwrap();
+    let half: Vec<&str> = text.lines().take(129).collect();
+    fs::write(&other, half.join("\n") + "\n").unwrap();
+    let traces = ["replay", trace, other.to_str().unwrap()];
+    let output = foreread(&[&traces[..], &COMBINED, &["--json"], more].concat());
+    assert!(output.status.success(), "{output:?}");
+    data(&output.stdout)
+}
+
+#[test]
+fn each_row_is_compared_with_the_first_policy_in_its_place() {
+    let (folder, trace) = scan();
+    let rows = combined(&folder, &trace, &["--seeds", "2"]);
+    assert_eq!(rows.len(), 32);
+    let words = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+    let mut ratios = Vec::new();
+    for row in &rows {
+        let over = &row["waited_s"]["over_first"];
+        if row["policy"] == "linux-6" {
+            assert!(over.is_null(), "{row}");
+            continue;
+        }
+        let is_base = |other: &&Value| {
+            let same = ["trace", "eviction", "memory", "max_window"];
+            other["policy"] == "linux-6" && same.iter().all(|key| other[key] == row[key])
+        };
+        let bases: Vec<_> = rows.iter().filter(is_base).collect();
+        assert_eq!(bases.len(), 1, "{}: {row}", words(row, "trace"));
+        let mean = |row: &Value| row["waited_s"]["mean"].as_f64().unwrap();
+        let expected = mean(row) / mean(bases[0]);
+        let ratio = over["ratio"].as_f64().unwrap();
+        assert!((ratio / expected - 1.0).abs() < 1e-9, "{ratio} and {expected}: {row}");
+        ratios.push(ratio);
+    }
+    assert_eq!(ratios.len(), 16);
+    ratios.sort_by(f64::total_cmp);
+    ratios.dedup();
+    assert!(ratios.len() >= 4, "windows and traces have ratios of their own: {ratios:?}");
+}
+
+#[test]
+fn csv_has_the_figures_of_the_json() {
+    let (folder, trace) = scan();
+    let csv = folder.path().join("table.csv");
+    let csv = csv.to_str().unwrap();
+    // By the same reader: the same digits are the same number.
+    let is = |cell: &str, value: &Value| match value.as_f64() {
+        Some(_) => assert_eq!(serde_json::from_str::<f64>(cell).ok(), value.as_f64()),
+        None => assert_eq!(cell, "", "{value}"),
+    };
+    let mut earlier = String::new();
+    for seeds in ["2", "1"] {
+        let rows = combined(&folder, &trace, &["--seeds", seeds, "--csv", csv]);
+        let text = fs::read_to_string(csv).unwrap();
+        let (heading, lines) = text.split_once('\n').unwrap();
+        assert!(heading.starts_with("version,trace,level,device,policy,eviction,"), "{heading}");
+        assert_eq!((lines.lines().count(), rows.len()), (32, 32));
+        for (line, row) in lines.lines().zip(&rows) {
+            let name = row["trace"].as_str().unwrap().replace('"', "\"\"");
+            assert!(line.starts_with(&format!("1,\"{name}\",file,\"sata-500g\",")), "{line}");
+            // From behind, as the name has commas.
+            let cell = |name: &str| {
+                let column = heading.split(',').rev().position(|other| other == name).unwrap();
+                line.rsplit(',').nth(column).unwrap()
+            };
+            assert_eq!(
+                (cell("policy"), cell("eviction")),
+                (row["policy"].as_str().unwrap(), row["eviction"].as_str().unwrap(),)
+            );
+            assert_eq!((cell("loop"), cell("warm"), cell("seeds")), ("closed", "false", seeds));
+            is(cell("max_window_bytes"), &row["max_window"]);
+            is(cell("memory_bytes"), &row["memory"]);
+            for key in ["reads", "bytes", "least_waited_s", "fewest_requests", "fewest_bytes"] {
+                is(cell(key), &row[key]);
+            }
+            for key in ["waits", "waited_s", "requests", "device_bytes", "device_s", "elapsed_s"] {
+                let of = &row[key];
+                is(cell(&format!("{key}_mean")), if seeds == "1" { of } else { &of["mean"] });
+                is(cell(&format!("{key}_half_width")), &of["half_width"]);
+                if seeds == "2" {
+                    is(cell(&format!("{key}_ratio")), &of["over_first"]["ratio"]);
+                    is(cell(&format!("{key}_ratio_low")), &of["over_first"]["low"]);
+                }
+            }
+            let p99 = cell("wait_p99_ms_mean");
+            is(
+                p99,
+                if seeds == "1" { &row["wait_ms"]["p99"] } else { &row["wait_p99_ms"]["mean"] },
+            );
+        }
+        assert_ne!(text, earlier, "an earlier table is replaced");
+        earlier = text;
+    }
+    // On stdout it is alone; other files are kept.
+    let one = ["replay", &trace, "--memory", "8M", "--csv"];
+    let with = |more: &[&'static str]| [&one[..], more].concat();
+    let printed = stdout(&with(&["-"]));
+    assert!(printed.starts_with("version,trace,") && printed.lines().count() == 4, "{printed}");
+    assert!(refused(&with(&["-", "--json"])).contains("--csv -: --json is written there"));
+    assert!(refused(&with(&["x", "--cache", "lru"])).contains("cannot be used with"));
+    assert!(refused(&with(&["x", "--real", "/dev/null"])).contains("cannot be used with"));
+    let over_trace = refused(&[&one[..], &[&trace]].concat());
+    assert!(over_trace.contains("--csv") && over_trace.contains("the trace"), "{over_trace}");
+    let series = folder.path().join("series.csv");
+    let series = series.to_str().unwrap();
+    stdout(&["replay", &trace, "--memory", "8M", "--series", series]);
+    assert!(refused(&[&one[..], &[series]].concat()).contains("was not written by this command"));
 }

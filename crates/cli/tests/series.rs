@@ -191,6 +191,7 @@ fn a_series_of_replay_has_rows_for_each_interval_of_each_replay() {
     for (more, says) in [
         ("--series - --json", "--series -: --json is written there; give the series a file"),
         ("--series - --html -", "is written there"),
+        ("--series - --csv -", "--csv is written there"),
         ("--interval 10ms", "--series"),
         ("--cache lru --series x", "cannot be used with"),
         ("--real /dev/null --series x", "cannot be used with"),
@@ -209,6 +210,9 @@ fn a_run_with_too_many_intervals_has_longer_ones_and_a_note_says_so() {
         let note = String::from_utf8(output.stderr).unwrap();
         let says = "note: --interval 1us would be too many intervals: they are up to ";
         assert!(note.starts_with(says) && note.lines().count() == 1, "{note}");
+        let of_json = format!("{command} --series {} --interval 1us", folder.path("out.csv"));
+        let of_json = folder.of(&format!("{of_json} --json"), foreread);
+        assert_eq!(String::from_utf8(of_json.stderr).unwrap(), note);
         let rows = String::from_utf8(output.stdout).unwrap().lines().count() - 1;
         assert!((2048..=4096).contains(&rows), "{rows}");
     }

@@ -207,6 +207,11 @@ fn a_summary_has_a_line_for_each_scenario_with_the_best_of_the_others() {
         let fastest: f64 = cells[2].rsplit(' ').next().unwrap().parse().unwrap();
         let most = of("none", "mb_per_s").max(of("fixed", "mb_per_s"));
         assert!(fastest >= most * 0.97, "{line:?}: {most} MB/s");
+        let serving = ["none", "fixed"].into_iter();
+        let serving = serving.filter(|p| of(p, "mb_per_s") >= of("adaptive", "mb_per_s") * 0.98);
+        let least = serving.map(|policy| of(policy, "waited_s")).fold(f64::INFINITY, f64::min);
+        let shown = cells[4].trim_end_matches(" |").rsplit(' ').next().unwrap();
+        assert_eq!(shown, format!("{least:.1}"), "{line:?}");
     }
     assert!(losses.contains("\n- heads: ") && losses.contains("\nWhy:\n\n- `heads`: "), "{losses}");
 

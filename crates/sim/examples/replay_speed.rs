@@ -23,6 +23,7 @@ use foreread_core::units::{ByteCount, PAGE_SIZE};
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::{DeviceParams, known};
 use foreread_sim::replay::{CacheUnit, Replay, ReplayGroup, ReplayPace, count_misses, replay};
+use foreread_sim::rng::DEFAULT_SEED;
 use foreread_sim::scenario::{CacheSpec, PolicyName};
 use foreread_sim::size::Size;
 use foreread_trace::{TraceError, TraceReader, TraceSummary};
@@ -155,7 +156,7 @@ fn whole_path(policy: Policy, memory: ByteCount) -> Replay {
         group: ReplayGroup::Whole,
         has_picture: false,
         series: None,
-        seed: 0,
+        seed: DEFAULT_SEED,
     }
 }
 

@@ -15,6 +15,8 @@ pub use replays::ReplayComparisonRow;
 pub use row::ComparisonRow;
 pub use run::ComparedRun;
 
+use std::sync::Mutex;
+
 use foreread_core::prefetch::Policy;
 use foreread_core::units::ByteCount;
 
@@ -91,11 +93,12 @@ pub fn run_all(
     let begun = |count: usize, (combination, seed): &(&Combination, u64)| {
         begun(count, combination, *seed);
     };
+    let bounding = Mutex::new(());
     let runs = run_in_order(&jobs, threads, &begun, &|(combination, seed)| {
         let mut scenario = scenario.clone();
         combination.set(&mut scenario);
         scenario.seed = *seed;
-        ComparedRun::of(&scenario, keeps)
+        ComparedRun::of(&scenario, keeps, &bounding)
     });
     let runs: Vec<&[ComparedRun]> = runs.chunks(seeds.len()).collect();
     let row = |(combination, own): (&Combination, &&[ComparedRun])| {

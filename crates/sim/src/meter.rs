@@ -115,7 +115,7 @@ impl ProcessTotals {
 pub struct ProcessProgress {
     /// How many it did.
     pub ops: u64,
-    /// How many bytes they came to.
+    /// Bytes that they read or wrote.
     pub bytes: u64,
     /// How many of them took time: all but hits.
     pub waits: u64,
@@ -209,7 +209,7 @@ impl ProcessMeter {
         assert!(due < began && began <= now, "a late read begins after it was due");
         // One that took time is counted already.
         self.waits += u64::from(began == now);
-        self.waited_ns += began.0 - due.0;
+        self.waited_ns = self.waited_ns.saturating_add(began.0 - due.0);
     }
 
     /// How long each operation took, in ns; empty if that is not kept.
@@ -242,7 +242,7 @@ impl ProcessMeter {
         self.bytes.0 as f64 / self.seconds(end).max(1e-9) / 1e6
     }
 
-    /// The mean time of an operation, in ms, exact.
+    /// The mean time of an operation, in ms.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         self.latency().mean() / 1e6

@@ -25,13 +25,19 @@ impl LoggedRead {
 }
 
 /// All reads so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ReadLog {
     reads: Vec<LoggedRead>,
+    most: usize,
     is_full: bool,
 }
 
 impl ReadLog {
+    /// A log of at most so many reads.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { reads: Vec::new(), most, is_full: false }
+    }
+
     /// Notes a read of a file that begins at `start` on its device.
     pub(crate) fn add(
         &mut self,
@@ -46,7 +52,7 @@ impl ReadLog {
         if pages.is_empty() || self.is_full {
             return;
         }
-        if self.reads.len() == LoggedRead::MAX_READS {
+        if self.reads.len() == self.most {
             self.is_full = true;
             self.reads = Vec::new();
             return;
@@ -56,5 +62,24 @@ impl ReadLog {
 
     pub(crate) fn into_reads(self) -> Vec<LoggedRead> {
         self.reads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_too_long_has_no_reads() {
+        let log = |reads: u64| {
+            let mut log = ReadLog::new(2);
+            for at in 0..reads {
+                log.add(Nanos(at), (0, Sector(8)), ByteCount(at * 4096), ByteCount(4096));
+            }
+            log.into_reads()
+        };
+        let of_two: Vec<_> = log(2).into_iter().map(|read| read.pages).collect();
+        assert_eq!(of_two, [1..2, 2..3]);
+        assert!(log(3).is_empty() && log(9).is_empty(), "a part would be another bound");
     }
 }

@@ -1,11 +1,12 @@
 //! `foreread replay`: what the reads of a trace would have waited for.
 //!
 //! In:    traces, a device model, policies and memory sizes.
-//! Out:   a row for each policy and size, and a sentence that says what to do; or JSON.
+//! Out:   a row for each policy and size, and a sentence that says what to do; JSON, CSV, a page.
 //! Never: a trace in memory, or a real read of the files that it names.
 
 mod args;
 mod caches;
+mod csv;
 mod html;
 mod jobs;
 mod picture;
@@ -18,17 +19,18 @@ pub(crate) use args::ReplayArgs;
 
 use std::path::Path;
 
-use foreread_files::CommandInput;
+use foreread_files::{CommandInput, is_stdout};
 use foreread_report::ReportSection;
 use foreread_sim::comparison::ReplayComparisonRow;
 use foreread_sim::json_rows::ReplayRow;
-use foreread_sim::replay::{ReplayError, ReplayPace};
+use foreread_sim::replay::{ReplayError, ReplayFigures, ReplayPace};
 use foreread_sim::time_series::TimeSeries;
 use foreread_trace::{TraceLevel, TraceReader, TraceSummary};
 
-use jobs::JobFigures;
+use jobs::Replayed;
 
 use crate::args::device_model::DeviceModelArg;
+use crate::csv::CsvFile;
 use crate::html_file::HtmlFile;
 use crate::intervals::{SAME_WITH_EACH_SEED, seeds_from};
 use crate::output::{Failure, Printer};
@@ -45,12 +47,12 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         return real::run(args, out);
     }
     let device = args.device.load()?;
-    let (page, file) = outputs(args)?;
+    let files = outputs(args)?;
     let seeds = seeds_from(args.seed, args.seeds).map_err(Failure::WrongUse)?;
     let runs = args.trace.len() * jobs::count(args, &device.model, &seeds);
     let kept = (&seeds[..], args.series.spec(runs)?);
     let bar = spinner();
-    let mut all = Replayed::default();
+    let mut all = AllReplays::default();
     for trace in &args.trace {
         bar.set_message(format!("{}: first pass", trace.display()));
         let summary = summary_of(args, trace)?;
@@ -60,16 +62,10 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         let begun = |count: usize| {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
         };
-        let mut figures = jobs::run_all(args, trace, &summary, &jobs, &begun).map_err(failure)?;
+        let replayed = jobs::run_all(args, (trace, &summary), &device.name, &jobs, &begun);
         let first = all.rows.len();
-        for (job, of_job) in jobs.iter().zip(&mut figures) {
-            all.notes.extend(report::notes(job, &of_job.figures));
-            all.series.push(of_job.figures.series.take());
-            let (name, JobFigures { figures, bounds }) = (trace.display().to_string(), of_job);
-            let row = ReplayRow::new(name, &device.name, &summary, &job.how, figures, *bounds);
-            all.rows.push(row);
-        }
-        if page.is_some() {
+        let figures = all.add(replayed.map_err(failure)?);
+        if files.page.is_some() {
             let of_trace = html::TraceReplays {
                 summary: &summary,
                 rows: &all.rows[first..],
@@ -82,15 +78,19 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
-    all.say(args, seeds.len(), out)?;
-    let Replayed { rows, series, sections, notes } = all;
-    let page = page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
-    page.and(file.map_or(Ok(()), |file| series::write(file, &rows, &series)))
+    let traces = all.rows.chunks(all.rows.len() / args.trace.len());
+    let means = traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds.len()));
+    let means: Vec<_> = means.collect();
+    all.print(args, &means, out)?;
+    let AllReplays { rows, series, sections, notes } = all;
+    let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
+    let table = files.table.map_or(Ok(()), |table| csv::write(table, &means));
+    page.and(table).and(files.series.map_or(Ok(()), |file| series::write(file, &rows, &series)))
 }
 
 /// The replays of all traces.
 #[derive(Default)]
-struct Replayed {
+struct AllReplays {
     /// One for each trace, combination and seed, in this order.
     rows: Vec<ReplayRow>,
     /// The series of each row, if they were kept.
@@ -100,34 +100,61 @@ struct Replayed {
     notes: Vec<String>,
 }
 
-impl Replayed {
-    /// Prints the rows, with several seeds of each means over them; then the notes.
-    fn say(&mut self, args: &ReplayArgs, seeds: usize, out: &mut Printer) -> Result<(), Failure> {
-        self.notes.extend(args.series.note(longest_interval(self.series.iter().flatten())));
-        let of_trace = |rows: &[ReplayRow]| ReplayComparisonRow::all(rows, seeds);
-        let traces = self.rows.chunks(self.rows.len() / args.trace.len());
-        let means = (seeds > 1).then(|| traces.flat_map(of_trace).collect::<Vec<_>>());
-        if let Some(means) = &means
-            && means.iter().all(ReplayComparisonRow::is_same_with_each_seed)
-        {
-            self.notes.push(SAME_WITH_EACH_SEED.to_owned());
-        }
+impl AllReplays {
+    /// Adds those of a trace; returns all their figures, if they were kept for the report.
+    fn add(&mut self, replayed: Vec<Replayed>) -> Vec<ReplayFigures> {
+        let each = replayed.into_iter().filter_map(|Replayed { row, series, notes, figures }| {
+            self.rows.push(row);
+            self.series.push(series);
+            self.notes.extend(notes);
+            figures
+        });
+        each.collect()
+    }
+
+    /// Prints the rows, with several seeds of each the means over them; then the notes.
+    fn print(
+        &mut self,
+        args: &ReplayArgs,
+        means: &[ReplayComparisonRow],
+        out: &mut Printer,
+    ) -> Result<(), Failure> {
+        let of_options = self.notes_of_options(args, means);
+        self.notes.extend(of_options.iter().cloned());
         self.notes.sort();
         self.notes.dedup();
-        let is_printed = !args.series.is_stdout();
-        match &means {
-            Some(means) if args.json => return out.json("replay comparison", means),
-            None if args.json => return out.json("replay", &self.rows),
-            Some(means) if is_printed => seeds::print(out, means)?,
-            None if is_printed => report::print(out, &self.rows)?,
-            Some(_) | None => {}
+        let is_printed = !args.series.is_stdout() && !args.csv.as_deref().is_some_and(is_stdout);
+        match (args.json, args.seeds > 1) {
+            (true, true) => out.json("replay comparison", means)?,
+            (true, false) => out.json("replay", &self.rows)?,
+            (false, true) if is_printed => seeds::print(out, means)?,
+            (false, false) if is_printed => report::print(out, &self.rows)?,
+            (false, _) => {}
         }
-        out.notes(&self.notes)
+        // What a trace cannot tell is in the keys of JSON.
+        out.notes(if args.json { &of_options } else { &self.notes })
+    }
+
+    /// Notes on options that have another effect than one may expect.
+    fn notes_of_options(&self, args: &ReplayArgs, means: &[ReplayComparisonRow]) -> Vec<String> {
+        let longest = longest_interval(self.series.iter().flatten());
+        let mut notes = Vec::from_iter(args.series.note(longest));
+        if args.seeds > 1 && means.iter().all(ReplayComparisonRow::is_same_with_each_seed) {
+            notes.push(SAME_WITH_EACH_SEED.to_owned());
+        }
+        notes
     }
 }
 
-/// The files of `--html` and `--series`.
-fn outputs(args: &ReplayArgs) -> Result<(Option<HtmlFile>, Option<SeriesFile>), Failure> {
+/// The files of options.
+struct OutputFiles {
+    page: Option<HtmlFile>,
+    table: Option<CsvFile>,
+    series: Option<SeriesFile>,
+}
+
+/// Prepares the files of `--html`, `--csv` and `--series`.
+fn outputs(args: &ReplayArgs) -> Result<OutputFiles, Failure> {
     let traces = args.trace.iter().map(|path| CommandInput { name: "the trace", path });
     let device = match &args.device {
         DeviceModelArg::File(path) => Some(CommandInput { name: "the device model", path }),
@@ -136,12 +163,14 @@ fn outputs(args: &ReplayArgs) -> Result<(Option<HtmlFile>, Option<SeriesFile>), 
     let inputs: Vec<_> = traces.chain(device).collect();
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    Ok((page, SeriesFile::prepare(&args.series, args.json, &mut outputs)?))
+    let table = csv::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
+    let series = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
+    Ok(OutputFiles { page, table, series })
 }
 
-/// The file of `--html`, where there is no series.
+/// The file of `--html`, where there is no other.
 fn html_file(args: &ReplayArgs) -> Result<Option<HtmlFile>, Failure> {
-    outputs(args).map(|(page, _)| page)
+    outputs(args).map(|files| files.page)
 }
 
 /// Reads a trace once, for its files and threads.

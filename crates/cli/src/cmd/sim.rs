@@ -49,7 +49,9 @@ use report::window_words;
 /// A scenario is a TOML file: devices as models, files, processes, a cache and its policy
 /// (docs/simulator.md has every key). The run uses the same path as the library, driven by a queue
 /// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
-/// two runs with the same hash did the same.
+/// two runs with the same hash did the same. Of each process it prints operations, MiB, seconds,
+/// MB/s and the mean time of an operation; waits, those that took time, which hits do not, in
+/// percent of all; p99 and p99.9 of those, in ms; the longest.
 ///
 /// Several policies, windows, memory sizes or seeds are run in each combination, on all processors.
 /// Columns: MB/s of all processes together; waited s, the sum of all waits for reads through the
@@ -60,11 +62,11 @@ use report::window_words;
 /// of its 95 % confidence interval over the seeds, in parentheses the interval of a ratio. Figures
 /// count from count_from_s on.
 ///
-/// Three columns say how far that is from what knows the future: x best, requests over the fewest
-/// that windows could come to, computed from the true rates of the clients (where all readers are
-/// streaming clients); x req, over those that no read-ahead can do without (- where one request may
-/// fill the memory); x MIN, bytes of the devices over the misses of Belady's optimum for the
-/// memory. docs/simulator.md says what these bounds leave out.
+/// Three columns compare a row with offline optima, which know all reads in advance: x best,
+/// requests over the minimum for the true rates of the clients (where all readers are streaming
+/// clients); x req, over a lower bound for any read-ahead (- where one request may fill the
+/// memory); x MIN, bytes of the devices over the misses of Belady's MIN for the memory.
+/// docs/simulator.md says what these bounds leave out.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
@@ -104,7 +106,7 @@ pub(crate) struct SimArgs {
     )]
     seeds: u64,
 
-    /// Leave out what knows all reads: x req and x MIN. No read is kept
+    /// Of combinations: leave out the offline bounds x req and x MIN. No read is kept
     #[arg(long)]
     no_bounds: bool,
 

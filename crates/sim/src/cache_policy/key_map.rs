@@ -110,10 +110,10 @@ impl KeyMap {
     }
 }
 
-/// Eight neighbours have slots in one line of the processor's cache: a request uses pages one after
-/// another.
+/// Returns 32 bits of a key's hash. Eight neighbours have slots in one line of the processor's
+/// cache: a request uses pages one after another.
 fn short_hash(key: CacheKey) -> u32 {
-    let group = (key.place / NEIGHBOURS) ^ (u64::from(key.file) << 40);
+    let group = (key.place / NEIGHBOURS) ^ u64::from(key.file).rotate_left(40);
     let of_group = u32::try_from(fold(group) >> 32).expect("half of 64 bits");
     of_group ^ u32::try_from(key.place % NEIGHBOURS).expect("one of a few")
 }

@@ -126,25 +126,66 @@ impl ReplayComparisonRow {
     }
 
     /// The rows of one trace: `runs` are its replays, so many of each combination. Each is compared
-    /// with the first policy with the same eviction policy, memory and, if there is one, window.
+    /// with the first policy with the same eviction policy and memory, and with the window that has
+    /// the same place among its windows, or else the last, as [`Combination`](super::Combination).
     ///
     /// # Panics
     ///
     /// If there are no seeds.
     #[must_use]
     pub fn all(runs: &[ReplayRow], seeds: usize) -> Vec<Self> {
-        let of_combinations: Vec<&[ReplayRow]> = runs.chunks(seeds).collect();
-        let base = |of: &ReplayRow| {
-            let is_first = |other: &&[ReplayRow]| {
-                let other = &other[0];
-                (other.memory, other.eviction) == (of.memory, of.eviction)
-                    && other.policy == runs[0].policy
-            };
-            let of_first = of_combinations.iter().copied().filter(is_first);
-            let same = of_first.clone().find(|other| other[0].max_window == of.max_window);
-            same.or_else(|| of_first.clone().next()).filter(|_| of.policy != runs[0].policy)
+        let combinations: Vec<&[ReplayRow]> = runs.chunks(seeds).collect();
+        let is_beside = |one: &ReplayRow, other: &ReplayRow, policy: &str| {
+            (one.memory, one.eviction, policy) == (other.memory, other.eviction, &other.policy)
         };
-        of_combinations.iter().map(|own| Self::new(own, base(&own[0]))).collect()
+        let base = |at: usize| {
+            let (own, first) = (&combinations[at][0], &runs[0].policy);
+            if own.policy == *first {
+                return None;
+            }
+            let before = combinations[..at].iter();
+            let nth = before.filter(|other| is_beside(own, &other[0], &own.policy)).count();
+            let of_first = combinations.iter().filter(|other| is_beside(own, &other[0], first));
+            of_first.take(nth + 1).last().copied()
+        };
+        (0..combinations.len()).map(|at| Self::new(combinations[at], base(at))).collect()
+    }
+
+    /// The names of [`Self::figures`].
+    pub const FIGURES: [&'static str; 13] = [
+        "waits",
+        "waited_s",
+        "wait_p50_ms",
+        "wait_p99_ms",
+        "wait_p999_ms",
+        "requests",
+        "requests_over_fewest",
+        "device_bytes",
+        "bytes_over_fewest",
+        "device_s",
+        "amplification",
+        "evicted_unread",
+        "elapsed_s",
+    ];
+
+    /// Each figure, in the order of [`Self::FIGURES`].
+    #[must_use]
+    pub fn figures(&self) -> [Option<ComparedFigure>; 13] {
+        [
+            Some(self.waits),
+            Some(self.waited_s),
+            self.wait_p50_ms,
+            self.wait_p99_ms,
+            self.wait_p999_ms,
+            Some(self.requests),
+            self.requests_over_fewest,
+            Some(self.device_bytes),
+            self.bytes_over_fewest,
+            Some(self.device_s),
+            Some(self.amplification),
+            Some(self.evicted_unread),
+            Some(self.elapsed_s),
+        ]
     }
 
     /// Whether other seeds change nothing, as on a device whose times do not vary.
@@ -155,5 +196,72 @@ impl ReplayComparisonRow {
             (run.waits, run.requests, run.device_bytes, run.evicted_unread, times)
         };
         self.runs.iter().all(|run| figures(run) == figures(&self.runs[0]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(policy: &str, eviction: &'static str, window: Option<u64>, waited_s: f64) -> ReplayRow {
+        ReplayRow {
+            trace: "a".to_owned(),
+            level: "file",
+            device: "disk".to_owned(),
+            policy: policy.to_owned(),
+            eviction,
+            label: policy.to_owned(),
+            max_window: window,
+            memory: 1 << 20,
+            pace: "closed",
+            scale: 1.0,
+            warm: false,
+            seed: 1,
+            reads: 10,
+            bytes: 40960,
+            waits: 5,
+            waited_s,
+            least_waited_s: None,
+            wait_ms: WaitRow { p50: 1.0, p99: 1.0, p999: 1.0, max: 1.0 },
+            requests: 10,
+            fewest_requests: None,
+            device_bytes: 40960,
+            fewest_bytes: None,
+            device_s: 1.0,
+            amplification: 1.0,
+            evicted_unread: 0,
+            elapsed_s: 1.0,
+            late: 0,
+            failed: 0,
+            writes: 0,
+            groups: Vec::new(),
+        }
+    }
+
+    /// The waiting of what each is compared with.
+    fn bases(policies: &[(&str, Option<u64>)]) -> Vec<Option<f64>> {
+        let each = |eviction| policies.iter().map(move |(name, window)| (*name, eviction, *window));
+        let mut waited = 0.0;
+        let with = |(name, eviction, window)| {
+            waited += 1.0;
+            run(name, eviction, window, waited)
+        };
+        let runs: Vec<ReplayRow> = each("lru").chain(each("sieve")).map(with).collect();
+        let of = |row: &ReplayComparisonRow| {
+            row.waited_s.over_first.map(|over| (row.waited_s.over_seeds.mean / over.ratio).round())
+        };
+        ReplayComparisonRow::all(&runs, 1).iter().map(of).collect()
+    }
+
+    #[test]
+    fn each_is_compared_with_the_first_policy_with_its_eviction_and_the_window_of_its_place() {
+        let (small, large) = (Some(64 << 10), Some(128 << 10));
+        // The second windows of both have other sizes.
+        let two = [("linux", small), ("linux", large), ("adaptive", small), ("adaptive", None)];
+        let expected = [None, None, Some(1.0), Some(2.0), None, None, Some(5.0), Some(6.0)];
+        assert_eq!(bases(&two), expected);
+        let one = [("none", small), ("linux", small), ("linux", large)];
+        assert_eq!(bases(&one), [None, Some(1.0), Some(1.0), None, Some(4.0), Some(4.0)]);
+        assert_eq!(bases(&two[..2]), [None; 4]);
     }
 }

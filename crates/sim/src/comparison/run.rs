@@ -1,5 +1,7 @@
 //! The figures of one run.
 
+use std::sync::{Mutex, PoisonError};
+
 use foreread_core::units::PAGE_SIZE;
 use serde::Serialize;
 
@@ -55,9 +57,15 @@ pub struct ComparedRun {
 
 impl ComparedRun {
     /// Runs a scenario, and keeps this of it.
-    pub(super) fn of(scenario: &Scenario, keeps: RunKeeps) -> Self {
-        let measured = measure_keeping(scenario, keeps, &mut |_| {});
-        let bounds = measured.lower_bounds(scenario);
+    ///
+    /// `bounding` is held while lower bounds are computed: they take gigabytes for long runs.
+    pub(super) fn of(scenario: &Scenario, keeps: RunKeeps, bounding: &Mutex<()>) -> Self {
+        let mut measured = measure_keeping(scenario, keeps, &mut |_| {});
+        let bounds = {
+            let _one = bounding.lock().unwrap_or_else(PoisonError::into_inner);
+            measured.lower_bounds(scenario)
+        };
+        measured.reads = Vec::new();
         let waits = measured.wait_latency();
         let quantile = |quantile| (!waits.is_empty()).then(|| wait_ms(&waits, quantile));
         Self {

@@ -3,6 +3,7 @@
 use foreread_core::units::{Nanos, Pages};
 use hdrhistogram::Histogram;
 
+use crate::cache_policy::FutureUses;
 use crate::lower_bounds::LowerBounds;
 use crate::meter::{ProcessMeter, ProcessTotals, RunTotals, without_hits};
 use crate::optimum;
@@ -157,6 +158,11 @@ impl MeasuredRun {
         let largest = largest.map(|spec| spec.model.get_ref().model.geometry().max_io).max()?;
         let from = self.reads.partition_point(|read| read.at < self.from.at);
         let counted = self.reads.get(from..).filter(|reads| !reads.is_empty())?;
+        // Numbering pages takes 25 bytes and more for each, so it is not begun in vain.
+        let pages: u64 = counted.iter().map(|read| read.pages.end - read.pages.start).sum();
+        if pages > FutureUses::MAX_USES as u64 {
+            return None;
+        }
         let frames = Pages(self.ran.frames.into());
         let cached = if self.from.at > Nanos(0) { frames } else { Pages::ZERO };
         let reads = counted.iter().map(|read| (read.device, read.pages.clone()));

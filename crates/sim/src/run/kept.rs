@@ -14,7 +14,7 @@ use crate::time_series::{SeriesSpec, TimeSeries};
 impl SimRun {
     /// Keeps a log of all reads from now on.
     pub fn keep_reads(&mut self) {
-        self.shared.world.borrow_mut().read_log = Some(ReadLog::default());
+        self.shared.world.borrow_mut().read_log = Some(ReadLog::new(LoggedRead::MAX_READS));
     }
 
     /// Ends the log of reads, and returns it: nothing if there were more than

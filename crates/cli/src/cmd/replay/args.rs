@@ -95,15 +95,15 @@ pub(crate) struct ReplayArgs {
     #[arg(long)]
     pub(super) warm: bool,
 
-    /// What the times of a device follow from that varies: a store, flash with jitter
+    /// Seed of the random latencies of a device: a store, flash with jitter
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     pub(super) seed: u64,
 
     /// Replay with so many seeds: that one, and those after it
     ///
     /// Each figure is the mean over the seeds; behind +- is half the width of its 95 % confidence
-    /// interval. x waited is times that of the first policy with the same eviction policy, memory,
-    /// window and seed.
+    /// interval. x waited is times that of the first policy with the same eviction policy, memory
+    /// and seed, and with the window at the same place of --max-window.
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
@@ -144,6 +144,15 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
+    /// Also write the table into FILE as CSV, with units in its heading: a row for each trace,
+    /// policy, window, eviction policy and memory
+    ///
+    /// The first column is the version of this format: 1 (docs/json.md). Figures have the columns
+    /// of a mean over the seeds, and of a ratio to the first policy, also with one seed. FILE must
+    /// not exist, be empty, or be such a table.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "target"])]
+    pub(super) csv: Option<PathBuf>,
+
     #[command(flatten)]
     pub(super) series: SeriesArgs,
 
@@ -151,20 +160,19 @@ pub(crate) struct ReplayArgs {
     ///
     /// Keys: trace, level (block or file), device (its name, with that of its file), policy,
     /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, seed, reads,
-    /// bytes,
-    /// waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads that
-    /// waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
+    /// bytes, waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads
+    /// that waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
     /// (device_bytes over bytes), evicted_unread (pages), elapsed_s, late, failed, writes, groups
     /// (name, reads, bytes, waits, waited_s; with --per). What is least or fewest is null with
     /// --no-bounds, and where the trace has more than 2^27 pages; fewest_requests also where one
     /// request may fill the memory.
     ///
-    /// With --seeds of two and more (command `replay comparison`): trace to bytes as above, seeds
-    /// (their number), least_waited_s, fewest_requests, fewest_bytes; waits, waited_s, wait_p50_ms,
-    /// wait_p99_ms, wait_p999_ms, requests, requests_over_fewest, device_bytes, bytes_over_fewest,
-    /// device_s, amplification, evicted_unread and elapsed_s, each with mean, half_width (of the
-    /// 95 % interval) and over_first (ratio, low, high; null for the first policy, and where a
-    /// figure is 0); runs, each as without --seeds.
+    /// With --seeds of two and more (command `replay comparison`): trace to bytes as above without
+    /// seed, seeds (their number), least_waited_s, fewest_requests, fewest_bytes; waits, waited_s,
+    /// wait_p50_ms, wait_p99_ms, wait_p999_ms, requests, requests_over_fewest, device_bytes,
+    /// bytes_over_fewest, device_s, amplification, evicted_unread and elapsed_s, each with mean,
+    /// half_width (of the 95 % interval) and over_first (ratio, low, high; null for the first
+    /// policy, and where a figure is 0); runs, each as without --seeds.
     ///
     /// With --cache: trace, policy, capacity (of unit: page or object), uses, misses, miss_ratio,
     /// fewest_misses.
@@ -185,7 +193,8 @@ Examples:
   foreread replay hm_1.csv.gz --policy linux-6 adaptive --max-window 128K 1M
   foreread replay program.frt --html replay.html
   foreread replay program.frt --memory 64M --series series.csv --interval 100ms
-  foreread replay program.frt --device object-store --seeds 10
+  foreread replay program.frt --device store.toml --seeds 10
+  foreread replay program.frt --memory 64M 256M 1G --csv table.csv
   foreread replay program.frt --real /mnt/copy --memory 64M 256M
   foreread replay disk.vscsi --real /dev/sdb --loop open --scale 0.5 --wrap
   foreread replay program.frt --policy linux-6 adaptive --eviction two-lists s3-fifo sieve

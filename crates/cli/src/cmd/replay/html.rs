@@ -10,10 +10,11 @@ use foreread_report::{
     ReportBlock, ReportChart, ReportPage, ReportSection, ReportTable, TableRow,
 };
 use foreread_sim::json_rows::ReplayRow;
+use foreread_sim::replay::ReplayFigures;
 use foreread_trace::TraceSummary;
 use hdrhistogram::Histogram;
 
-use super::jobs::{JobFigures, ReplayJob};
+use super::jobs::ReplayJob;
 use super::picture;
 use super::report::{HEADING, cells, memory_words, sentence};
 
@@ -22,7 +23,7 @@ pub(super) struct TraceReplays<'r> {
     pub(super) summary: &'r TraceSummary,
     pub(super) rows: &'r [ReplayRow],
     pub(super) jobs: &'r [ReplayJob],
-    pub(super) figures: &'r [JobFigures],
+    pub(super) figures: &'r [ReplayFigures],
     /// The name of the device's model.
     pub(super) device: &'r str,
     /// Whether there is no other trace.
@@ -191,7 +192,7 @@ fn distribution(of: &TraceReplays<'_>) -> LineChart {
     let smallest = of.rows.iter().map(|row| row.memory).min();
     let rows = of.rows.iter().zip(of.figures).filter(|(row, _)| Some(row.memory) == smallest);
     let memory = memory_words(smallest.unwrap_or(0));
-    let waits = rows.map(|(row, of)| (row.label.as_str(), &of.figures.wait_latency));
+    let waits = rows.map(|(row, of)| (row.label.as_str(), &of.wait_latency));
     wait_distribution(format!("How long reads wait, with {memory}"), waits)
 }
 
@@ -230,7 +231,7 @@ fn pictures(of: &TraceReplays<'_>) -> Vec<ReportChart> {
     let best = best(of.rows);
     let with = of.rows.iter().zip(of.jobs).zip(of.figures).enumerate();
     let with: Vec<_> = with
-        .filter_map(|(n, ((row, job), of))| Some((n, row, job, of.figures.picture.as_ref()?)))
+        .filter_map(|(n, ((row, job), of))| Some((n, row, job, of.picture.as_ref()?)))
         .collect();
     let mut charts: Vec<ReportChart> = with
         .iter()

@@ -8,17 +8,18 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::device::DeviceParams;
-use foreread_sim::json_rows::replay_label;
+use foreread_sim::json_rows::ReplayRow;
 use foreread_sim::parallel::run_in_order;
 use foreread_sim::replay::{
     Replay, ReplayBounds, ReplayError, ReplayFigures, ReplayPace, TraceFuture, replay,
 };
 use foreread_sim::scenario::{CacheSpec, EvictionName, PolicyName};
 use foreread_sim::size::Size;
-use foreread_sim::time_series::SeriesSpec;
+use foreread_sim::time_series::{SeriesSpec, TimeSeries};
 use foreread_trace::{TraceReader, TraceSummary};
 
 use super::args::ReplayArgs;
+use super::report;
 use crate::output::Failure;
 
 /// One replay.
@@ -27,17 +28,13 @@ pub(super) struct ReplayJob {
     pub(super) how: Replay,
 }
 
-/// The figures of one replay, and what they are held against.
-pub(super) struct JobFigures {
-    pub(super) figures: ReplayFigures,
-    /// None if the trace is too long to be kept.
-    pub(super) bounds: Option<ReplayBounds>,
-}
-
-impl ReplayJob {
-    pub(super) fn label(&self) -> String {
-        replay_label(&self.how)
-    }
+/// What is kept of one replay.
+pub(super) struct Replayed {
+    pub(super) row: ReplayRow,
+    pub(super) series: Option<TimeSeries>,
+    pub(super) notes: Vec<String>,
+    /// All figures, for the report only: their distributions have up to 400 KB.
+    pub(super) figures: Option<ReplayFigures>,
 }
 
 /// How many there are, of each trace.
@@ -92,23 +89,30 @@ pub(super) fn of(
     Ok(jobs)
 }
 
-/// Runs all of them, on all processors; the figures come in the order of the jobs.
+/// Runs all of them, on all processors, on a device with this name; what is kept comes in the order
+/// of the jobs.
 pub(super) fn run_all(
     args: &ReplayArgs,
-    trace: &Path,
-    summary: &TraceSummary,
+    (trace, summary): (&Path, &TraceSummary),
+    device: &str,
     jobs: &[ReplayJob],
     begun: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<JobFigures>, ReplayError> {
+) -> Result<Vec<Replayed>, ReplayError> {
     let bounds = bounds(args, trace, summary, jobs)?;
+    let jobs: Vec<_> = jobs.iter().zip(bounds).collect();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let figures = run_in_order(jobs, threads, &|count, _| begun(count), &|job: &ReplayJob| {
-        replay(&job.how, summary, &|| TraceReader::open(trace, args.format))
-    });
-    let with = |(figures, bounds): (Result<ReplayFigures, _>, _)| {
-        figures.map(|figures| JobFigures { figures, bounds })
+    let run = |(job, bounds): &(&ReplayJob, Option<ReplayBounds>)| {
+        let mut figures = replay(&job.how, summary, &|| TraceReader::open(trace, args.format))?;
+        let name = trace.display().to_string();
+        let row = ReplayRow::new(name, device, summary, &job.how, &figures, *bounds);
+        Ok(Replayed {
+            notes: report::notes(&row),
+            row,
+            series: figures.series.take(),
+            figures: args.html.is_some().then_some(figures),
+        })
     };
-    figures.into_iter().zip(bounds).map(with).collect()
+    run_in_order(&jobs, threads, &|count, _| begun(count), &run).into_iter().collect()
 }
 
 /// The bounds of each job: they follow from its memory alone.

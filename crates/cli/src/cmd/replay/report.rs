@@ -10,9 +10,7 @@ use foreread_core::prefetch::Policy;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_sim::json_rows::{ReplayRow, WaitRow};
-use foreread_sim::replay::ReplayFigures;
 
-use super::jobs::ReplayJob;
 use crate::output::{Failure, Printer};
 use crate::table;
 
@@ -139,17 +137,18 @@ fn percent_saved(row: &ReplayRow, base: &ReplayRow) -> f64 {
 }
 
 /// What a reader of the figures has to know of one replay.
-pub(super) fn notes(job: &ReplayJob, figures: &ReplayFigures) -> Vec<String> {
+pub(super) fn notes(row: &ReplayRow) -> Vec<String> {
     let mut notes = Vec::new();
-    if figures.failed > 0 {
-        notes.push(format!("{}: {} reads failed", job.label(), figures.failed));
+    let label = &row.label;
+    if row.failed > 0 {
+        notes.push(format!("{label}: {} reads failed", row.failed));
     }
-    if figures.late > 0 {
-        let (label, memory) = (job.label(), Exact(job.how.cache.memory.0));
+    if row.late > 0 {
+        let memory = memory_words(row.memory);
         notes.push(format!(
             "{label} with {memory}: the device cannot keep up with the times of the trace: {} reads \
              began late, with 1024 others in flight; --loop closed, or a larger --scale",
-            figures.late
+            row.late
         ));
     }
     notes

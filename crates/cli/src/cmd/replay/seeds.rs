@@ -6,7 +6,7 @@
 
 use std::io::Write as _;
 
-use foreread_sim::comparison::ReplayComparisonRow;
+use foreread_sim::comparison::{ComparedFigure, ReplayComparisonRow};
 
 use super::report::{HEADING, headline, memory_words, print_each};
 use crate::intervals::{about_means, mean, ratio, some_mean};
@@ -44,7 +44,7 @@ fn cells(row: &ReplayComparisonRow) -> [String; HEADING.len()] {
     [
         row.label.clone(),
         memory_words(row.memory),
-        mean(row.waits, 1),
+        percent(row.waits, row.reads),
         mean(row.waited_s, 3),
         least.map_or_else(|| "-".to_owned(), |least| format!("{least:.3}")),
         some_mean(row.wait_p50_ms, 2),
@@ -58,6 +58,17 @@ fn cells(row: &ReplayComparisonRow) -> [String; HEADING.len()] {
         mean(row.evicted_unread, 1),
         mean(row.elapsed_s, 1),
     ]
+}
+
+/// Reads that waited in percent of all, as in the table of one seed.
+#[expect(clippy::cast_precision_loss, reason = "one digit is shown")]
+fn percent(waits: ComparedFigure, reads: u64) -> String {
+    let of_all = |count: f64| count / reads.max(1) as f64 * 100.0;
+    let mean = of_all(waits.over_seeds.mean);
+    match waits.over_seeds.half_width.map(of_all) {
+        Some(half_width) => format!("{mean:.1} +-{half_width:.1} %"),
+        None => format!("{mean:.1} %"),
+    }
 }
 
 /// The same, and the ratio to the first policy.

@@ -19,7 +19,6 @@ use foreread_sim::rivals::RunKeeps;
 use foreread_sim::scenario::Scenario;
 
 use self::cells::{HEADING, OF_ONE_POLICY, cells};
-use self::csv::CsvFile;
 use super::{SimArgs, series};
 use crate::html_file::HtmlFile;
 use crate::intervals::{SAME_WITH_EACH_SEED, about_means, seeds_from};
@@ -42,7 +41,7 @@ pub(super) fn run(
     let inputs = [CommandInput { name: "the scenario", path }];
     let mut outputs = CommandOutputs::beside(&inputs);
     let page = HtmlFile::prepare(args.html.as_deref(), args.json, &mut outputs)?;
-    let table = CsvFile::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
+    let table = csv::prepare(args.csv.as_deref(), args.json, &mut outputs)?;
     let file = SeriesFile::prepare(&args.series, args.json, &mut outputs)?;
     let spec = args.series.spec(combinations.len() * seeds.len())?;
     let keeps = RunKeeps { reads: !args.no_bounds, series: spec };
@@ -53,7 +52,7 @@ pub(super) fn run(
         print(out, &rows, &seeds)?;
     }
     out.flush()?;
-    let written = table.map_or(Ok(()), |table| table.write(&rows));
+    let written = table.map_or(Ok(()), |table| csv::write(table, &rows));
     let shown = page.map_or(Ok(()), |page| page.write(html::page(&rows, &seeds)));
     let over_time = file.map_or(Ok(()), |file| series::write_rows(file, scenario, &rows));
     let mut notes = Vec::new();

@@ -11,7 +11,7 @@ use foreread_core::sizes::Exact;
 use foreread_core::units::{ByteCount, Nanos};
 use foreread_sim::device::StoreTotals;
 use foreread_sim::json_rows::CacheRow;
-use foreread_sim::meter::{DeviceMeter, ProcessMeter};
+use foreread_sim::meter::{DeviceMeter, ProcessMeter, without_hits};
 use foreread_sim::run::RunOutcome;
 use foreread_sim::scenario::Scenario;
 use hdrhistogram::Histogram;
@@ -58,8 +58,9 @@ pub(super) fn window_words(window: Option<ByteCount>) -> String {
     window.map_or_else(|| "auto".to_owned(), |window| Exact(window).to_string())
 }
 
-pub(super) const HEADING: [&str; 8] =
-    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "p99 ms", "max ms"];
+/// `p99` and `p99.9` are of the operations that waited: hits would drown them.
+pub(super) const HEADING: [&str; 10] =
+    ["process", "ops", "MiB", "s", "MB/s", "mean ms", "waits", "p99 ms", "p99.9 ms", "max ms"];
 
 pub(super) const DEVICE_HEADING: [&str; 6] = ["device", "reads", "MiB", "writes", "MiB", "busy"];
 
@@ -95,22 +96,29 @@ fn base(name: &str) -> &str {
 
 impl ProcessGroup<'_> {
     #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
-    pub(super) fn line(&self, end: Nanos) -> [String; 8] {
+    pub(super) fn line(&self, end: Nanos) -> [String; HEADING.len()] {
         let all = self.latency();
+        let (mean, max) = (all.mean(), all.max());
+        let waits = without_hits(all);
+        let of_waits = |quantile| match waits.len() {
+            0 => "-".to_owned(),
+            _ => ms(waits.value_at_quantile(quantile)),
+        };
         let bytes: u64 = self.meters.iter().map(|meter| meter.bytes.0).sum();
         let ops: u64 = self.meters.iter().map(|meter| meter.ops).sum();
         let longest = self.meters.iter().map(|meter| meter.seconds(end)).fold(0.0, f64::max);
         let rate = self.mb_per_s(end);
-        let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
         [
             self.name.clone(),
             ops.to_string(),
             mib(bytes),
             format!("{longest:.3}"),
             format!("{rate:.2}"),
-            format!("{:.3}", all.mean() / 1e6),
-            ms(all.value_at_quantile(0.99)),
-            ms(all.max()),
+            format!("{:.3}", mean / 1e6),
+            format!("{:.1} %", waits.len() as f64 / ops.max(1) as f64 * 100.0),
+            of_waits(0.99),
+            of_waits(0.999),
+            ms(max),
         ]
     }
 
@@ -161,6 +169,11 @@ pub(super) fn device_line(meter: &DeviceMeter, end: Nanos) -> [String; 6] {
         mib(meter.bytes(Op::Write).0),
         format!("{busy:.0} %"),
     ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
+fn ms(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]

@@ -43,10 +43,10 @@ use crate::table;
 /// asked for over what was read; unread, pages that were read ahead and evicted unused; waited s,
 /// all readers' waits together; at rate, how many of the clients with a rate got it.
 ///
-/// Two more say how far that is from what knows the future: x req, requests over those that no
-/// read-ahead can do without (- where one request may fill the memory); x MIN, bytes of the devices
-/// over the misses of Belady's optimum for the memory. docs/simulator.md says what these bounds
-/// leave out.
+/// Two more compare a row with offline optima, which know all reads in advance: x req, requests
+/// over a lower bound for any read-ahead (- where one request may fill the memory); x MIN, bytes of
+/// the devices over the misses of Belady's MIN for the memory. docs/simulator.md says what these
+/// bounds leave out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {

@@ -305,7 +305,7 @@ class ReplayResult(Result):
     warm: bool
     """Whether the trace was played once before it counted."""
     seed: int
-    """What the times of a device follow from that varies."""
+    """Seed of the random latencies of a device."""
     reads: int
     bytes: int
     waits: int
