@@ -374,8 +374,9 @@ fn a_write_dropped_after_it_has_its_page_is_whole() {
         file.read_at(&mut page, at).unwrap();
         assert_eq!(page, [3; 8]);
 
-        // The device has not answered yet: it goes on.
-        faults.inject_writes(200..201, 0..1, Mishap::Hold);
+        // The device has not answered yet: it goes on. Both are held, or the second might be done
+        // before it is polled.
+        faults.inject_writes(200..203, 0..2, Mishap::Hold);
         let mut lent = file.write_at_async(&[4; 4096], 200 * PAGE).with_mode(WriteMode::Fua);
         assert!(poll_once(&mut lent, &Arc::default()).is_pending());
         drop(lent);
@@ -383,7 +384,7 @@ fn a_write_dropped_after_it_has_its_page_is_whole() {
         let mut given = given.with_mode(WriteMode::WriteThrough);
         assert!(poll_once(&mut given, &Arc::default()).is_pending());
         drop(given);
-        faults.wait_held(2);
+        faults.wait_held(3);
         faults.let_go();
         block_on(file.sync_data_async()).unwrap();
         let disk = std::fs::read(&path).unwrap();
