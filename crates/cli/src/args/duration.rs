@@ -8,17 +8,22 @@ use std::time::Duration;
 
 /// Reads a time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: Option<u64> = digits.parse().ok();
-    let duration = match (number, &text[digits.len()..]) {
-        (Some(number), "ms") => Some(Duration::from_millis(number)),
-        (Some(number), "s") => Some(Duration::from_secs(number)),
-        _ => None,
-    };
-    duration
-        .filter(|duration| *duration <= LONGEST)
+    with_unit(text, &[MILLISECOND, SECOND])
         .ok_or_else(|| "write seconds (5s) or milliseconds (500ms), up to an hour".to_owned())
 }
+
+/// Reads a whole number of one of these units, up to an hour.
+pub(super) fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let (_, unit) = units.iter().find(|(name, _)| *name == &text[digits.len()..])?;
+    // A number that does not fit is more than an hour, whatever its unit.
+    let number: u32 = digits.parse().ok()?;
+    unit.checked_mul(number).filter(|duration| *duration <= LONGEST)
+}
+
+pub(super) const MICROSECOND: (&str, Duration) = ("us", Duration::from_micros(1));
+pub(super) const MILLISECOND: (&str, Duration) = ("ms", Duration::from_millis(1));
+pub(super) const SECOND: (&str, Duration) = ("s", Duration::from_secs(1));
 
 const LONGEST: Duration = Duration::from_secs(3600);
 

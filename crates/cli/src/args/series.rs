@@ -12,6 +12,7 @@ use foreread_core::units::Nanos;
 use foreread_files::is_stdout;
 use foreread_sim::time_series::SeriesSpec;
 
+use crate::args::duration::{MICROSECOND, MILLISECOND, SECOND, with_unit};
 use crate::output::Failure;
 
 /// A time series, and how it is kept.
@@ -94,24 +95,14 @@ fn words(interval: Duration) -> String {
 
 /// Reads the length of an interval.
 fn interval(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: Option<u64> = digits.parse().ok();
-    let duration = match (number, &text[digits.len()..]) {
-        (Some(number), "us") => Some(Duration::from_micros(number)),
-        (Some(number), "ms") => Some(Duration::from_millis(number)),
-        (Some(number), "s") => Some(Duration::from_secs(number)),
-        _ => None,
-    };
-    let is_possible = |duration: &Duration| (SHORTEST..=LONGEST).contains(duration);
-    duration.filter(is_possible).ok_or_else(|| {
+    let interval = with_unit(text, &[MICROSECOND, MILLISECOND, SECOND]);
+    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| {
         "write microseconds (500us), milliseconds (100ms) or seconds (1s), from 1us to an hour"
             .to_owned()
     })
 }
 
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
-const SHORTEST: Duration = Duration::from_micros(1);
-const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Of one run: more than a chart has pixels.
 const MAX_INTERVALS_OF_RUN: usize = 4096;
