@@ -78,9 +78,12 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         }
     }
     bar.finish_and_clear();
-    let traces = all.rows.chunks(all.rows.len() / args.trace.len());
-    let means = traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds.len()));
-    let means: Vec<_> = means.collect();
+    let mut means = Vec::new();
+    // They have a copy of each row, which one seed has no use for but in the table.
+    if args.seeds > 1 || files.table.is_some() {
+        let traces = all.rows.chunks(all.rows.len() / args.trace.len());
+        means.extend(traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds.len())));
+    }
     all.print(args, &means, out)?;
     let AllReplays { rows, series, sections, notes } = all;
     let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
