@@ -149,7 +149,7 @@ lab_check() {
 markdown() {
     printf '\n```text\n'
     fold -s -w 95 <<<"$ $1" | sed '$!s/$/\\/'
-    sed -e 1d -e '/^$/,$d' "$2"
+    sed -e 1d -e '/^$/,$d' "$2" | fold -s -w 100 | sed 's/ *$//'
     printf '```\n\n'
     sed '1,/^$/d' "$2" | awk -F'   *' '
         { printf "|"; for (i = 1; i <= NF; i++) printf " %s |", $i; printf "\n" }
