@@ -24,11 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{self, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::probe::probe;
-use super::transfer::{Transfer, TransferOp};
+use super::transfer::{Asks, Transfer, TransferOp};
 use super::{Completion, ENTRIES, RETRIES};
 use crate::pool::Pool;
 
@@ -185,13 +185,22 @@ impl Uring {
             self.push(&opcode::Nop::new().build().user_data(tag));
             return;
         };
-        let (fd, pointer, count) = (Fd(asks.fd), asks.vectors.as_ptr(), asks.vectors.count());
-        let entry = match transfer.way {
-            TransferOp::Read => opcode::Readv::new(fd, pointer, count).offset(asks.offset).build(),
-            TransferOp::Write { .. } => opcode::Writev::new(fd, pointer, count)
-                .offset(asks.offset)
-                .rw_flags(asks.flags)
-                .build(),
+        let entry = match asks {
+            Asks::Flush { fd } => {
+                opcode::Fsync::new(Fd(fd)).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            Asks::Move { fd, vectors, offset, flags } => {
+                let (fd, pointer, count) = (Fd(fd), vectors.as_ptr(), vectors.count());
+                match transfer.way {
+                    TransferOp::Read => {
+                        opcode::Readv::new(fd, pointer, count).offset(offset).build()
+                    }
+                    TransferOp::Write { .. } => opcode::Writev::new(fd, pointer, count)
+                        .offset(offset)
+                        .rw_flags(flags)
+                        .build(),
+                }
+            }
         };
         // What the entry names stays as it is until its completion: `in_flight` owns descriptor and
         // vectors, the addresses are the pool's, which the ring holds, and the core gives no frame
