@@ -322,5 +322,11 @@ fn errno_of_flush(errno: i32) -> i32 {
     }
 }
 
+/// Whether io_uring refused a transfer for lack of the system's means: a kernel worker, which
+/// counts as a thread of the process, or memory. The plain system call needs neither.
+pub(super) fn is_refused(result: Result<u32, i32>) -> bool {
+    matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::ENOMEM))
+}
+
 /// The least that any device takes: a write that was cut short goes on at such a place.
 const SECTOR: u32 = 512;

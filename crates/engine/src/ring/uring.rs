@@ -16,6 +16,10 @@
 //!                                           does not wait while the queue is not empty
 //!   two wakes                               one entry: the first still lies there
 //! ```
+//!
+//! A transfer that would block is done by a worker thread of the kernel, which counts against the
+//! process's limit of threads. If the kernel has none, it refuses the transfer, although nothing is
+//! wrong with the device: then the thread that reaps makes the plain system call.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,7 +32,7 @@ use io_uring::types::{self, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::probe::probe;
-use super::transfer::{Asks, Transfer, TransferOp};
+use super::transfer::{Asks, Transfer, TransferOp, is_refused};
 use super::{Completion, ENTRIES, RETRIES};
 use crate::pool::Pool;
 
@@ -134,7 +138,10 @@ impl Uring {
                 self.start_again(tag, transfer);
                 continue;
             }
-            if let Some(result) = transfer.after(result) {
+            // Under the engine's mutex, as where threads cannot be had: slow, but right.
+            let ended =
+                if is_refused(result) { Some(transfer.run()) } else { transfer.after(result) };
+            if let Some(result) = ended {
                 return Some(Completion { tag, result });
             }
             self.start_again(tag, transfer);
