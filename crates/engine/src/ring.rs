@@ -213,9 +213,9 @@ impl Ring {
 
     /// The next result that has come. Never waits.
     ///
-    /// A transfer that io_uring cancelled or refused for lack of a worker or of memory is done here,
-    /// by the plain system call. One that asks to try again is started again and not reported; so
-    /// are the rest of a write that was cut short, and the flush of a durable one.
+    /// A transfer that io_uring cancelled or refused for lack of a worker or of memory is done
+    /// here, by the plain system call. The rest of a write that was cut short is started and not
+    /// reported, and so is the flush of a durable one.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         match &mut self.kind {
             RingImpl::IoUring(uring) => uring.completion(),

@@ -34,8 +34,7 @@ impl FuaMethod {
             return Self::Dsync;
         }
         match fstatfs(file) {
-            // The type of its field differs between architectures.
-            Ok(stat) => Self::of_type(stat.f_type as u64 & 0xffff_ffff),
+            Ok(stat) => u64::try_from(stat.f_type).map_or(Self::WriteThenFlush, Self::of_type),
             Err(_) => Self::WriteThenFlush,
         }
     }

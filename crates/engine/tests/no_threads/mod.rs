@@ -7,13 +7,15 @@
 //!        limit does not bind.
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use foreread::{Engine, IoBackend, OpenOptions, WriteMode};
+use foreread::WriteMode;
+use foreread::{Blocking, Engine, IoBackend, OpenOptions, ReadRange, Reply, SourceIdentity};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
@@ -47,6 +49,22 @@ fn without_kernel_workers_every_command_is_done_by_the_thread_that_is_there() {
         let said =
             String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", parent.display());
+    }
+}
+
+struct Constant;
+
+impl ReadRange for Constant {
+    fn identity(&self) -> SourceIdentity {
+        SourceIdentity::new("constant", "1")
+    }
+
+    fn length(&self) -> std::io::Result<u64> {
+        Ok(1 << 20)
+    }
+
+    fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> std::io::Result<()> {
+        reply.write(&vec![5; usize::try_from(range.end - range.start).expect("a window")])
     }
 }
 
@@ -88,6 +106,9 @@ fn at_the_limit(dir: &Path, io: IoBackend) {
     assert_eq!(file.append(&[9; 5000]).expect("an append"), 2 * DATA as u64 + 100);
     want.resize(2 * DATA + 5100, 9);
     file.sync_all().expect("a flush");
+    let source = engine.open_source(Blocking::new(Constant)).expect("a source");
+    source.read_exact_at(&mut buffer[..PAGE], 40_000).expect("its thread is this one");
+    assert_eq!(buffer[..PAGE], [5; PAGE]);
     let mut got = vec![0; want.len()];
     fs::File::open(&path).unwrap().read_exact_at(&mut got, 0).expect("its length");
     assert!(got == want, "first wrong byte {:?}", (0..want.len()).find(|&at| got[at] != want[at]));
