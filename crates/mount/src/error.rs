@@ -142,3 +142,25 @@ impl error::Error for MountError {
 /// The remedy where the system has no thread or process to give.
 pub(crate) const THREADS: &str = "; a limit of threads is reached: raise it (ulimit -u, TasksMax= \
                                   of systemd, the pids limit of a container)";
+
+#[cfg(test)]
+mod tests {
+    use super::MountError;
+    use std::io::{Error, ErrorKind};
+
+    /// Each of them was to be mended by fusermount3, which was there.
+    #[test]
+    fn a_refused_mount_names_its_cause_and_the_remedy() {
+        let mount = |source| MountError::Mount { path: "/mnt".into(), source }.to_string();
+        let helper = "option allow_other only allowed if 'user_allow_other' is set\n";
+        let not_allowed = mount(Error::new(ErrorKind::PermissionDenied, helper));
+        assert!(not_allowed.contains("is set; add the line user_allow_other to /etc/fuse.conf"));
+        let no_thread = mount(ErrorKind::WouldBlock.into());
+        assert!(no_thread.contains("ulimit -u"), "{no_thread}");
+        let no_device = MountError::Device { path: "/mnt".into() }.to_string();
+        assert!(no_device.contains("/dev/fuse"), "{no_device}");
+        for line in [not_allowed, no_thread, no_device] {
+            assert!(!line.contains("fusermount3 (package"), "{line}");
+        }
+    }
+}

@@ -137,12 +137,11 @@ fn check_threads(count: usize) -> Result<(), MountError> {
 
 /// An error of the threads that answer, with the limit to raise where the system gave none.
 fn with_limit(error: io::Error) -> io::Error {
-    match error.kind() {
-        kind @ io::ErrorKind::WouldBlock => {
-            io::Error::new(kind, format!("cannot start a thread: {error}{THREADS}"))
-        }
-        _ => error,
+    let kind = error.kind();
+    if kind != io::ErrorKind::WouldBlock {
+        return error;
     }
+    io::Error::new(kind, format!("cannot start a thread: {error}{THREADS}"))
 }
 
 impl<F: Filesystem> fmt::Debug for FuseMount<F> {
