@@ -14,8 +14,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use foreread::WriteMode;
-use foreread::{Blocking, Engine, IoBackend, OpenOptions, ReadRange, Reply, SourceIdentity};
+use foreread::{
+    Blocking, Engine, IoBackend, OpenOptions, ReadRange, Reply, SourceIdentity, WriteMode,
+};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::TempDir;
 
