@@ -48,6 +48,7 @@ use cli::{Cli, Verb};
 use output::{Failure, Printer, plain};
 
 fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if !error.use_stderr() => return end(error.print().map_err(Failure::Stdout)),

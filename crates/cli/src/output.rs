@@ -37,7 +37,18 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// For `map_err`: what could not be done.
 pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
-    move |error| Failure::Check(format!("cannot {what}: {error}"))
+    move |error| Failure::Check(format!("cannot {what}: {}", refusal(&error)))
+}
+
+/// What the system said, and the limit to raise where it had no thread or process to give.
+pub(crate) fn refusal(error: &io::Error) -> String {
+    match error.kind() == io::ErrorKind::WouldBlock {
+        true => format!(
+            "{error}; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, \
+             the pids limit of a container)"
+        ),
+        false => error.to_string(),
+    }
 }
 
 /// Stdout, and whether a person reads it.

@@ -9,8 +9,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
+
+/// A write beyond the limit of file sizes (`ulimit -f`) is an error of that write, not the end of
+/// this process. By a handler, so that commands which we run get the signal's own meaning back.
+pub(crate) fn survive_file_size_limit() {
+    // If the system refuses it, the signal keeps its meaning.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
 
 /// Calls `stop` once, when SIGTERM or SIGINT comes. A second one of either has the signal's default
 /// effect: it ends the process at once. SIGHUP is ignored: a server outlives its terminal. (So is

@@ -9,6 +9,7 @@
 mod act;
 mod claim;
 mod create;
+mod fua;
 mod length;
 mod loops;
 mod of_source;
@@ -41,6 +42,7 @@ use claim::Claim;
 pub(crate) use claim::Claims;
 pub(crate) use claim::disk_of;
 pub(crate) use create::Created;
+pub(crate) use fua::FuaMethod;
 pub(crate) use loops::files_behind;
 use write_side::WriteSide;
 pub(crate) use writers::{WriterClaim, next_engine};
@@ -55,6 +57,7 @@ pub(crate) struct Backend {
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
     write_side: OnceLock<Box<WriteSide>>,
+    pub(crate) fua_method: FuaMethod,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
     /// It does not know how to make zeros without writing them: asked once.
@@ -144,9 +147,14 @@ impl Backend {
         let is_flushed = options.write && buffered.is_some();
         let flushes = is_flushed.then(|| open_again(path, &now)).transpose()?;
         let side = WriteSide { file: None, tail, flushes, _claim: claim };
+        let fua_method = FuaMethod::of(&file, identity);
         let medium = Medium::File { file };
         let mut backend = Self::new(medium, identity, len, buffered, options.write.then_some(side));
         backend.faults.clone_from(&options.faults);
+        if backend.faults.is_none() {
+            // Tests that inject faults count commands, the same on every file system.
+            backend.fua_method = fua_method;
+        }
         backend.geometry.write_block = ByteCount(block);
         Ok(backend)
     }
@@ -177,6 +185,7 @@ impl Backend {
             geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
             write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
+            fua_method: FuaMethod::Dsync,
             faults: None,
             knows_no_zero: AtomicBool::new(false),
             knows_no_hole: AtomicBool::new(false),

@@ -22,6 +22,7 @@ mod probe;
 mod threads;
 mod transfer;
 mod uring;
+mod vectors;
 
 #[cfg(test)]
 mod tests;
@@ -212,8 +213,9 @@ impl Ring {
 
     /// The next result that has come. Never waits.
     ///
-    /// What the kernel cancelled because the thread that submitted it ended, or asks to try again,
-    /// is started again and not reported; so is the rest of a write that was cut short.
+    /// A transfer that io_uring cancelled or refused for lack of a worker or of memory is done
+    /// here, by the plain system call. The rest of a write that was cut short is started and not
+    /// reported, and so is the flush of a durable one.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         match &mut self.kind {
             RingImpl::IoUring(uring) => uring.completion(),

@@ -245,3 +245,29 @@ fn a_range_that_ends_before_it_begins_is_empty() {
     file.sync_data().expect("the disk is fine");
     assert_eq!(fs::read(&path).expect("it is there"), bytes);
 }
+
+/// Each zero request that was not of whole pages left a page or two of data in a hole.
+#[test]
+fn zeros_of_parts_of_pages_keep_a_hole_and_replace_what_is_in_memory_only() {
+    let dir = TempDir::new_in(common::scratch()).expect("a directory");
+    let path = dir.path().join("file");
+    fs::File::create(&path).and_then(|file| file.set_len(1 << 20)).expect("a file");
+    let engine = recorded(Engine::builder().memory(1 << 20));
+    let file = engine.open_with(&path, &OpenOptions::new().write(true)).expect("it is there");
+    for (start, end) in [(100, 200), (5000, 9000), (12_288, 20_000), (30_001, 40_960)] {
+        file.write_zeroes(start..end, true).expect("zeros");
+    }
+    file.sync_data().expect("the disk is fine");
+    assert_eq!(file.extents(0..1 << 20).expect("extents"), [(0..1 << 20, false)]);
+    // It is in memory, and still a hole on the device.
+    file.write_all_at(&[7; 4096], 65_536).expect("memory");
+    file.write_zeroes(65_636..65_736, true).expect("zeros");
+    // Space that is asked for is there.
+    file.write_zeroes(131_172..131_272, false).expect("zeros");
+    file.sync_data().expect("the disk is fine");
+    let disk = fs::read(&path).expect("it is there");
+    let want = [&[7; 100][..], &[0; 100], &[7; 3896]].concat();
+    assert!(disk[65_536..][..4096] == want);
+    let extents = file.extents(131_072..1 << 20).expect("extents");
+    assert_eq!(extents.first(), Some(&(131_072..135_168, true)));
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 mod common;
 mod hang;
+mod no_threads;
 mod recorded;
 mod support;
 

@@ -49,6 +49,11 @@ pub enum MountError {
         /// What the system said.
         source: io::Error,
     },
+    /// This user may not open `/dev/fuse`.
+    Device {
+        /// The mount point.
+        path: PathBuf,
+    },
     /// Threads or signals cannot be had.
     System {
         /// What we were doing: a verb and its object.
@@ -87,17 +92,32 @@ impl fmt::Display for MountError {
                 )
             }
             Self::Mount { path, source } => {
-                let path = path.display();
-                let help = if source.kind() == io::ErrorKind::PermissionDenied {
+                let (path, kind) = (path.display(), source.kind());
+                let source = source.to_string();
+                let help = if source.contains("user_allow_other") {
+                    "; add the line user_allow_other to /etc/fuse.conf, mount as root, or leave out \
+                     --allow-other"
+                } else if kind == io::ErrorKind::WouldBlock {
+                    THREADS
+                } else if kind == io::ErrorKind::PermissionDenied {
                     "; mount as root, or install fusermount3 (package fuse3)"
-                } else if source.kind() == io::ErrorKind::NotFound {
+                } else if kind == io::ErrorKind::NotFound {
                     "; is there /dev/fuse? try 'modprobe fuse'"
                 } else {
                     ""
                 };
-                write!(f, "{path}: cannot mount: {source}{help}")
+                write!(f, "{path}: cannot mount: {}{help}", source.trim_end())
             }
-            Self::System { doing, source } => write!(f, "cannot {doing}: {source}"),
+            Self::Device { path } => write!(
+                f,
+                "{}: cannot mount: this user may not read and write /dev/fuse; mount as root, or \
+                 have it opened to all: chmod 666 /dev/fuse",
+                path.display()
+            ),
+            Self::System { doing, source } => {
+                let is_limit = source.kind() == io::ErrorKind::WouldBlock;
+                write!(f, "cannot {doing}: {source}{}", if is_limit { THREADS } else { "" })
+            }
         }
     }
 }
@@ -113,7 +133,34 @@ impl error::Error for MountError {
             | Self::NoDirectory { .. }
             | Self::Busy { .. }
             | Self::Locked { .. }
+            | Self::Device { .. }
             | Self::Dead { .. } => None,
+        }
+    }
+}
+
+/// The remedy where the system has no thread or process to give.
+pub(crate) const THREADS: &str = "; a limit of threads is reached: raise it (ulimit -u, TasksMax= \
+                                  of systemd, the pids limit of a container)";
+
+#[cfg(test)]
+mod tests {
+    use super::MountError;
+    use std::io::{Error, ErrorKind};
+
+    /// Each of them was to be mended by fusermount3, which was there.
+    #[test]
+    fn a_refused_mount_names_its_cause_and_the_remedy() {
+        let mount = |source| MountError::Mount { path: "/mnt".into(), source }.to_string();
+        let helper = "option allow_other only allowed if 'user_allow_other' is set\n";
+        let not_allowed = mount(Error::new(ErrorKind::PermissionDenied, helper));
+        assert!(not_allowed.contains("is set; add the line user_allow_other to /etc/fuse.conf"));
+        let no_thread = mount(ErrorKind::WouldBlock.into());
+        assert!(no_thread.contains("ulimit -u"), "{no_thread}");
+        let no_device = MountError::Device { path: "/mnt".into() }.to_string();
+        assert!(no_device.contains("/dev/fuse"), "{no_device}");
+        for line in [not_allowed, no_thread, no_device] {
+            assert!(!line.contains("fusermount3 (package"), "{line}");
         }
     }
 }

@@ -8,12 +8,14 @@ use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::{mem, thread};
 
 use fuser::{Config, Filesystem, MountOption, Notifier, Session, SessionACL};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
-use crate::error::MountError;
+use crate::error::{MountError, THREADS};
 use crate::mountpoint::{self, MountLock, Mountpoint, UnmountOutcome};
 
 /// A mount that is prepared: nothing is left of one that is dropped.
@@ -55,7 +57,15 @@ impl MountPlan {
     /// Mounts; requests are answered as soon as the mount runs.
     pub(crate) fn mount<F: Filesystem>(self, fs: F) -> Result<FuseMount<F>, MountError> {
         let Self { directory, config, max_window } = self;
-        let refused = |source| MountError::Mount { path: directory.clone(), source };
+        let refused = |source: io::Error| {
+            let path = directory.clone();
+            let is_denied = source.kind() == io::ErrorKind::PermissionDenied;
+            if is_denied && access(FUSE_DEVICE, Access::READ_OK | Access::WRITE_OK) == DENIED {
+                return MountError::Device { path };
+            }
+            MountError::Mount { path, source }
+        };
+        check_threads(config.n_threads.unwrap_or(1) + OTHER_THREADS)?;
         let lock = MountLock::take(&directory)?;
         let session = Session::new(fs, &directory, &config).map_err(refused)?;
         let connection = session.as_fd().try_clone_to_owned().map_err(refused)?;
@@ -92,8 +102,8 @@ impl<F: Filesystem> FuseMount<F> {
     /// else is unmounted.
     pub(crate) fn run(self) -> io::Result<()> {
         let Self { session, stopper } = self;
-        let mut answering = session.spawn()?;
-        let nothing = thread::spawn(|| Ok(()));
+        let nothing = thread::Builder::new().spawn(|| Ok(())).map_err(with_limit)?;
+        let mut answering = session.spawn().map_err(with_limit)?;
         let over = mem::replace(&mut answering.guard, nothing).join();
         // Dropped, it would unmount what is at the directory by now, be it another's.
         mem::forget(answering);
@@ -104,8 +114,34 @@ impl<F: Filesystem> FuseMount<F> {
             // The session has failed and answers no more requests: the mount is not asked.
             Err(_) => stopper.0.take_away(),
         }
-        over
+        over.map_err(with_limit)
     }
+}
+
+/// Refuses to mount where the system would not give the threads that answer: an unprivileged user
+/// unmounts by a helper, which would get no process either, and a dead mount would stay.
+fn check_threads(count: usize) -> Result<(), MountError> {
+    let (ended, end) = mpsc::channel::<()>();
+    let end = Mutex::new(end);
+    thread::scope(|scope| {
+        // All of them run until the last one has started.
+        let ended = ended;
+        let waits = || drop(end.lock().map(|end| end.recv()));
+        let mut started = (0..count).map(|_| thread::Builder::new().spawn_scoped(scope, waits));
+        let refused = started.find_map(Result::err);
+        drop(ended);
+        let doing = "start the threads that answer";
+        refused.map_or(Ok(()), |source| Err(MountError::System { doing, source }))
+    })
+}
+
+/// An error of the threads that answer, with the limit to raise where the system gave none.
+fn with_limit(error: io::Error) -> io::Error {
+    let kind = error.kind();
+    if kind != io::ErrorKind::WouldBlock {
+        return error;
+    }
+    io::Error::new(kind, format!("cannot start a thread: {error}{THREADS}"))
 }
 
 impl<F: Filesystem> fmt::Debug for FuseMount<F> {
@@ -126,3 +162,8 @@ impl Unmounter {
         self.0.unmount()
     }
 }
+
+/// Beside the threads that answer: the one that joins them, a helper, the trimmer.
+const OTHER_THREADS: usize = 4;
+const FUSE_DEVICE: &str = "/dev/fuse";
+const DENIED: rustix::io::Result<()> = Err(Errno::ACCESS);

@@ -60,7 +60,16 @@ impl fmt::Display for ServeError {
             Self::Tcp { addr, source } => {
                 write!(f, "{addr}: cannot listen: {source}; give another port")
             }
-            Self::System { doing, source } => write!(f, "cannot {doing}: {source}"),
+            Self::System { doing, source } => {
+                let remedy = match source.kind() == io::ErrorKind::WouldBlock {
+                    true => {
+                        "; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, the \
+                           pids limit of a container)"
+                    }
+                    false => "",
+                };
+                write!(f, "cannot {doing}: {source}{remedy}")
+            }
             Self::Flush { target, bytes, source } => {
                 let mut cause: &dyn Error = &**source;
                 // The engine's own words say what to do while it runs, which it does not any more.

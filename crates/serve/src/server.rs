@@ -38,12 +38,15 @@ use crate::store::Store;
 use crate::{
     CounterReader, Counters, Export, Overlay, ServeError, ServerLimits, clock, connection,
 };
+use last_flush::LastFlush;
 use listen::{Listener, NamedSocket};
 
 /// An NBD server of one export.
 pub struct Server {
     shared: ServerState,
     listeners: Vec<Listener>,
+    /// Made before the first client may come; None of an export that is not written.
+    last_flush: Option<LastFlush>,
 }
 
 impl Server {
@@ -92,7 +95,7 @@ impl Server {
             ended: Condvar::new(),
             is_lost: AtomicBool::new(false),
         };
-        Self { shared, listeners: Vec::new() }
+        Self { shared, listeners: Vec::new(), last_flush: None }
     }
 
     /// Listens on a Unix socket, which its owner alone may use from its first moment. A stale
@@ -102,8 +105,9 @@ impl Server {
     /// # Errors
     ///
     /// If another server listens there, if the path names anything but a socket, or if the system
-    /// refuses; the error says what to do.
+    /// refuses it or the threads of the last flush; the error says what to do.
     pub fn unix(&mut self, path: impl AsRef<Path>) -> Result<SocketFile, ServeError> {
+        self.prepare_last_flush()?;
         let named = NamedSocket::bind(path.as_ref())?;
         let file = named.file();
         self.listeners.push(Listener::Unix(named));
@@ -114,14 +118,23 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If the system refuses.
+    /// If the system refuses the address, or the threads of the last flush.
     pub fn tcp(&mut self, addr: SocketAddr) -> Result<SocketAddr, ServeError> {
+        self.prepare_last_flush()?;
         let failed = |source| ServeError::Tcp { addr, source };
         let listener = TcpListener::bind(addr).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         self.listeners.push(Listener::Tcp(listener));
         Ok(addr)
+    }
+
+    /// Takes what the last flush needs, before a client's write can be acknowledged.
+    fn prepare_last_flush(&mut self) -> Result<(), ServeError> {
+        if self.last_flush.is_none() && !self.shared.export.read_only {
+            self.last_flush = Some(LastFlush::prepare()?);
+        }
+        Ok(())
     }
 
     /// Stops the server, from anywhere.
@@ -164,7 +177,7 @@ impl Server {
     /// thread may be left that waits for the device, and so may the last handle to the engine when
     /// it is dropped: a caller that is to end in any case keeps one, and exits the process.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self { shared, listeners } = self;
+        let Self { shared, listeners, last_flush } = self;
         let shared = Arc::new(shared);
         let system = |doing| move |source| ServeError::System { doing, source };
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -178,10 +191,7 @@ impl Server {
         if shared.is_lost.load(Ordering::Acquire) {
             return Err(ServeError::Lost);
         }
-        if shared.export.read_only {
-            return Ok(());
-        }
-        last_flush::flush(&shared)
+        last_flush.map_or(Ok(()), |last_flush| last_flush.run(&shared))
     }
 
     #[cfg(test)]
@@ -287,7 +297,7 @@ impl Drop for ClientThread {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shared: ServerState { export, limits, .. }, listeners } = self;
+        let Self { shared: ServerState { export, limits, .. }, listeners, .. } = self;
         let mut debug = f.debug_struct("Server");
         debug.field("export", export).field("limits", limits).field("listeners", listeners);
         debug.finish_non_exhaustive()

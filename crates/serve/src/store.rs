@@ -64,7 +64,13 @@ impl Store for File {
 /// The protocol has few numbers: what has none of its own is an error of the device.
 pub(crate) fn errno_of(error: &io::Error) -> NbdErrno {
     let kind = error.kind();
-    if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+    let no_space = [
+        io::ErrorKind::StorageFull,
+        io::ErrorKind::QuotaExceeded,
+        // Beyond the limit of the process: the protocol has no word for it, and more room helps.
+        io::ErrorKind::FileTooLarge,
+    ];
+    if no_space.contains(&kind) {
         NbdErrno::NoSpc
     } else if kind == io::ErrorKind::OutOfMemory {
         NbdErrno::NoMem

@@ -33,7 +33,7 @@ use crate::args::max_window::{MaxWindow, max_window};
 use crate::args::policy::policies;
 use crate::device_memory::RememberArgs;
 use crate::image::ImageTarget;
-use crate::output::Failure;
+use crate::output::{Failure, refusal};
 use crate::output_file::CommandOutputs;
 use crate::read_recording::{ReadRecording, ReadRecordingArgs};
 use crate::signals::on_signals;
@@ -158,8 +158,9 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     }
     let (engine, image, recording) = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&image));
-    let saver =
-        saver.map_err(|error| Failure::WrongUse(format!("cannot start a thread: {error}")))?;
+    let saver = saver.map_err(|error| {
+        Failure::WrongUse(format!("cannot start a thread: {}", refusal(&error)))
+    })?;
     let device = image.clone();
     let name = args.target.target.display().to_string();
     let settings = MountSettings {
@@ -306,7 +307,8 @@ fn stop_on_signals(
             leave(i32::from(!done));
         }
     };
-    on_signals(stop).map_err(|error| Failure::WrongUse(format!("cannot catch signals: {error}")))
+    on_signals(stop)
+        .map_err(|error| Failure::WrongUse(format!("cannot catch signals: {}", refusal(&error))))
 }
 
 /// What there is to say of an unmount.

@@ -225,7 +225,10 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
 /// The engine's own words; and if only writing is refused, what else can be done.
 fn not_opened(engine: &Engine, args: &ServeArgs, error: &OpenError) -> Failure {
     let line = error.to_string();
-    if args.read_only || engine.open(&args.target).is_err() {
+    // The file may be written; it is a thread that cannot be had.
+    let has_no_thread =
+        matches!(error, OpenError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock);
+    if has_no_thread || args.read_only || engine.open(&args.target).is_err() {
         return Failure::WrongUse(line);
     }
     // What a program would do, a user does by a flag.

@@ -21,6 +21,7 @@ mod disk;
 mod ends;
 mod kills;
 mod libnbd;
+mod limits;
 mod nbdkit_clients;
 mod overlays;
 mod paths;

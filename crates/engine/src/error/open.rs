@@ -212,9 +212,13 @@ impl fmt::Display for OpenError {
             ),
             Self::Forked { .. } => f.write_str(MAKE_ANOTHER),
             Self::Io { doing, source, .. } => {
-                let remedy = match is_out_of_descriptors(source) {
-                    true => "; raise ulimit -n, or close files",
-                    false => "",
+                let remedy = if is_out_of_descriptors(source) {
+                    "; raise ulimit -n, or close files"
+                } else if source.kind() == io::ErrorKind::WouldBlock {
+                    "; a limit of threads is reached: raise it (ulimit -u, TasksMax= of systemd, the \
+                     pids limit of a container)"
+                } else {
+                    ""
                 };
                 write!(f, "cannot {doing}: {source}{remedy}")
             }

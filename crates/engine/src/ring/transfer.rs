@@ -5,7 +5,6 @@
 //! Out:   where the kernel shall read or write; bytes or an error number.
 //! Never: a slice of a frame. Readers may be looking at the arena, so it is only ever an address.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -15,11 +14,10 @@ use foreread_core::sched::Op;
 use foreread_core::table::Frame;
 
 use super::RETRIES;
-use crate::backend::{Backend, IoTarget};
-use crate::copy_racing::copy_racing;
+use super::vectors::Vectors;
+use crate::backend::{Backend, FuaMethod, IoTarget};
 use crate::faults::{Attempt, Fate};
 use crate::pool::{PAGE, Pool};
-use crate::volatile::VolatileDisk;
 
 /// Which way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,6 +35,9 @@ pub(crate) enum TransferOp {
 ///   done    |===========|                          where it ended; a read does not, as its core
 ///   asked               |===================|      knows which of its pages are wanted
 /// ```
+///
+/// A durable write ends with a flush where the file system may ignore `RWF_DSYNC`
+/// ([`FuaMethod`]).
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) backend: Arc<Backend>,
@@ -49,23 +50,24 @@ pub(super) struct Transfer {
     /// What this try asks for, if that is not everything.
     part: Option<Vectors>,
     retries: u32,
+    /// All is written, and this descriptor is being flushed.
+    flush: Option<RawFd>,
     /// What is to go wrong on purpose; None for nothing.
     fate: Option<Box<Fate>>,
 }
 
-/// Where the bytes of a transfer are. Boxed: the kernel keeps its address.
-pub(super) struct Vectors(Box<[libc::iovec]>);
-
-// SAFETY: the pointers lead into the arena, which any thread may hand to the kernel.
-unsafe impl Send for Vectors {}
-
-/// What one try asks of the kernel.
-pub(super) struct Asks<'t> {
-    pub(super) fd: RawFd,
-    pub(super) vectors: &'t Vectors,
-    pub(super) offset: u64,
-    /// Of `pwritev2(2)`.
-    pub(super) flags: i32,
+/// The system call of one try.
+pub(super) enum Asks<'t> {
+    /// `preadv(2)` or `pwritev2(2)`.
+    Move {
+        fd: RawFd,
+        vectors: &'t Vectors,
+        offset: u64,
+        /// Of `pwritev2(2)`.
+        flags: i32,
+    },
+    /// `fdatasync(2)`.
+    Flush { fd: RawFd },
 }
 
 impl Transfer {
@@ -95,8 +97,9 @@ impl Transfer {
 
     fn new(way: TransferOp, backend: Arc<Backend>, offset: u64, vectors: Vectors) -> Self {
         let total = u32::try_from(vectors.bytes()).expect("a request's bytes fit in 32 bits");
-        let (done, part, retries, fate) = (0, None, 0, None);
-        let mut transfer = Self { backend, way, offset, vectors, total, done, part, retries, fate };
+        let (done, part, retries, flush, fate) = (0, None, 0, None, None);
+        let mut transfer =
+            Self { backend, way, offset, vectors, total, done, part, retries, flush, fate };
         transfer.judge(Attempt::First);
         transfer
     }
@@ -113,23 +116,34 @@ impl Transfer {
         }
     }
 
-    /// What the kernel is to do at this try; None if nothing, because a test has it so.
+    /// The system call of this try; None if there is none, because a test has it so.
     pub(super) fn asks(&self) -> Option<Asks<'_>> {
+        if let Some(fd) = self.flush {
+            let is_refused = self.fate.as_ref().is_some_and(|it| it.befall_write(Ok(0)).is_err());
+            return (!is_refused).then_some(Asks::Flush { fd });
+        }
         let vectors = self.part.as_ref().unwrap_or(&self.vectors);
-        if vectors.0.is_empty() {
+        if vectors.is_empty() {
             return None;
         }
         let offset = self.offset.saturating_add(u64::from(self.done));
-        let (fd, must_last) = match self.way {
+        let (fd, must_last) = self.descriptor(offset, vectors.bytes());
+        let is_dsync = must_last && self.backend.fua_method == FuaMethod::Dsync;
+        let flags = if is_dsync { libc::RWF_DSYNC } else { 0 };
+        Some(Asks::Move { fd, vectors, offset, flags })
+    }
+
+    /// The descriptor for `len` bytes at `offset`, and whether they have to be durable when the
+    /// transfer ends.
+    fn descriptor(&self, offset: u64, len: u64) -> (RawFd, bool) {
+        match self.way {
             TransferOp::Read => (self.backend.fd(), false),
             TransferOp::Write { is_durable } => {
-                let is_end = offset + vectors.bytes() == self.end() && self.is_end_of_file();
-                let (fd, must_last) = self.backend.fd_for_write(offset, vectors.bytes(), is_end);
+                let is_end = offset + len == self.end() && self.is_end_of_file();
+                let (fd, must_last) = self.backend.fd_for_write(offset, len, is_end);
                 (fd, is_durable || must_last)
             }
-        };
-        let flags = if must_last { libc::RWF_DSYNC } else { 0 };
-        Some(Asks { fd, vectors, offset, flags })
+        }
     }
 
     /// Takes the result of one try. Returns the final result; None if it is tried again or goes on.
@@ -149,6 +163,9 @@ impl Transfer {
         if self.way == TransferOp::Read {
             return Some(result);
         }
+        if self.flush.is_some() {
+            return Some(result.map(|_| self.total).map_err(errno_of_flush));
+        }
         self.go_on(result)
     }
 
@@ -156,6 +173,7 @@ impl Transfer {
     ///   some bytes arrived, not all    the rest is asked for, from the last whole sector on
     ///   none did, or an error          what arrived before is the result; if that is no page, the
     ///                                  error
+    ///   all did                        that is the result, or the flush follows
     /// ```
     fn go_on(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let before = self.done;
@@ -164,11 +182,20 @@ impl Transfer {
             Err(errno) if (before as usize) < PAGE => return Some(Err(errno)),
             Err(_) => {}
         }
+        let last = self.total - before;
         if self.done < self.total {
             self.done -= self.done % SECTOR;
         }
-        if self.done == self.total || self.done <= before {
+        if self.done <= before {
             return Some(Ok(self.done));
+        }
+        if self.done == self.total {
+            let at = self.offset.saturating_add(u64::from(before));
+            let (fd, must_last) = self.descriptor(at, last.into());
+            if !must_last || self.backend.fua_method == FuaMethod::Dsync {
+                return Some(Ok(self.done));
+            }
+            self.flush = Some(fd);
         }
         self.judge(Attempt::Again);
         None
@@ -178,6 +205,11 @@ impl Transfer {
     ///
     /// All that the tool for tests costs where it is not used: this one branch.
     fn judge(&mut self, which: Attempt) {
+        if self.flush.is_some() {
+            let faults = self.backend.faults.as_ref();
+            self.fate = faults.map(|faults| Box::new(faults.judge_sync()));
+            return;
+        }
         let rest = self.total - self.done;
         let mut asked = rest;
         if let Some(faults) = &self.backend.faults {
@@ -234,10 +266,7 @@ impl Transfer {
         let device = match self.backend.place() {
             IoTarget::Memory(device) => device,
             IoTarget::File => {
-                return self.asks().map_or(Ok(0), |asks| match self.way {
-                    TransferOp::Read => preadv(&asks),
-                    TransferOp::Write { .. } => pwritev(&asks),
-                });
+                return self.asks().map_or(Ok(0), |asks| asks.call(self.way));
             }
         };
         let vectors = self.part.as_ref().unwrap_or(&self.vectors);
@@ -249,126 +278,30 @@ impl Transfer {
     }
 }
 
-impl Vectors {
-    /// ```text
-    ///   frames    7 8 9   4   12 13        neighbours in memory become one vector
-    ///   vectors   |---|   |   |---|
-    /// ```
-    fn new(pool: &Pool, parts: impl Iterator<Item = (Frame, Range<usize>)>) -> Self {
-        // Most have one, and then the box is the list as it is.
-        let mut vectors: Vec<libc::iovec> = Vec::with_capacity(1);
-        for (frame, bytes) in parts {
-            assert!(bytes.start < bytes.end && bytes.end <= PAGE, "a part lies in its page");
-            let start = pool.address(frame).as_ptr().wrapping_add(bytes.start);
-            match vectors.last_mut() {
-                Some(last) if last.iov_base.cast::<u8>().wrapping_add(last.iov_len) == start => {
-                    last.iov_len += bytes.len();
-                }
-                _ => vectors.push(libc::iovec { iov_base: start.cast(), iov_len: bytes.len() }),
+impl Asks<'_> {
+    /// Makes the call, in this thread.
+    fn call(&self, way: TransferOp) -> Result<u32, i32> {
+        let (fd, vectors, offset, flags) = match *self {
+            Self::Move { fd, vectors, offset, flags } => (fd, vectors, offset, flags),
+            Self::Flush { fd } => {
+                // SAFETY: it takes a number only, of a descriptor that the transfer keeps open.
+                let result = unsafe { libc::fdatasync(fd) };
+                return bytes_or_errno(isize::try_from(result).expect("0 or -1"));
             }
-        }
-        Self(vectors.into_boxed_slice())
+        };
+        let count = i32::try_from(vectors.count()).expect("a request's bytes fit in 32 bits");
+        let Ok(offset) = libc::off_t::try_from(offset) else { return Err(libc::EINVAL) };
+        let first = vectors.as_ptr();
+        let bytes = match way {
+            // SAFETY: the vectors lead into the arena, to frames that only this read fills, and of
+            // which there is no slice; its pool lives as long as the caller's borrow.
+            TransferOp::Read => unsafe { libc::preadv(fd, first, count, offset) },
+            // SAFETY: the vectors lead into the arena, to frames that the core keeps until the
+            // write ends; the kernel only reads there, and so does all other code meanwhile.
+            TransferOp::Write { .. } => unsafe { libc::pwritev2(fd, first, count, offset, flags) },
+        };
+        bytes_or_errno(bytes)
     }
-
-    /// `len` bytes of these, from byte `from` on.
-    fn part(&self, from: u64, len: u64) -> Self {
-        let (mut skip, mut left) = (from, len);
-        let mut vectors = Vec::new();
-        for vector in &self.0 {
-            let skipped = skip.min(vector.iov_len as u64);
-            let taken = (vector.iov_len as u64 - skipped).min(left);
-            if taken > 0 {
-                let from = usize::try_from(skipped)
-                    .expect("the part done is less than the vector that it ends in");
-                let iov_base = vector.iov_base.cast::<u8>().wrapping_add(from).cast();
-                let iov_len = usize::try_from(taken)
-                    .expect("the part done is less than the vector that it ends in");
-                vectors.push(libc::iovec { iov_base, iov_len });
-            }
-            skip -= skipped;
-            left -= taken;
-        }
-        Self(vectors.into_boxed_slice())
-    }
-
-    pub(super) fn as_ptr(&self) -> *const libc::iovec {
-        self.0.as_ptr()
-    }
-
-    pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.0.len()).expect("a request's bytes fit in 32 bits")
-    }
-
-    fn bytes(&self) -> u64 {
-        self.0.iter().map(|vector| vector.iov_len as u64).sum()
-    }
-
-    /// Overwrites all from byte `from` on, so that it is of no use to a reader.
-    fn overwrite(&self, mut from: usize) {
-        for vector in &self.0 {
-            let skip = from.min(vector.iov_len);
-            from -= skip;
-            let start = vector.iov_base.cast::<u8>().wrapping_add(skip);
-            // SAFETY: a part of the vector, which leads into the arena, to a frame that only this
-            // read fills; readers that look at it meanwhile throw away what they see.
-            unsafe { start.write_bytes(OVERWRITTEN, vector.iov_len - skip) };
-        }
-    }
-
-    fn read_from(&self, device: &VolatileDisk, offset: u64) -> u32 {
-        let bytes = device.read(offset, self.bytes());
-        let mut rest = &bytes[..];
-        for vector in &self.0 {
-            let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
-            // SAFETY: `now` is no longer than the vector, which leads into the arena, to frames
-            // that only this read fills; its pool lives as long as the caller's borrow.
-            unsafe { copy_racing(now.as_ptr(), vector.iov_base.cast(), now.len()) };
-            rest = later;
-        }
-        u32::try_from(bytes.len()).expect("a request's bytes fit in 32 bits")
-    }
-
-    fn write_to(&self, device: &VolatileDisk, offset: u64, is_durable: bool) -> Result<u32, i32> {
-        let mut bytes = vec![
-            0;
-            usize::try_from(self.bytes())
-                .expect("a request's frames are in memory, and so is its length")
-        ];
-        let mut rest = &mut bytes[..];
-        for vector in &self.0 {
-            let (now, later) = rest.split_at_mut(vector.iov_len);
-            // SAFETY: `now` is as long as the vector, which leads into the arena, to frames whose
-            // bytes do not change while they are written to a device.
-            unsafe { copy_racing(vector.iov_base.cast(), now.as_mut_ptr(), now.len()) };
-            rest = later;
-        }
-        device.write(offset, &bytes, is_durable)
-    }
-}
-
-impl fmt::Debug for Vectors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|vector| vector.iov_len)).finish()
-    }
-}
-
-fn preadv(asks: &Asks<'_>) -> Result<u32, i32> {
-    let count = i32::try_from(asks.vectors.count()).expect("a request's bytes fit in 32 bits");
-    let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
-    // SAFETY: the vectors lead into the arena, to frames that only this read fills, and of which
-    // there is no slice; its pool lives as long as the caller's borrow.
-    let bytes = unsafe { libc::preadv(asks.fd, asks.vectors.as_ptr(), count, offset) };
-    bytes_or_errno(bytes)
-}
-
-fn pwritev(asks: &Asks<'_>) -> Result<u32, i32> {
-    let count = i32::try_from(asks.vectors.count()).expect("a request's bytes fit in 32 bits");
-    let Ok(offset) = libc::off_t::try_from(asks.offset) else { return Err(libc::EINVAL) };
-    // SAFETY: the vectors lead into the arena, to frames that the core keeps until the write ends;
-    // the kernel only reads there, and so does all other code meanwhile.
-    let bytes =
-        unsafe { libc::pwritev2(asks.fd, asks.vectors.as_ptr(), count, offset, asks.flags) };
-    bytes_or_errno(bytes)
 }
 
 fn bytes_or_errno(bytes: isize) -> Result<u32, i32> {
@@ -380,8 +313,20 @@ fn is_again(result: Result<u32, i32>) -> bool {
     matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR))
 }
 
-/// No page of a test is filled with it.
-const OVERWRITTEN: u8 = 0xe5;
+/// The error number of a flush that ends a write. Those by which a file system refuses a write
+/// before it has anything to flush would tell the core that the flush has not failed.
+fn errno_of_flush(errno: i32) -> i32 {
+    match errno {
+        libc::ENOSPC | libc::EDQUOT | libc::EFBIG => libc::EIO,
+        _ => errno,
+    }
+}
+
+/// Whether io_uring refused a transfer for lack of the system's means: a kernel worker, which
+/// counts as a thread of the process, or memory. The plain system call needs neither.
+pub(super) fn is_refused(result: Result<u32, i32>) -> bool {
+    matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::ENOMEM))
+}
 
 /// The least that any device takes: a write that was cut short goes on at such a place.
 const SECTOR: u32 = 512;

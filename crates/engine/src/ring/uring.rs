@@ -16,6 +16,10 @@
 //!                                           does not wait while the queue is not empty
 //!   two wakes                               one entry: the first still lies there
 //! ```
+//!
+//! A transfer that would block is done by a worker thread of the kernel, which counts against the
+//! process's limit of threads. If the kernel has none, it refuses the transfer, although nothing is
+//! wrong with the device: then the thread that reaps makes the plain system call.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,11 +28,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{self, Fd, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, opcode, squeue};
 
 use super::probe::probe;
-use super::transfer::{Transfer, TransferOp};
+use super::transfer::{Asks, Transfer, TransferOp, is_refused};
 use super::{Completion, ENTRIES, RETRIES};
 use crate::pool::Pool;
 
@@ -134,7 +138,10 @@ impl Uring {
                 self.start_again(tag, transfer);
                 continue;
             }
-            if let Some(result) = transfer.after(result) {
+            // Under the engine's mutex, as where threads cannot be had: slow, but right.
+            let ended =
+                if is_refused(result) { Some(transfer.run()) } else { transfer.after(result) };
+            if let Some(result) = ended {
                 return Some(Completion { tag, result });
             }
             self.start_again(tag, transfer);
@@ -185,13 +192,22 @@ impl Uring {
             self.push(&opcode::Nop::new().build().user_data(tag));
             return;
         };
-        let (fd, pointer, count) = (Fd(asks.fd), asks.vectors.as_ptr(), asks.vectors.count());
-        let entry = match transfer.way {
-            TransferOp::Read => opcode::Readv::new(fd, pointer, count).offset(asks.offset).build(),
-            TransferOp::Write { .. } => opcode::Writev::new(fd, pointer, count)
-                .offset(asks.offset)
-                .rw_flags(asks.flags)
-                .build(),
+        let entry = match asks {
+            Asks::Flush { fd } => {
+                opcode::Fsync::new(Fd(fd)).flags(types::FsyncFlags::DATASYNC).build()
+            }
+            Asks::Move { fd, vectors, offset, flags } => {
+                let (fd, pointer, count) = (Fd(fd), vectors.as_ptr(), vectors.count());
+                match transfer.way {
+                    TransferOp::Read => {
+                        opcode::Readv::new(fd, pointer, count).offset(offset).build()
+                    }
+                    TransferOp::Write { .. } => opcode::Writev::new(fd, pointer, count)
+                        .offset(offset)
+                        .rw_flags(flags)
+                        .build(),
+                }
+            }
         };
         // What the entry names stays as it is until its completion: `in_flight` owns descriptor and
         // vectors, the addresses are the pool's, which the ring holds, and the core gives no frame

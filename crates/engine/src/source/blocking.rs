@@ -40,7 +40,8 @@ pub trait ReadRange: Send + Sync + 'static {
     }
 }
 
-/// A source that blocks, served by at most 16 threads, which end when there is nothing to do.
+/// A source that blocks, served by at most 16 threads, which end when there is nothing to do. Where
+/// the system gives no thread, the reader's own serves it.
 ///
 /// ```no_run
 /// use std::ops::Range;
@@ -115,10 +116,14 @@ impl<S: ReadRange> Source for Blocking<S> {
         }
         let mut requests = self.0.lock();
         requests.threads -= 1;
-        // Threads that there are serve it; without any, it fails: its reply is dropped.
-        let failed = if requests.threads == 0 { requests.waiting.pop_back() } else { None };
+        if requests.threads > 0 {
+            // Threads that there are serve it.
+            return;
+        }
+        // No thread to be had: slow, but no error of the source.
+        requests.threads = 1;
         drop(requests);
-        drop(failed);
+        self.0.work();
     }
 }
 

@@ -46,6 +46,9 @@ impl File {
         }
         let [before, pages, behind] = around_whole_pages(&range);
         for part in [before, behind] {
+            if may_unmap && self.is_zero_in_a_hole(&part) {
+                continue;
+            }
             let zeros = &[0; PAGE][..usize::try_from(part.end - part.start)
                 .expect("what lies beside whole pages is shorter than a page")];
             handle.write_pieces(zeros, part.start, WriteMode::WriteBack, Pieces::Any).1?;
@@ -54,6 +57,20 @@ impl File {
         handle.act_on("zeroing", &pages, IoPath::write_zeroes, &|from, len| {
             backend.zero(from, len, may_unmap)
         })
+    }
+
+    /// Whether these bytes of one page are in a hole of the file, and zeros to its readers, so that
+    /// to write zeros would only fill the hole. A write of another thread that comes in between is
+    /// after the zeros.
+    fn is_zero_in_a_hole(&self, part: &Range<u64>) -> bool {
+        let (start, end) = (part.start, part.end);
+        let extents = self.handle().file.backend.extents(start, end);
+        if !extents.is_ok_and(|extents| extents == [(start..end, false)]) {
+            return false;
+        }
+        // What was written there may be in memory only.
+        let mut now = vec![0; usize::try_from(end - start).expect("a part of a page")];
+        self.read_exact_at(&mut now, start).is_ok() && now.iter().all(|byte| *byte == 0)
     }
 
     /// Discards these bytes: their contents are undefined afterwards. Only whole pages are given

@@ -2,71 +2,106 @@
 //!
 //! In:    a server that takes no more requests.
 //! Out:   all is on the device; or how much is not, and why.
-//! Never: a wait for a device that does not answer, beyond the limit.
+//! Never: a wait for a device that does not answer, beyond the limit. A need for a thread at the
+//!        end: a system may refuse one then, and acknowledged writes would be lost.
 //!
 //! ```text
-//!   run()   --> thread: store.flush() --- in time -----> all is well, or the device's error
-//!           '-- waits, at most exit_timeout -- over ---> not flushed; the thread is left behind
+//!   prepare()  before the first client: two threads, which wait
+//!   run()      --> flusher: store.flush() --- in time -----> all is well, or the device's error
+//!              '-- waits, at most exit_timeout -- over ---> not flushed; the thread is left behind
 //! ```
 //!
-//! A thread of its own, because a system call that waits for a device cannot be called back. What
-//! is left behind ends with the process.
+//! Threads of their own, because a system call that waits for a device cannot be called back. One
+//! that is left behind ends with the process.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use super::ServerState;
 use crate::ServeError;
 
-/// Flushes what clients wrote.
-pub(super) fn flush(shared: &Arc<ServerState>) -> Result<(), ServeError> {
-    let store = Arc::clone(&shared.store);
-    let flushed = in_a_thread(move || store.flush())?;
-    let after = shared.limits.exit_timeout;
-    let target = || shared.export.description.clone();
-    match flushed.recv_timeout(after) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => {
-            let (bytes, source) = (dirty_bytes(shared), error.into());
-            Err(ServeError::Flush { target: target(), bytes, source })
+/// The threads that the last flush needs, from before the first write is acknowledged.
+pub(super) struct LastFlush {
+    flusher: StandbyThread<io::Result<()>>,
+    counter: StandbyThread<Option<u64>>,
+}
+
+/// A thread that waits for its one job.
+struct StandbyThread<T>(Sender<(Job<T>, Sender<T>)>);
+
+type Job<T> = Box<dyn FnOnce() -> T + Send>;
+
+impl LastFlush {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives none: then no write can be promised to be flushed at the end.
+    pub(super) fn prepare() -> Result<Self, ServeError> {
+        let started = || {
+            let flusher = StandbyThread::start("foreread-flush")?;
+            Ok(Self { flusher, counter: StandbyThread::start("foreread-count")? })
+        };
+        started().map_err(|source| ServeError::System { doing: "start a thread", source })
+    }
+
+    /// Flushes what clients wrote.
+    pub(super) fn run(self, shared: &Arc<ServerState>) -> Result<(), ServeError> {
+        let Self { flusher, counter } = self;
+        let store = Arc::clone(&shared.store);
+        let after = shared.limits.exit_timeout;
+        let target = || shared.export.description.clone();
+        match flusher.run_within(after, move || store.flush()) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let (bytes, source) = (dirty_bytes(counter, shared), error.into());
+                Err(ServeError::Flush { target: target(), bytes, source })
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let bytes = dirty_bytes(counter, shared);
+                Err(ServeError::NotFlushed { target: target(), bytes, after })
+            }
+            // It panicked.
+            Err(RecvTimeoutError::Disconnected) => Err(ServeError::Lost),
         }
-        Err(RecvTimeoutError::Timeout) => {
-            let bytes = dirty_bytes(shared);
-            Err(ServeError::NotFlushed { target: target(), bytes, after })
-        }
-        // It panicked.
-        Err(RecvTimeoutError::Disconnected) => Err(ServeError::Lost),
     }
 }
 
 /// How much is in memory only. None if that cannot be found out in time: the engine's lock may be
 /// held by a thread that the kernel does not let go.
-fn dirty_bytes(shared: &Arc<ServerState>) -> Option<u64> {
+fn dirty_bytes(counter: StandbyThread<Option<u64>>, shared: &Arc<ServerState>) -> Option<u64> {
     let asked = Arc::clone(shared);
-    let dirty =
-        in_a_thread(move || asked.engine.counters().map_or(0, |counted| counted.dirty.0)).ok()?;
-    dirty.recv_timeout(LOOK).ok()
+    let count = move || asked.engine.counters().ok().map(|counted| counted.dirty.0);
+    counter.run_within(LOOK, count).ok().flatten()
 }
 
-fn in_a_thread<T: Send + 'static>(
-    call: impl FnOnce() -> T + Send + 'static,
-) -> Result<Receiver<T>, ServeError> {
-    let (sender, receiver) = mpsc::channel();
-    let thread = std::thread::Builder::new().name("foreread-flush".into()).stack_size(STACK);
-    let spawned = thread.spawn(move || {
-        // The one that waits may have given up.
-        let _ = sender.send(call());
-    });
-    match spawned {
-        Ok(_) => Ok(receiver),
-        Err(source) => Err(system(source)),
+impl<T: Send + 'static> StandbyThread<T> {
+    fn start(name: &str) -> io::Result<Self> {
+        let (jobs, job) = mpsc::channel::<(Job<T>, Sender<T>)>();
+        let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+        thread.spawn(move || {
+            // It is dropped unused where there is nothing to flush.
+            if let Ok((job, result)) = job.recv() {
+                // The one that waits may have given up.
+                let _ = result.send(job());
+            }
+        })?;
+        Ok(Self(jobs))
     }
-}
 
-fn system(source: io::Error) -> ServeError {
-    ServeError::System { doing: "start a thread for the last flush", source }
+    /// Has the thread run `job`, and waits for its result, at most `time`.
+    fn run_within(
+        self,
+        time: Duration,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, RecvTimeoutError> {
+        let (sender, result) = mpsc::channel();
+        // A thread that has ended drops the sender, which the wait reports.
+        let _ = self.0.send((Box::new(job), sender));
+        result.recv_timeout(time)
+    }
 }
 
 /// Taking the engine's lock, where all is well, is a matter of microseconds.

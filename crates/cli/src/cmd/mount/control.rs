@@ -19,7 +19,7 @@ use foreread_serve::{CounterReader, Export, Server, ServerLimits, Stopper};
 use crate::args::itable_readahead::{itable_readahead, itable_readahead_text};
 use crate::clock::clock;
 use crate::control::served::Served;
-use crate::output::Failure;
+use crate::output::{Failure, refusal};
 
 /// A socket that answers; gone when it is dropped.
 #[derive(Debug)]
@@ -72,7 +72,8 @@ impl Control {
             // What goes wrong is the client's to see; the mount goes on.
             let _ = server.run();
         });
-        let thread = thread.map_err(|error| refused(&format!("cannot start a thread: {error}")))?;
+        let thread = thread
+            .map_err(|error| refused(&format!("cannot start a thread: {}", refusal(&error))))?;
         Ok(Self { stopper, thread: Some(thread), file })
     }
 

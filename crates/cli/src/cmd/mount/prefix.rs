@@ -16,7 +16,7 @@ use foreread_mount::{
 use foreread_object::{ListedName, ListedVersion, Prefix};
 
 use super::{LeftBehind, MountArgs, built, kernel_window, mounted, refused, say};
-use crate::output::Failure;
+use crate::output::{Failure, refusal};
 use crate::store;
 
 /// The objects below a prefix, as files of an engine.
@@ -40,8 +40,9 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     let (engine, recording) = built(args)?;
     let prefix = args.target.store.client()?.prefix(url)?;
     let saver = args.remember.keep(&engine, None);
-    let saver =
-        saver.map_err(|error| Failure::WrongUse(format!("cannot start a thread: {error}")))?;
+    let saver = saver.map_err(|error| {
+        Failure::WrongUse(format!("cannot start a thread: {}", refusal(&error)))
+    })?;
     let options = OpenOptions::new().device_name(store::device_name(prefix.device_name()));
     let settings = TreeSettings {
         name: url.to_owned(),

@@ -42,12 +42,19 @@ impl RunningCommand {
         let id = Pid::from_child(&child);
         let running = Self { child: Arc::new(Mutex::new(child)), id, has_ended: Arc::default() };
         let waiter = running.clone();
-        std::thread::Builder::new().name("command".to_owned()).spawn(move || {
+        let waiting = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
             waiter.until_it_ends();
             *waiter.has_ended.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
             waiter.has_ended.1.notify_all();
             ended();
-        })?;
+        });
+        if let Err(error) = waiting {
+            // It is not left behind, with a server that never answers.
+            let mut child = running.lock();
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
         Ok(running)
     }
 

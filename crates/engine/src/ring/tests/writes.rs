@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::backend::FuaMethod;
 use crate::volatile::VolatileDisk;
 
 fn options() -> OpenOptions {
@@ -92,6 +93,39 @@ fn a_write_that_is_cut_short_goes_on_and_one_that_fails_does_not_reach_the_devic
         let mut want = before;
         want[4 * PAGE..7 * PAGE].fill(byte);
         assert!(bench.content() == want);
+    }
+}
+
+/// FUA writes to a file system that ignores `RWF_DSYNC` were acknowledged, and not durable.
+#[test]
+fn where_the_flag_may_be_ignored_a_durable_write_ends_with_a_flush() {
+    let last = u64::from(PAGES) - 1;
+    for (tail, buffered) in [(0, false), (1234, false), (1234, true)] {
+        let faults = Arc::new(Faults::default());
+        let options = options().buffered(buffered).faults(Arc::clone(&faults));
+        let mut bench = Bench::with(&options, tail);
+        let backend = Arc::get_mut(&mut bench.backend).expect("there is no other handle yet");
+        backend.fua_method = FuaMethod::WriteThenFlush;
+        for mut ring in bench.rings("where_the_flag_may_be_ignored") {
+            let mut write = |page, len, durable| {
+                bench.write(&mut ring, page, len, durable, &[1, 2][..len.div_ceil(PAGE)]);
+                next(&mut ring).result
+            };
+            // A full disk would be taken for a refused write, by which no flush has failed.
+            for (errno, want) in [(libc::EIO, libc::EIO), (libc::ENOSPC, libc::EIO)] {
+                faults.clear();
+                faults.inject_syncs(0..1, Mishap::Errno(errno));
+                assert_eq!(write(3, PAGE, false), Ok(4096), "no flush, none that fails");
+                assert_eq!(write(3, 2 * PAGE, true), Err(want), "{errno}");
+                assert_eq!(write(3, 2 * PAGE, true), Ok(8192), "the next flush is a good one");
+            }
+            faults.clear();
+            faults.inject_syncs(0..1, Mishap::Errno(libc::EIO));
+            let end = write(last, PAGE + tail, true);
+            assert_eq!(end, Err(libc::EIO), "the end of a file, {tail} bytes in its last page");
+            faults.inject_syncs(0..9, Mishap::Errno(libc::EAGAIN));
+            assert_eq!(write(last, PAGE + tail, true), Ok(u32::try_from(PAGE + tail).unwrap()));
+        }
     }
 }
 
