@@ -25,16 +25,17 @@ use signal_hook::{flag, low_level};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_output::{is_trace, output_formats};
-use crate::output::{Failure, cannot};
+use crate::output::{Failure, cannot, plain};
 
 /// Record what a command and all that it starts, or a running process, read of files, for `foreread
 /// replay`
 ///
-/// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter), so
-/// that its file, offset, length, thread and time can be noted; docs/record.md has what that costs.
-/// Reads of pipes and sockets are stopped, too, and left out. Not seen: accesses to mapped memory,
-/// io_uring and io_submit; a line at the end says how many there were. Programs cannot gain
-/// privileges (sudo, ping) while they are recorded.
+/// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter and
+/// ptrace), so that its file, offset, length, thread and time can be noted; docs/record.md has what
+/// that costs. Reads of pipes and sockets are stopped, too, and left out. Not seen: accesses to
+/// mapped memory, io_uring and io_submit, and calls of 32-bit programs; a line at the end says how
+/// many there were. Unless root records, programs cannot gain privileges (sudo, ping) meanwhile; a
+/// line names those that would have.
 ///
 /// The recording ends when the last process of the command has ended. If the command leaves some
 /// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and
@@ -112,6 +113,14 @@ fn run_command(args: &RecordArgs, file: ResultFile) -> Result<(), Failure> {
     let summary =
         written(args, file, |writer| record(&command, writer, |pid| terminator.watch(pid), waits))?;
     say(args, &summary.totals);
+    if let Some(error) = &summary.untraced {
+        let line = format!(
+            "the command could not be traced ({error}), so its reads stopped at a listener: a \
+             signal may have made some of them fail with EINTR"
+        );
+        // Lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: {line}");
+    }
     match code(summary.status) {
         0 => Ok(()),
         code => Err(Failure::Command(code)),
@@ -191,6 +200,27 @@ fn say(args: &RecordArgs, totals: &RecordTotals) {
         lines.push(format!(
             "{} reads are missing: their file or position could not be seen",
             unseen.lost
+        ));
+    }
+    if unseen.foreign > 0 {
+        lines.push(format!(
+            "{} reads and mappings by 32-bit programs are missing: only calls of 64-bit programs \
+             are recorded",
+            unseen.foreign
+        ));
+    }
+    if unseen.listeners > 0 {
+        lines.push(
+            "it installed a listener of system calls of its own (seccomp): reads that stop there \
+             are not seen"
+                .to_owned(),
+        );
+    }
+    for program in &totals.unprivileged {
+        lines.push(format!(
+            "{} ran without the privileges that its file gives (setuid or capabilities): record as \
+             root to keep them",
+            plain(program)
         ));
     }
     for line in lines {
