@@ -18,7 +18,7 @@ use foreread_files::{CommandInput, FileError, KeptPart, ResultFile, is_stdout};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
-use foreread_trace::{OutputFormat, TraceWriter};
+use foreread_trace::{OutputFormat, TraceWriter, UnheldNames};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
@@ -53,7 +53,8 @@ pub(crate) struct RecordArgs {
 
     /// The format
     ///
-    /// fio-3 has no threads, and times in microseconds; the others have all.
+    /// fio-3 has no threads, times in microseconds, and hashes for names with white space; the
+    /// others have all.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), default_value = "foreread")]
     to: OutputFormat,
 
@@ -151,9 +152,14 @@ fn written<T>(
     };
     let mut summary = None;
     let mut failed = None;
+    let mut hashed = 0;
     let written = file.write_what_fits(kept, |out| {
-        let mut writer = TraceWriter::new(out, args.to, args.hash_names);
-        match record(&mut writer) {
+        // The program runs once: its reads are kept.
+        let writer = TraceWriter::new(out, args.to, args.hash_names);
+        let mut writer = writer.unheld_names(UnheldNames::Hashed);
+        let recorded = record(&mut writer);
+        hashed = writer.hashed_names();
+        match recorded {
             Ok(recorded) => summary = Some(recorded),
             Err(RecordError::Output(error)) => return Err(error),
             Err(error) => {
@@ -171,6 +177,14 @@ fn written<T>(
         let path = args.output.display();
         let line = format!("--output {path}: {error}; the trace has the reads before that");
         return Err(Failure::WrongUse(line));
+    }
+    if hashed > 0 {
+        let line = format!(
+            "hashes stand for {hashed} names of files, which fio-3 cannot hold: they have white \
+             space, or more than 255 bytes"
+        );
+        // Lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: {line}");
     }
     Ok(summary.expect("the trace was written"))
 }
