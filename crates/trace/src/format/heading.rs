@@ -116,7 +116,7 @@ impl HeadingNames<'_> {
             let all = squeezed(name);
             let suffix = all.strip_prefix(base)?;
             if suffix.is_empty() {
-                return Some(0);
+                return Some(if base == "filetime" { 100 } else { 0 });
             }
             // Else the plural would be one in seconds.
             let is_apart = !name.to_ascii_lowercase().contains(&format!("{base}s"));

@@ -1,6 +1,5 @@
 //! `foreread replay --cache`: miss counts of eviction policies.
 
-
 use foreread_core::units::PAGE_SIZE;
 use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
