@@ -67,12 +67,11 @@ fn run(ours: OwnedFd, socket: &OwnedFd, words: &[*const c_char], of: &[Vec<sock_
     drop(ours);
     let (step, error) = match filtered(socket, of) {
         Ok(()) => {
-            // SAFETY: the words end with zeroes, and their list with a null pointer; SIGPIPE, which
-            // the runtime ignores, has its own meaning again.
-            unsafe {
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                libc::execvp(words[0], words.as_ptr());
-            }
+            // The runtime ignores it.
+            // SAFETY: no handler is installed.
+            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+            // SAFETY: the words end with zeroes, and their list with a null pointer.
+            unsafe { libc::execvp(words[0], words.as_ptr()) };
             (EXEC, io::Error::last_os_error())
         }
         Err(error) => (FILTER, error),

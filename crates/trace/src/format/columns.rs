@@ -50,7 +50,7 @@ pub(crate) struct ColumnLayout {
     pub(crate) is_of_device: bool,
 }
 
-pub(super) const BASE: ColumnLayout = ColumnLayout {
+const BASE: ColumnLayout = ColumnLayout {
     separator: Separator::BareComma,
     time: 0,
     time_unit_ns: 1,

@@ -7,7 +7,7 @@
 //! Names are compared without their case and without anything but letters and digits, so that
 //! `I/O Type`, `io_type` and `IOType` are one.
 
-use super::columns::{self, BASE, ColumnLayout, OpCode};
+use super::columns::{self, ColumnLayout, OpCode};
 use super::split::{Separator, split};
 use crate::field::short;
 use crate::format::TraceFormat;
@@ -85,7 +85,6 @@ impl HeadingNames<'_> {
             mapped: self.find(&["mapped", "ismapped"]),
             columns: self.names.len(),
             is_of_device: lun || offset.is_none(),
-            ..BASE
         };
         Ok(Heading { format: TraceFormat::Csv, layout, notes: self.notes(&layout) })
     }
@@ -162,7 +161,7 @@ impl HeadingNames<'_> {
             .take(MAX_NAMED)
             .collect();
         let mut notes = Vec::new();
-        if layout.op.is_none() {
+        if layout.op.is_none() && !unused.is_empty() {
             notes.push(
                 "no column of the heading says read or write (op): all records are reads"
                     .to_owned(),
