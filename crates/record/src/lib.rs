@@ -43,4 +43,5 @@ pub use error::RecordError;
 pub use left_behind::LeftProcess;
 pub use read_log::{LoggedRead, ReadLog, ReadLogSummary};
 pub use recorded_trace::{RecordTotals, UnseenReads};
-pub use recorder::{RecordCommand, RecordSummary, record};
+pub use recorder::{RecordSummary, record};
+pub use started_command::RecordCommand;

@@ -5,7 +5,6 @@
 //! Never: an end before the last process of the program has ended: without a listener their reads
 //!        would fail.
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -22,18 +21,9 @@ use crate::filter::StopsAt;
 use crate::left_behind::{self, LeftProcess};
 use crate::listener::CallListener;
 use crate::recorded_trace::{RecordTotals, RecordedTrace};
-use crate::started_command::{self, StartedCommand};
+use crate::started_command::{self, RecordCommand, StartedCommand};
 use crate::traced_program::TracedProgram;
 use crate::tracer::{BlockedSignals, ThreadStop, TracedCalls, next_stop, seize, wait_for_stop};
-
-/// What is recorded.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RecordCommand {
-    /// The program, found as a shell finds it.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
 
 /// How a recording ended.
 #[derive(Debug)]

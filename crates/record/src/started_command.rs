@@ -25,7 +25,15 @@ use rustix::net::{
 use crate::error::RecordError;
 use crate::filter::{self, StopsAt};
 use crate::listener::{self, CallListener};
-use crate::recorder::RecordCommand;
+
+/// What is recorded.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct RecordCommand {
+    /// The program, found as a shell finds it.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
 
 /// A command that waits for its filter, or runs.
 #[derive(Debug)]
