@@ -102,7 +102,7 @@ struct AllReplays {
     /// Those of the report.
     sections: Vec<ReportSection>,
     notes: Vec<String>,
-    /// Those about columns, units and operations that the traces do not tell, or not in known words.
+    /// Those about columns, units and operations that the traces do not tell in known words.
     guesses: Vec<String>,
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct TraceArgs {
 
     /// Convert to this format, into the file of --output
     ///
-    /// fio-3 has neither threads nor what was mapped, times in microseconds, and no names with white
-    /// space or of more than 255 bytes: these are refused. The others have all.
+    /// fio-3 has neither threads nor what was mapped, times in microseconds, and no names with
+    /// white space or of more than 255 bytes: these are refused. The others have all.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), requires = "output")]
     to: Option<OutputFormat>,
 

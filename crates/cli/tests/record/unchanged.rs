@@ -56,7 +56,7 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 print(failed, came > 0)
 "#;
 
-/// Reads and mappings failed with EINTR, if a signal came before the recorder had received the call.
+/// Reads and mappings failed with EINTR, if a signal came before the recorder had received them.
 #[test]
 fn no_call_of_a_recorded_command_is_interrupted_by_a_signal() {
     let test = "no_call_of_a_recorded_command_is_interrupted_by_a_signal";
