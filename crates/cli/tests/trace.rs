@@ -114,6 +114,41 @@ fn stdin_is_a_trace_too() {
     assert!(output.stdout.starts_with(b"format fio-3"), "{output:?}");
 }
 
+/// All records were reads of one file, and nothing was said.
+#[test]
+fn what_was_not_understood_of_a_trace_is_said_by_each_command() {
+    let folder = Folder::new();
+    let trace = folder.path("t.csv");
+    fs::write(&trace, "time_us,verb,offset,size\n1,W,0,4096\n2,W,4096,4096\n").unwrap();
+    let out = folder.path("out");
+    for args in [
+        &["trace", &trace][..],
+        &["trace", &trace, "--json"],
+        &["trace", &trace, "--to", "csv", "-o", &out],
+        &["replay", &trace],
+        &["replay", &trace, "--json"],
+        &["replay", &trace, "--cache", "lru", "--objects", "10"],
+    ] {
+        let output = foreread(args);
+        let said = String::from_utf8(output.stderr).unwrap().replace('\n', " ");
+        assert!(output.status.success(), "{args:?}: {said}");
+        assert!(said.contains("not understood, and not used: verb"), "{args:?}: {said}");
+    }
+}
+
+/// fio takes names as they are: with a blank as `%20` it opened another file.
+#[test]
+fn a_name_that_fio_cannot_hold_is_refused() {
+    let folder = Folder::new();
+    let (trace, out) = (folder.path("t.csv"), folder.path("out"));
+    fs::write(&trace, "time_us,file,offset,length\n1,/a b,0,4096\n").unwrap();
+    let line = refused(&["trace", &trace, "--to", "fio-3", "-o", &out]);
+    assert!(line.contains("fio-3 cannot hold the name \"/a b\""), "{line}");
+    assert!(fs::metadata(&out).is_err());
+    let hashed = stdout(&["trace", &trace, "--to", "fio-3", "-o", "-", "--hash-names"]);
+    assert!(hashed.contains(" read 0 4096\n"), "{hashed}");
+}
+
 /// The most memory that a command has had in kB, when it has read so many lines from its stdin.
 fn peak_kb(args: &[&str], lines: u64) -> u64 {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreread"));

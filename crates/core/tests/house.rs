@@ -45,6 +45,7 @@ const UNSAFE: [&str; 19] = [
     "crates/python/src/pinned.rs",
     "crates/python/src/sim/residency.rs",
     "crates/record/src/listener.rs",
+    "crates/record/src/started_command.rs",
     "crates/record/src/tracer.rs",
     "crates/tune/src/pages.rs",
 ];

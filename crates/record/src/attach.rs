@@ -19,16 +19,15 @@ use foreread_trace::TraceWriter;
 
 use crate::error::RecordError;
 use crate::left_behind::{self, LeftProcess};
-use crate::proc_status::{self, process_of};
-use crate::recorded_trace::{RecordTotals, RecordedTrace};
-use crate::traced_threads::TracedThreads;
+use crate::proc_status;
+use crate::recorded_trace::RecordTotals;
+use crate::traced_program::TracedProgram;
 use crate::tracer::{
-    BlockedSignals, ThreadStop, WakeUp, detach, entered_call, event_thread, go_on, interrupt,
-    listen, next_stop, seize,
+    BlockedSignals, ThreadStop, TracedCalls, WakeUp, detach, interrupt, next_stop, seize,
 };
 
 /// How the recording of a process ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AttachSummary {
     /// Whether the process has ended; else the recording was, and it runs on.
     pub has_ended: bool,
@@ -54,13 +53,10 @@ pub fn record_process<W: Write>(
     left: impl FnOnce(&[LeftProcess]),
 ) -> Result<AttachSummary, RecordError> {
     let failed = |error| RecordError::Attach { process, error };
-    let signals = BlockedSignals::new().map_err(failed)?;
-    let mut attachment = Attachment {
-        process,
-        threads: TracedThreads::default(),
-        trace: RecordedTrace::new(),
-        left: Some(left),
-    };
+    let of_user = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+    let signals = BlockedSignals::new(&of_user).map_err(failed)?;
+    let program = TracedProgram::new(TracedCalls::All);
+    let mut attachment = Attachment { process, program, left: Some(left) };
     if let Err(error) = attachment.attach() {
         attachment.detach(&signals);
         return Err(match proc_status::without_program(process) {
@@ -68,19 +64,18 @@ pub fn record_process<W: Write>(
             None => failed(error),
         });
     }
-    attached(attachment.threads.len());
+    attached(attachment.program.threads.len());
     let has_ended = attachment.run(&signals, writer);
     if !has_ended {
         attachment.detach(&signals);
     }
-    Ok(AttachSummary { has_ended, totals: attachment.trace.end()? })
+    Ok(AttachSummary { has_ended, totals: attachment.program.trace.end()? })
 }
 
 /// The threads that are traced.
 struct Attachment<F> {
     process: u32,
-    threads: TracedThreads,
-    trace: RecordedTrace,
+    program: TracedProgram,
     /// Told of the processes that it has left behind.
     left: Option<F>,
 }
@@ -95,12 +90,12 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
             for entry in fs::read_dir(format!("/proc/{}/task", self.process))? {
                 let name = entry?.file_name();
                 let thread = name.to_str().and_then(|name| name.parse::<u32>().ok());
-                let Some(thread) = thread.filter(|it| !self.threads.contains(*it)) else {
+                let Some(thread) = thread.filter(|it| !self.program.threads.contains(*it)) else {
                     continue;
                 };
-                match seize(thread) {
+                match seize(thread, TracedCalls::All) {
                     Ok(()) => {
-                        self.threads.add(thread, |_| self.process);
+                        self.program.threads.add(thread, |_| self.process);
                         found = true;
                         // It may have ended.
                         let _ = interrupt(thread);
@@ -111,7 +106,7 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
             }
             match refused {
                 _ if found => {}
-                Some(error) if self.threads.is_empty() => return Err(error),
+                Some(error) if self.program.threads.is_empty() => return Err(error),
                 _ => return Ok(()),
             }
         }
@@ -125,8 +120,8 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
             for _ in 0..STOPS_BETWEEN_LOOKS {
                 match next_stop() {
                     Ok(Some((thread, stop))) => self.handle(thread, stop, writer),
-                    Ok(None) if self.trace.has_failed() => return false,
-                    Ok(None) if self.threads.is_empty() => return true,
+                    Ok(None) if self.program.trace.has_failed() => return false,
+                    Ok(None) if self.program.threads.is_empty() => return true,
                     Ok(None) => {
                         if signals.wait(IDLE) == WakeUp::Stop {
                             return false;
@@ -136,50 +131,14 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
                 }
             }
             // Threads that never wait must not hide the user's signal.
-            if signals.wait(Duration::ZERO) == WakeUp::Stop || self.trace.has_failed() {
+            if signals.wait(Duration::ZERO) == WakeUp::Stop || self.program.trace.has_failed() {
                 return false;
             }
         }
     }
 
     fn handle<W: Write>(&mut self, thread: u32, stop: ThreadStop, writer: &mut TraceWriter<W>) {
-        if stop == ThreadStop::Ended {
-            self.threads.remove(thread);
-            self.tell_left();
-            return;
-        }
-        self.add(thread);
-        let mut read = None;
-        // An error of a request means that the thread was killed meanwhile.
-        let _ = match stop {
-            ThreadStop::Call => {
-                read = entered_call(thread).and_then(|call| self.trace.observe(&call));
-                go_on(thread, 0)
-            }
-            ThreadStop::Signal(signal) => go_on(thread, signal),
-            ThreadStop::Group => listen(thread),
-            ThreadStop::Begun => {
-                // Its own first stop may come after the end of this thread.
-                if let Some(begun) = event_thread(thread) {
-                    self.add(begun);
-                }
-                go_on(thread, 0)
-            }
-            ThreadStop::Exec => {
-                // It will not end under the number that it had.
-                if let Some(before) = event_thread(thread).filter(|before| *before != thread) {
-                    self.threads.remove(before);
-                }
-                go_on(thread, 0)
-            }
-            ThreadStop::Attached | ThreadStop::Ended => go_on(thread, 0),
-        };
-        // The thread goes on while the record is written.
-        self.trace.add(read, writer);
-    }
-
-    fn add(&mut self, thread: u32) {
-        if self.threads.add(thread, process_of) {
+        if self.program.handle(thread, stop, writer) {
             self.tell_left();
         }
     }
@@ -187,10 +146,10 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
     /// Tells of the processes that are left, once the first one has ended: when it has, or when
     /// another one is seen only after that.
     fn tell_left(&mut self) {
-        if self.left.is_none() || self.threads.has_process(self.process) {
+        if self.left.is_none() || self.program.threads.has_process(self.process) {
             return;
         }
-        let processes = left_behind::running(self.threads.processes());
+        let processes = left_behind::running(self.program.threads.processes());
         if !processes.is_empty()
             && let Some(left) = self.left.take()
         {
@@ -201,16 +160,16 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
     /// Lets all threads go on untraced. One that does not stop, as it waits uninterruptibly, is let
     /// go by the kernel when this process ends.
     fn detach(&mut self, signals: &BlockedSignals) {
-        self.threads.retain(|thread| interrupt(thread).is_ok());
+        self.program.threads.retain(|thread| interrupt(thread).is_ok());
         let mut patience = DETACH_WAITS;
-        while !self.threads.is_empty() && patience > 0 {
+        while !self.program.threads.is_empty() && patience > 0 {
             match next_stop() {
                 Ok(Some((thread, stop))) => {
                     let signal = if let ThreadStop::Signal(signal) = stop { signal } else { 0 };
-                    if stop != ThreadStop::Ended {
+                    if !matches!(stop, ThreadStop::Ended(_)) {
                         let _ = detach(thread, signal);
                     }
-                    self.threads.remove(thread);
+                    self.program.threads.remove(thread);
                 }
                 Ok(None) => {
                     signals.wait(IDLE / DETACH_WAITS);

@@ -43,8 +43,8 @@ impl fmt::Display for RecordError {
             Self::Start { program, error } => write!(f, "cannot start {program}: {error}"),
             Self::Unsupported(error) => write!(
                 f,
-                "cannot watch the reads of a program here: {error}; recording needs seccomp's user \
-                 notifications (Linux 5.5), and no other such listener around it"
+                "cannot watch the reads of a program here: {error}; recording needs seccomp's \
+                 filters, and ptrace or their user notifications (Linux 5.5)"
             ),
             Self::Attach { process, error } if error.kind() == io::ErrorKind::NotFound => {
                 write!(f, "there is no process {process}")

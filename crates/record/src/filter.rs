@@ -1,14 +1,14 @@
 //! The seccomp filter: which system calls of the program are looked at.
 //!
-//! In:    nothing.
+//! In:    what stops a call: a tracer, or a listener.
 //! Out:   a BPF program.
-//! Never: a call that is refused. A call of another architecture passes unseen.
+//! Never: a call that is refused.
 //!
 //! ```text
-//!   other architecture?             --> pass
-//!   mmap of no file, or of a library --> pass
-//!   read, pread64, mmap, ..          --> notify
-//!   all others                       --> pass
+//!   a read of a 32-bit program        --> stop, to be counted
+//!   mmap of no file, or of a library  --> pass
+//!   read, pread64, mmap, ..           --> stop
+//!   all others                        --> pass
 //! ```
 
 use libc::{c_long, sock_filter};
@@ -35,10 +35,22 @@ pub(crate) enum WatchedCall {
     Ring,
     /// `io_submit`: not seen.
     Submit,
+    /// `seccomp` with a listener: calls that go to that one are not seen.
+    Listener,
+}
+
+/// Where a call that is looked at stops.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum StopsAt {
+    /// At a tracer (`PTRACE_EVENT_SECCOMP`). No signal interrupts it.
+    Tracer,
+    /// At a listener (a user notification). A signal may interrupt it before the listener has
+    /// received it.
+    Listener,
 }
 
 /// The calls that are looked at.
-pub(crate) const WATCHED: [(c_long, WatchedCall); 11] = [
+pub(crate) const WATCHED: [(c_long, WatchedCall); 12] = [
     (libc::SYS_read, WatchedCall::Read),
     (libc::SYS_pread64, WatchedCall::PositionedRead),
     (libc::SYS_readv, WatchedCall::VectorRead),
@@ -50,32 +62,71 @@ pub(crate) const WATCHED: [(c_long, WatchedCall); 11] = [
     (libc::SYS_mmap, WatchedCall::Map),
     (libc::SYS_io_uring_setup, WatchedCall::Ring),
     (libc::SYS_io_submit, WatchedCall::Submit),
+    (libc::SYS_seccomp, WatchedCall::Listener),
 ];
 
 /// The filter.
-pub(crate) fn program() -> Vec<sock_filter> {
-    let mut code = vec![
-        load(OFFSET_OF_ARCH),
-        jump(libc::BPF_JEQ, ARCH, 1, 0),
+pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
+    let stop = match stops_at {
+        StopsAt::Tracer => libc::SECCOMP_RET_TRACE,
+        StopsAt::Listener => libc::SECCOMP_RET_USER_NOTIF,
+    };
+    // Each jump skips the answer behind it.
+    let mut compat = vec![
+        jump(libc::BPF_JEQ, COMPAT_ARCH, 1, 0),
         give(libc::SECCOMP_RET_ALLOW),
         load(OFFSET_OF_NUMBER),
     ];
+    for number in COMPAT_READS {
+        compat.extend([jump(libc::BPF_JEQ, number, 0, 1), give(stop)]);
+    }
+    compat.push(give(libc::SECCOMP_RET_ALLOW));
+    let skip = u8::try_from(compat.len()).expect("a short list");
+    let mut code = vec![load(OFFSET_OF_ARCH), jump(libc::BPF_JEQ, ARCH, skip, 0)];
+    code.extend(compat);
+    code.push(load(OFFSET_OF_NUMBER));
+    for number in X32_READS {
+        code.extend([jump(libc::BPF_JEQ, X32_BIT | number, 0, 1), give(stop)]);
+    }
     for (number, call) in WATCHED {
         let number = u32::try_from(number).expect("numbers of system calls are small");
-        if call == WatchedCall::Map {
-            // Each jump skips the answer behind it.
-            code.push(jump(libc::BPF_JEQ, number, 0, 4));
-            code.push(load(OFFSET_OF_ARGS + 3 * 8));
-            code.push(jump(libc::BPF_JSET, MAPS_PASSED, 0, 1));
-            code.push(give(libc::SECCOMP_RET_ALLOW));
-            code.push(give(libc::SECCOMP_RET_USER_NOTIF));
-        } else {
-            code.push(jump(libc::BPF_JEQ, number, 0, 1));
-            code.push(give(libc::SECCOMP_RET_USER_NOTIF));
-        }
+        // The argument that decides, and the bits of it with which the call passes, or stops.
+        let (argument, bits, with, without) = match call {
+            WatchedCall::Map => (3, MAPS_PASSED, libc::SECCOMP_RET_ALLOW, stop),
+            WatchedCall::Listener => (1, NEW_LISTENER, stop, libc::SECCOMP_RET_ALLOW),
+            WatchedCall::Read
+            | WatchedCall::PositionedRead
+            | WatchedCall::VectorRead
+            | WatchedCall::PositionedVectorRead
+            | WatchedCall::SendFile
+            | WatchedCall::CopyRange
+            | WatchedCall::Ring
+            | WatchedCall::Submit => {
+                code.extend([jump(libc::BPF_JEQ, number, 0, 1), give(stop)]);
+                continue;
+            }
+        };
+        code.push(jump(libc::BPF_JEQ, number, 0, 4));
+        code.push(load(OFFSET_OF_ARGS + argument * 8));
+        code.extend([jump(libc::BPF_JSET, bits, 0, 1), give(with), give(without)]);
     }
     code.push(give(libc::SECCOMP_RET_ALLOW));
     code
+}
+
+/// Whether a call is one of a 32-bit program: of another architecture, or of x32.
+pub(crate) fn is_foreign(arch: u32, number: i64) -> bool {
+    let is_x32 = u32::try_from(number).is_ok_and(|number| number & X32_BIT != 0);
+    arch != ARCH || (!X32_READS.is_empty() && is_x32)
+}
+
+/// Whether a call of a 32-bit program reads or maps a file, or submits reads.
+pub(crate) fn is_foreign_read(arch: u32, number: i64) -> bool {
+    let Ok(number) = u32::try_from(number) else { return false };
+    if arch == COMPAT_ARCH {
+        return COMPAT_READS.contains(&number);
+    }
+    arch == ARCH && number & X32_BIT != 0 && X32_READS.contains(&(number & !X32_BIT))
 }
 
 fn load(offset: u32) -> sock_filter {
@@ -103,24 +154,49 @@ const OFFSET_OF_ARGS: u32 = 16;
 /// Mappings without a file, and those of the loader, which are code.
 const MAPS_PASSED: u32 = (libc::MAP_ANONYMOUS | libc::MAP_DENYWRITE).cast_unsigned();
 
+/// The flag of `seccomp` that asks for a listener; the kernel's flags are the lowest bits.
+pub(crate) const NEW_LISTENER: u32 = 1 << 3;
+
 /// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little endian.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const ARCH: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const ARCH: u32 = 0xc000_00b7;
 
+/// i386, or ARM with 32 bits.
+#[cfg(target_arch = "x86_64")]
+const COMPAT_ARCH: u32 = 0x4000_0003;
+#[cfg(target_arch = "aarch64")]
+const COMPAT_ARCH: u32 = 0x4000_0028;
+
+/// `read`, `pread64`, `readv`, `preadv`, `preadv2`, `sendfile`, `sendfile64`, `copy_file_range`,
+/// `splice`, `mmap2`, `io_uring_setup`, `io_submit`.
+#[cfg(target_arch = "x86_64")]
+const COMPAT_READS: [u32; 12] = [3, 180, 145, 333, 378, 187, 239, 377, 313, 192, 425, 248];
+#[cfg(target_arch = "aarch64")]
+const COMPAT_READS: [u32; 12] = [3, 180, 145, 361, 392, 187, 239, 391, 340, 192, 425, 246];
+
+/// Calls of x32 have the architecture of 64-bit ones and this bit. The numbers are those of
+/// `read`, `pread64`, `sendfile`, `splice`, `copy_file_range`, `mmap`, `io_uring_setup`; `readv`,
+/// `preadv`, `preadv2` and `io_submit` have their own.
+const X32_BIT: u32 = 0x4000_0000;
+#[cfg(target_arch = "x86_64")]
+const X32_READS: [u32; 11] = [0, 17, 40, 275, 326, 9, 425, 515, 534, 546, 544];
+#[cfg(target_arch = "aarch64")]
+const X32_READS: [u32; 0] = [];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Runs the filter as the kernel does.
-    fn verdict(number: c_long, arch: u32, flags: u32) -> u32 {
+    fn verdict(number: u32, arch: u32, flags: u32) -> u32 {
         let word = |offset: u32| match offset {
-            OFFSET_OF_NUMBER => u32::try_from(number).unwrap(),
+            OFFSET_OF_NUMBER => number,
             OFFSET_OF_ARCH => arch,
             _ => flags,
         };
-        let (code, mut at, mut accumulator) = (program(), 0, 0);
+        let (code, mut at, mut accumulator) = (program(StopsAt::Tracer), 0, 0);
         loop {
             let step = code[at];
             at += 1;
@@ -141,20 +217,40 @@ mod tests {
         }
     }
 
+    const STOP: u32 = libc::SECCOMP_RET_TRACE;
+
     #[test]
-    fn reads_are_notified_and_all_else_passes() {
-        for (number, call) in WATCHED {
-            let expected = libc::SECCOMP_RET_USER_NOTIF;
-            assert_eq!(verdict(number, ARCH, 0), expected, "{call:?}");
-            assert_eq!(verdict(number, 0x4000_0003, 0), libc::SECCOMP_RET_ALLOW, "i386");
+    fn reads_are_stopped_and_all_else_passes() {
+        let number = |number: c_long| u32::try_from(number).unwrap();
+        for (call, kind) in WATCHED {
+            let flags = if kind == WatchedCall::Listener { NEW_LISTENER } else { 0 };
+            assert_eq!(verdict(number(call), ARCH, flags), STOP, "{kind:?}");
+            assert!(!is_foreign(ARCH, call));
         }
-        for number in [libc::SYS_write, libc::SYS_close, libc::SYS_execve, libc::SYS_sendmsg] {
-            assert_eq!(verdict(number, ARCH, 0), libc::SECCOMP_RET_ALLOW);
+        for call in [libc::SYS_write, libc::SYS_close, libc::SYS_execve, libc::SYS_seccomp] {
+            assert_eq!(verdict(number(call), ARCH, 0), libc::SECCOMP_RET_ALLOW);
         }
-        let map = |flags: i32| verdict(libc::SYS_mmap, ARCH, flags.cast_unsigned());
-        assert_eq!(map(libc::MAP_PRIVATE), libc::SECCOMP_RET_USER_NOTIF);
+        let map = |flags: i32| verdict(number(libc::SYS_mmap), ARCH, flags.cast_unsigned());
+        assert_eq!(map(libc::MAP_PRIVATE), STOP);
         assert_eq!(map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), libc::SECCOMP_RET_ALLOW);
         assert_eq!(map(libc::MAP_PRIVATE | libc::MAP_DENYWRITE), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(verdict(libc::SYS_pread64, ARCH, u32::MAX), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(verdict(number(libc::SYS_pread64), ARCH, u32::MAX), STOP);
+    }
+
+    /// They passed unseen, and the trace was empty without a word.
+    #[test]
+    fn reads_of_32_bit_programs_are_stopped_to_be_counted() {
+        for number in COMPAT_READS {
+            assert_eq!(verdict(number, COMPAT_ARCH, 0), STOP, "{number}");
+            assert!(is_foreign_read(COMPAT_ARCH, number.into()));
+        }
+        for number in X32_READS.map(|number| number | X32_BIT) {
+            assert_eq!(verdict(number, ARCH, 0), STOP, "{number}");
+            assert!(is_foreign(ARCH, number.into()) && is_foreign_read(ARCH, number.into()));
+        }
+        for (number, arch) in [(4, COMPAT_ARCH), (1 | X32_BIT, ARCH), (3, 0x4000_0005)] {
+            assert_eq!(verdict(number, arch, 0), libc::SECCOMP_RET_ALLOW, "{number}");
+            assert!(!is_foreign_read(arch, number.into()));
+        }
     }
 }

@@ -5,9 +5,9 @@
 //! Out:   a trace: thread, file, offset, length and time of each read; what could not be seen.
 //! Never: a change of what the program reads; a word about processes that it did not start.
 //!
-//! A seccomp filter stops each read of the program, and of all that it starts, until this process
-//! has looked at it and lets it go on. What that costs, and what is not seen: docs/record.md.
-//! [`record_process`] does the same to a process that runs already, by ptrace.
+//! A seccomp filter stops each read of the program, and of all that it starts, until this process,
+//! its tracer, has looked at it and lets it go on. What that costs, and what is not seen:
+//! docs/record.md. [`record_process`] does the same to a process that runs already.
 //!
 //! ```no_run
 //! use foreread_record::{RecordCommand, record};
@@ -31,7 +31,9 @@ mod proc_status;
 mod read_log;
 mod recorded_trace;
 mod recorder;
+mod started_command;
 mod target;
+mod traced_program;
 mod traced_threads;
 mod tracer;
 mod written_reads;
@@ -41,4 +43,5 @@ pub use error::RecordError;
 pub use left_behind::LeftProcess;
 pub use read_log::{LoggedRead, ReadLog, ReadLogSummary};
 pub use recorded_trace::{RecordTotals, UnseenReads};
-pub use recorder::{RecordCommand, RecordSummary, record};
+pub use recorder::{RecordSummary, record};
+pub use started_command::RecordCommand;

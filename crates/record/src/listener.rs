@@ -1,22 +1,20 @@
 //! Seccomp's user notifications: the filter in the program, the listener here.
 //!
-//! In:    a command that is not started yet.
-//! Out:   its stopped system calls, one at a time; an answer lets each go on.
+//! In:    a program of a filter; the socket between a command and its recorder.
+//! Out:   stopped system calls, one at a time; an answer lets each go on.
 //! Never: a call that stays stopped while the listener is open; an answer other than "go on".
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use libc::{seccomp_notif, seccomp_notif_resp, sock_filter, sock_fprog};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::filter;
+use crate::filter::StopsAt;
 
 /// The descriptor that system calls are reported by.
 #[derive(Debug)]
@@ -28,77 +26,71 @@ pub(crate) struct StoppedCall {
     id: u64,
     /// The thread.
     pub(crate) thread: u32,
+    /// `AUDIT_ARCH_*`.
+    pub(crate) arch: u32,
     pub(crate) number: i64,
     pub(crate) args: [u64; 6],
 }
 
 impl StoppedCall {
     /// A call that a tracer has stopped, and no listener.
-    pub(crate) fn traced(thread: u32, number: i64, args: [u64; 6]) -> Self {
-        Self { id: 0, thread, number, args }
+    pub(crate) fn traced(thread: u32, arch: u32, number: i64, args: [u64; 6]) -> Self {
+        Self { id: 0, thread, arch, number, args }
     }
 }
 
-/// The socket that the listener arrives at.
-#[derive(Debug)]
-pub(crate) struct ListenerSocket(OwnedFd);
-
-/// Puts the filter into a command: it is installed between fork and exec.
+/// Installs a filter in the calling thread; returns the listener, where calls stop at one. Between
+/// fork and exec: it makes system calls, and allocates nothing.
 ///
 /// # Errors
 ///
-/// If there is no socket pair.
-pub(crate) fn prepare(command: &mut Command) -> io::Result<ListenerSocket> {
-    let (ours, theirs) =
-        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let program = filter::program();
-    let install = move || {
-        let listener = install(&program)?;
-        send(&theirs, listener.as_fd())
-    };
-    // SAFETY: the closure runs in the child of a fork, where only calls are allowed that are safe
-    // in signal handlers. It makes system calls (prctl, seccomp, sendmsg, close) with memory that
-    // was allocated before the fork or is on its stack; it allocates nothing and takes no lock.
-    unsafe { command.pre_exec(install) };
-    Ok(ListenerSocket(ours))
+/// If the kernel refuses it.
+pub(crate) fn install(program: &[sock_filter], stops_at: StopsAt) -> io::Result<Option<OwnedFd>> {
+    match stops_at {
+        StopsAt::Tracer => set_filter(program, 0).map(|_| None),
+        StopsAt::Listener => {
+            // Without the recorder its reads would fail.
+            // SAFETY: this option takes numbers, and touches no memory.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
+            // A read that was received is not interrupted by signals, where the kernel can (5.19).
+            let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
+            let patient = listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+            let fd = set_filter(program, patient).or_else(|_| set_filter(program, listener))?;
+            // SAFETY: the kernel has just opened it for us alone.
+            Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+        }
+    }
 }
 
-/// Installs the filter in the calling thread.
-fn install(program: &[sock_filter]) -> io::Result<OwnedFd> {
+/// Privileged processes keep setuid programs as they are: only others have to give up privileges
+/// (`no_new_privs`) to install a filter.
+fn set_filter(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let fprog = sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: these options take numbers, and touch no memory.
-    let is_set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0;
-    if !is_set {
-        return Err(io::Error::last_os_error());
-    }
-    // Without the recorder its reads would fail. SAFETY: as above.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
-    // A read that is looked at is not interrupted by signals, where the kernel can (5.19).
-    let listener = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-    let flags = [listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, listener];
-    let mut error = io::Error::from(io::ErrorKind::Unsupported);
-    for flags in flags {
+    let set = || {
         // SAFETY: `fprog` has the address and the length of `program`, which the kernel copies; it
         // writes nothing.
-        let fd = unsafe {
+        let result = unsafe {
             libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const fprog)
         };
-        if let Ok(fd) = i32::try_from(fd)
-            && fd >= 0
-        {
-            // SAFETY: the kernel has just opened it for us alone.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        let result = i32::try_from(result).ok().filter(|result| *result >= 0);
+        result.ok_or_else(io::Error::last_os_error)
+    };
+    match set() {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            // SAFETY: this option takes numbers, and touches no memory.
+            let is_set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0;
+            if is_set { set() } else { Err(io::Error::last_os_error()) }
         }
-        error = io::Error::last_os_error();
+        result => result,
     }
-    Err(error)
 }
 
-fn send(socket: &OwnedFd, listener: BorrowedFd<'_>) -> io::Result<()> {
+/// Sends a listener to the recorder. Between fork and exec: it allocates nothing.
+pub(crate) fn send(socket: &OwnedFd, listener: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [listener];
+    let descriptors = [listener.as_fd()];
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -106,25 +98,27 @@ fn send(socket: &OwnedFd, listener: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-impl ListenerSocket {
-    /// Receives the listener; the command has been started.
-    pub(crate) fn receive(self) -> io::Result<CallListener> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        let mut parts = [IoSliceMut::new(&mut byte)];
-        recvmsg(&self.0, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message
-                && let Some(listener) = descriptors.next()
-            {
-                let listener = CallListener(listener);
-                listener.wake_at_once();
-                return Ok(listener);
-            }
+/// Receives a listener, or bytes that a command that cannot be started has sent in its place.
+///
+/// # Errors
+///
+/// If neither came.
+pub(crate) fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> io::Result<Option<CallListener>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(bytes)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = recvmsg(socket, &mut parts, &mut ancillary, flags)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message
+            && let Some(listener) = descriptors.next()
+        {
+            let listener = CallListener(listener);
+            listener.wake_at_once();
+            return Ok(Some(listener));
         }
-        Err(io::ErrorKind::UnexpectedEof.into())
     }
+    if received.bytes == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(None) }
 }
 
 impl CallListener {
@@ -160,7 +154,8 @@ impl CallListener {
             return if is_gone || is_signal { Ok(None) } else { Err(error) };
         }
         let (id, thread, data) = (call.id, call.pid, call.data);
-        Ok(Some(StoppedCall { id, thread, number: data.nr.into(), args: data.args }))
+        let (arch, number) = (data.arch, data.nr.into());
+        Ok(Some(StoppedCall { id, thread, arch, number, args: data.args }))
     }
 
     /// Lets a call go on.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use foreread_core::units::MAX_FILE_BYTES;
 use foreread_trace::{FileNo, FileTable};
 
-use crate::filter::{WATCHED, WatchedCall};
+use crate::filter::{NEW_LISTENER, WATCHED, WatchedCall, is_foreign, is_foreign_read};
 use crate::listener::StoppedCall;
 use crate::target::{self, RecordedInode};
 
@@ -33,6 +33,11 @@ pub struct UnseenReads {
     pub asynchronous: u64,
     /// Reads whose file or position could not be found.
     pub lost: u64,
+    /// Reads and mappings by 32-bit programs.
+    pub foreign: u64,
+    /// Listeners of system calls (seccomp) that the program installed: reads that stop at one of
+    /// them are not seen.
+    pub listeners: u64,
 }
 
 /// What a call will read.
@@ -57,6 +62,10 @@ impl ReadObserver {
     /// Returns what a call reads of a file; None if it reads nothing that is recorded.
     pub(crate) fn observe(&mut self, call: &StoppedCall) -> Option<ObservedRead> {
         let [a0, a1, a2, a3, a4, _] = call.args;
+        if is_foreign(call.arch, call.number) {
+            self.unseen.foreign += u64::from(is_foreign_read(call.arch, call.number));
+            return None;
+        }
         if call.number == libc::SYS_io_uring_enter {
             // Of a ring that was there before the process was attached to.
             self.unseen.asynchronous += 1;
@@ -81,6 +90,10 @@ impl ReadObserver {
             }
             WatchedCall::Ring | WatchedCall::Submit => {
                 self.unseen.asynchronous += 1;
+                None
+            }
+            WatchedCall::Listener => {
+                self.unseen.listeners += u64::from(a1 & u64::from(NEW_LISTENER) != 0);
                 None
             }
         }
@@ -160,9 +173,10 @@ mod tests {
     use std::os::fd::AsRawFd as _;
 
     use super::*;
+    use crate::filter::ARCH;
 
     fn call(number: i64, args: [u64; 6]) -> StoppedCall {
-        StoppedCall::traced(std::process::id(), number, args)
+        StoppedCall::traced(std::process::id(), ARCH, number, args)
     }
 
     #[test]
@@ -185,6 +199,28 @@ mod tests {
         assert!(observer.observe(&call(libc::SYS_io_uring_enter, [0; 6])).is_none());
         assert!(observer.observe(&call(libc::SYS_write, [0; 6])).is_none());
         assert_eq!(observer.unseen.asynchronous, 1);
+    }
+
+    /// `read` of i386 has the number of `close`, which would be no read.
+    #[test]
+    fn a_read_of_a_32_bit_program_is_counted() {
+        let mut observer = ReadObserver::default();
+        let compat = if cfg!(target_arch = "x86_64") { 0x4000_0003 } else { 0x4000_0028 };
+        for number in [3, 4, 180] {
+            let call = StoppedCall::traced(std::process::id(), compat, number, [0; 6]);
+            assert!(observer.observe(&call).is_none());
+        }
+        assert_eq!(observer.unseen.foreign, 2, "4 is write");
+    }
+
+    #[test]
+    fn a_listener_of_the_program_is_counted() {
+        let mut observer = ReadObserver::default();
+        for flags in [0, u64::from(NEW_LISTENER)] {
+            let install = call(libc::SYS_seccomp, [1, flags, 0, 0, 0, 0]);
+            assert!(observer.observe(&install).is_none());
+        }
+        assert_eq!(observer.unseen.listeners, 1);
     }
 
     fn fd(file: &File) -> u64 {

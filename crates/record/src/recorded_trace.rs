@@ -18,7 +18,7 @@ use crate::written_reads::{TimedRead, WrittenReads};
 pub use crate::observer::UnseenReads;
 
 /// What a trace holds.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordTotals {
     /// Reads of files.
     pub reads: u64,
@@ -28,6 +28,9 @@ pub struct RecordTotals {
     pub files: usize,
     /// What was not seen.
     pub unseen: UnseenReads,
+    /// Programs that would have run with the rights of their owner or with capabilities (setuid,
+    /// setgid), and ran without: a few of them by path.
+    pub unprivileged: Vec<String>,
 }
 
 /// A trace that is being recorded.
@@ -38,6 +41,7 @@ pub(crate) struct RecordedTrace {
     written: WrittenReads,
     /// Why the trace cannot be written.
     output_error: Option<io::Error>,
+    unprivileged: Vec<String>,
 }
 
 impl RecordedTrace {
@@ -47,6 +51,7 @@ impl RecordedTrace {
             began: now(),
             written: WrittenReads::default(),
             output_error: None,
+            unprivileged: Vec::new(),
         }
     }
 
@@ -66,6 +71,13 @@ impl RecordedTrace {
         }
     }
 
+    /// Notes a program whose privileges were withheld.
+    pub(crate) fn note_unprivileged(&mut self, program: String) {
+        if self.unprivileged.len() < MAX_UNPRIVILEGED && !self.unprivileged.contains(&program) {
+            self.unprivileged.push(program);
+        }
+    }
+
     /// Whether the trace cannot be written: what is added from here on is lost.
     pub(crate) fn has_failed(&self) -> bool {
         self.output_error.is_some()
@@ -80,8 +92,11 @@ impl RecordedTrace {
         if let Some(error) = self.output_error {
             return Err(RecordError::Output(error));
         }
-        let Self { written: WrittenReads { reads, bytes, .. }, observer, .. } = self;
+        let Self { written: WrittenReads { reads, bytes, .. }, observer, unprivileged, .. } = self;
         let (files, unseen) = (observer.files.all().len(), observer.unseen);
-        Ok(RecordTotals { reads, bytes, files, unseen })
+        Ok(RecordTotals { reads, bytes, files, unseen, unprivileged })
     }
 }
+
+/// Programs that are named.
+const MAX_UNPRIVILEGED: usize = 8;

@@ -5,10 +5,10 @@
 //! Never: an end before the last process of the program has ended: without a listener their reads
 //!        would fail.
 
-use std::ffi::OsString;
 use std::io::{self, Write};
 use std::os::fd::AsFd as _;
-use std::process::{Child, Command, ExitStatus};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use foreread_trace::TraceWriter;
@@ -17,31 +17,32 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::clock::now;
 use crate::error::RecordError;
+use crate::filter::StopsAt;
 use crate::left_behind::{self, LeftProcess};
-use crate::listener::{self, CallListener};
+use crate::listener::CallListener;
 use crate::recorded_trace::{RecordTotals, RecordedTrace};
-
-/// What is recorded.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RecordCommand {
-    /// The program, found as a shell finds it.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-}
+use crate::started_command::{self, RecordCommand, StartedCommand};
+use crate::traced_program::TracedProgram;
+use crate::tracer::{BlockedSignals, ThreadStop, TracedCalls, next_stop, seize, wait_for_stop};
 
 /// How a recording ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct RecordSummary {
     /// How the program ended.
     pub status: ExitStatus,
     /// What the trace holds.
     pub totals: RecordTotals,
+    /// Why the program could not be traced, if it could not: then a signal may have made a call
+    /// that was recorded fail with EINTR.
+    pub untraced: Option<io::Error>,
 }
 
 /// Runs a command, and writes its reads of files until all its processes have ended. `started` gets
 /// the number of its first process. If others are still there a second after its end, `waits` gets
 /// them, as far as they can be found, once: without the recorder their reads would fail.
+///
+/// The calling thread becomes the tracer of the command. It waits for all children of this process,
+/// also for those that are not recorded.
 ///
 /// # Errors
 ///
@@ -53,61 +54,108 @@ pub fn record<W: Write>(
     started: impl FnOnce(u32),
     waits: impl FnMut(&[LeftProcess]),
 ) -> Result<RecordSummary, RecordError> {
-    let mut started_command = Command::new(&command.program);
-    started_command.args(&command.args);
-    let socket = listener::prepare(&mut started_command).map_err(RecordError::Unsupported)?;
-    let child = started_command.spawn();
-    // It holds the child's end of the socket: without it, receiving ends.
-    drop(started_command);
-    let mut child = child.map_err(|error| start_error(command, error))?;
-    started(child.id());
-    let mut recording = Recording { trace: RecordedTrace::new(), waits };
-    let ended = socket
-        .receive()
-        .map_err(RecordError::Unsupported)
-        .and_then(|listener| recording.run(&listener, &mut child, writer));
-    if ended.is_err() {
-        // Without an answer its reads would fail one after another.
-        let _ = child.kill();
-    }
-    let status = child.wait().map_err(RecordError::Unsupported);
-    ended?;
-    let status = status?;
-    Ok(RecordSummary { status, totals: recording.trace.end()? })
+    let running = started_command::start(command)?;
+    started(running.process);
+    // A tracer sees a call that no signal interrupts; a listener has to receive it first.
+    let untraced = seize(running.process, TracedCalls::Filtered).err();
+    let recorded = match untraced {
+        None => traced(&running, writer, waits),
+        Some(_) => listened(&running, writer, waits),
+    };
+    running.has_started(command)?;
+    let (status, trace) = recorded?;
+    Ok(RecordSummary { status, totals: trace.end()?, untraced })
 }
 
-/// What failed between fork and exec: the program, or the filter.
-fn start_error(command: &RecordCommand, error: io::Error) -> RecordError {
-    let is_filter = matches!(
-        error.raw_os_error(),
-        Some(libc::EINVAL | libc::ENOSYS | libc::EBUSY | libc::EFAULT)
-    );
-    if is_filter {
-        return RecordError::Unsupported(error);
+/// Records a command that is traced.
+fn traced<W: Write>(
+    running: &StartedCommand,
+    writer: &mut TraceWriter<W>,
+    mut waits: impl FnMut(&[LeftProcess]),
+) -> Result<(ExitStatus, RecordedTrace), RecordError> {
+    let signals = BlockedSignals::new(&[]).map_err(RecordError::Unsupported)?;
+    let first = running.process;
+    let mut program = TracedProgram::new(TracedCalls::Filtered);
+    program.threads.add(first, |_| first);
+    running.go(StopsAt::Tracer)?;
+    let mut status = None;
+    // When the processes that are left are told, once.
+    let mut tell_at: Option<Instant> = None;
+    loop {
+        // What was begun by a thread that was killed may stop only after its end.
+        let may_wait = tell_at.is_none() && !program.threads.is_empty();
+        match if may_wait { wait_for_stop() } else { next_stop() } {
+            Ok(Some((thread, stop))) => {
+                if let ThreadStop::Ended(raw) = stop
+                    && thread == first
+                {
+                    status = Some(ExitStatus::from_raw(raw));
+                    tell_at = Some(now() + TELL_AFTER);
+                }
+                program.handle(thread, stop, writer);
+            }
+            Ok(None) if program.threads.is_empty() => break,
+            Ok(None) => {
+                if let Some(at) = tell_at {
+                    signals.wait(at.saturating_duration_since(now()));
+                }
+            }
+            Err(_) => break,
+        }
+        if tell_at.is_some_and(|at| at <= now()) && !program.threads.is_empty() {
+            tell_at = None;
+            waits(&left_behind::running(program.threads.processes()));
+        }
     }
-    RecordError::Start { program: command.program.to_string_lossy().into_owned(), error }
+    let unknown = || RecordError::Unsupported(io::Error::from_raw_os_error(libc::ECHILD));
+    Ok((status.ok_or_else(unknown)?, program.trace))
+}
+
+/// Records a command whose calls stop at a listener.
+fn listened<W: Write>(
+    running: &StartedCommand,
+    writer: &mut TraceWriter<W>,
+    waits: impl FnMut(&[LeftProcess]),
+) -> Result<(ExitStatus, RecordedTrace), RecordError> {
+    let mut recording = Recording { trace: RecordedTrace::new(), waits, status: None };
+    let ended = running.go(StopsAt::Listener).and_then(|listener| match listener {
+        Some(listener) => recording.run(&listener, running, writer),
+        None => Ok(()),
+    });
+    if ended.is_err() && recording.status.is_none() {
+        // Without an answer its reads would fail one after another.
+        running.kill();
+    }
+    let status = match recording.status {
+        Some(status) => status,
+        None => running.wait().map_err(RecordError::Unsupported)?,
+    };
+    ended?;
+    Ok((status, recording.trace))
 }
 
 struct Recording<F> {
     trace: RecordedTrace,
     /// Told of the processes that the command has left behind.
     waits: F,
+    /// Of the first process, which was waited for.
+    status: Option<ExitStatus>,
 }
 
 impl<F: FnMut(&[LeftProcess])> Recording<F> {
     fn run<W: Write>(
         &mut self,
         listener: &CallListener,
-        child: &mut Child,
+        running: &StartedCommand,
         writer: &mut TraceWriter<W>,
     ) -> Result<(), RecordError> {
-        let id = Pid::from_child(child);
-        let pidfd = pidfd_open(id, PidfdFlags::empty()).ok();
-        let since = left_behind::start_of(child.id());
-        let mut is_reaped = false;
+        let id = i32::try_from(running.process).ok().and_then(Pid::from_raw);
+        let pidfd = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        let since = left_behind::start_of(running.process);
         // When the processes that are left are told, once.
         let mut tell_at = None;
         loop {
+            let is_reaped = self.status.is_some();
             let (calls, end) = (listener.as_fd(), pidfd.as_ref().filter(|_| !is_reaped));
             let mut polled = vec![PollFd::from_borrowed_fd(calls, PollFlags::IN)];
             polled.extend(end.map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN)));
@@ -120,7 +168,7 @@ impl<F: FnMut(&[LeftProcess])> Recording<F> {
                 (polled[0].revents(), polled.get(1).is_some_and(|end| !end.revents().is_empty()));
             if has_ended {
                 // Before Linux 6.11 a process uses the filter until its parent knows of its end.
-                is_reaped = child.wait().is_ok();
+                self.status = running.wait().ok();
                 tell_at = Some(now() + TELL_AFTER);
             }
             if tell_at.is_some_and(|at| at <= now()) && !event.contains(PollFlags::HUP) {

@@ -9,8 +9,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 
 use foreread_core::units::SECTOR_SIZE;
-use rustix::fs::{FileType, Stat, stat};
+use rustix::fs::{FileType, Stat, getxattr, stat};
 use rustix::io::Errno;
+
+use crate::proc_status;
 
 /// A file that can be recorded.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -112,6 +114,30 @@ pub(crate) fn integer(thread: u32, address: u64) -> io::Result<u64> {
     memory(thread)?.read_exact_at(&mut bytes, address)?;
     Ok(u64::from_ne_bytes(bytes))
 }
+
+/// Returns the program that a thread has just begun, if the system has withheld privileges that
+/// its file gives: those of its owner (setuid), of its group (setgid), or capabilities.
+pub(crate) fn unprivileged(thread: u32) -> Option<String> {
+    let path = format!("/proc/{thread}/exe");
+    let program = stat(&path).ok()?;
+    let status = proc_status::status(&thread.to_string())?;
+    // Real, effective, saved and of files.
+    let effective = |name: &str| -> Option<u32> {
+        proc_status::field(&status, name)?.split_whitespace().nth(1)?.parse().ok()
+    };
+    let (is_setuid, is_setgid) =
+        (program.st_mode & libc::S_ISUID != 0, program.st_mode & SETGID == SETGID);
+    let has_capabilities = || getxattr(&path, "security.capability", &mut [0_u8; 64]).is_ok();
+    let has_none = proc_status::field(&status, "CapEff:")?.bytes().all(|digit| digit == b'0');
+    let is_withheld = (is_setuid && effective("Uid:")? != program.st_uid)
+        || (is_setgid && effective("Gid:")? != program.st_gid)
+        || (has_none && has_capabilities());
+    let name = || Some(fs::read_link(&path).ok()?.to_string_lossy().into_owned());
+    is_withheld.then(name)?
+}
+
+/// Without the right to execute, the bit means something else.
+const SETGID: u32 = libc::S_ISGID | libc::S_IXGRP;
 
 fn memory(thread: u32) -> io::Result<File> {
     File::open(format!("/proc/{thread}/mem"))

@@ -1,9 +1,9 @@
-//! ptrace: the stops of threads that were already running.
+//! ptrace: the stops of threads, at all of their system calls or at those that a filter picks.
 //!
 //! In:    thread numbers.
 //! Out:   their stops, one at a time; requests that let them go on.
-//! Never: a thread that is killed, or stays stopped, when this process ends: without
-//!        `PTRACE_O_EXITKILL` the kernel lets them go on untraced, also after SIGKILL.
+//! Never: a thread that stays stopped when this process ends. One that was running before goes on
+//!        untraced, also after SIGKILL; one with a filter is killed, as its reads would fail.
 //!
 //! All calls are to be made by one thread: to the kernel that is the tracer.
 
@@ -15,15 +15,14 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_ulong, pid_t, sigset_t};
 
-use crate::filter::ARCH;
 use crate::listener::StoppedCall;
 
 /// Why a thread is stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ThreadStop {
-    /// It is not: it has ended.
-    Ended,
-    /// At the beginning or the end of a system call.
+    /// It is not: it has ended, with this status of `waitpid`.
+    Ended(c_int),
+    /// At the beginning or the end of a system call, or at one that the filter picks.
     Call,
     /// A signal is to be delivered to it.
     Signal(c_int),
@@ -47,13 +46,26 @@ pub(crate) enum WakeUp {
     Stop,
 }
 
+/// Which system calls stop a thread.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TracedCalls {
+    /// Each, at its beginning and its end.
+    All,
+    /// Those at which the thread's filter asks for the tracer.
+    Filtered,
+}
+
 /// Attaches to a thread, which goes on; its new threads and processes are attached, too.
-pub(crate) fn seize(thread: u32) -> io::Result<()> {
+pub(crate) fn seize(thread: u32, calls: TracedCalls) -> io::Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACEEXEC;
+        | libc::PTRACE_O_TRACEEXEC
+        | match calls {
+            TracedCalls::All => 0,
+            TracedCalls::Filtered => libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL,
+        };
     let options = usize::try_from(options).expect("options are bits");
     request(libc::PTRACE_SEIZE, thread, without_provenance_mut(options))
 }
@@ -63,9 +75,13 @@ pub(crate) fn interrupt(thread: u32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, thread, null_mut())
 }
 
-/// Lets a thread go on to its next system call, with a signal if it is not 0.
-pub(crate) fn go_on(thread: u32, signal: c_int) -> io::Result<()> {
-    request(libc::PTRACE_SYSCALL, thread, signal_argument(signal))
+/// Lets a thread go on to its next system call of these, with a signal if it is not 0.
+pub(crate) fn go_on(thread: u32, signal: c_int, calls: TracedCalls) -> io::Result<()> {
+    let to = match calls {
+        TracedCalls::All => libc::PTRACE_SYSCALL,
+        TracedCalls::Filtered => libc::PTRACE_CONT,
+    };
+    request(to, thread, signal_argument(signal))
 }
 
 /// Leaves a thread stopped, as its process is.
@@ -90,8 +106,7 @@ fn request(request: c_uint, thread: u32, data: *mut c_void) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns the system call that a thread is about to make; None if it is at the end of one, or if
-/// that is one of another architecture.
+/// Returns the system call that a thread is about to make; None if it is at the end of one.
 pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
     let mut info = CallInfo::default();
     let size = size_of::<CallInfo>();
@@ -105,8 +120,9 @@ pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
             (&raw mut info).cast::<c_void>(),
         )
     };
-    let is_entry = written > 0 && info.op == SYSCALL_ENTRY && info.arch == ARCH;
-    is_entry.then(|| StoppedCall::traced(thread, info.number.cast_signed(), info.args))
+    let is_entry = written > 0 && matches!(info.op, SYSCALL_ENTRY | SYSCALL_FILTERED);
+    let number = info.number.cast_signed();
+    is_entry.then(|| StoppedCall::traced(thread, info.arch, number, info.args))
 }
 
 /// Returns the thread that a stop of another one is about: [`ThreadStop::Begun`] and
@@ -132,9 +148,22 @@ pub(crate) fn event_thread(thread: u32) -> Option<u32> {
 ///
 /// If there is no thread left to be waited for (`ECHILD`).
 pub(crate) fn next_stop() -> io::Result<Option<(u32, ThreadStop)>> {
+    wait(libc::WNOHANG)
+}
+
+/// Waits for the next thread that has stopped or ended; None if a signal came to this one.
+///
+/// # Errors
+///
+/// If there is no thread left to be waited for (`ECHILD`).
+pub(crate) fn wait_for_stop() -> io::Result<Option<(u32, ThreadStop)>> {
+    wait(0)
+}
+
+fn wait(flags: c_int) -> io::Result<Option<(u32, ThreadStop)>> {
     let mut status = 0;
     // SAFETY: the kernel writes one integer.
-    let id = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    let id = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | flags) };
     match u32::try_from(id) {
         Ok(0) => Ok(None),
         Ok(thread) => Ok(Some((thread, stop_of(status)))),
@@ -147,7 +176,7 @@ pub(crate) fn next_stop() -> io::Result<Option<(u32, ThreadStop)>> {
 
 fn stop_of(status: c_int) -> ThreadStop {
     if !libc::WIFSTOPPED(status) {
-        return ThreadStop::Ended;
+        return ThreadStop::Ended(status);
     }
     let (signal, event) = (libc::WSTOPSIG(status), status >> 16);
     if event == EVENT_STOP {
@@ -157,6 +186,7 @@ fn stop_of(status: c_int) -> ThreadStop {
     }
     match signal {
         _ if event == libc::PTRACE_EVENT_EXEC => ThreadStop::Exec,
+        _ if event == libc::PTRACE_EVENT_SECCOMP => ThreadStop::Call,
         // Of clone, fork and vfork: no others are asked for.
         _ if event != 0 => ThreadStop::Begun,
         signal if signal == libc::SIGTRAP | CALL_BIT => ThreadStop::Call,
@@ -172,10 +202,12 @@ pub(crate) struct BlockedSignals {
 }
 
 impl BlockedSignals {
-    /// Blocks them in this thread, and in those that it starts.
-    pub(crate) fn new() -> io::Result<Self> {
-        let blocked =
-            set_of(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT]);
+    /// Blocks SIGCHLD and these in this thread, and in those that it starts.
+    pub(crate) fn new(of_user: &[c_int]) -> io::Result<Self> {
+        let blocked = set_of(&[&[libc::SIGCHLD], of_user].concat());
+        // No SIGCHLD is sent for a stop where the signal is ignored, as by `trap '' CHLD`.
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut before = set_of(&[]);
         // SAFETY: the kernel reads one set and writes the other.
         let result =
@@ -232,6 +264,7 @@ struct CallInfo {
 /// Linux 5.3.
 const GET_SYSCALL_INFO: c_uint = 0x420e;
 const SYSCALL_ENTRY: u8 = 1;
+const SYSCALL_FILTERED: u8 = 3;
 
 /// `PTRACE_EVENT_STOP`, which has no name in all libraries.
 const EVENT_STOP: c_int = 128;
@@ -247,8 +280,8 @@ mod tests {
     #[test]
     fn stops_are_told_by_their_status() {
         let stopped = |event: c_int, signal: c_int| stop_of(event << 16 | signal << 8 | 0x7f);
-        assert_eq!(stop_of(0), ThreadStop::Ended);
-        assert_eq!(stop_of(libc::SIGKILL), ThreadStop::Ended);
+        assert_eq!(stop_of(0), ThreadStop::Ended(0));
+        assert_eq!(stop_of(libc::SIGKILL), ThreadStop::Ended(libc::SIGKILL));
         assert_eq!(stopped(0, libc::SIGTRAP | 0x80), ThreadStop::Call);
         assert_eq!(stopped(0, libc::SIGTRAP), ThreadStop::Signal(libc::SIGTRAP));
         assert_eq!(stopped(0, libc::SIGUSR1), ThreadStop::Signal(libc::SIGUSR1));
@@ -258,5 +291,6 @@ mod tests {
             assert_eq!(stopped(event, libc::SIGTRAP), ThreadStop::Begun);
         }
         assert_eq!(stopped(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), ThreadStop::Exec);
+        assert_eq!(stopped(libc::PTRACE_EVENT_SECCOMP, libc::SIGTRAP), ThreadStop::Call);
     }
 }

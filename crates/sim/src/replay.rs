@@ -13,7 +13,7 @@ mod figures;
 mod player;
 
 pub use bounds::{ReplayBounds, TraceFuture};
-pub use caches::{CacheCount, CacheUnit, count_misses, fewest_misses};
+pub use caches::{CacheCount, CacheUnit, count_misses, count_misses_in, fewest_misses};
 pub use feed::MAX_QUEUED;
 pub use figures::{GroupFigures, ReplayFigures};
 pub use player::{Replay, ReplayGroup, ReplayPace, replay, with_capacity};

@@ -4,33 +4,47 @@
 //! Out:   the format; for CSV with a heading, its columns.
 //! Never: a look at the name of the file.
 
-use crate::format::columns::of_heading;
+use std::borrow::Cow;
+
+use crate::format::heading::of_heading;
 use crate::format::{TraceFormat, blkparse, fio, own, packed};
+use crate::text_lines::{text_of, without_mark};
+use crate::unsupported;
 
 /// Returns the format of a trace that begins so.
-pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
+///
+/// # Errors
+///
+/// What it is instead, where that is known.
+pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
     if head.starts_with(own::MAGIC) {
-        return Some(TraceFormat::Foreread);
+        return Ok(TraceFormat::Foreread);
     }
-    if let Some(line) = first_line(head) {
-        return of_line(line);
+    let line = first_line(head);
+    if let Some(format) = line.as_deref().map(of_line).transpose()?.flatten() {
+        return Ok(format);
     }
-    packed::detect(head).map(|format| match format {
+    let is_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
+    let packed = if head.iter().all(is_text) { None } else { packed::detect(head) };
+    let format = packed.map(|format| match format {
         packed::PackedFormat::VscsiV1 => TraceFormat::VscsiV1,
         packed::PackedFormat::VscsiV2 => TraceFormat::VscsiV2,
         packed::PackedFormat::OracleGeneral => TraceFormat::OracleGeneral,
+    });
+    format.ok_or_else(|| {
+        line.as_deref().and_then(unsupported::by_line).unwrap_or_else(|| {
+            let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
+            format!("has none of the known formats: {names}")
+        })
     })
 }
 
-/// The first line that says something, if these are the first bytes of a text.
-pub(crate) fn first_line(head: &[u8]) -> Option<&str> {
-    let is_text = |byte: &u8| *byte >= b' ' || b"\t\r\n".contains(byte);
-    if !head.iter().all(is_text) {
-        return None;
-    }
-    let lines = head.split(|byte| *byte == b'\n');
-    let mut lines = lines.filter_map(|line| std::str::from_utf8(line).ok().map(str::trim));
-    lines.find(|line| !is_comment(line))
+/// The first line that says something, if these may be the first bytes of a text. Names in it may
+/// have any byte but 0.
+pub(crate) fn first_line(head: &[u8]) -> Option<Cow<'_, str>> {
+    let lines = without_mark(head).split(|byte| *byte == b'\n');
+    let mut lines = lines.map(|line| text_of(line.trim_ascii()));
+    lines.find(|line| !is_comment(line)).filter(|line| !line.contains('\0'))
 }
 
 /// Whether a line says nothing.
@@ -38,29 +52,44 @@ pub(crate) fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }
 
-fn of_line(line: &str) -> Option<TraceFormat> {
+fn of_line(line: &str) -> Result<Option<TraceFormat>, String> {
     if line == fio::HEAD_V2 {
-        return Some(TraceFormat::FioV2);
+        return Ok(Some(TraceFormat::FioV2));
     }
     if line == fio::HEAD_V3 {
-        return Some(TraceFormat::FioV3);
+        return Ok(Some(TraceFormat::FioV3));
     }
     if blkparse::action_of(line).is_some() {
-        return Some(TraceFormat::Blkparse);
+        return Ok(Some(TraceFormat::Blkparse));
     }
-    if of_heading(line).is_some() {
-        return Some(TraceFormat::Csv);
+    let of_data = of_columns(line);
+    if of_data.is_some() {
+        return Ok(of_data);
     }
+    Ok(of_heading(line)?.map(|heading| heading.format))
+}
+
+fn of_columns(line: &str) -> Option<TraceFormat> {
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     if words.len() == 5 && words.iter().all(is_number) {
         return Some(TraceFormat::Mqsim);
     }
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    let is_op = |text: &str| matches!(text, "R" | "W");
+    let is_op = |text: &str| {
+        let names = ["r", "w", "read", "write"];
+        names.iter().any(|name| text.eq_ignore_ascii_case(name))
+    };
+    let is_decimal =
+        |text: &str| text.contains('.') && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     match fields[..] {
-        [_, _, _, op, ..] if fields.len() == 7 && matches!(op, "Read" | "Write") => {
+        [at, _, _, op, ..] if fields.len() == 7 && is_op(op) && is_number(&at) => {
             Some(TraceFormat::Msr)
+        }
+        [asu, lba, size, op, at, ..]
+            if is_op(op) && [asu, lba, size].iter().all(is_number) && is_decimal(at) =>
+        {
+            Some(TraceFormat::Spc)
         }
         [_, _, op, ..] if fields.len() == 6 && is_op(op) => Some(TraceFormat::Systor),
         [_, op, ..] if fields.len() == 5 && is_op(op) => Some(TraceFormat::Alibaba),

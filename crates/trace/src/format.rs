@@ -7,6 +7,8 @@
 pub(crate) mod blkparse;
 pub(crate) mod columns;
 pub(crate) mod fio;
+pub(crate) mod heading;
+mod operation;
 pub(crate) mod own;
 pub(crate) mod packed;
 mod split;
@@ -37,6 +39,8 @@ pub enum TraceFormat {
     Alibaba,
     /// The traces of SYSTOR '17.
     Systor,
+    /// The Storage Performance Council's text, as the UMass traces.
+    Spc,
     /// MQSim's text.
     Mqsim,
     /// CSV with a heading that names its columns.
@@ -47,7 +51,7 @@ pub enum TraceFormat {
 
 impl TraceFormat {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Blkparse,
         Self::FioV2,
         Self::FioV3,
@@ -58,6 +62,7 @@ impl TraceFormat {
         Self::Tencent,
         Self::Alibaba,
         Self::Systor,
+        Self::Spc,
         Self::Mqsim,
         Self::Csv,
         Self::Foreread,
@@ -77,6 +82,7 @@ impl TraceFormat {
             Self::Tencent => "tencent",
             Self::Alibaba => "alibaba",
             Self::Systor => "systor",
+            Self::Spc => "spc",
             Self::Mqsim => "mqsim",
             Self::Csv => "csv",
             Self::Foreread => "foreread",
@@ -103,6 +109,7 @@ impl TraceFormat {
             | Self::Tencent
             | Self::Alibaba
             | Self::Systor
+            | Self::Spc
             | Self::Mqsim => TraceLevel::Block,
         }
     }
@@ -123,6 +130,16 @@ impl TraceFormat {
 /// A parser of one line. None: a line that is no request.
 pub(crate) trait LineParser {
     fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String>;
+
+    /// Whether lines that begin with `#` say nothing: not where a line may begin with a name.
+    fn has_comments(&self) -> bool {
+        true
+    }
+
+    /// What was left out of the lines so far, or taken for granted.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// A parser of records of a fixed size.

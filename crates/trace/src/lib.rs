@@ -27,6 +27,7 @@ mod reader;
 mod record;
 mod summary;
 mod text_lines;
+mod unsupported;
 mod writer;
 
 pub use error::{Position, TraceError};
@@ -35,4 +36,4 @@ pub use format::TraceFormat;
 pub use reader::TraceReader;
 pub use record::{MAX_LENGTH, TraceLevel, TraceOp, TraceRecord};
 pub use summary::{FileSummary, TraceSummary};
-pub use writer::{OutputFormat, TraceWriter};
+pub use writer::{OutputFormat, TraceWriter, UnheldNames};

@@ -14,11 +14,13 @@ use crate::compressed::decompressed;
 use crate::detect::{detect, first_line, is_comment};
 use crate::error::{Position, TraceError};
 use crate::file_table::FileTable;
+use crate::format::heading::of_heading;
 use crate::format::own::{MAGIC, OwnDecoder};
-use crate::format::packed::PackedFormat;
+use crate::format::packed::{PackedFormat, is_folded};
 use crate::format::{LineParser, PackedParser as _, TraceFormat, blkparse, columns, fio};
 use crate::record::{RawRecord, TraceLevel, TraceRecord};
 use crate::text_lines::{MAX_LINE, NoLine, TextLines};
+use crate::unsupported;
 
 /// Reads a trace.
 pub struct TraceReader<'r> {
@@ -37,7 +39,7 @@ pub struct TraceReader<'r> {
 
 enum TraceBody<'r> {
     Text { lines: TextLines<Box<dyn BufRead + 'r>>, parser: Box<dyn LineParser>, has_heading: bool },
-    Packed { input: Box<dyn BufRead + 'r>, format: PackedFormat, number: u64 },
+    Packed { input: Box<dyn BufRead + 'r>, format: PackedFormat, number: u64, folded: u64 },
     Own { input: Box<dyn BufRead + 'r>, decoder: OwnDecoder, number: u64 },
 }
 
@@ -85,14 +87,11 @@ impl<'r> TraceReader<'r> {
         if head.is_empty() {
             return Err(wrong("is empty".into()));
         }
-        let Some(format) = format.or_else(|| detect(&head)) else {
-            let names = TraceFormat::ALL.map(TraceFormat::name).join(", ");
-            return Err(wrong(format!("has none of the known formats: {names}")));
-        };
-        let is_of_device = first_line(&head).and_then(columns::of_heading);
-        let is_of_device = is_of_device.is_some_and(|layout| layout.is_of_device);
-        let level = if is_of_device { TraceLevel::Block } else { format.level() };
-        let body = TraceBody::new(format, head, input).map_err(wrong)?;
+        if let Some(what) = unsupported::by_magic(&head) {
+            return Err(wrong(what));
+        }
+        let format = format.map_or_else(|| detect(&head), Ok).map_err(wrong)?;
+        let (body, level) = TraceBody::new(format, head, input).map_err(wrong)?;
         Ok(Self {
             name: name.to_owned(),
             format,
@@ -142,6 +141,20 @@ impl<'r> TraceReader<'r> {
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         matches!(&self.body, TraceBody::Own { decoder, .. } if !decoder.is_whole())
+    }
+
+    /// What was not understood so far, or guessed: columns, units, operations.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        match &self.body {
+            TraceBody::Text { parser, .. } => parser.notes(),
+            TraceBody::Packed { folded, .. } if *folded > 0 => {
+                vec![format!(
+                    "{folded} ids are no sectors of a disk: they are taken for places on one"
+                )]
+            }
+            TraceBody::Packed { .. } | TraceBody::Own { .. } => Vec::new(),
+        }
     }
 
     /// Returns the next record; None at the end.
@@ -204,42 +217,63 @@ impl<'r> TraceBody<'r> {
         format: TraceFormat,
         head: Vec<u8>,
         rest: Box<dyn BufRead + 'r>,
-    ) -> Result<Self, String> {
-        let line = first_line(&head).unwrap_or_default();
-        let of = |layout| -> Box<dyn LineParser> { Box::new(columns::ColumnParser::new(layout)) };
+    ) -> Result<(Self, TraceLevel), String> {
+        let mut level = format.level();
+        let mut has_heading = false;
         let parser: Box<dyn LineParser> = match format {
-            TraceFormat::VscsiV1 => return Ok(Self::packed(PackedFormat::VscsiV1, head, rest)),
-            TraceFormat::VscsiV2 => return Ok(Self::packed(PackedFormat::VscsiV2, head, rest)),
+            TraceFormat::VscsiV1 => {
+                return Ok((Self::packed(PackedFormat::VscsiV1, head, rest), level));
+            }
+            TraceFormat::VscsiV2 => {
+                return Ok((Self::packed(PackedFormat::VscsiV2, head, rest), level));
+            }
             TraceFormat::OracleGeneral => {
-                return Ok(Self::packed(PackedFormat::OracleGeneral, head, rest));
+                return Ok((Self::packed(PackedFormat::OracleGeneral, head, rest), level));
             }
             TraceFormat::Foreread => {
                 let body = head.strip_prefix(MAGIC).ok_or("is no trace of foreread")?.to_vec();
                 let input = Box::new(Cursor::new(body).chain(rest));
-                return Ok(Self::Own { input, decoder: OwnDecoder::default(), number: 0 });
+                return Ok((Self::Own { input, decoder: OwnDecoder::default(), number: 0 }, level));
             }
             TraceFormat::Blkparse => {
                 Box::new(blkparse::BlkparseParser::new(&String::from_utf8_lossy(&head)))
             }
             TraceFormat::FioV2 => Box::new(fio::FioParser::new(false)),
             TraceFormat::FioV3 => Box::new(fio::FioParser::new(true)),
-            TraceFormat::Msr => of(columns::MSR),
-            TraceFormat::Tencent => of(columns::TENCENT),
-            TraceFormat::Alibaba => of(columns::ALIBABA),
-            TraceFormat::Systor => of(columns::SYSTOR),
-            TraceFormat::Mqsim => of(columns::MQSIM),
-            TraceFormat::Csv => {
-                let no_heading = "line 1 names no columns for time, offset and length";
-                of(columns::of_heading(line).ok_or(no_heading)?)
+            TraceFormat::Msr
+            | TraceFormat::Tencent
+            | TraceFormat::Alibaba
+            | TraceFormat::Systor
+            | TraceFormat::Spc
+            | TraceFormat::Mqsim
+            | TraceFormat::Csv => {
+                let line = first_line(&head).unwrap_or_default();
+                let heading = of_heading(&line);
+                let is_csv = format == TraceFormat::Csv;
+                let found = if is_csv { heading? } else { heading.unwrap_or_default() };
+                has_heading = found.as_ref().is_some_and(|found| is_csv || found.format == format);
+                let (layout, notes) = match found.filter(|_| has_heading) {
+                    Some(found) => (found.layout, found.notes),
+                    None if is_csv => {
+                        return Err("line 1 names no columns for time, offset and length".into());
+                    }
+                    None => (columns::layout(format), Vec::new()),
+                };
+                level = if layout.is_of_device { TraceLevel::Block } else { level };
+                Box::new(columns::ColumnParser::new(layout, notes))
             }
         };
-        let has_heading = format == TraceFormat::Csv;
         let lines: Box<dyn BufRead + 'r> = Box::new(Cursor::new(head).chain(rest));
-        Ok(Self::Text { lines: TextLines::new(lines), parser, has_heading })
+        Ok((Self::Text { lines: TextLines::new(lines), parser, has_heading }, level))
     }
 
     fn packed(format: PackedFormat, head: Vec<u8>, rest: Box<dyn BufRead + 'r>) -> Self {
-        Self::Packed { input: Box::new(Cursor::new(head).chain(rest)), format, number: 0 }
+        Self::Packed {
+            input: Box::new(Cursor::new(head).chain(rest)),
+            format,
+            number: 0,
+            folded: 0,
+        }
     }
 
     fn position(&self) -> Position {
@@ -256,13 +290,16 @@ impl<'r> TraceBody<'r> {
                 if !lines.advance().map_err(no_line)? {
                     return Ok(Parsed::End);
                 }
-                let line = lines.text().map_err(no_line)?;
-                if is_comment(line) || std::mem::take(has_heading) {
+                let line = lines.text();
+                let is_empty = line.is_empty();
+                // A comment before the heading is none.
+                let is_comment = is_comment(&line) && (*has_heading || parser.has_comments());
+                if is_empty || is_comment || std::mem::take(has_heading) {
                     return Ok(Parsed::Nothing);
                 }
-                parser.parse(line, files).map(found)
+                parser.parse(&line, files).map(found)
             }
-            Self::Packed { input, format, number } => {
+            Self::Packed { input, format, number, folded } => {
                 *number += 1;
                 let mut record = [0; 64];
                 let record = &mut record[..format.size()];
@@ -271,7 +308,10 @@ impl<'r> TraceBody<'r> {
                     Ok(count) if count < record.len() => {
                         Err(format!("ends after {count} of {} bytes", record.len()))
                     }
-                    Ok(_) => format.parse(record, files).map(found),
+                    Ok(_) => {
+                        *folded += u64::from(is_folded(*format, record));
+                        format.parse(record, files).map(found)
+                    }
                     Err(error) => Err(format!("cannot be read: {error}")),
                 }
             }
@@ -302,7 +342,6 @@ fn no_line(why: NoLine) -> String {
     match why {
         NoLine::Failed(error) => format!("cannot be read: {error}"),
         NoLine::TooLong => format!("is longer than {MAX_LINE} bytes"),
-        NoLine::NotText => "is not UTF-8".into(),
     }
 }
 

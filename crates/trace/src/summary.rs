@@ -44,6 +44,8 @@ pub struct TraceSummary {
     pub out_of_order: u64,
     /// Whether it ends early: the program that wrote it was killed, or its disk was full.
     pub is_cut_off: bool,
+    /// What was not understood, or guessed: columns, units, operations.
+    pub notes: Vec<String>,
 }
 
 /// One file of a trace.
@@ -85,6 +87,7 @@ impl TraceSummary {
             skipped: 0,
             out_of_order: 0,
             is_cut_off: false,
+            notes: Vec::new(),
         };
         while let Some(record) = reader.next_record()? {
             summary.add(&record);
@@ -97,6 +100,7 @@ impl TraceSummary {
         summary.skipped = reader.skipped();
         summary.out_of_order = reader.out_of_order();
         summary.is_cut_off = reader.is_cut_off();
+        summary.notes = reader.notes();
         Ok(summary)
     }
 

@@ -4,6 +4,7 @@
 //! Out:   lines without their end.
 //! Never: a line in memory that is longer than the bound.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 
 /// Reads lines.
@@ -18,7 +19,6 @@ pub(crate) struct TextLines<R> {
 pub(crate) enum NoLine {
     Failed(io::Error),
     TooLong,
-    NotText,
 }
 
 impl<R: BufRead> TextLines<R> {
@@ -53,10 +53,32 @@ impl<R: BufRead> TextLines<R> {
         }
     }
 
-    /// The line that was read last, without white space around it.
-    pub(crate) fn text(&self) -> Result<&str, NoLine> {
-        std::str::from_utf8(&self.line).map(str::trim).map_err(|_| NoLine::NotText)
+    /// The line that was read last, without white space around it. A byte that is no text becomes
+    /// `\\x` and two hexadecimal digits.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        let line = if self.number == 1 { without_mark(&self.line) } else { &self.line };
+        text_of(line.trim_ascii())
     }
+}
+
+/// Bytes without the mark that some programs begin a text with.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+/// Bytes as text: names of processes are cut within a letter, and may have any bytes.
+pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text += &format!("\\x{byte:02x}");
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// The longest line: two names of `PATH_MAX` and all numbers fit in it several times.

@@ -2,11 +2,12 @@
 //!
 //! In:    records, and the files that they are of.
 //! Out:   bytes: CSV, fio's iolog version 3, foreread's own format.
-//! Never: a record that is left out in silence. What a format cannot hold is in its description.
+//! Never: a record that is left out in silence, or a name that its reader would take for another.
+//!        What a format cannot hold is in its description.
 
 use std::io::{self, Write};
 
-use crate::field::escaped;
+use crate::field::{escaped, short};
 use crate::file_table::{FileTable, hash_of_name};
 use crate::format::fio;
 use crate::format::own::{MAGIC, OwnEncoder};
@@ -23,6 +24,15 @@ pub enum OutputFormat {
     Foreread,
 }
 
+/// The fate of a name that the format cannot hold: fio's logs have no escapes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnheldNames {
+    /// The record is refused.
+    Refused,
+    /// The hash of the name stands for it, and is counted.
+    Hashed,
+}
+
 /// Writes a trace.
 #[derive(Debug)]
 pub struct TraceWriter<W> {
@@ -33,6 +43,8 @@ pub struct TraceWriter<W> {
     /// By number: the name as it is written.
     names: Vec<Option<String>>,
     hashes_names: bool,
+    unheld: UnheldNames,
+    unheld_count: u64,
     has_begun: bool,
     count: u64,
 }
@@ -68,9 +80,24 @@ impl<W: Write> TraceWriter<W> {
             buffer: Vec::new(),
             names: Vec::new(),
             hashes_names,
+            unheld: UnheldNames::Refused,
+            unheld_count: 0,
             has_begun: false,
             count: 0,
         }
+    }
+
+    /// Decides about names that the format cannot hold.
+    #[must_use]
+    pub fn unheld_names(mut self, unheld: UnheldNames) -> Self {
+        self.unheld = unheld;
+        self
+    }
+
+    /// The number of names so far that hashes stand for, because the format cannot hold them.
+    #[must_use]
+    pub fn hashed_names(&self) -> u64 {
+        self.unheld_count
     }
 
     /// The number of records so far.
@@ -83,7 +110,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// That of the output.
+    /// That of the output; `InvalidInput` for a name that the format cannot hold.
     ///
     /// # Panics
     ///
@@ -93,10 +120,10 @@ impl<W: Write> TraceWriter<W> {
         let file = files.get(record.file).expect("a record is of a file of its table");
         let is_new = self.names.get(record.file.0 as usize).is_none_or(Option::is_none);
         if is_new {
+            let name = self.written_name(&file.name)?;
             let index = record.file.0 as usize;
             self.names.resize(self.names.len().max(index + 1), None);
-            let hash = || hash_of_name(&file.name);
-            self.names[index] = Some(if self.hashes_names { hash() } else { file.name.clone() });
+            self.names[index] = Some(name);
         }
         let name = self.names[record.file.0 as usize].as_deref().unwrap_or_default();
         match self.format {
@@ -111,7 +138,7 @@ impl<W: Write> TraceWriter<W> {
             }
             OutputFormat::Csv => csv_line(&mut self.buffer, record, name),
             OutputFormat::FioV3 => {
-                let (at_us, name) = (record.at.0 / 1000, escaped(name));
+                let at_us = record.at.0 / 1000;
                 if is_new {
                     let _ = writeln!(self.buffer, "{at_us} {name} add\n{at_us} {name} open");
                 }
@@ -136,6 +163,29 @@ impl<W: Write> TraceWriter<W> {
         self.flush_buffer()?;
         self.out.flush()?;
         Ok(self.out)
+    }
+
+    fn written_name(&mut self, name: &str) -> io::Result<String> {
+        if self.hashes_names {
+            return Ok(hash_of_name(name));
+        }
+        if self.format != OutputFormat::FioV3 || fio::holds(name) {
+            return Ok(name.to_owned());
+        }
+        match self.unheld {
+            UnheldNames::Hashed => {
+                self.unheld_count += 1;
+                Ok(hash_of_name(name))
+            }
+            UnheldNames::Refused => {
+                let what = format!(
+                    "fio-3 cannot hold the name {:?}: fio takes names without white space, of at \
+                     most 255 bytes; --hash-names, or another format, can",
+                    short(name)
+                );
+                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+            }
+        }
     }
 
     fn begin(&mut self) {

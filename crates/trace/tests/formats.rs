@@ -1,6 +1,8 @@
 //! Each format, read from a few records of it; compressed ones too; and what is wrong with others.
 
 mod support;
+#[path = "formats/words.rs"]
+mod words;
 
 use foreread_trace::{Position, TraceFormat, TraceLevel, TraceOp, TraceReader, TraceSummary};
 use support::{Plain, read, records};
@@ -48,11 +50,12 @@ fn fio_logs_of_both_versions_are_read() {
     assert_eq!(format, TraceFormat::FioV2);
     assert_eq!(found, [plain(0, "/a", Read, 0, 4096), plain(1_500_000, "/a", Write, 8, 16)]);
 
+    // A name is as it is: fio has no escapes, and no comments.
     let three = "fio version 3 iolog\n0 /b%20c add\n211 /b%20c read 0 512\n311 /b%20c trim 0 512\n\
                  411 /b%20c read 512 512\n";
     let (format, found) = records(three.as_bytes());
     assert_eq!(format, TraceFormat::FioV3);
-    assert_eq!(found, [plain(0, "/b c", Read, 0, 512), plain(200_000, "/b c", Read, 512, 512)]);
+    assert_eq!(found, [plain(0, "/b%20c", Read, 0, 512), plain(200_000, "/b%20c", Read, 512, 512)]);
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 mod support;
 
-use foreread_trace::{OutputFormat, TraceOp, TraceReader, TraceWriter};
+use foreread_core::units::Nanos;
+use foreread_trace::{
+    FileTable, OutputFormat, TraceOp, TraceReader, TraceRecord, TraceWriter, UnheldNames,
+};
 use proptest::prelude::*;
 use support::{Plain, read, records};
 
@@ -14,6 +17,12 @@ fn converted(bytes: &[u8], format: OutputFormat, hashes_names: bool) -> Vec<u8> 
         writer.write(&record, reader.files()).expect("a vector takes it");
     }
     writer.finish().expect("a vector takes it")
+}
+
+/// Whether fio reads a name as one word.
+fn is_word(name: &str) -> bool {
+    let is_blank = |c: char| c.is_ascii_whitespace() || c == '\x0b' || c == '\0';
+    name.len() <= 255 && !name.contains(is_blank)
 }
 
 /// A trace of these records, as CSV.
@@ -67,14 +76,50 @@ proptest! {
 
     #[test]
     fn fio_keeps_all_but_threads_mappings_and_nanoseconds(expected in some_records()) {
+        let expected: Vec<_> = expected.into_iter().filter(|plain| is_word(&plain.file)).collect();
+        prop_assume!(!expected.is_empty());
+        let first_ns = expected[0].at_ns;
         let text = converted(&csv(&expected), OutputFormat::FioV3, false);
         let expected: Vec<_> = expected
             .into_iter()
             .map(|plain| Plain {
-                at_ns: plain.at_ns / 1000 * 1000, thread: 0, is_mapped: false, ..plain
+                at_ns: (plain.at_ns - first_ns) / 1000 * 1000, thread: 0, is_mapped: false, ..plain
             })
             .collect();
         prop_assert_eq!(&records(&text).1, &expected);
+    }
+
+    /// A name with `%` was another one in fio's logs, and one with a blank a file that fio could
+    /// not open.
+    #[test]
+    fn a_name_is_the_same_in_each_format_or_is_refused(
+        name in prop_oneof![
+            "[ -~]{1,12}", "\\PC{1,8}", "[%\"#,;\\\\ \t0-9a-f]{1,9}", any::<String>(),
+            "[a%]{250,260}",
+        ],
+    ) {
+        prop_assume!(!name.is_empty() && name.len() <= 4096);
+        let mut files = FileTable::default();
+        let file = files.add(&name, None).expect("not too long");
+        let (at, op, is_mapped) = (Nanos(0), TraceOp::Read, false);
+        let record = TraceRecord { at, thread: 0, file, op, offset: 0, length: 1, is_mapped };
+        for format in OutputFormat::ALL {
+            let mut writer = TraceWriter::new(Vec::new(), format, false);
+            match writer.write(&record, &files) {
+                Ok(()) => {
+                    let bytes = writer.finish().expect("a vector takes it");
+                    prop_assert_eq!(&records(&bytes).1[0].file, &name);
+                }
+                Err(error) => {
+                    prop_assert!(format == OutputFormat::FioV3 && !is_word(&name), "{}", error);
+                    prop_assert!(error.to_string().contains("cannot hold the name"));
+                    let writer = TraceWriter::new(Vec::new(), format, false);
+                    let mut writer = writer.unheld_names(UnheldNames::Hashed);
+                    writer.write(&record, &files).expect("a hash is a word");
+                    prop_assert_eq!(writer.hashed_names(), 1);
+                }
+            }
+        }
     }
 
     #[test]
@@ -92,7 +137,7 @@ proptest! {
         let text = csv(&records);
         let mut bytes = match kind {
             0 => text,
-            1 => converted(&text, OutputFormat::FioV3, false),
+            1 => b"fio version 3 iolog\n0 /a add\n1 /a read 0 4096\n".repeat(records.len()),
             2 => converted(&text, OutputFormat::Foreread, false),
             3 => b"  8,0 3 1 0.000000000 697 Q W 223490 + 8 [a]\n".repeat(records.len()),
             4 => b"128166372003061629,hm,1,Read,383496192,32768,413\n".repeat(records.len()),

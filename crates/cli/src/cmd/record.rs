@@ -18,23 +18,24 @@ use foreread_files::{CommandInput, FileError, KeptPart, ResultFile, is_stdout};
 use foreread_record::{
     LeftProcess, RecordCommand, RecordError, RecordTotals, record, record_process,
 };
-use foreread_trace::{OutputFormat, TraceWriter};
+use foreread_trace::{OutputFormat, TraceWriter, UnheldNames};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::{flag, low_level};
 
 use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_output::{is_trace, output_formats};
-use crate::output::{Failure, cannot};
+use crate::output::{Failure, cannot, plain};
 
 /// Record what a command and all that it starts, or a running process, read of files, for `foreread
 /// replay`
 ///
-/// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter), so
-/// that its file, offset, length, thread and time can be noted; docs/record.md has what that costs.
-/// Reads of pipes and sockets are stopped, too, and left out. Not seen: accesses to mapped memory,
-/// io_uring and io_submit; a line at the end says how many there were. Programs cannot gain
-/// privileges (sudo, ping) while they are recorded.
+/// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter and
+/// ptrace), so that its file, offset, length, thread and time can be noted; docs/record.md has what
+/// that costs. Reads of pipes and sockets are stopped, too, and left out. Not seen: accesses to
+/// mapped memory, io_uring and io_submit, and calls of 32-bit programs; a line at the end says how
+/// many there were. Unless root records, programs cannot gain privileges (sudo, ping) meanwhile; a
+/// line names those that would have.
 ///
 /// The recording ends when the last process of the command has ended. If the command leaves some
 /// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and
@@ -52,7 +53,8 @@ pub(crate) struct RecordArgs {
 
     /// The format
     ///
-    /// fio-3 has no threads, and times in microseconds; the others have all.
+    /// fio-3 has no threads, times in microseconds, and hashes for names with white space; the
+    /// others have all.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), default_value = "foreread")]
     to: OutputFormat,
 
@@ -112,6 +114,14 @@ fn run_command(args: &RecordArgs, file: ResultFile) -> Result<(), Failure> {
     let summary =
         written(args, file, |writer| record(&command, writer, |pid| terminator.watch(pid), waits))?;
     say(args, &summary.totals);
+    if let Some(error) = &summary.untraced {
+        let line = format!(
+            "the command could not be traced ({error}), so its reads stopped at a listener: a \
+             signal may have made some of them fail with EINTR"
+        );
+        // Lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: {line}");
+    }
     match code(summary.status) {
         0 => Ok(()),
         code => Err(Failure::Command(code)),
@@ -142,9 +152,14 @@ fn written<T>(
     };
     let mut summary = None;
     let mut failed = None;
+    let mut hashed = 0;
     let written = file.write_what_fits(kept, |out| {
-        let mut writer = TraceWriter::new(out, args.to, args.hash_names);
-        match record(&mut writer) {
+        // The program runs once: its reads are kept.
+        let writer = TraceWriter::new(out, args.to, args.hash_names);
+        let mut writer = writer.unheld_names(UnheldNames::Hashed);
+        let recorded = record(&mut writer);
+        hashed = writer.hashed_names();
+        match recorded {
             Ok(recorded) => summary = Some(recorded),
             Err(RecordError::Output(error)) => return Err(error),
             Err(error) => {
@@ -162,6 +177,14 @@ fn written<T>(
         let path = args.output.display();
         let line = format!("--output {path}: {error}; the trace has the reads before that");
         return Err(Failure::WrongUse(line));
+    }
+    if hashed > 0 {
+        let line = format!(
+            "hashes stand for {hashed} names of files, which fio-3 cannot hold: they have white \
+             space, or more than 255 bytes"
+        );
+        // Lost if stderr is closed.
+        let _ = writeln!(io::stderr(), "foreread: {line}");
     }
     Ok(summary.expect("the trace was written"))
 }
@@ -191,6 +214,27 @@ fn say(args: &RecordArgs, totals: &RecordTotals) {
         lines.push(format!(
             "{} reads are missing: their file or position could not be seen",
             unseen.lost
+        ));
+    }
+    if unseen.foreign > 0 {
+        lines.push(format!(
+            "{} reads and mappings by 32-bit programs are missing: only calls of 64-bit programs \
+             are recorded",
+            unseen.foreign
+        ));
+    }
+    if unseen.listeners > 0 {
+        lines.push(
+            "it installed a listener of system calls of its own (seccomp): reads that stop there \
+             are not seen"
+                .to_owned(),
+        );
+    }
+    for program in &totals.unprivileged {
+        lines.push(format!(
+            "{} ran without the privileges that its file gives (setuid or capabilities): record as \
+             root to keep them",
+            plain(program)
         ));
     }
     for line in lines {

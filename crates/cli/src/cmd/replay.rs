@@ -58,6 +58,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         let summary = summary_of(args, trace)?;
         let pace = args.pace(&summary);
         all.notes.extend(notes_of(trace, &summary, pace));
+        all.guesses.extend(guesses_in(trace, &summary));
         let jobs = jobs::of(args, &device.model, pace, kept)?;
         let begun = |count: usize| {
             bar.set_message(format!("{}: {count} of {}", trace.display(), jobs.len()));
@@ -85,7 +86,7 @@ pub(crate) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         means.extend(traces.flat_map(|rows| ReplayComparisonRow::all(rows, seeds.len())));
     }
     all.print(args, &means, out)?;
-    let AllReplays { rows, series, sections, notes } = all;
+    let AllReplays { rows, series, sections, notes, .. } = all;
     let page = files.page.map_or(Ok(()), |page| page.write(html::page(&rows, &notes, sections)));
     let table = files.table.map_or(Ok(()), |table| csv::write(table, &means));
     page.and(table).and(files.series.map_or(Ok(()), |file| series::write(file, &rows, &series)))
@@ -101,6 +102,8 @@ struct AllReplays {
     /// Those of the report.
     sections: Vec<ReportSection>,
     notes: Vec<String>,
+    /// Those about columns, units and operations that the traces do not tell in known words.
+    guesses: Vec<String>,
 }
 
 impl AllReplays {
@@ -135,7 +138,8 @@ impl AllReplays {
             (false, _) => {}
         }
         // What a trace cannot tell is in the keys of JSON.
-        out.notes(if args.json { &of_options } else { &self.notes })
+        let of_json = [&of_options[..], &self.guesses].concat();
+        out.notes(if args.json { &of_json } else { &self.notes })
     }
 
     /// Notes on options that have another effect than one may expect.
@@ -204,10 +208,15 @@ fn failure(error: ReplayError) -> Failure {
     Failure::WrongUse(error.to_string())
 }
 
+/// What was not understood of a trace, or guessed.
+fn guesses_in(trace: &Path, summary: &TraceSummary) -> Vec<String> {
+    summary.notes.iter().map(|note| format!("{}: {note}", trace.display())).collect()
+}
+
 /// What a trace cannot tell.
 fn notes_of(trace: &Path, summary: &TraceSummary, pace: ReplayPace) -> Vec<String> {
     let name = trace.display();
-    let mut notes = Vec::new();
+    let mut notes = guesses_in(trace, summary);
     if summary.level() == TraceLevel::Block {
         notes.push(format!(
             "{name} was taken at a block device, below the page cache: reads that hit are missing, \

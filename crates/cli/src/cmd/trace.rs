@@ -23,9 +23,10 @@ use crate::table;
 /// Say what an I/O trace holds, or convert it
 ///
 /// The formats: the text of blkparse, fio's iolog (versions 2 and 3), the CSV of the MSR Cambridge,
-/// SYSTOR '17, Tencent and Alibaba traces, VSCSI (both versions), oracleGeneral of libCacheSim,
-/// MQSim, CSV with a heading, and foreread's own. Each is told by its content, also if it is
-/// compressed with gzip, xz or zstd. docs/traces.md has what each holds.
+/// SYSTOR '17, Tencent and Alibaba traces, SPC (the UMass traces), VSCSI (both versions),
+/// oracleGeneral of libCacheSim, MQSim, CSV with a heading, and foreread's own. Each is told by its
+/// content, also if it is compressed with gzip, xz or zstd. Columns that were not understood, and
+/// units that were guessed, are named on stderr. docs/traces.md has what each format holds.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct TraceArgs {
@@ -38,8 +39,8 @@ pub(crate) struct TraceArgs {
 
     /// Convert to this format, into the file of --output
     ///
-    /// fio-3 has neither threads nor what was mapped, and times in microseconds; the others have
-    /// all.
+    /// fio-3 has neither threads nor what was mapped, times in microseconds, and no names with
+    /// white space or of more than 255 bytes: these are refused. The others have all.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), requires = "output")]
     to: Option<OutputFormat>,
 
@@ -78,7 +79,9 @@ pub(crate) fn run(args: &TraceArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     let summary = TraceSummary::of(reader).map_err(bad_input)?;
     if args.json {
-        return out.json("trace", [TraceReport::of(&summary)]);
+        out.json("trace", [TraceReport::of(&summary)])?;
+        // The rest is in the keys of JSON.
+        return out.notes(&summary.notes);
     }
     print(out, &summary)
 }
@@ -112,7 +115,9 @@ fn convert(
         return Err(bad_input(error));
     }
     written.map_err(file_error)?;
-    out.notes(&notes(reader.is_cut_off(), reader.out_of_order()))
+    let mut all = notes(reader.is_cut_off(), reader.out_of_order());
+    all.extend(reader.notes());
+    out.notes(&all)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
@@ -202,7 +207,9 @@ fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
     if files.len() > MOST_FILES {
         writeln!(out, "and {} more", files.len() - MOST_FILES)?;
     }
-    out.notes(&notes(summary.is_cut_off, summary.out_of_order))
+    let mut all = notes(summary.is_cut_off, summary.out_of_order);
+    all.extend(summary.notes.iter().cloned());
+    out.notes(&all)
 }
 
 /// What a reader of a trace has to know of it.

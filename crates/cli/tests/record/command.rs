@@ -181,3 +181,18 @@ fn what_cannot_be_recorded_is_refused() {
     }
     assert!(refused(&["record", "-o", &path("trace")]).contains("COMMAND"));
 }
+
+/// A name with a blank would be another file to fio; the reads of a program that ran are kept.
+#[test]
+fn names_that_fio_cannot_hold_are_hashed_and_said() {
+    let test = "names_that_fio_cannot_hold_are_hashed_and_said";
+    let folder = TempDir::new().unwrap();
+    file(folder.path(), "a b", 5000);
+    let mut recorder = Command::new(env!("CARGO_BIN_EXE_foreread"));
+    recorder.args(["record", "--to", "fio-3", "-o", "iolog", "--", "cat", "a b"]);
+    let Some((output, said)) = run(test, recorder.current_dir(folder.path())) else { return };
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("hashes stand for 1 names of files, which fio-3 cannot hold"), "{said}");
+    let log = fs::read_to_string(folder.path().join("iolog")).unwrap();
+    assert!(log.contains(" read 0 5000\n") && !log.contains("a b"), "{log}");
+}

@@ -13,3 +13,4 @@ mod command;
 mod ends;
 mod process;
 mod recorded;
+mod unchanged;

@@ -96,6 +96,20 @@ pub fn count_misses(
     capacities: &[usize],
     unit: CacheUnit,
 ) -> Result<Vec<CacheCount>, ReplayError> {
+    count_misses_in(&mut reader, policies, capacities, unit)
+}
+
+/// As [`count_misses`], of a reader whose notes are wanted afterwards.
+///
+/// # Errors
+///
+/// As there.
+pub fn count_misses_in(
+    reader: &mut TraceReader<'_>,
+    policies: &[CachePolicyKind],
+    capacities: &[usize],
+    unit: CacheUnit,
+) -> Result<Vec<CacheCount>, ReplayError> {
     let mut runs: Vec<(CacheCount, Box<dyn CachePolicy>)> = Vec::new();
     for capacity in capacities.iter().copied() {
         for policy in policies.iter().copied() {

@@ -14,6 +14,7 @@
 //! none, those that were issued to the driver (D) or completed (C) stand for them.
 
 use super::LineParser;
+use super::columns::thread_of;
 use crate::field::{short, time_ns, whole};
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
@@ -21,6 +22,7 @@ use crate::record::{RawRecord, TraceOp};
 /// A parser that takes the events of one action.
 pub(crate) struct BlkparseParser {
     action: &'static str,
+    has_begun: bool,
     has_ended: bool,
 }
 
@@ -29,7 +31,7 @@ impl BlkparseParser {
     pub(crate) fn new(head: &str) -> Self {
         let has = |action: &&str| head.lines().any(|line| action_of(line) == Some(*action));
         let action = ["Q", "D", "C"].into_iter().find(has).unwrap_or("Q");
-        Self { action, has_ended: false }
+        Self { action, has_begun: false, has_ended: false }
     }
 }
 
@@ -44,28 +46,43 @@ pub(crate) fn action_of(line: &str) -> Option<&str> {
     fields.next()
 }
 
+/// Whether a line is the first of a part of the summary: `CPU3 (8,0):`, `Total (8,0):`.
+fn is_summary(line: &str) -> bool {
+    let name = line.strip_suffix("):").and_then(|line| line.split_once(" ("));
+    name.is_some_and(|(name, _)| {
+        let digits = name.strip_prefix("CPU");
+        name == "Total" || digits.is_some_and(|all| all.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+fn begins_with_device(line: &str) -> bool {
+    let numbers = line.split_ascii_whitespace().next().and_then(|word| word.split_once(','));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
 impl LineParser for BlkparseParser {
     fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String> {
-        // The summary behind the events, for each processor and in all.
-        let is_summary = line.starts_with("CPU") || line.starts_with("Total (");
-        self.has_ended |= is_summary;
-        if self.has_ended {
-            return match action_of(line) {
-                Some(_) => Err(JOINED.into()),
-                None => Ok(None),
-            };
-        }
         let Some(action) = action_of(line) else {
+            // Statistics of processes, the summary, or the rest of a name with a line feed in it.
+            let is_other = self.has_begun && !begins_with_device(line);
+            self.has_ended |= is_summary(line);
+            if is_other || self.has_ended {
+                return Ok(None);
+            }
             return Err(format!("{:?} is no event of blkparse's default format", short(line)));
         };
+        if self.has_ended {
+            return Err(JOINED.into());
+        }
+        self.has_begun = true;
         if action != self.action {
             return Ok(None);
         }
         let mut fields = line.split_ascii_whitespace();
         let device = fields.next().unwrap_or_default();
         let at_ns = time_ns("time", fields.nth(2).unwrap_or_default(), 1_000_000_000)?;
-        let pid = whole("pid", fields.next().unwrap_or_default())?;
-        let thread = u32::try_from(pid).map_err(|_| format!("pid: {pid} is too large"))?;
+        let thread = thread_of(fields.next().unwrap_or_default());
         let rwbs = fields.nth(1).ok_or("rwbs: missing")?;
         // "FWS" is a flush and a write, "D" a discard, "N" no data.
         let op = match rwbs {

@@ -1,77 +1,75 @@
-//! Formats whose lines are columns: MSR, SYSTOR, Tencent, Alibaba, MQSim, and CSV with a heading.
+//! Formats whose lines are columns: MSR, SYSTOR, Tencent, Alibaba, SPC, MQSim, and CSV with a
+//! heading ([`super::heading`]).
 //!
 //! In:    a line.
 //! Out:   a record.
-//! Never: a column that is guessed from its values: a format fixes them, or a heading names them.
+//! Never: a guess that is not said: a format fixes columns and units, or a heading names them.
 //!
 //! ```text
 //!   msr      128166372003061629,hm,1,Read,383496192,32768,413  100 ns, host, disk, op, B, B, ..
 //!   systor   1455592511.000512,0.001155,R,1,86700032,16384     s, .., op, lun, B, B
 //!   tencent  1538323200,12910952,128,0,1063                    s, sectors, sectors, op, volume
 //!   alibaba  419,W,8792731648,16384,1577808144360767           device, op, B, B, us
+//!   spc      0,20941264,8192,W,0.551706                        ASU, sectors, B, op, s
 //!   mqsim    938513000 4 264719034 16 0                        ns, device, sectors, sectors, op
 //! ```
 
 use std::borrow::Cow;
 
-use super::LineParser;
 use super::split::{Separator, split};
+use super::{LineParser, TraceFormat, operation};
 use crate::field::{short, time_ns, unescaped, whole};
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
 
+pub(crate) use super::operation::OpCode;
+
 /// Which column is what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnLayout {
-    separator: Separator,
-    time: usize,
-    time_unit_ns: u64,
-    op: Option<usize>,
-    op_code: OpCode,
+    pub(super) separator: Separator,
+    pub(super) time: usize,
+    /// 0 if the heading does not say it.
+    pub(super) time_unit_ns: u64,
+    pub(super) op: Option<usize>,
+    pub(super) op_code: OpCode,
     /// The columns that together name the file, and what stands before a number.
-    file: [Option<usize>; 2],
-    file_prefix: &'static str,
-    offset: usize,
-    offset_unit: u64,
-    length: usize,
-    length_unit: u64,
-    thread: Option<usize>,
-    mapped: Option<usize>,
+    pub(super) file: [Option<usize>; 2],
+    pub(super) file_prefix: &'static str,
+    /// Whether `%` and two hexadecimal digits in a name are a byte.
+    pub(super) has_escapes: bool,
+    pub(super) offset: usize,
+    pub(super) offset_unit: u64,
+    pub(super) length: usize,
+    pub(super) length_unit: u64,
+    pub(super) thread: Option<usize>,
+    pub(super) mapped: Option<usize>,
+    /// The number of columns of a heading, else 0.
+    pub(super) columns: usize,
     /// Whether its words are those of a device: sectors, units.
     pub(crate) is_of_device: bool,
 }
 
-/// How a column says read or write.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum OpCode {
-    /// A word that begins with R or W.
-    Word,
-    /// 0 is a read.
-    ZeroReads,
-    /// 1 is a read.
-    OneReads,
-    /// The hexadecimal code of a SCSI command, or a word.
-    Scsi,
-}
-
 const BASE: ColumnLayout = ColumnLayout {
-    separator: Separator::Comma,
+    separator: Separator::BareComma,
     time: 0,
     time_unit_ns: 1,
     op: None,
     op_code: OpCode::Word,
     file: [None, None],
     file_prefix: "",
+    has_escapes: false,
     offset: 0,
     offset_unit: 1,
     length: 0,
     length_unit: 1,
     thread: None,
     mapped: None,
+    columns: 0,
     is_of_device: false,
 };
 
-pub(crate) const MSR: ColumnLayout = ColumnLayout {
+const MSR: ColumnLayout = ColumnLayout {
     time_unit_ns: 100,
     op: Some(3),
     file: [Some(1), Some(2)],
@@ -80,7 +78,7 @@ pub(crate) const MSR: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
-pub(crate) const SYSTOR: ColumnLayout = ColumnLayout {
+const SYSTOR: ColumnLayout = ColumnLayout {
     time_unit_ns: 1_000_000_000,
     op: Some(2),
     file: [Some(3), None],
@@ -90,7 +88,7 @@ pub(crate) const SYSTOR: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
-pub(crate) const TENCENT: ColumnLayout = ColumnLayout {
+const TENCENT: ColumnLayout = ColumnLayout {
     time_unit_ns: 1_000_000_000,
     op: Some(3),
     op_code: OpCode::ZeroReads,
@@ -103,7 +101,7 @@ pub(crate) const TENCENT: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
-pub(crate) const ALIBABA: ColumnLayout = ColumnLayout {
+const ALIBABA: ColumnLayout = ColumnLayout {
     time: 4,
     time_unit_ns: 1000,
     op: Some(1),
@@ -114,7 +112,7 @@ pub(crate) const ALIBABA: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
-pub(crate) const MQSIM: ColumnLayout = ColumnLayout {
+const MQSIM: ColumnLayout = ColumnLayout {
     separator: Separator::Blank,
     op: Some(4),
     op_code: OpCode::OneReads,
@@ -127,47 +125,198 @@ pub(crate) const MQSIM: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
+const SPC: ColumnLayout = ColumnLayout {
+    time: 4,
+    time_unit_ns: 1_000_000_000,
+    op: Some(3),
+    file: [Some(0), None],
+    file_prefix: "asu-",
+    offset: 1,
+    offset_unit: 512,
+    length: 2,
+    ..BASE
+};
+
+/// The columns of a format that fixes them.
+///
+/// # Panics
+///
+/// If it does not.
+pub(crate) fn layout(format: TraceFormat) -> ColumnLayout {
+    match format {
+        TraceFormat::Msr => MSR,
+        TraceFormat::Systor => SYSTOR,
+        TraceFormat::Tencent => TENCENT,
+        TraceFormat::Alibaba => ALIBABA,
+        TraceFormat::Spc => SPC,
+        TraceFormat::Mqsim => MQSIM,
+        TraceFormat::Blkparse
+        | TraceFormat::FioV2
+        | TraceFormat::FioV3
+        | TraceFormat::VscsiV1
+        | TraceFormat::VscsiV2
+        | TraceFormat::OracleGeneral
+        | TraceFormat::Csv
+        | TraceFormat::Foreread => unreachable!("{} has no fixed columns", format.name()),
+    }
+}
+
+impl ColumnLayout {
+    /// The columns that are used.
+    pub(super) fn used(&self) -> Vec<usize> {
+        let optional = [self.op, self.thread, self.mapped, self.file[0], self.file[1]];
+        let required = [self.time, self.offset, self.length];
+        required.into_iter().chain(optional.into_iter().flatten()).collect()
+    }
+}
+
 /// A parser of lines with these columns.
 pub(crate) struct ColumnParser {
     layout: ColumnLayout,
     name: String,
+    notes: Vec<String>,
+    /// Values of `op` that are no operation that is known: the first one, and their number.
+    unknown_ops: Option<(String, u64)>,
+    has_digit_ops: bool,
+    /// A length that is no multiple of a sector, beside offsets in sectors.
+    odd_length: Option<u64>,
 }
 
 impl ColumnParser {
-    pub(crate) fn new(layout: ColumnLayout) -> Self {
-        Self { layout, name: String::new() }
+    /// `notes` are those of the heading.
+    pub(crate) fn new(layout: ColumnLayout, notes: Vec<String>) -> Self {
+        let name = String::new();
+        Self { layout, name, notes, unknown_ops: None, has_digit_ops: false, odd_length: None }
+    }
+
+    fn op(&mut self, text: &str) -> Result<Option<TraceOp>, String> {
+        let code = self.layout.op_code;
+        self.has_digit_ops |= operation::is_guess(text, code);
+        let op = operation::parse(text, code)?;
+        if op.is_none() && !operation::is_known(text, code) {
+            let (_, count) = self.unknown_ops.get_or_insert_with(|| (short(text).to_owned(), 0));
+            *count += 1;
+        }
+        Ok(op)
+    }
+
+    fn at_ns(&mut self, text: &str) -> Result<u64, String> {
+        if self.layout.time_unit_ns == 0 {
+            let (unit_ns, note) = unit_of(text)?;
+            self.layout.time_unit_ns = unit_ns;
+            self.notes.extend(note);
+        }
+        time_ns("time", text, self.layout.time_unit_ns)
+    }
+
+    /// An error if quotes do not match where that makes a difference.
+    fn check_quotes(&self, wrong: Option<usize>, columns: usize) -> Result<(), String> {
+        let Some(column) = wrong else { return Ok(()) };
+        if columns == self.layout.columns && !self.layout.used().contains(&column) {
+            return Ok(());
+        }
+        Err(format!("column {}: quotes that do not match", column + 1))
     }
 }
 
 impl LineParser for ColumnParser {
     fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String> {
         let mut fields = Vec::with_capacity(8);
-        split(line, self.layout.separator, &mut fields)?;
+        let wrong = split(line, self.layout.separator, &mut fields);
+        self.check_quotes(wrong, fields.len())?;
         let layout = self.layout;
         let op = match layout.op {
-            Some(column) => match op_of(field(&fields, column, "op")?, layout.op_code)? {
+            Some(column) => match self.op(field(&fields, column, "op")?)? {
                 Some(op) => op,
                 None => return Ok(None),
             },
             None => TraceOp::Read,
         };
-        let at_ns = time_ns("time", field(&fields, layout.time, "time")?, layout.time_unit_ns)?;
+        let at_ns = self.at_ns(field(&fields, layout.time, "time")?)?;
         let offset = in_bytes(&fields, "offset", layout.offset, layout.offset_unit)?;
         let length = in_bytes(&fields, "length", layout.length, layout.length_unit)?;
+        if layout.offset_unit > layout.length_unit && length % layout.offset_unit != 0 {
+            self.odd_length = self.odd_length.or(Some(length));
+        }
         let thread = match layout.thread {
-            Some(column) => {
-                let thread = whole("thread", field(&fields, column, "thread")?)?;
-                u32::try_from(thread).map_err(|_| format!("thread: {thread} is too large"))?
-            }
+            Some(column) => thread_of(field(&fields, column, "thread")?),
             None => 0,
         };
         let is_mapped = match layout.mapped {
-            Some(column) => matches!(field(&fields, column, "mapped")?, "1" | "true"),
+            Some(column) => is_true("mapped", field(&fields, column, "mapped")?)?,
             None => false,
         };
         name_of(&fields, &layout, &mut self.name)?;
         let file = files.number(&self.name)?;
         Ok(Some(RawRecord { at_ns, thread, file, op, offset, length, is_mapped }))
+    }
+
+    /// Unless a line begins with a name.
+    fn has_comments(&self) -> bool {
+        self.layout.file[0] != Some(0)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if self.has_digit_ops {
+            notes.push("op: 0 is taken for a read, 1 for a write".to_owned());
+        }
+        if let Some((first, count)) = &self.unknown_ops {
+            notes.push(format!(
+                "op: {count} records were left out, whose operation is not known, as {first:?}"
+            ));
+        }
+        if let Some(length) = self.odd_length {
+            notes.push(format!(
+                "length is taken for bytes, though one of {length} is no multiple of a sector of \
+                 512; a column of sectors is named sectors"
+            ));
+        }
+        notes
+    }
+}
+
+/// Returns the unit of times whose heading does not say it, from the first of them, and a note if
+/// that is a guess. Times since 1970, or 1601, are some 10^9 s and 10^17 times 100 ns today.
+fn unit_of(text: &str) -> Result<(u64, Option<String>), String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = whole.trim_start_matches('0').len();
+    let (unit_ns, name) = match digits {
+        0..=11 if part.is_empty() => (1_000_000_000, "seconds"),
+        0..=11 => return Ok((1_000_000_000, None)),
+        12..=14 => (1_000_000, "milliseconds"),
+        15..=17 => (1_000, "microseconds"),
+        // From 1970 to 2097.
+        18 if ("116444736000000000".."156600000000000000").contains(&whole) => {
+            (100, "100 ns since 1601 (filetime)")
+        }
+        19 => (1, "nanoseconds"),
+        _ => {
+            let text = short(text);
+            return Err(format!("time: {text:?} may have any unit: name the column time_us, .."));
+        }
+    };
+    let text = short(text);
+    Ok((
+        unit_ns,
+        Some(format!(
+            "time: the heading has no unit, and {text} is taken for {name}; time_us, time_ms .. \
+             name one"
+        )),
+    ))
+}
+
+/// An id as the number of a thread. Ids that are no number of 32 bits are hashed.
+pub(super) fn thread_of(text: &str) -> u32 {
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    text.parse().unwrap_or_else(|_| text.bytes().fold(0x811c_9dc5, step))
+}
+
+fn is_true(name: &str, text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "y" | "t" => Ok(true),
+        "0" | "false" | "no" | "n" | "f" | "" => Ok(false),
+        _ => Err(format!("{name}: {:?} is neither 1 nor 0", short(text))),
     }
 }
 
@@ -181,28 +330,6 @@ fn in_bytes(fields: &[Cow<'_, str>], name: &str, column: usize, unit: u64) -> Re
     number.checked_mul(unit).ok_or_else(|| format!("{name}: {number} is too large"))
 }
 
-fn op_of(text: &str, code: OpCode) -> Result<Option<TraceOp>, String> {
-    let wrong = || format!("op: {:?} is neither a read nor a write", short(text));
-    match code {
-        OpCode::Word => match text.as_bytes().first().map(u8::to_ascii_lowercase) {
-            Some(b'r') => Ok(Some(TraceOp::Read)),
-            Some(b'w') => Ok(Some(TraceOp::Write)),
-            // Flushes, trims and the like.
-            Some(first) if first.is_ascii_alphabetic() => Ok(None),
-            Some(_) | None => Err(wrong()),
-        },
-        OpCode::ZeroReads | OpCode::OneReads => match (text, code == OpCode::ZeroReads) {
-            ("0", true) | ("1", false) => Ok(Some(TraceOp::Read)),
-            ("1", true) | ("0", false) => Ok(Some(TraceOp::Write)),
-            (_, _) => Err(wrong()),
-        },
-        OpCode::Scsi => match u8::from_str_radix(text, 16) {
-            Ok(code) => Ok(super::packed::scsi_op(u16::from(code))),
-            Err(_) => op_of(text, OpCode::Word),
-        },
-    }
-}
-
 /// Puts the name of the file into `name`: fields joined by a dot, or a word and a number.
 fn name_of(
     fields: &[Cow<'_, str>],
@@ -213,45 +340,11 @@ fn name_of(
     for column in layout.file.into_iter().flatten() {
         name.push_str(if name.is_empty() { layout.file_prefix } else { "." });
         let part = field(fields, column, "file")?;
-        if part.contains('%') { name.push_str(&unescaped(part)) } else { name.push_str(part) }
+        let is_escaped = layout.has_escapes && part.contains('%');
+        if is_escaped { name.push_str(&unescaped(part)) } else { name.push_str(part) }
     }
     if name.is_empty() {
         name.push_str("disk");
     }
     Ok(())
-}
-
-/// The layout that a heading names; None if it is no heading of a trace.
-pub(crate) fn of_heading(line: &str) -> Option<ColumnLayout> {
-    let mut fields = Vec::new();
-    split(line, Separator::Comma, &mut fields).ok()?;
-    let names: Vec<String> = fields.iter().map(|name| name.to_ascii_lowercase()).collect();
-    let find = |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.as_str()));
-    let (time, time_unit_ns) = [
-        (&["time_ns", "timestamp_ns"][..], 1),
-        (&["time_us", "timestamp_us"], 1_000),
-        (&["time_ms", "timestamp_ms"], 1_000_000),
-        (&["time", "time_s", "timestamp", "timestamp_s"], 1_000_000_000),
-    ]
-    .into_iter()
-    .find_map(|(names, unit)| Some((find(names)?, unit)))?;
-    let sector = find(&["lbn", "lba", "sector"]);
-    let offset = find(&["offset", "pos"]);
-    let lun = find(&["lun"]);
-    Some(ColumnLayout {
-        time,
-        time_unit_ns,
-        op: find(&["op", "iotype", "type", "rw"]),
-        // vscsiStats' own export has the code of the SCSI command beside the sector.
-        op_code: if sector.is_some() { OpCode::Scsi } else { OpCode::Word },
-        file: [find(&["file", "path", "device", "disk", "volume"]).or(lun), None],
-        file_prefix: if lun.is_some() { "lun-" } else { "" },
-        offset: offset.or(sector)?,
-        offset_unit: if offset.is_some() { 1 } else { 512 },
-        length: find(&["length", "len", "size", "bytes"])?,
-        thread: find(&["thread", "tid", "pid"]),
-        mapped: find(&["mapped"]),
-        is_of_device: lun.is_some() || sector.is_some(),
-        ..BASE
-    })
 }

@@ -2,7 +2,7 @@
 //!
 //! In:    a line behind the first, which says the version.
 //! Out:   a record; files are numbered as they are added.
-//! Never: a sync, a trim or an open as a request.
+//! Never: a sync, a trim or an open as a request; an escape: fio has none, names are as they are.
 //!
 //! ```text
 //!   fio version 2 iolog             fio version 3 iolog
@@ -14,7 +14,7 @@
 //! Format: fio's documentation, "Trace file format". Version 3 writes microseconds.
 
 use super::LineParser;
-use crate::field::{short, time_ns, unescaped, whole};
+use crate::field::{short, time_ns, whole};
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
 
@@ -62,10 +62,20 @@ impl LineParser for FioParser {
         };
         let offset = whole("offset", field("offset")?)?;
         let length = whole("length", field("length")?)?;
-        let file = match name.contains('%') {
-            true => files.number(&unescaped(name))?,
-            false => files.number(name)?,
-        };
+        let file = files.number(name)?;
         Ok(Some(RawRecord { at_ns, thread: 0, file, op, offset, length, is_mapped: false }))
     }
+
+    /// A line of version 2 begins with a name.
+    fn has_comments(&self) -> bool {
+        self.has_times
+    }
 }
+
+/// Whether a log can hold a name: fio reads it as a word of at most 255 bytes.
+pub(crate) fn holds(name: &str) -> bool {
+    let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b || byte == 0;
+    name.len() <= MAX_NAME && !name.bytes().any(is_blank)
+}
+
+const MAX_NAME: usize = 255;

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Formats: libCacheSim's readers of them. An id of oracleGeneral is taken for a sector, which it
-//! is in traces that were converted from block traces.
+//! is in traces that were converted from block traces. Where it is the hash of a name, no disk has
+//! so many sectors: it is folded.
 
 use super::PackedParser;
 use crate::file_table::FileTable;
@@ -42,7 +43,7 @@ impl PackedParser for PackedFormat {
             Self::OracleGeneral => PackedFields {
                 op: Some(TraceOp::Read),
                 at_ns: number(record, 0, 4).saturating_mul(1_000_000_000),
-                sector: number(record, 4, 8),
+                sector: number(record, 4, 8) % MAX_SECTORS,
                 length: number(record, 12, 4),
             },
         };
@@ -78,6 +79,15 @@ impl PackedFields {
         })
     }
 }
+
+/// Whether the id of a record of oracleGeneral is no sector of any disk.
+pub(crate) fn is_folded(format: PackedFormat, record: &[u8]) -> bool {
+    format == PackedFormat::OracleGeneral && number(record, 4, 8) >= MAX_SECTORS
+}
+
+/// Sectors at which a record of any length ends before the end of the largest file: a prime, so
+/// that ids in steps of a power of two stay apart.
+const MAX_SECTORS: u64 = (1 << 53) - 111;
 
 /// A number of `size` bytes.
 fn number(record: &[u8], at: usize, size: usize) -> u64 {

@@ -62,7 +62,7 @@ impl Subject {
         let line = |n: u64| format!("{},{},8,0,{}\n", 10 + n / 3, n * 8 % 65536, n % 7);
         let text = || (0..60).map(line).collect::<String>().into_bytes();
         match self {
-            Self::Format(format) => vec![sample(format)],
+            Self::Format(format) => [vec![sample(format)], headings(format)].concat(),
             Self::Gzip => vec![gzip(&text())],
             // Made with xz 5.4.1: as it is, and behind the filters x86 and delta.
             Self::Xz => {
@@ -99,6 +99,40 @@ pub(crate) fn read_damaged(subject: Subject, seed: u64, cases: Range<u64>) -> u6
     total
 }
 
+/// The other forms of a format: headings, names with any bytes, statistics.
+fn headings(format: TraceFormat) -> Vec<Vec<u8>> {
+    let texts: &[&[u8]] = match format {
+        TraceFormat::Msr => {
+            &[b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,hm,0,\
+                Read,383496192,32768,413\n128166372016382155,hm,1,Write,310983680,8192,250\n"]
+        }
+        TraceFormat::Alibaba => {
+            &[b"device_id,opcode,offset,length,timestamp\n0,R,126703661056,4096,1577808000000046\n1,W,\
+                19496058880,77824,1577808000000426\n"]
+        }
+        TraceFormat::Csv => &[
+            b"\xef\xbb\xbftime;opcode;filename;offset;size;note\n1577808000000046;0;\xff\"a;0;4096;\"x\n\
+              1577808000000047;1;b%20c;4096;4096;\"y;z\n",
+            b"ts(ms)\tis_write\tlba\tsectors\tpid\n1\t0\t8\t8\t99999999999\n2\ttrue\t16\t8\tabc\n",
+        ],
+        TraceFormat::Blkparse => {
+            &[b"  8,0 3 1 0.000000000 697 Q R 8 + 8 [l\xc3]\n  8,0 3 2 0.1 697 Q R 16 + 8 [a\x1b[1m\nb]\n\n\
+                x (697)\n Reads Queued: 1, 4KiB\n\nCPU0 (sda):\n Reads Queued: 3, 12KiB\n\nTotal (sda):\n"]
+        }
+        TraceFormat::FioV2
+        | TraceFormat::FioV3
+        | TraceFormat::Tencent
+        | TraceFormat::Systor
+        | TraceFormat::Spc
+        | TraceFormat::Mqsim
+        | TraceFormat::VscsiV1
+        | TraceFormat::VscsiV2
+        | TraceFormat::OracleGeneral
+        | TraceFormat::Foreread => &[],
+    };
+    texts.iter().map(|text| text.to_vec()).collect()
+}
+
 /// A well-formed trace, of three records or more.
 fn sample(format: TraceFormat) -> Vec<u8> {
     let text = match format {
@@ -129,6 +163,9 @@ fn sample(format: TraceFormat) -> Vec<u8> {
             "1455592511.000512,0.001155,R,1,86700032,16384\n1455592512.5,,W,1,0,512\n1455592513,0.1,\
              R,2,4096,4096\n"
         }
+        TraceFormat::Spc => {
+            "0,20941264,8192,W,0.551706\n0,20939840,8192,w,0.554041\n1,3436288,15872,r,1.011732\n"
+        }
         TraceFormat::Mqsim => {
             "938513000 4 264719034 16 0\n938513900 4 264719050 16 1\n938514000 0 8 8 1\n"
         }
@@ -147,7 +184,8 @@ fn sample(format: TraceFormat) -> Vec<u8> {
 fn packed(format: TraceFormat) -> Vec<u8> {
     if format == TraceFormat::Foreread {
         let csv = sample(TraceFormat::Csv);
-        return converted(&csv, None, OutputFormat::Foreread).expect("well formed");
+        let own = converted(&csv, None, OutputFormat::Foreread).expect("well formed");
+        return own.expect("it holds each name");
     }
     let mut bytes = Vec::new();
     for n in 0..4_u32 {
@@ -255,7 +293,13 @@ fn check(bytes: &[u8], format: Option<TraceFormat>) {
     }
     // What was understood survives in each format that is written, as far as that can hold it.
     for to in OutputFormat::ALL {
-        let again = converted(bytes, format, to).expect("it was read");
+        let Some(again) = converted(bytes, format, to).expect("it was read") else {
+            let is_blank = |name: &str| name.contains(|c: char| c.is_ascii_whitespace() || c < ' ');
+            let is_unheld = |name: &str| is_blank(name) || name.len() > 255;
+            assert!(to == OutputFormat::FioV3, "only fio's logs do not hold all names");
+            assert!(first.iter().any(|(_, name)| is_unheld(name)), "a name that it holds");
+            continue;
+        };
         let again = all(&again, None).expect("the writer's own");
         let kept = first.iter().map(|record| kept_in(to, record));
         assert!(kept.eq(again.iter().map(|record| kept_in(to, record))), "other in {to:?}");
@@ -282,15 +326,19 @@ fn all(bytes: &[u8], format: Option<TraceFormat>) -> Result<Vec<NamedRecord>, Tr
     Ok(found)
 }
 
+/// None if the format cannot hold a name.
 fn converted(
     bytes: &[u8],
     format: Option<TraceFormat>,
     to: OutputFormat,
-) -> Result<Vec<u8>, TraceError> {
+) -> Result<Option<Vec<u8>>, TraceError> {
     let mut reader = TraceReader::with_format(bytes, "t", format)?;
     let mut writer = TraceWriter::new(Vec::new(), to, false);
     while let Some(record) = reader.next_record()? {
-        writer.write(&record, reader.files()).expect("a vector takes it");
+        if let Err(error) = writer.write(&record, reader.files()) {
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{error}");
+            return Ok(None);
+        }
     }
-    Ok(writer.finish().expect("a vector takes it"))
+    Ok(Some(writer.finish().expect("a vector takes it")))
 }

@@ -1,14 +1,12 @@
 //! `foreread replay --cache`: miss counts of eviction policies.
 
-use std::io::Write as _;
-
 use foreread_core::units::PAGE_SIZE;
 use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, LineChart, LinePoint, ReportBlock, ReportChart,
     ReportPage, ReportSection, ReportTable,
 };
 use foreread_sim::json_rows::MissRow;
-use foreread_sim::replay::{CacheCount, CacheUnit, count_misses, fewest_misses};
+use foreread_sim::replay::{CacheCount, CacheUnit, count_misses_in, fewest_misses};
 use foreread_trace::TraceReader;
 
 use super::args::ReplayArgs;
@@ -19,15 +17,17 @@ use crate::table;
 pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     let (unit, capacities) = capacities(args)?;
     let file = super::html_file(args)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
     for trace in &args.trace {
         if !args.no_bounds {
             super::check_rereadable(trace, "x MIN reads it twice; give a file, or --no-bounds")?;
         }
-        let reader =
+        let mut reader =
             TraceReader::open(trace, args.format).map_err(|error| failure(error.into()))?;
-        let counts = count_misses(reader, &args.cache, &capacities, unit).map_err(failure)?;
+        let counts = count_misses_in(&mut reader, &args.cache, &capacities, unit);
+        let counts = counts.map_err(failure)?;
         let name = trace.display().to_string();
+        notes.extend(reader.notes().iter().map(|note| format!("{name}: {note}")));
         let fewest = if args.no_bounds {
             None
         } else {
@@ -45,8 +45,8 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
         out.json("replay", &rows)?;
     } else {
         table::print(out, HEADING, rows.iter().map(cells))?;
-        out.flush()?;
     }
+    out.notes(&notes)?;
     file.map_or(Ok(()), |file| file.write(page(&rows)))
 }
 

@@ -1,0 +1,357 @@
+//! The heading of a CSV: which column is what, by its name.
+//!
+//! In:    the first line.
+//! Out:   a layout; what it leaves out or takes for granted; why there is none.
+//! Never: a column that is not understood, without a word.
+//!
+//! Names are compared without their case and without anything but letters and digits, so that
+//! `I/O Type`, `io_type` and `IOType` are one.
+
+use super::columns::{self, ColumnLayout, OpCode};
+use super::split::{Separator, split};
+use crate::field::short;
+use crate::format::TraceFormat;
+
+/// A heading that was understood.
+#[derive(Clone, Debug)]
+pub(crate) struct Heading {
+    pub(crate) format: TraceFormat,
+    pub(crate) layout: ColumnLayout,
+    /// Columns that are not used, and what is missing.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Returns what a heading says; None if the line is no heading.
+///
+/// # Errors
+///
+/// If it is one, and has no column for time, offset or length.
+pub(crate) fn of_heading(line: &str) -> Result<Option<Heading>, String> {
+    let mut missing = None;
+    for separator in [Separator::Comma, Separator::Tab, Separator::Semicolon, Separator::Blank] {
+        let mut fields = Vec::new();
+        split(line, separator, &mut fields);
+        let names: Vec<&str> = fields.iter().map(AsRef::as_ref).collect();
+        let is_name = |name: &&str| !name.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        if names.len() < 3 || !names.iter().all(is_name) {
+            continue;
+        }
+        match (HeadingNames { names: &names, separator }).heading() {
+            Ok(heading) => return Ok(Some(heading)),
+            Err(why) => missing = missing.or(why),
+        }
+    }
+    missing.map_or(Ok(None), Err)
+}
+
+struct HeadingNames<'h> {
+    names: &'h [&'h str],
+    separator: Separator,
+}
+
+impl HeadingNames<'_> {
+    /// The error is None if too few names are known for a heading.
+    fn heading(&self) -> Result<Heading, Option<String>> {
+        if let Some(format) = self.public() {
+            let layout = ColumnLayout { separator: self.separator, ..columns::layout(format) };
+            return Ok(Heading { format, layout, notes: Vec::new() });
+        }
+        let time = self.time();
+        let (sector, offset) = (self.find(SECTOR), self.find(OFFSET));
+        let (sectors, bytes) = (self.find(SECTORS), self.find(LENGTH));
+        let (Some((time, time_unit_ns)), Some(offset_at), Some(length)) =
+            (time, offset.or(sector), bytes.or(sectors))
+        else {
+            let found = [time.is_some(), offset.or(sector).is_some(), bytes.or(sectors).is_some()];
+            return Err(self.missing(found));
+        };
+        let op = self.op(offset.is_none());
+        let files = self.files();
+        let lun = files[0].is_some_and(|at| squeezed(self.names[at]) == "lun");
+        let layout = ColumnLayout {
+            separator: self.separator,
+            time,
+            time_unit_ns,
+            op: op.map(|(at, _)| at),
+            op_code: op.map_or(OpCode::Any, |(_, code)| code),
+            file: files,
+            file_prefix: if lun { "lun-" } else { "" },
+            has_escapes: true,
+            offset: offset_at,
+            offset_unit: if offset.is_some() { 1 } else { 512 },
+            length,
+            length_unit: if bytes.is_some() { 1 } else { 512 },
+            thread: self.find(THREAD),
+            mapped: self.find(&["mapped", "ismapped"]),
+            columns: self.names.len(),
+            is_of_device: lun || offset.is_none(),
+        };
+        Ok(Heading { format: TraceFormat::Csv, layout, notes: self.notes(&layout) })
+    }
+
+    /// The format whose published traces have this heading.
+    fn public(&self) -> Option<TraceFormat> {
+        let names: Vec<String> = self.names.iter().map(|name| squeezed(name)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match names[..] {
+            ["timestamp", "hostname", "disknumber", "type", "offset", "size", "responsetime"] => {
+                Some(TraceFormat::Msr)
+            }
+            ["deviceid", "opcode", "offset", "length", "timestamp"] => Some(TraceFormat::Alibaba),
+            ["timestamp", "offset", "size", "iotype", "volumeid"] => Some(TraceFormat::Tencent),
+            ["asu", "lba", "size", "opcode", "timestamp"] => Some(TraceFormat::Spc),
+            _ => None,
+        }
+    }
+
+    fn find(&self, wanted: &[&str]) -> Option<usize> {
+        let at = |name: &&str| self.names.iter().position(|found| squeezed(found) == **name);
+        wanted.iter().find_map(at)
+    }
+
+    /// The column of times, and its unit: 0 if the heading does not say it.
+    fn time(&self) -> Option<(usize, u64)> {
+        let unit_of = |base: &str, name: &str| {
+            let all = squeezed(name);
+            let suffix = all.strip_prefix(base)?;
+            if suffix.is_empty() {
+                return Some(if base == "filetime" { 100 } else { 0 });
+            }
+            // Else the plural would be one in seconds.
+            let is_apart = !name.to_ascii_lowercase().contains(&format!("{base}s"));
+            let is_unit = |(unit, _): &&(&str, u64)| *unit == suffix && (suffix != "s" || is_apart);
+            UNITS.iter().find(is_unit).map(|(_, ns)| *ns)
+        };
+        let with = |(at, name): (usize, &&str)| {
+            let of_base = TIME.iter().find_map(|base| unit_of(base, name))?;
+            Some((at, of_base))
+        };
+        let all: Vec<(usize, u64)> = self.names.iter().enumerate().filter_map(with).collect();
+        all.iter().find(|(_, unit)| *unit > 0).or(all.first()).copied()
+    }
+
+    fn op(&self, is_in_sectors: bool) -> Option<(usize, OpCode)> {
+        // vscsiStats' own export has the code of the SCSI command beside the sector.
+        let code = if is_in_sectors { OpCode::Scsi } else { OpCode::Any };
+        self.find(OP)
+            .map(|at| (at, code))
+            .or_else(|| Some((self.find(&["iswrite", "write"])?, OpCode::ZeroReads)))
+            .or_else(|| Some((self.find(&["isread", "read"])?, OpCode::OneReads)))
+    }
+
+    /// A host and a disk together name a file.
+    fn files(&self) -> [Option<usize>; 2] {
+        match (self.find(&["hostname", "host"]), self.find(FILE)) {
+            (Some(host), Some(file)) => [Some(host), Some(file)],
+            (host, file) => [file.or(host), None],
+        }
+    }
+
+    fn notes(&self, layout: &ColumnLayout) -> Vec<String> {
+        let used = layout.used();
+        let is_unused = |(at, name): &(usize, &&str)| {
+            !used.contains(at) && !name.is_empty() && !KNOWN.contains(&squeezed(name).as_str())
+        };
+        let unused: Vec<String> = self
+            .names
+            .iter()
+            .enumerate()
+            .filter(is_unused)
+            .map(|(_, name)| short(name).to_owned())
+            .take(MAX_NAMED)
+            .collect();
+        let mut notes = Vec::new();
+        if layout.op.is_none() && !unused.is_empty() {
+            notes.push(
+                "no column of the heading says read or write (op): all records are reads"
+                    .to_owned(),
+            );
+        }
+        if !unused.is_empty() {
+            let unused = unused.join(", ");
+            notes.push(format!("columns that were not understood, and not used: {unused}"));
+        }
+        notes
+    }
+
+    /// What a heading lacks, which has some of time, offset and length.
+    fn missing(&self, found: [bool; 3]) -> Option<String> {
+        let op = self.find(OP).is_some();
+        let known = found.iter().filter(|found| **found).count() + usize::from(op);
+        if known < 2 && !(known == 1 && self.separator != Separator::Blank) {
+            return None;
+        }
+        let wanted = [
+            "time (time_ns, time_us, time_ms, time_s)",
+            "offset (offset in bytes; lba or sector)",
+            "length (size in bytes; sectors)",
+        ];
+        let lacks = wanted.iter().zip(found).filter(|(_, found)| !found).map(|(name, _)| *name);
+        let lacks = lacks.collect::<Vec<_>>().join(", for ");
+        let names: Vec<&str> = self.names.iter().take(MAX_NAMED).map(|name| short(name)).collect();
+        let objects = if found[1] {
+            ""
+        } else {
+            "; for a trace of whole objects add a column offset of zeroes"
+        };
+        Some(format!(
+            "its heading has no column for {lacks}; it names {}: rename the column that has \
+             it{objects}",
+            names.join(", ")
+        ))
+    }
+}
+
+fn squeezed(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+const TIME: &[&str] = &[
+    "time",
+    "timestamp",
+    "ts",
+    "optime",
+    "iotime",
+    "arrivaltime",
+    "arrival",
+    "requesttime",
+    "reqtime",
+    "starttime",
+    "issuetime",
+    "submittime",
+    "filetime",
+];
+
+const UNITS: &[(&str, u64)] = &[
+    ("ns", 1),
+    ("nsec", 1),
+    ("nanoseconds", 1),
+    ("us", 1_000),
+    ("usec", 1_000),
+    ("microseconds", 1_000),
+    ("ms", 1_000_000),
+    ("msec", 1_000_000),
+    ("milliseconds", 1_000_000),
+    ("s", 1_000_000_000),
+    ("sec", 1_000_000_000),
+    ("seconds", 1_000_000_000),
+    ("filetime", 100),
+    ("100ns", 100),
+];
+
+const OFFSET: &[&str] = &[
+    "offset",
+    "pos",
+    "position",
+    "byteoffset",
+    "offsetbytes",
+    "fileoffset",
+    "iooffset",
+    "startoffset",
+    "startbyte",
+];
+
+const SECTOR: &[&str] = &[
+    "lbn",
+    "lba",
+    "sector",
+    "startsector",
+    "startlba",
+    "sectoroffset",
+    "offsetsectors",
+    "offsetsector",
+    "lbaoffset",
+    "sectornumber",
+];
+
+const LENGTH: &[&str] = &[
+    "length",
+    "len",
+    "size",
+    "bytes",
+    "nbytes",
+    "iosize",
+    "iolength",
+    "requestsize",
+    "reqsize",
+    "transfersize",
+    "sizebytes",
+    "lengthbytes",
+    "bytecount",
+];
+
+const SECTORS: &[&str] = &[
+    "sectors",
+    "nsectors",
+    "nrsectors",
+    "numsectors",
+    "sectorcount",
+    "lengthsectors",
+    "sizesectors",
+    "sizeinsectors",
+];
+
+const OP: &[&str] = &[
+    "op",
+    "opcode",
+    "operation",
+    "optype",
+    "opname",
+    "iotype",
+    "type",
+    "rw",
+    "readwrite",
+    "requesttype",
+    "reqtype",
+    "request",
+    "ioop",
+    "rwbs",
+    "rwflag",
+    "cmd",
+    "command",
+    "direction",
+    "accesstype",
+    "action",
+];
+
+const FILE: &[&str] = &[
+    "file",
+    "path",
+    "device",
+    "disk",
+    "volume",
+    "filename",
+    "filepath",
+    "pathname",
+    "deviceid",
+    "devid",
+    "dev",
+    "devicename",
+    "diskid",
+    "disknumber",
+    "disknum",
+    "diskname",
+    "volumeid",
+    "volid",
+    "volumename",
+    "lunid",
+    "lun",
+    "asu",
+    "objectid",
+    "object",
+    "objid",
+    "blockid",
+    "key",
+    "inode",
+    "drive",
+    "name",
+];
+
+const THREAD: &[&str] = &["thread", "tid", "pid", "threadid", "processid"];
+
+/// Columns that a replay has no use for.
+const KNOWN: &[&str] =
+    &["response", "responsetime", "latency", "version", "sn", "seq", "sequence", "index"];
+
+/// Columns that an error names.
+const MAX_NAMED: usize = 16;

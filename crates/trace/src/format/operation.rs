@@ -1,0 +1,111 @@
+//! Operations, as columns say them.
+//!
+//! In:    a word, or a code.
+//! Out:   a read or a write; None for anything else.
+//! Never: a digit taken for a word.
+
+use crate::field::short;
+use crate::format::packed::scsi_op;
+use crate::record::TraceOp;
+
+/// How a column says read or write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OpCode {
+    /// A word that begins with R or W.
+    Word,
+    /// 0, or false, is a read.
+    ZeroReads,
+    /// 1, or true, is a read.
+    OneReads,
+    /// The hexadecimal code of a SCSI command, or as `Any`.
+    Scsi,
+    /// A word, or a digit: 0 is a read.
+    Any,
+}
+
+/// Returns the operation; None for flushes, trims and the like, and for what is not known.
+///
+/// # Errors
+///
+/// If it is no operation at all.
+pub(crate) fn parse(text: &str, code: OpCode) -> Result<Option<TraceOp>, String> {
+    let wrong = || format!("op: {:?} is neither a read nor a write", short(text));
+    match code {
+        OpCode::Word => word(text).ok_or_else(wrong),
+        OpCode::ZeroReads | OpCode::OneReads => {
+            let is_zero = match text.to_ascii_lowercase().as_str() {
+                "0" | "false" | "f" | "no" | "n" => true,
+                "1" | "true" | "t" | "yes" | "y" => false,
+                _ => return Err(wrong()),
+            };
+            let is_read = is_zero == (code == OpCode::ZeroReads);
+            Ok(Some(if is_read { TraceOp::Read } else { TraceOp::Write }))
+        }
+        OpCode::Any => match text {
+            "0" => Ok(Some(TraceOp::Read)),
+            "1" => Ok(Some(TraceOp::Write)),
+            _ => word(text).ok_or_else(wrong),
+        },
+        OpCode::Scsi => match u8::from_str_radix(text, 16) {
+            Ok(code) if text.len() > 1 => Ok(scsi_op(u16::from(code))),
+            _ => parse(text, OpCode::Any),
+        },
+    }
+}
+
+/// Whether a digit was taken for an operation without a rule of the format.
+pub(crate) fn is_guess(text: &str, code: OpCode) -> bool {
+    matches!(code, OpCode::Any | OpCode::Scsi) && matches!(text, "0" | "1")
+}
+
+/// Whether a value that is neither a read nor a write is known to be another operation.
+pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
+    if code == OpCode::Scsi
+        && let Ok(code) = u8::from_str_radix(text, 16)
+    {
+        return OTHER_SCSI.contains(&code);
+    }
+    OTHERS.contains(&text.to_ascii_lowercase().as_str())
+}
+
+fn word(text: &str) -> Option<Option<TraceOp>> {
+    let lower = text.to_ascii_lowercase();
+    match lower.bytes().next()? {
+        _ if matches!(lower.as_str(), "get" | "gets" | "load") => Some(Some(TraceOp::Read)),
+        _ if matches!(lower.as_str(), "set" | "put" | "store") => Some(Some(TraceOp::Write)),
+        b'r' => Some(Some(TraceOp::Read)),
+        b'w' => Some(Some(TraceOp::Write)),
+        first => first.is_ascii_alphabetic().then_some(None),
+    }
+}
+
+/// Neither a read nor a write.
+const OTHERS: [&str; 20] = [
+    "flush",
+    "f",
+    "fua",
+    "sync",
+    "fsync",
+    "fdatasync",
+    "datasync",
+    "trim",
+    "discard",
+    "d",
+    "unmap",
+    "zero",
+    "open",
+    "close",
+    "wait",
+    "barrier",
+    "stat",
+    "seek",
+    "none",
+    "n",
+];
+
+/// TEST UNIT READY, REQUEST SENSE, INQUIRY, MODE SENSE, READ CAPACITY, SYNCHRONIZE CACHE, WRITE
+/// SAME, UNMAP, LOG SENSE, PERSISTENT RESERVE, and the like.
+const OTHER_SCSI: [u8; 21] = [
+    0x00, 0x03, 0x12, 0x15, 0x1a, 0x1b, 0x1e, 0x25, 0x2f, 0x34, 0x35, 0x41, 0x42, 0x4d, 0x55, 0x5a,
+    0x5e, 0x5f, 0x91, 0x93, 0x9e,
+];
