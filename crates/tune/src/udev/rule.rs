@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Vec<UdevRule> {
         whole.push_str(line);
         match pairs(&whole) {
             Some(pairs) if !pairs.is_empty() && pairs.iter().all(RulePair::is_known) => {
-                rules.push(UdevRule { line: begin, pairs })
+                rules.push(UdevRule { line: begin, pairs });
             }
             _ => {}
         }
