@@ -5,6 +5,7 @@
 //! Never: a setting that outlives both processes without a note from which a later run restores it.
 
 use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -17,8 +18,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 pub(crate) fn holder() -> io::Result<TemporarySettings> {
     // What a run has left that was killed, and its holder with it.
     let _ = restore_left_behind(&SystemRoot::here());
-    let mut holder = Command::new(std::env::current_exe()?);
-    holder.arg(HOLD);
+    // The file that runs now, also if another one has its path: root may be running us.
+    let mut holder = Command::new("/proc/self/exe");
+    holder.arg0(std::env::current_exe()?).arg(HOLD);
     TemporarySettings::new(holder, &SystemRoot::here())
 }
 

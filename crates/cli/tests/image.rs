@@ -216,8 +216,9 @@ fn a_feature_that_is_not_read_is_named() {
         return;
     }
     let folder = folder();
-    let image = make(folder.path(), 8, &["-O", "encrypt"]);
-    is_refused(&foreread(&["ls", image.to_str().unwrap()]), "not read here: encrypt");
+    let image = make(folder.path(), 8, &["-O", "^metadata_csum"]);
+    debugfs_write(&image, "feature dirdata");
+    is_refused(&foreread(&["ls", image.to_str().unwrap()]), "not read here: dirdata");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::dir_block::{self, RawEntry};
 use crate::error::{Error, ImageLocation};
 use crate::fields::le32;
 use crate::inode::{FileKind, Inode};
+use crate::sought_name::SoughtName;
 use crate::source::BlockSource;
 use crate::{Ext4, features, htree};
 
@@ -71,15 +72,18 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// # Errors
     ///
-    /// If it is no directory, or the blocks where the name would be are damaged or cannot be read.
+    /// If it is no directory, is encrypted, or the blocks where the name would be are damaged or
+    /// cannot be read.
     pub fn lookup(&self, inode: &Inode, name: &[u8]) -> Result<Option<u32>, Error> {
         is_directory(inode)?;
         if name.is_empty() || name.len() > NAME_MAX || name == b"." || name == b".." {
             return Ok(None);
         }
+        inode.can_be_read()?;
+        let wanted = SoughtName::new(name, inode.is_casefolded(self.superblock()));
         let has_index = self.superblock().features.compat(features::DIR_INDEX);
         if has_index && inode.is_indexed() && !inode.is_inline() {
-            match htree::lookup(self, inode, name) {
+            match htree::lookup(self, inode, &wanted) {
                 // All names can be found without the index, which alone may be damaged.
                 Err(Error::Corrupt { .. }) | Ok(htree::IndexLookup::NoIndex) => {}
                 Err(other) => return Err(other),
@@ -90,7 +94,7 @@ impl<S: BlockSource> Ext4<S> {
         let mut damage = None;
         for entry in self.read_dir(inode)? {
             match entry {
-                Ok(entry) if entry.name == name => return Ok(Some(entry.inode)),
+                Ok(entry) if wanted.is(&entry.name) => return Ok(Some(entry.inode)),
                 Ok(_) => {}
                 Err(error) => damage = damage.or(Some(error)),
             }
@@ -162,7 +166,7 @@ pub struct ReadDir<'f, S> {
     end: u64,
     /// Where the blocks at `next` are, as far as that is known.
     run: BlockRun,
-    /// How many blocks were met: there are no more than the file system has.
+    /// How many blocks and holes were met: there are no more than the file system has blocks.
     met: u64,
     part: DirectoryPart,
 }
@@ -178,11 +182,30 @@ struct DirectoryPart {
     number: u64,
 }
 
+impl<S> ReadDir<'_, S> {
+    /// How many blocks and holes were met so far.
+    pub(crate) fn met(&self) -> u64 {
+        self.met
+    }
+
+    /// Leaves out the rest; the directory's number.
+    pub(crate) fn end(&mut self) -> u32 {
+        self.next = self.end;
+        self.part = DirectoryPart::default();
+        self.inode.number
+    }
+}
+
 impl<S: BlockSource> ReadDir<'_, S> {
     /// Reads the next part, if there is one.
     fn advance(&mut self) -> Result<bool, Error> {
         if self.next >= self.end {
             return Ok(false);
+        }
+        if self.inode.is_encrypted() {
+            // Its names are: what can be read of them is no name.
+            self.next = self.end;
+            return Err(Error::Encrypted);
         }
         let number = self.next;
         self.next += 1;
@@ -199,15 +222,15 @@ impl<S: BlockSource> ReadDir<'_, S> {
         }
         let at = self.place(number).inspect_err(|_| self.next = self.end)?;
         let place = ImageLocation::Directory { inode: self.inode.number, block: number };
-        let Some(at) = at else {
-            self.next = self.run.end();
-            return Err(place.is("is a hole"));
-        };
         self.met += 1;
         if self.met > self.fs.superblock().blocks {
             self.next = self.end;
             return Err(place.is("has more blocks than the file system"));
         }
+        let Some(at) = at else {
+            self.next = self.run.end();
+            return Err(place.is("is a hole"));
+        };
         let bytes = self.fs.directory_block(&self.inode, number, at)?;
         let start = number * bytes.len() as u64;
         self.part = DirectoryPart { bytes, start, at: 0, number };

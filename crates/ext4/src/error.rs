@@ -43,6 +43,8 @@ pub enum Error {
         /// What it would have to be, such as "a regular file".
         wanted: &'static str,
     },
+    /// The contents of a file, the target of a link or the names of a directory are encrypted.
+    Encrypted,
     /// Too many symbolic links after each other: most likely a circle.
     TooManyLinks,
     /// The bytes could not be read.
@@ -131,6 +133,10 @@ impl fmt::Display for Error {
             Self::NotFound => write!(f, "no such file or directory"),
             Self::NotADirectory => write!(f, "not a directory"),
             Self::WrongKind { wanted } => write!(f, "not {wanted}"),
+            Self::Encrypted => write!(
+                f,
+                "is encrypted, and keys are not used here; use the kernel's mount and add its key"
+            ),
             Self::TooManyLinks => {
                 write!(f, "too many symbolic links after each other; do they form a circle?")
             }
@@ -151,6 +157,7 @@ impl error::Error for Error {
             | Self::NotFound
             | Self::NotADirectory
             | Self::WrongKind { .. }
+            | Self::Encrypted
             | Self::TooManyLinks => None,
         }
     }

@@ -35,6 +35,8 @@ pub(crate) const EA_INODE: u32 = 0x400;
 pub(crate) const CSUM_SEED: u32 = 0x2000;
 pub(crate) const LARGEDIR: u32 = 0x4000;
 pub(crate) const INLINE_DATA: u32 = 0x8000;
+pub(crate) const ENCRYPT: u32 = 0x1_0000;
+pub(crate) const CASEFOLD: u32 = 0x2_0000;
 
 pub(crate) const SPARSE_SUPER: u32 = 0x1;
 pub(crate) const HUGE_FILE: u32 = 0x8;
@@ -43,7 +45,8 @@ pub(crate) const BIGALLOC: u32 = 0x200;
 pub(crate) const METADATA_CSUM: u32 = 0x400;
 pub(crate) const SHARED_BLOCKS: u32 = 0x4000;
 
-/// What is read here of `incompat`. Multi-mount protection is against writers.
+/// What is read here of `incompat`. Multi-mount protection is against writers; of what is encrypted
+/// all but names, contents and targets can be read.
 const READ: u32 = FILETYPE
     | RECOVER
     | META_BG
@@ -54,16 +57,12 @@ const READ: u32 = FILETYPE
     | EA_INODE
     | CSUM_SEED
     | LARGEDIR
-    | INLINE_DATA;
+    | INLINE_DATA
+    | ENCRYPT
+    | CASEFOLD;
 
 /// The names of what is not.
-const REFUSED: [(u32, &str); 5] = [
-    (0x1, "compression"),
-    (0x8, "journal_dev"),
-    (0x1000, "dirdata"),
-    (0x1_0000, "encrypt"),
-    (0x2_0000, "casefold"),
-];
+const REFUSED: [(u32, &str); 3] = [(0x1, "compression"), (0x8, "journal_dev"), (0x1000, "dirdata")];
 
 impl Features {
     pub(crate) fn compat(self, bit: u32) -> bool {
@@ -104,10 +103,10 @@ mod tests {
     fn what_is_not_read_is_refused_by_name() {
         let features = |incompat| Features { incompat, ..Features::default() };
         assert!(features(READ).can_be_read().is_ok());
-        let refused = features(READ | 0x1_0000 | 0x1 | 0x8000_0000).can_be_read().unwrap_err();
+        let refused = features(READ | 0x1000 | 0x1 | 0x8000_0000).can_be_read().unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "has features that are not read here: compression, encrypt, FEATURE_I31; \
+            "has features that are not read here: compression, dirdata, FEATURE_I31; \
              use the kernel's mount"
         );
     }

@@ -18,11 +18,12 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// # Errors
     ///
-    /// If it is no regular file, its map is damaged, or it cannot be read.
+    /// If it is no regular file, is encrypted, its map is damaged, or it cannot be read.
     pub fn read_at(&self, inode: &Inode, offset: u64, to: &mut [u8]) -> Result<usize, Error> {
         if inode.kind != FileKind::Regular {
             return Err(Error::WrongKind { wanted: "a regular file" });
         }
+        inode.can_be_read()?;
         let left = inode.size.saturating_sub(offset);
         let len = usize::try_from(left).map_or(to.len(), |left| left.min(to.len()));
         if len > 0 {
@@ -35,7 +36,7 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// # Errors
     ///
-    /// If it is no symbolic link, is damaged, or cannot be read.
+    /// If it is no symbolic link, is encrypted or damaged, or cannot be read.
     ///
     /// # Panics
     ///
@@ -44,6 +45,7 @@ impl<S: BlockSource> Ext4<S> {
         if inode.kind != FileKind::Symlink {
             return Err(Error::WrongKind { wanted: "a symbolic link" });
         }
+        inode.can_be_read()?;
         let place = ImageLocation::Inode(inode.number);
         place.has(inode.size <= LINK_MAX, "is a link that is longer than a path can be")?;
         let size = usize::try_from(inode.size).expect("LINK_MAX was checked above");

@@ -19,6 +19,7 @@ use crate::features;
 use crate::fields::le32;
 use crate::hash::{HashKind, hash};
 use crate::inode::Inode;
+use crate::sought_name::SoughtName;
 use crate::source::BlockSource;
 use crate::superblock::Superblock;
 
@@ -34,8 +35,9 @@ pub(crate) enum IndexLookup {
 pub(crate) fn lookup<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
-    name: &[u8],
+    name: &SoughtName<'_>,
 ) -> Result<IndexLookup, Error> {
+    let Some(hashed) = name.hashed() else { return Ok(IndexLookup::NoIndex) };
     let root = IndexNode::read(fs, inode, 0)?;
     let superblock = fs.superblock();
     let Some((kind, is_signed)) = superblock.hash_of_code(root.bytes[0x1C]) else {
@@ -45,7 +47,7 @@ pub(crate) fn lookup<S: BlockSource>(
     let most = if superblock.features.incompat(features::LARGEDIR) { 2 } else { 1 };
     root.place.has(levels <= most, "its index is too deep")?;
 
-    let wanted = hash(kind, is_signed, superblock.hash_seed, name);
+    let wanted = hash(kind, is_signed, superblock.hash_seed, &hashed);
     let mut path = descend(fs, inode, vec![root.before(wanted)], levels)?;
     // Each leaf is in the index once.
     let leaves = superblock.blocks.min(inode.size / u64::from(superblock.block_size));
@@ -128,14 +130,14 @@ fn in_leaf<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
     number: u64,
-    name: &[u8],
+    name: &SoughtName<'_>,
 ) -> Result<Option<u32>, Error> {
     let place = ImageLocation::Directory { inode: inode.number, block: number };
     let bytes = block(fs, inode, number)?;
     let mut at = 0;
     while at < bytes.len() {
         let entry = RawEntry::parse(fs.superblock(), &bytes, at).map_err(|what| place.is(what))?;
-        if entry.is_name() && entry.name == name {
+        if entry.is_name() && name.is(entry.name) {
             return Ok(Some(entry.inode));
         }
         at = entry.end;

@@ -141,6 +141,7 @@ const HUGE: u32 = 0x4_0000;
 const HAS_EXTENTS: u32 = 0x8_0000;
 const HOLDS_ATTRIBUTE: u32 = 0x20_0000;
 const INLINE: u32 = 0x1000_0000;
+const CASEFOLDED: u32 = 0x4000_0000;
 
 impl Inode {
     /// Reads an inode from its bytes in the table.
@@ -162,7 +163,6 @@ impl Inode {
         check_sum(superblock, number, &raw, extra)?;
         let kind = FileKind::of_mode(mode).ok_or_else(|| place.is("no such kind of file"))?;
         let flags = le32(&raw, 0x20);
-        place.has(flags & ENCRYPTED == 0, "is encrypted, in a file system without encryption")?;
         let may_be_inline = superblock.features.incompat(features::INLINE_DATA);
         place.has(flags & INLINE == 0 || may_be_inline, "has inline data, and must not")?;
 
@@ -184,7 +184,7 @@ impl Inode {
             flags,
             generation: le32(&raw, 0x64),
             device: device(kind, &raw[AREA]),
-            attribute_block: halves(le32(&raw, 0x68), u32::from(le16(&raw, 0x76))),
+            attribute_block: attribute_block(superblock, &raw),
             attributes_at: (extra > 0).then_some(OLD_SIZE + extra),
             raw,
         };
@@ -226,6 +226,23 @@ impl Inode {
     #[must_use]
     pub fn has_extents(&self) -> bool {
         self.flags & HAS_EXTENTS != 0
+    }
+
+    /// Whether its contents, target or names are encrypted. Size, owner, times and attributes never
+    /// are. As in Linux, also in a file system without the feature.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.flags & ENCRYPTED != 0
+    }
+
+    /// Whether it is a directory in which names are found whatever the case of their letters.
+    pub(crate) fn is_casefolded(&self, superblock: &Superblock) -> bool {
+        self.flags & CASEFOLDED != 0 && superblock.features.incompat(features::CASEFOLD)
+    }
+
+    /// An error if it is encrypted.
+    pub(crate) fn can_be_read(&self) -> Result<(), Error> {
+        if self.is_encrypted() { Err(Error::Encrypted) } else { Ok(()) }
     }
 
     /// Whether it holds the value of an attribute of others.
@@ -283,7 +300,8 @@ fn check_sum(superblock: &Superblock, number: u32, raw: &[u8], extra: usize) -> 
     const LOW: usize = 0x7C;
     const HIGH: usize = 0x82;
 
-    if !superblock.has_checksums() {
+    // Other systems have the author's number where Linux has the sum.
+    if !superblock.has_checksums() || !superblock.is_of_linux {
         return Ok(());
     }
     let is_wide = is_in_use(extra, HIGH + 2);
@@ -325,6 +343,13 @@ fn size(superblock: &Superblock, kind: FileKind, raw: &[u8]) -> u64 {
         | FileKind::Socket => false,
     };
     halves(le32(raw, 0x4), if is_wide { le32(raw, 0x6C) } else { 0 })
+}
+
+/// The upper half counts with 64-bit block numbers only: before, Linux had padding there, and the
+/// Hurd has upper bits of the mode.
+fn attribute_block(superblock: &Superblock, raw: &[u8]) -> u64 {
+    let is_wide = superblock.features.incompat(features::BIT64);
+    halves(le32(raw, 0x68), if is_wide { u32::from(le16(raw, 0x76)) } else { 0 })
 }
 
 fn sectors(superblock: &Superblock, flags: u32, raw: &[u8]) -> u64 {

@@ -49,6 +49,7 @@ mod inode;
 mod map;
 mod overhead;
 mod path;
+mod sought_name;
 mod source;
 mod superblock;
 mod walk;

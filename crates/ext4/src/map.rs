@@ -52,7 +52,10 @@ impl<S: BlockSource> Ext4<S> {
         let end = if inode.has_blocks() { end } else { 0 };
         let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
-        FileRuns { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit }
+        let numbers = u64::from(self.superblock().block_size / 4);
+        // Also where blocks are shared, a run needs a number in some block, or in the inode.
+        let runs_left = (self.superblock().blocks * numbers).saturating_add(numbers);
+        FileRuns { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit, runs_left }
     }
 
     /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
@@ -96,6 +99,7 @@ pub struct FileRuns<'f, S> {
     blocks: u64,
     holes: u64,
     limit: u64,
+    runs_left: u64,
 }
 
 impl<S: BlockSource> FileRuns<'_, S> {
@@ -112,7 +116,9 @@ impl<S: BlockSource> FileRuns<'_, S> {
         }
         // A hole is behind a block, or at the end of a node, which is a block itself.
         let holes_max = self.limit.saturating_mul(2).saturating_add(3);
-        let is_possible = self.blocks <= self.limit && self.holes <= holes_max;
+        let is_possible =
+            self.blocks <= self.limit && self.holes <= holes_max && self.runs_left > 0;
+        self.runs_left = self.runs_left.saturating_sub(1);
         let place = ImageLocation::Map { inode: self.inode.number, block: 0 };
         place.has(is_possible, "has more blocks than the file system")?;
         Ok(Some(run))

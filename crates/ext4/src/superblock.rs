@@ -21,6 +21,9 @@ const CLUSTER_LOG_MAX: u32 = 29;
 /// The first inode without a meaning of its own, before a superblock could say so.
 const FIRST_INODE: u32 = 11;
 
+/// The number of the system that made a file system.
+const LINUX: u32 = 0;
+
 /// What a file system says of itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -61,6 +64,8 @@ pub struct Superblock {
     pub descriptor_size: u16,
     /// Its features.
     pub features: Features,
+    /// Whether Linux made it: others have other fields in an inode's last 12 bytes.
+    pub(crate) is_of_linux: bool,
     /// Its name in the universe.
     pub uuid: [u8; 16],
     /// Its name among people, without the zeros behind it.
@@ -92,14 +97,11 @@ impl Superblock {
             return Err(Error::NotExt4);
         }
         let is_dynamic = le32(bytes, 0x4C) >= 1;
-        let features = if is_dynamic {
-            Features {
-                compat: le32(bytes, 0x5C),
-                incompat: le32(bytes, 0x60),
-                ro_compat: le32(bytes, 0x64),
-            }
-        } else {
-            Features::default()
+        // As in Linux, also in a revision that had none: tune2fs sets them without a new revision.
+        let features = Features {
+            compat: le32(bytes, 0x5C),
+            incompat: le32(bytes, 0x60),
+            ro_compat: le32(bytes, 0x64),
         };
         // Before anything else is believed. What comes after a refused feature may mean anything.
         check_sum(bytes, features)?;
@@ -134,6 +136,7 @@ impl Superblock {
                 32
             },
             features,
+            is_of_linux: le32(bytes, 0x48) == LINUX,
             uuid,
             label: label.to_vec(),
             is_clean: le16(bytes, 0x3A) & 0x3 == 0x1,
@@ -193,7 +196,8 @@ impl Superblock {
     /// Whether the journal has changes that are not in their places.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        self.features.incompat(features::RECOVER)
+        // Without a journal the bit is what a crash of tune2fs has left, and Linux ignores it.
+        self.features.incompat(features::RECOVER) && self.features.compat(features::HAS_JOURNAL)
     }
 
     /// The length of the file system in bytes.

@@ -34,6 +34,9 @@ pub struct TreeWalk<'f, S> {
     /// Directories that are still to be read.
     ahead: Vec<(Vec<u8>, Inode)>,
     seen: HashSet<u32>,
+    /// Blocks and holes that earlier directories may still have. Each block is one directory's:
+    /// a damaged image can give the same blocks to all.
+    left: u64,
 }
 
 impl<S: BlockSource> Ext4<S> {
@@ -45,11 +48,22 @@ impl<S: BlockSource> Ext4<S> {
     pub fn walk(&self, inode: &Inode) -> Result<TreeWalk<'_, S>, Error> {
         let names = self.read_dir(inode)?;
         let seen = HashSet::from([inode.number]);
-        Ok(TreeWalk { fs: self, here: Vec::new(), names, ahead: Vec::new(), seen })
+        let left = self.superblock().blocks;
+        Ok(TreeWalk { fs: self, here: Vec::new(), names, ahead: Vec::new(), seen, left })
     }
 }
 
 impl<S: BlockSource> TreeWalk<'_, S> {
+    /// Ends the walk: its directories have met more blocks than there are.
+    fn stop(&mut self) -> Option<WalkEntry> {
+        self.ahead.clear();
+        self.left = u64::MAX;
+        let place = ImageLocation::Inode(self.names.end());
+        let what = "and other directories have more blocks than the file system";
+        let path = self.here.strip_suffix(b"/").unwrap_or_default().to_vec();
+        Some(WalkEntry { path, inode: Err(place.is(what)) })
+    }
+
     /// An inode that has a name; a directory is put aside to be read.
     fn meet(&mut self, path: &[u8], number: u32) -> Result<Inode, Error> {
         let inode = self.fs.inode(number)?;
@@ -67,6 +81,9 @@ impl<S: BlockSource> Iterator for TreeWalk<'_, S> {
 
     fn next(&mut self) -> Option<WalkEntry> {
         loop {
+            if self.names.met() > self.left {
+                return self.stop();
+            }
             match self.names.next() {
                 Some(Ok(entry)) => {
                     let path = [self.here.as_slice(), &entry.name].concat();
@@ -78,6 +95,7 @@ impl<S: BlockSource> Iterator for TreeWalk<'_, S> {
                     return Some(WalkEntry { path, inode: Err(error) });
                 }
                 None => {
+                    self.left = self.left.saturating_sub(self.names.met());
                     let (path, inode) = self.ahead.pop()?;
                     self.here = path;
                     self.names = self.fs.read_dir(&inode).expect("only directories are put ahead");

@@ -130,6 +130,47 @@ fn a_directory_below_itself_is_met_once() {
     assert_eq!(fs.resolve(around.as_bytes()).unwrap().size, 90_000);
 }
 
+/// Each directory had the blocks of the largest one: a walk read them again for each.
+#[test]
+fn directories_that_share_their_blocks_do_not_multiply_a_walk() {
+    if !can_make("directories_that_share_their_blocks_do_not_multiply_a_walk") {
+        return;
+    }
+    let mut bytes = changed(&["-O", "^extent,^64bit"], |image| {
+        for n in 0..60 {
+            debugfs_write(image, &format!("mkdir d{n}"));
+        }
+    });
+    let fs = Ext4::open(bytes.clone(), Journal::Refuse).unwrap();
+    let many = fs.resolve(b"many").unwrap();
+    let first = fs.run(&many, 0).unwrap().at.expect("a block");
+    // In the place of a file's first block: numbers that all are that of one directory's block.
+    let file = fs.resolve(b"a/b/file").unwrap();
+    let numbers = fs.run(&file, 0).unwrap().at.expect("a block");
+    let number = u32::try_from(first).unwrap().to_le_bytes();
+    let numbers_at = usize::try_from(numbers * 1024).unwrap();
+    bytes[numbers_at..][..1024].chunks_exact_mut(4).for_each(|to| to.copy_from_slice(&number));
+    let map: Vec<u8> = number.repeat(12);
+    for n in 0..60 {
+        let inode = fs.resolve(format!("d{n}").as_bytes()).unwrap();
+        let at = usize::try_from(fs.inode_place(inode.number).unwrap().0).unwrap();
+        bytes[at + 4..][..4].copy_from_slice(&(268_u32 * 1024).to_le_bytes());
+        bytes[at + 0x28..][..48].copy_from_slice(&map);
+        let indirect = u32::try_from(numbers).unwrap().to_le_bytes();
+        bytes[at + 0x58..][..4].copy_from_slice(&indirect);
+    }
+    let fs = Ext4::open(Watched::new(bytes), Journal::Refuse).unwrap();
+    let root = fs.root().unwrap();
+    let walk = fs.walk(&root).unwrap();
+    let errors: Vec<_> = walk.filter_map(|met| met.inode.err()).map(|it| it.to_string()).collect();
+    let last = errors.last().expect("an error");
+    assert!(
+        last.ends_with("and other directories have more blocks than the file system"),
+        "{last}"
+    );
+    assert!(fs.source().reads() <= every::walk_reads_max(&fs), "{}", fs.source().reads());
+}
+
 #[test]
 fn sizes_that_lie_are_found_or_end() {
     if !can_make("sizes_that_lie_are_found_or_end") {
@@ -230,14 +271,14 @@ fn features_that_are_not_read_are_refused_by_name() {
     if !can_make("features_that_are_not_read_are_refused_by_name") {
         return;
     }
-    for (options, names) in [
-        (&["-O", "encrypt"][..], "encrypt"),
-        (&["-O", "casefold"], "casefold"),
-        (&["-O", "journal_dev"], "journal_dev"),
-        (&["-O", "casefold,encrypt"], "encrypt, casefold"),
+    for (request, names) in [
+        ("feature dirdata", "dirdata"),
+        ("feature journal_dev", "journal_dev"),
+        ("feature dirdata compression", "compression, dirdata"),
     ] {
         let folder = folder();
-        let image = images::make(folder.path(), 8, options);
+        let image = images::make(folder.path(), 8, &["-O", "^metadata_csum"]);
+        debugfs_write(&image, request);
         let error = Ext4::open(fs::File::open(image).unwrap(), Journal::Ignore).unwrap_err();
         assert!(matches!(&error, Error::Unsupported { features } if features == names), "{error}");
     }

@@ -6,6 +6,8 @@
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
+#[path = "kernel/features.rs"]
+mod features;
 mod images;
 
 use std::fs::File;

@@ -7,6 +7,8 @@
 #[path = "../../engine/tests/common/mod.rs"]
 mod common;
 mod images;
+#[path = "others/partly_readable.rs"]
+mod partly_readable;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

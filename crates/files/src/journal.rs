@@ -13,7 +13,7 @@ use rustix::process::geteuid;
 
 use crate::FileError;
 use crate::entry::{DirectoryName, FileIdentity, words};
-use crate::system::make_directories;
+use crate::system::{check_directory, make_directories};
 
 /// Opens the file. If `is_new`, it and its directories are created where they are missing.
 ///
@@ -21,6 +21,7 @@ use crate::system::make_directories;
 ///
 /// If the path names anything but a regular file of this user, or if the system refuses.
 pub fn open(path: &Path, is_new: bool) -> Result<File, FileError> {
+    check_directory(path)?;
     if is_new {
         make_directories(path)?;
     }
@@ -37,10 +38,12 @@ pub fn open(path: &Path, is_new: bool) -> Result<File, FileError> {
     if kind != FileType::RegularFile {
         return Err(entry.not_ours(format!("is {}, not a regular file", words(kind))));
     }
-    if stat.st_nlink > 1 || stat.st_uid != geteuid().as_raw() {
+    let is_others = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
+    if stat.st_nlink > 1 || stat.st_uid != geteuid().as_raw() || is_others {
         return Err(FileError::NotOurs {
             path: path.to_owned(),
-            what: "belongs to another user, or has several names".to_owned(),
+            what: "belongs to another user, can be written to by others, or has several names"
+                .to_owned(),
             advice: "remove it",
         });
     }

@@ -26,6 +26,7 @@ mod pid_file;
 pub mod scratch;
 mod socket;
 pub mod system;
+pub mod trusted_path;
 
 pub use destination::{OutputDestination, is_stdout};
 pub use entry::CommandInput;

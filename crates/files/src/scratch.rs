@@ -12,11 +12,13 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, unlinkat};
 use rustix::io::{Errno, Result as SysResult};
+use rustix::process::geteuid;
 use tempfile::TempDir;
 
 use crate::FileError;
 use crate::draft::random;
 use crate::entry::{DirectoryName, FileIdentity};
+use crate::trusted_path::{TrustedUse, replaceable};
 
 /// A directory for this process only (mode 0700), removed with all that is in it.
 #[derive(Debug)]
@@ -97,13 +99,35 @@ fn directory_of(asked: Option<OsString>, default: &str) -> Result<PathBuf, FileE
         source,
     };
     if asked.is_dir() {
-        return std::path::absolute(&asked).map_err(failed);
+        let directory = std::path::absolute(&asked).map_err(failed)?;
+        return only_root_can_replace(directory);
     }
     Err(FileError::NotOurs {
         what: "TMPDIR names no directory".to_owned(),
         path: asked,
         advice: "set it to a directory for temporary files, or unset it",
     })
+}
+
+/// Refuses as root a directory whose owner could put another one in the place of ours.
+fn only_root_can_replace(directory: PathBuf) -> Result<PathBuf, FileError> {
+    if !geteuid().is_root() {
+        return Ok(directory);
+    }
+    let found = replaceable(&directory, TrustedUse::State);
+    let found = found.map_err(|source| FileError::System {
+        path: directory.clone(),
+        doing: "check who can write to it",
+        source,
+    })?;
+    match found {
+        None => Ok(directory),
+        Some(by_others) => Err(FileError::NotOurs {
+            what: format!("TMPDIR is not used by root: {by_others}"),
+            path: directory,
+            advice: "unset it, or set it to a directory of root",
+        }),
+    }
 }
 
 /// A file without a name in `directory`, mode 0600, opened with `flags` beside read and write.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::draft::Draft;
 use crate::entry::{DirectoryName, ExistingFile};
-use crate::{FileError, output};
+use crate::{FileError, output, trusted_path};
 
 /// Writes a file whole, with its directories. `is_ours` gets the first 4 KiB of a file that exists;
 /// an empty file is replaced, too.
@@ -23,6 +23,7 @@ use crate::{FileError, output};
 ///
 /// If the path names anything but a regular file that is ours, or if the system refuses.
 pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), FileError> {
+    check_directory(path)?;
     make_directories(path)?;
     let entry = DirectoryName::new(path)?;
     let found = entry.look()?;
@@ -36,6 +37,21 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
     let written = written.and_then(|()| draft.file().write_all_at(text.as_bytes(), 0));
     written.map_err(|error| entry.failed("write it", error))?;
     draft.put(&entry, found.as_ref().map(ExistingFile::inode)).map(drop)
+}
+
+/// Reads a file of the system that only root can have written; None if it is not there.
+///
+/// # Errors
+///
+/// If another user could have written it and this process is root, or if the system refuses.
+pub fn read_trusted(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    if fs::symlink_metadata(path).is_err_and(|error| is_missing(&error)) {
+        return Ok(None);
+    }
+    trusted_path::check_state(path)?;
+    let read = fs::read(path).map(Some);
+    read.map_err(|source| FileError::System { path: path.to_owned(), doing: "read it", source })
 }
 
 /// Removes a regular file; whether it was there.
@@ -87,6 +103,14 @@ fn only_ours(
         what: "exists and was not written by foreread".to_owned(),
         advice: output::REMOVE,
     })
+}
+
+/// Refuses as root a path below a directory of the system in which another user could put or
+/// replace files. Of the directories above it those that are there are checked.
+pub(crate) fn check_directory(path: &Path) -> Result<(), FileError> {
+    let mut above = path.ancestors().skip(1);
+    let found = above.find(|directory| fs::symlink_metadata(directory).is_ok());
+    found.map_or(Ok(()), trusted_path::check_state)
 }
 
 /// The directories above a path, mode 0755 at most.

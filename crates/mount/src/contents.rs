@@ -32,7 +32,8 @@ pub(crate) struct Contents {
 #[derive(Debug)]
 struct OpenContents {
     inode: Inode,
-    /// In pieces of the device; None: small, without blocks, damaged, or in too many pieces.
+    /// In pieces of the device; None: small, without blocks, encrypted, damaged, or in too many
+    /// pieces.
     file: Option<File>,
 }
 
@@ -109,7 +110,7 @@ thread_local! {
 /// of a map that is damaged in one place the rest can be read piece by piece.
 fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
     let is_regular = inode.kind == FileKind::Regular && inode.has_blocks();
-    if !is_regular {
+    if !is_regular || inode.is_encrypted() {
         return None;
     }
     let block_size = u64::from(inodes.fs().superblock().block_size);

@@ -282,6 +282,9 @@ impl FuseFs {
         let errno = |error: Error| self.0.log.errno(&error);
         let (from, mut lost, position) = (place_of(position), position & LOST, position & !LOST);
         let directory = self.0.directory(number).map_err(errno)?;
+        if directory.is_encrypted() {
+            return Err(errno(Error::Encrypted));
+        }
         self.0.directory_ahead(&directory, from);
         let mut is_empty = position > AFTER_DOT;
         if position == 0 {

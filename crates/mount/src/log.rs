@@ -30,6 +30,8 @@ impl DamageLog {
             Errno::ENOTDIR
         } else if matches!(error, Error::WrongKind { .. }) {
             Errno::EINVAL
+        } else if matches!(error, Error::Encrypted) {
+            Errno::from_i32(NO_KEY)
         } else if matches!(error, Error::TooManyLinks) {
             Errno::ELOOP
         } else {
@@ -57,6 +59,9 @@ impl fmt::Debug for DamageLog {
         f.debug_struct("DamageLog").field("said", &self.said).finish_non_exhaustive()
     }
 }
+
+/// The number of ENOKEY, by which the kernel's own mount refuses what it has no key for.
+const NO_KEY: i32 = 126;
 
 /// How many lines are said.
 const LINES: usize = 1000;

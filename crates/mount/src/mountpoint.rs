@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use foreread_files::attribute;
+use foreread_files::trusted_path::helper_program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, open, statx,
@@ -380,7 +381,8 @@ pub fn detach(directory: &Path) {
 /// Unmounts by fusermount, by which an unprivileged user has mounted.
 fn helped(how: &str, directory: &Path) -> bool {
     ["fusermount3", "fusermount"].iter().any(|helper| {
-        let mut command = Command::new(helper);
+        let Ok(program) = helper_program(helper) else { return false };
+        let mut command = Command::new(program);
         let done = command.arg(how).arg("--").arg(directory).stderr(Stdio::null()).status();
         done.is_ok_and(|status| status.success())
     })

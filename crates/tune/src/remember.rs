@@ -36,7 +36,8 @@ pub use applied::{Applied, applied, applied_on, forget_applied, note_applied, or
 pub use forget::{Forgotten, NotForgotten, forget};
 pub use mounted::{
     FollowedMount, ForgottenMount, ListedMounts, MOUNT_RULE, MountVerification, RememberedMount,
-    follow, forget_mount, is_plain_path, mounts_remembered, remember_mount, verify_mounts,
+    follow, forget_mount, is_plain_path, mounts_remembered, remember_mount, replaceable_program,
+    verify_mounts,
 };
 pub use record::Remembered;
 pub use rule::{rule_path, rule_text};

@@ -37,6 +37,12 @@ impl SystemRoot {
         Self::at("/")
     }
 
+    /// Whether it is the system that this runs on, and no copy of one.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
     /// Where an absolute path of that system lies.
     #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {

@@ -131,8 +131,10 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
 /// An inode, and where it leads if it is a link.
 fn found(fs: &Ext4<Image>, inode: Inode) -> Result<(Inode, Option<Vec<u8>>), Error> {
     let is_link = inode.kind == FileKind::Symlink;
-    let target = is_link.then(|| fs.read_link(&inode)).transpose()?;
-    Ok((inode, target))
+    match is_link.then(|| fs.read_link(&inode)).transpose() {
+        Err(Error::Encrypted) => Ok((inode, None)),
+        target => target.map(|target| (inode, target)),
+    }
 }
 
 fn listed(fs: &Ext4<Image>, inode: &Inode, is_deep: bool) -> Result<Vec<ListedEntry>, Error> {

@@ -118,6 +118,7 @@ pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
 impl StatReport {
     fn of(fs: &Ext4<Image>, path: &[u8], inode: &Inode) -> Result<Self, Error> {
         let target = match inode.kind {
+            FileKind::Symlink if inode.is_encrypted() => None,
             FileKind::Symlink => Some(fs.read_link(inode)?),
             FileKind::Regular
             | FileKind::Directory

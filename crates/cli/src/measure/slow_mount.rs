@@ -40,7 +40,8 @@ impl SlowMount {
         // The server inherits the descriptor: the file may have no name.
         let inherited = file.try_clone()?;
         rustix::io::fcntl_setfd(&inherited, FdFlags::empty())?;
-        let mut server = Command::new(std::env::current_exe()?)
+        let mut server = Command::new("/proc/self/exe")
+            .arg0(std::env::current_exe()?)
             .args(SlowDeviceServer { file: inherited.as_raw_fd(), len, delay }.arguments())
             // Not in our group: Ctrl-C ends us, and the end of the pipe ends the server.
             .process_group(0)

@@ -66,15 +66,44 @@ impl BlockSource for Watched {
     }
 }
 
-/// Asks everything there is to ask.
-pub(crate) fn every_question<S: BlockSource>(fs: &Ext4<S>) -> Vec<Error> {
+/// How many reads a walk needs at most: for each block that a directory can have (a walk may notice
+/// only at the end of a second directory that there are too many) the block and the way to it, and
+/// for each name in it an inode and a block of descriptors.
+pub(crate) fn walk_reads_max<S: BlockSource>(fs: &Ext4<S>) -> u64 {
+    let superblock = fs.superblock();
+    let blocks = 2 * superblock.blocks + u64::from(superblock.inodes);
+    let names_in_a_block = u64::from(superblock.block_size) / SHORTEST_ENTRY;
+    blocks * (1 + MAP_DEPTH + 2 * names_in_a_block)
+}
+
+/// An entry with a name of four bytes or less.
+const SHORTEST_ENTRY: u64 = 12;
+
+/// Blocks of a map on the way to one block, at most.
+const MAP_DEPTH: u64 = 5;
+
+/// How many reads all questions about the map of a file need at most: [`of_file`] walks it once and
+/// looks for data or holes four times, and each step leads to another number of some block.
+fn map_reads_max<S: BlockSource>(fs: &Ext4<S>) -> u64 {
+    let superblock = fs.superblock();
+    let numbers = u64::from(superblock.block_size) / 4;
+    let blocks = READ_MAX as u64 / u64::from(superblock.block_size) + 2;
+    (5 * (superblock.blocks + 1) * numbers + 6 * blocks) * (1 + MAP_DEPTH)
+}
+
+/// Asks everything there is to ask; each question that could be one without an end has a bound.
+pub(crate) fn every_question(fs: &Ext4<Watched>) -> Vec<Error> {
     let mut errors = Vec::new();
     let root = match fs.root() {
         Ok(root) => root,
         Err(error) => return vec![error],
     };
     of_inode(fs, &root, &mut errors);
-    for met in fs.walk(&root).expect("a directory") {
+    let before = fs.source().reads();
+    let met: Vec<_> = fs.walk(&root).expect("a directory").collect();
+    let reads = fs.source().reads() - before;
+    assert!(reads <= walk_reads_max(fs), "a walk of {reads} reads");
+    for met in met {
         match met.inode {
             Ok(inode) => {
                 of_inode(fs, &inode, &mut errors);
@@ -102,7 +131,7 @@ pub(crate) fn every_question<S: BlockSource>(fs: &Ext4<S>) -> Vec<Error> {
     errors
 }
 
-fn of_inode<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>) {
+fn of_inode(fs: &Ext4<Watched>, inode: &Inode, errors: &mut Vec<Error>) {
     match fs.attribute_names(inode) {
         Ok(names) => {
             for name in names {
@@ -115,7 +144,12 @@ fn of_inode<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, errors: &mut Vec<Error>
         Err(error) => errors.push(error),
     }
     match inode.kind {
-        FileKind::Regular => of_file(fs, inode, errors),
+        FileKind::Regular => {
+            let before = fs.source().reads();
+            of_file(fs, inode, errors);
+            let reads = fs.source().reads() - before;
+            assert!(reads <= map_reads_max(fs), "a file of {reads} reads");
+        }
         FileKind::Directory => of_directory(fs, inode, errors),
         FileKind::Symlink => errors.extend(fs.read_link(inode).err()),
         FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {}

@@ -21,6 +21,7 @@ use std::time::Instant;
 use foreread_core::geometry::block_size;
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
 use foreread_files::scratch::NamedScratch;
+use foreread_files::trusted_path::helper_program;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
 
@@ -188,7 +189,8 @@ impl LoopDevice {
 
 /// Runs losetup; what it prints.
 fn losetup(args: &[&str], path: &Path) -> io::Result<String> {
-    let done = Command::new("losetup").args(args).arg(path).output();
+    let done = helper_program("losetup")
+        .and_then(|program| Command::new(program).args(args).arg(path).output());
     let done = done.map_err(|error| io::Error::other(format!("losetup: {error}; install it")))?;
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned());

@@ -136,8 +136,8 @@ impl BdiRule {
     }
 }
 
-/// All rules of udev that set a window, read once for all mounts.
-pub(super) struct BdiRules(Vec<(PathBuf, UdevRule)>);
+/// The rules of all files of udev that set a window, read once for all mounts.
+pub(super) struct BdiRules(Vec<(PathBuf, Vec<UdevRule>)>);
 
 impl BdiRules {
     pub(super) fn of(sys: &SystemRoot) -> Self {
@@ -145,16 +145,51 @@ impl BdiRules {
         let mut found = Vec::new();
         for file in rule_files(sys).into_iter().filter(|file| !file.is_mask) {
             let Some(text) = sys.bytes(&file.path) else { continue };
-            let rules = parse(&String::from_utf8_lossy(&text)).into_iter().filter(sets);
-            found.extend(rules.map(|rule| (file.path.clone(), rule)));
+            let rules = parse(&String::from_utf8_lossy(&text));
+            if rules.iter().any(sets) {
+                found.push((file.path, rules));
+            }
         }
         Self(found)
     }
 
     /// Those that set the window of this backing device, or may.
     fn for_device(&self, bdi: &str) -> Vec<BdiRule> {
-        self.0.iter().filter_map(|(file, rule)| bdi_rule(rule, bdi, file)).collect()
+        let of_file = |(file, rules): &(PathBuf, Vec<UdevRule>)| {
+            let reached = reached(rules, bdi).into_iter();
+            reached.filter_map(|rule| bdi_rule(rule, bdi, file)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of_file).collect()
     }
+}
+
+/// The rules of a file that udev comes to when a backing device is added: those behind a GOTO that
+/// is surely followed are left out, up to its label. Without the label udev ignores the GOTO.
+fn reached<'r>(rules: &'r [UdevRule], bdi: &str) -> Vec<&'r UdevRule> {
+    let value = |rule: &'r UdevRule, key: &str| {
+        rule.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str())
+    };
+    let is_sure = |rule: &UdevRule| {
+        let mut pairs = rule.pairs.iter().filter(|pair| pair.is_match() || pair.key == "PROGRAM");
+        pairs.all(|pair| {
+            let text = match pair.key.as_str() {
+                "SUBSYSTEM" => "bdi",
+                "KERNEL" => bdi,
+                "ACTION" => "add",
+                _ => return false,
+            };
+            matches(&pair.value, text) == (pair.operator == "==")
+        })
+    };
+    let (mut found, mut at) = (Vec::new(), 0);
+    while let Some(rule) = rules.get(at) {
+        found.push(rule);
+        at += 1;
+        let Some(label) = value(rule, "GOTO").filter(|_| is_sure(rule)) else { continue };
+        let ahead = rules[at..].iter().position(|rule| value(rule, "LABEL") == Some(label));
+        at += ahead.unwrap_or(0);
+    }
+    found
 }
 
 fn bdi_rule(rule: &UdevRule, bdi: &str, file: &Path) -> Option<BdiRule> {

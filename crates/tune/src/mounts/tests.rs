@@ -131,6 +131,31 @@ fn a_rule_for_bdi_is_named_if_it_has_the_value() {
     assert!(only(&sys).origin.starts_with("set since it was mounted"));
 }
 
+/// A rule that udev jumps over was named as the one that has set the window.
+#[test]
+fn a_rule_that_udev_does_not_come_to_is_not_named() {
+    let set = "SUBSYSTEM==\"bdi\", ATTR{read_ahead_kb}=\"4096\"\n";
+    let end = "LABEL=\"end\"\n";
+    for (jump, label, is_named) in [
+        ("SUBSYSTEM!=\"block\", GOTO=\"end\"\n", end, false),
+        ("ACTION==\"add\", GOTO=\"end\"\n", end, false),
+        ("GOTO=\"end\"\n", end, false),
+        ("SUBSYSTEM==\"block\", GOTO=\"end\"\n", end, true),
+        ("SUBSYSTEM!=\"block\", GOTO=\"end\"\n", "", true),
+        ("ENV{X}==\"1\", GOTO=\"end\"\n", end, true),
+        ("# GOTO=\"end\"\n", end, true),
+    ] {
+        let (_root, sys) = system(&[
+            (RELEASE, "6.8.0\n"),
+            (MOUNTS, "40 1 0:52 / /mnt rw - nfs4 srv:/a rw,rsize=1048576\n"),
+            ("/sys/class/bdi/0:52/read_ahead_kb", "4096\n"),
+            ("/etc/udev/rules.d/99-x.rules", &[jump, set, label].concat()),
+        ]);
+        let origin = only(&sys).origin;
+        assert_eq!(origin.starts_with("the udev rule"), is_named, "{jump}{origin}");
+    }
+}
+
 #[test]
 fn a_volume_of_a_csi_driver_is_named() {
     let folder = "/var/lib/kubelet/pods/9/volumes/kubernetes.io~csi/pv-1";

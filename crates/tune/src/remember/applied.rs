@@ -70,7 +70,7 @@ pub fn note_applied(sys: &SystemRoot, mut applied: Applied) -> io::Result<()> {
 pub fn applied_on(sys: &SystemRoot, device: &str) -> Option<Applied> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
     let whole = sys.whole(&sys.device(name)?)?.name;
-    let applied: Applied = serde_json::from_str(&sys.whole_text(path(&whole))?).ok()?;
+    let applied: Applied = serde_json::from_str(&file::read(sys, &path(&whole)).ok()??).ok()?;
     (applied.device == whole && applied.diskseq == diskseq(sys, &whole)).then_some(applied)
 }
 

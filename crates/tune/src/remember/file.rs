@@ -25,3 +25,11 @@ pub(super) fn write_whole(
 pub(super) fn remove(sys: &SystemRoot, path: &Path) -> io::Result<bool> {
     Ok(system::remove(&sys.path(path))?)
 }
+
+/// The text of a record; None if it is not there. Root believes only what root alone could write:
+/// a record says which files are set to which values.
+pub(super) fn read(sys: &SystemRoot, path: &Path) -> io::Result<Option<String>> {
+    let bytes = if sys.is_here() { system::read_trusted(path)? } else { sys.bytes(path) };
+    let text = bytes.map(String::from_utf8).transpose();
+    text.map_err(|_| io::Error::other("it is no text"))
+}

@@ -30,7 +30,7 @@ use crate::setting::DeviceSetting;
 use crate::sysfs::{SystemRoot, names_in};
 use crate::target::TunedMount;
 
-pub use rule::{MOUNT_RULE, is_plain_path};
+pub use rule::{MOUNT_RULE, is_plain_path, replaceable_program};
 
 /// A mount whose window was measured and set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,14 +114,18 @@ pub fn mounts_remembered(sys: &SystemRoot) -> ListedMounts {
         let names = names_in(&sys.path(folder)).into_iter();
         for name in names.filter(|name| name.ends_with(".json") && !name.starts_with('.')) {
             let path = Path::new(folder).join(name);
-            let text = sys.whole_text(&path).unwrap_or_default();
-            match serde_json::from_str::<RememberedMount>(&text) {
+            match read(sys, &path) {
                 Ok(mount) => listed.mounts.push(mount),
-                Err(error) => listed.unreadable.push((path, error.to_string())),
+                Err(why) => listed.unreadable.push((path, why)),
             }
         }
     }
     listed
+}
+
+fn read(sys: &SystemRoot, path: &Path) -> Result<RememberedMount, String> {
+    let text = file::read(sys, path).map_err(|error| error.to_string())?.unwrap_or_default();
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 impl RememberedMount {

@@ -78,8 +78,9 @@ pub fn recall(sys: &SystemRoot, device: &str) -> Option<Remembered> {
     list(sys).remembered.into_iter().find(is_it)
 }
 
-fn read(sys: &SystemRoot, id: &str, file: &Path) -> Result<Remembered, String> {
-    let text = sys.whole_text(file).ok_or("it cannot be read, or is no text")?;
+fn read(sys: &SystemRoot, id: &str, path: &Path) -> Result<Remembered, String> {
+    let text = file::read(sys, path).map_err(|error| error.to_string())?;
+    let text = text.ok_or("it cannot be read")?;
     let remembered: Remembered = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     if remembered.identity.id != id {
         return Err(format!("it is the record of {}", remembered.identity.id));

@@ -32,7 +32,43 @@ impl RulePair {
     pub fn is_match(&self) -> bool {
         matches!(self.operator, "==" | "!=")
     }
+
+    /// Whether udev knows the key and takes this operator there; else it leaves out the whole line.
+    fn is_known(&self) -> bool {
+        let key = self.key.as_str();
+        if MATCHED.contains(&key) {
+            return self.is_match();
+        }
+        if ASSIGNED.contains(&key) {
+            return !self.is_match();
+        }
+        EITHER.contains(&key)
+    }
 }
+
+/// Keys that can only be asked for.
+const MATCHED: [&str; 13] = [
+    "ACTION",
+    "ATTRS",
+    "CONST",
+    "DEVPATH",
+    "DRIVER",
+    "DRIVERS",
+    "KERNEL",
+    "KERNELS",
+    "RESULT",
+    "SUBSYSTEM",
+    "SUBSYSTEMS",
+    "TAGS",
+    "TEST",
+];
+
+/// Keys that can only be set.
+const ASSIGNED: [&str; 8] =
+    ["GOTO", "GROUP", "LABEL", "MODE", "OPTIONS", "OWNER", "RUN", "SECLABEL"];
+
+/// Keys that can be asked for and set, and those whose operator udev ignores.
+const EITHER: [&str; 8] = ["ATTR", "ENV", "IMPORT", "NAME", "PROGRAM", "SYMLINK", "SYSCTL", "TAG"];
 
 /// The longer ones first.
 const OPERATORS: [&str; 6] = ["==", "!=", "+=", "-=", ":=", "="];
@@ -56,7 +92,9 @@ pub fn parse(text: &str) -> Vec<UdevRule> {
         }
         whole.push_str(line);
         match pairs(&whole) {
-            Some(pairs) if !pairs.is_empty() => rules.push(UdevRule { line: begin, pairs }),
+            Some(pairs) if !pairs.is_empty() && pairs.iter().all(RulePair::is_known) => {
+                rules.push(UdevRule { line: begin, pairs });
+            }
             _ => {}
         }
         whole.clear();
@@ -143,5 +181,16 @@ mod tests {
                 ("RUN", "", "+=", "/bin/sh -c 'echo \"1\"'"),
             ]
         );
+    }
+
+    /// Rules with a key or an operator that udev refuses were taken for rules that it follows.
+    #[test]
+    fn lines_that_udev_leaves_out_are_no_rules() {
+        let text = "SUBSYSTEM=\"bdi\", ATTR{read_ahead_kb}=\"1\"\n\
+                    SUBSYSTEM==\"bdi\", ATTRIBUTE{read_ahead_kb}=\"2\"\n\
+                    SUBSYSTEM==\"bdi\", RUN==\"/bin/true\"\n\
+                    SUBSYSTEM==\"bdi\", PROGRAM=\"/bin/true\", ATTR{read_ahead_kb}=\"4\"\n";
+        let lines: Vec<_> = parse(text).iter().map(|rule| rule.line).collect();
+        assert_eq!(lines, [4]);
     }
 }

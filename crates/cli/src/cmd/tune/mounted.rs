@@ -16,11 +16,12 @@ use super::date;
 use super::measured::MeasuredDevice;
 use crate::output::{Failure, Printer};
 
-/// This program, as a udev rule can name it.
+/// This program, as a udev rule can name it: root runs it, so that no user may replace it.
 pub(super) fn program() -> Result<PathBuf, String> {
     let path = std::env::current_exe().map_err(|error| format!("--remember: {error}"))?;
     if remember::is_plain_path(&path) {
-        return Ok(path);
+        let why = remember::replaceable_program(&SystemRoot::here(), &path);
+        return why.map_or(Ok(path), |why| Err(format!("--remember: {why}")));
     }
     Err(format!(
         "--remember: {} cannot stand in a udev rule; install foreread at a path of letters, digits \

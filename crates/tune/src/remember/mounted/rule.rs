@@ -2,10 +2,12 @@
 //!
 //! In:    where this program lies.
 //! Out:   the rule's file; what is wrong with it.
-//! Never: a path in it that udev would take apart.
+//! Never: a path in it that udev would take apart, or that a user other than root can replace.
 
 use std::io;
 use std::path::Path;
+
+use foreread_files::trusted_path::{TrustedUse, replaceable};
 
 use super::file;
 use crate::sysfs::SystemRoot;
@@ -21,6 +23,9 @@ pub(super) fn write(sys: &SystemRoot, date: &str, program: &Path) -> io::Result<
             "{} has characters that no udev rule can name; install foreread elsewhere",
             program.display()
         )));
+    }
+    if let Some(why) = replaceable_program(sys, program) {
+        return Err(io::Error::other(why));
     }
     let is_ours = |head: &[u8]| head.starts_with(WRITTEN_BY.as_bytes());
     file::write_whole(sys, Path::new(MOUNT_RULE), &text(date, program), is_ours)
@@ -44,6 +49,35 @@ pub fn is_plain_path(path: &Path) -> bool {
     path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(is_plain))
 }
 
+/// Why root must not run a program at each mount: another user can replace it, or it is not there.
+/// None: only root can replace it, or it belongs to a copy of a system.
+#[must_use]
+pub fn replaceable_program(sys: &SystemRoot, program: &Path) -> Option<String> {
+    if !sys.is_here() {
+        return None;
+    }
+    let by_others = match replaceable(program, TrustedUse::Program) {
+        Ok(None) => return None,
+        Ok(Some(by_others)) => by_others,
+        Err(error) => return Some(format!("{}: {error}", program.display())),
+    };
+    Some(format!(
+        "a udev rule runs {} as root at each mount, and {by_others}; install it where only root \
+         can write, and run it there: {}",
+        program.display(),
+        install_command(program)
+    ))
+}
+
+/// The command that puts a program into the first usual directory that only root can change.
+fn install_command(program: &Path) -> String {
+    let is_safe = |directory: &&str| {
+        matches!(replaceable(Path::new(directory), TrustedUse::Program), Ok(None))
+    };
+    let directory = ["/usr/local/bin", "/usr/bin"].into_iter().find(is_safe).unwrap_or("/usr/bin");
+    format!("sudo install -o root -g root -m 755 {} {directory}/foreread", program.display())
+}
+
 /// What is wrong with the rule, if something is.
 pub(super) fn finding(sys: &SystemRoot) -> Option<String> {
     let Some(text) = sys.whole_text(MOUNT_RULE) else {
@@ -54,7 +88,10 @@ pub(super) fn finding(sys: &SystemRoot) -> Option<String> {
     }
     let program = text.split("RUN+=\"").nth(1).and_then(|rest| rest.split(' ').next());
     match program {
-        Some(program) if sys.path(program).is_file() => None,
+        Some(program) if sys.path(program).is_file() => {
+            let why = replaceable_program(sys, Path::new(program));
+            why.map(|why| format!("{MOUNT_RULE}: {why}"))
+        }
         Some(program) => Some(format!("{MOUNT_RULE} runs {program}, which is not there")),
         None => Some(format!("{MOUNT_RULE} was edited since it was written")),
     }
@@ -85,5 +122,21 @@ mod tests {
             assert!(!is_plain_path(Path::new(path)), "{path}");
         }
         assert!(is_plain_path(Path::new("/usr/local/bin/foreread-1.0")));
+    }
+
+    /// The rule named a program in a home directory, which root ran at each mount and a user could
+    /// replace.
+    #[test]
+    fn a_program_that_a_user_can_replace_is_refused() {
+        let root = tempfile::tempdir().expect("a directory");
+        let program = root.path().join("foreread");
+        std::fs::write(&program, "").expect("it is written");
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&program, all).expect("it is ours");
+        let why = replaceable_program(&SystemRoot::here(), &program).expect("a reason");
+        assert!(why.contains("sudo install -o root -g root -m 755"), "{why}");
+        assert!(replaceable_program(&SystemRoot::here(), &root.path().join("none")).is_some());
+        let copy = SystemRoot::at(root.path());
+        assert_eq!(replaceable_program(&copy, Path::new("/foreread")), None);
     }
 }
