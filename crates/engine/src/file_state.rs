@@ -16,7 +16,7 @@ use foreread_core::table::FileSlot;
 use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
 use crate::OpenOptions;
-use crate::backend::{Backend, EXTENTS_MAX, WriterClaim};
+use crate::backend::{Backend, WriterClaim};
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError};
 
@@ -325,9 +325,9 @@ impl FileState {
 }
 
 impl ExtentMapping {
-    /// Where data are (true) and where holes from one byte to the other, in order.
-    pub(crate) fn extents(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
-        let parts = self.map.parts(ByteCount(start)..ByteCount(end)).take(EXTENTS_MAX);
+    /// Where data are (true) and where holes from one byte to the other, in order; the first `max`.
+    pub(crate) fn extents(&self, start: u64, end: u64, max: usize) -> Vec<(Range<u64>, bool)> {
+        let parts = self.map.parts(ByteCount(start)..ByteCount(end)).take(max);
         parts.map(|(bytes, is_data)| (bytes.start.0..bytes.end.0, is_data)).collect()
     }
 }

@@ -22,6 +22,7 @@ use std::ops::Range;
 use foreread_core::path::{IoPath, WriteMode};
 use foreread_core::units::ByteCount;
 
+use crate::backend::EXTENTS_MAX;
 use crate::error::{ForkedError, ReadError, WriteError};
 use crate::file::File;
 use crate::handle::Handle;
@@ -233,6 +234,20 @@ impl File {
     ///
     /// If what was written cannot be written back, or the file system does not answer.
     pub fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, ReadError> {
+        self.extents_up_to(range, EXTENTS_MAX)
+    }
+
+    /// Returns the first `max` parts of what [`Self::extents`] returns, at the cost of these alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::extents`].
+    pub fn extents_up_to(
+        &self,
+        range: Range<u64>,
+        max: usize,
+    ) -> Result<Vec<(Range<u64>, bool)>, ReadError> {
+        let max = max.min(EXTENTS_MAX);
         let (handle, file) = (self.handle(), &self.handle().file);
         let (path, end) = (|| handle.path.clone(), range.end.min(file.len().0));
         if range.start > end {
@@ -248,9 +263,9 @@ impl File {
                 .map_err(|error| ReadError::Io { path: path(), offset, source: error.into() })?;
         }
         if let Some(mapping) = &file.mapping {
-            return Ok(mapping.extents(offset, end));
+            return Ok(mapping.extents(offset, end, max));
         }
-        let extents = file.backend.extents(offset, end);
+        let extents = file.backend.extents(offset, end, max);
         extents.map_err(|errno| {
             let source = std::io::Error::from_raw_os_error(errno);
             ReadError::Io { path: path(), offset, source }

@@ -175,6 +175,11 @@ fn holes(io: IoBackend, dir: &Path) {
     let mut got = vec![1; 100];
     file.read_at(&mut got, 95_000).expect("bytes");
     support::check(9, 95_000, &got);
+    let all = file.extents(0..1 << 20).expect("an answer");
+    for max in 0..4 {
+        let first = file.extents_up_to(0..1 << 20, max).expect("an answer");
+        assert_eq!(first, all[..max.min(all.len())], "the first {max} alone");
+    }
     let middle = file.extents(450_000..460_000).expect("an answer");
     assert_eq!(middle, [(450_000..460_000, false)]);
     file.write_zeroes(0..1 << 20, false).expect("zeros");

@@ -200,7 +200,8 @@ impl BlockingWork {
                 store.zero(range, may_unmap).and_then(|()| durable(fua))?;
             }
             Self::Extents { cookie, range, one } => {
-                let extents = store.extents(range.clone())?;
+                let look_up = if one { Store::first_extent } else { Store::extents };
+                let extents = look_up(store, range.clone())?;
                 return Ok(Some(block_status(cookie, range, one, &extents)));
             }
         }

@@ -16,7 +16,7 @@
 //! and a client that waits alone for a miss leads the ring itself. A thread that sleeps costs some
 //! pages of stack.
 
-mod end;
+pub(crate) mod end;
 mod handshake;
 mod reads;
 mod receive_buffer;
@@ -96,7 +96,8 @@ pub(crate) fn serve(
     has_control: bool,
 ) -> Result<(), ConnectionEnd> {
     let mut input = ReceiveBuffer::new();
-    let Some(agreed) = handshake::negotiate(shared, socket, &mut input, has_control)? else {
+    let Some(agreed) = handshake::negotiate(shared, socket, &mut input, number, has_control)?
+    else {
         return Ok(());
     };
     let stream = shared.export.file.stream();
@@ -198,6 +199,8 @@ impl Connection<'_> {
     fn try_price(&mut self, request: &NbdRequest) -> Option<usize> {
         match request.command {
             wire::CMD_READ => self.price_of_read(request),
+            // One extent is no longer than the head of a reply.
+            wire::CMD_BLOCK_STATUS if request.flags & wire::CMD_FLAG_REQ_ONE != 0 => Some(0),
             wire::CMD_BLOCK_STATUS if self.output.budget.take(EXTENTS) => Some(EXTENTS),
             wire::CMD_BLOCK_STATUS => (self.in_hand() == 0 && self.output.is_empty()).then_some(0),
             _ => Some(0),

@@ -17,6 +17,7 @@ mod log;
 mod mailbox;
 pub mod metrics;
 pub mod nbd;
+mod open_connections;
 mod overlay;
 mod server;
 mod server_state;
@@ -48,7 +49,9 @@ pub struct Export {
 /// How much a client may have.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Connections at a time. One more is closed at once.
+    /// Connections of each kind of listener, Unix or TCP, that are served at a time; further
+    /// clients are closed. Control requests have room beyond these, and a client that has not ended
+    /// its handshake is closed when a newer one needs its place.
     pub connections: usize,
     /// Requests of one connection that are in hand at a time; then it is not received from.
     pub requests: usize,

@@ -30,10 +30,12 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::budget::SharedBudget;
+use crate::connection::end::ConnectionEnd;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
+use crate::open_connections::{Admission, ClientKind, OpenConnections};
 use crate::server_state::{ControlHandler, ServerState, Stopper};
-use crate::socket::{Socket, wait};
+use crate::socket::{Peer, Socket, wait};
 use crate::store::Store;
 use crate::{
     CounterReader, Counters, Export, Overlay, ServeError, ServerLimits, clock, connection,
@@ -85,13 +87,13 @@ impl Server {
             store,
             spinners: Spinners::new(),
             budget: Arc::new(SharedBudget::new(limits.shared_bytes.unwrap_or(share))),
+            open: Mutex::new(OpenConnections::new(limits.connections)),
             limits,
             meter: CounterReader::default(),
             pool: Arc::default(),
             answer: None,
             log: ClientLog::default(),
             stopper: Stopper::default(),
-            open: Mutex::default(),
             ended: Condvar::new(),
             is_lost: AtomicBool::new(false),
         };
@@ -215,8 +217,8 @@ fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd)
         for (listener, _) in listeners.iter().zip(is_ready).filter(|(_, is_ready)| *is_ready) {
             match listener.accept() {
                 Ok(Some(socket)) => {
-                    ServerState::welcome(shared, socket, next, listener.is_local());
-                    next = next.wrapping_add(1).max(1);
+                    ServerState::welcome(shared, socket, next, listener.client_kind());
+                    next = next_number(shared, next);
                 }
                 Ok(None) => {}
                 Err(error) => {
@@ -230,31 +232,47 @@ fn accept_all(shared: &Arc<ServerState>, listeners: &[Listener], wake: &OwnedFd)
     Ok(())
 }
 
+/// Returns the number after this one that names no open connection.
+fn next_number(shared: &ServerState, number: u32) -> u32 {
+    let open = shared.lock();
+    let mut next = number.wrapping_add(1).max(1);
+    while open.has(next) {
+        next = next.wrapping_add(1).max(1);
+    }
+    next
+}
+
 impl ServerState {
     /// Serves a client in a thread of its own, if there is room for one more.
-    fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, has_control: bool) {
+    fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, kind: ClientKind) {
         let socket = Arc::new(socket);
         let counts = shared.meter.counts();
-        let mut open = shared.lock();
-        if open.len() >= shared.limits.connections {
-            drop(open);
-            counts.refused.fetch_add(1, Ordering::Relaxed);
-            let most = shared.limits.connections;
-            let line = format_args!("{}: refused: {most} connections are open", socket.peer);
-            shared.log.line(clock::now(), &line);
-            return;
+        let admission = shared.lock().admit(number, &socket, kind);
+        match admission {
+            Admission::Admitted => {}
+            Admission::Replaced(oldest) => shared
+                .refused(oldest.peer, &"closed in its handshake: a newer client needs its place"),
+            Admission::Full => return shared.refused_as_full(socket.peer),
         }
-        open.insert(number, Arc::clone(&socket));
-        drop(open);
         counts.accepted.fetch_add(1, Ordering::Relaxed);
         counts.connections.fetch_add(1, Ordering::Relaxed);
-        let client = ClientThread { shared: Arc::clone(shared), socket, number, has_control };
+        let client = ClientThread { shared: Arc::clone(shared), socket, number, kind };
         let thread = std::thread::Builder::new().name("foreread-nbd".into()).stack_size(STACK);
         let peer = client.socket.peer;
         // A client that has no thread is dropped, and so closed.
         if let Err(error) = thread.spawn(move || client.run()) {
             shared.log.line(clock::now(), &format_args!("{peer}: refused: no thread: {error}"));
         }
+    }
+
+    fn refused_as_full(&self, peer: Peer) {
+        let max = self.limits.connections;
+        self.refused(peer, &format_args!("refused: {max} connections are open"));
+    }
+
+    fn refused(&self, peer: Peer, why: &dyn fmt::Display) {
+        self.meter.counts().refused.fetch_add(1, Ordering::Relaxed);
+        self.log.line(clock::now(), &format_args!("{peer}: {why}"));
     }
 }
 
@@ -263,15 +281,17 @@ struct ClientThread {
     shared: Arc<ServerState>,
     socket: Arc<Socket>,
     number: u32,
-    has_control: bool,
+    kind: ClientKind,
 }
 
 impl ClientThread {
     fn run(self) {
-        let Self { shared, socket, number, has_control } = &self;
-        let serve = || connection::serve(shared, socket, *number, *has_control);
+        let Self { shared, socket, number, kind } = &self;
+        let has_control = *kind == ClientKind::Local;
+        let serve = || connection::serve(shared, socket, *number, has_control);
         match catch_unwind(AssertUnwindSafe(serve)) {
             Ok(Ok(())) => {}
+            Ok(Err(ConnectionEnd::Full)) => shared.refused_as_full(socket.peer),
             Ok(Err(end)) if end.is_worth_a_line() => {
                 shared.meter.counts().misbehaved.fetch_add(1, Ordering::Relaxed);
                 shared.log.line(clock::now(), &format_args!("{}: closed: {end}", socket.peer));
@@ -290,7 +310,7 @@ impl Drop for ClientThread {
     fn drop(&mut self) {
         self.socket.shut();
         self.shared.meter.counts().connections.fetch_sub(1, Ordering::Relaxed);
-        self.shared.lock().remove(&self.number);
+        self.shared.lock().remove(self.number);
         self.shared.ended.notify_all();
     }
 }

@@ -4,7 +4,6 @@
 //! Out:   the export, budgets, counters; whether the server is stopping.
 //! Never: a lock held while a connection waits.
 
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +16,7 @@ use crate::blocking_pool::BlockingPool;
 use crate::budget::SharedBudget;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
+use crate::open_connections::{OpenConnections, ServiceStart};
 use crate::socket::Socket;
 use crate::store::Store;
 use crate::{CounterReader, Export, ServerLimits};
@@ -37,7 +37,7 @@ pub(crate) struct ServerState {
     pub(crate) answer: Option<ControlHandler>,
     pub(crate) log: ClientLog,
     pub(crate) stopper: Stopper,
-    pub(crate) open: Mutex<HashMap<u32, Arc<Socket>>>,
+    pub(crate) open: Mutex<OpenConnections>,
     /// A connection has ended.
     pub(crate) ended: Condvar,
     pub(crate) is_lost: AtomicBool,
@@ -84,7 +84,7 @@ impl ServerState {
             [(Socket::stop_receiving, limit), (Socket::shut, limit.min(AFTER_SHUT))];
         for (end, limit) in ends {
             let open = self.lock();
-            open.values().for_each(|socket| end(socket));
+            open.sockets().for_each(end);
             let ended = self.ended.wait_timeout_while(open, limit, |open| !open.is_empty());
             let (open, _) = ended.unwrap_or_else(PoisonError::into_inner);
             if open.is_empty() {
@@ -101,7 +101,12 @@ impl ServerState {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Socket>>> {
+    /// Gives a client whose handshake has ended a place among those that are served.
+    pub(crate) fn begin_service(&self, number: u32) -> ServiceStart {
+        self.lock().begin_service(number)
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         // Nothing panics while it holds this lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -32,6 +32,10 @@ pub(crate) trait Store: Send + Sync {
     fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), NbdErrno>;
     /// What is data (true) and what is a hole, from the start of the range on; it may end early.
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno>;
+    /// The first extent of the range, at the cost of one. An empty list: not known.
+    fn first_extent(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
+        self.extents(range)
+    }
 }
 
 impl Store for File {
@@ -58,6 +62,10 @@ impl Store for File {
 
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         File::extents(self, range).map_err(|error| errno_of(&error.into()))
+    }
+
+    fn first_extent(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
+        File::extents_up_to(self, range, 1).map_err(|error| errno_of(&error.into()))
     }
 }
 

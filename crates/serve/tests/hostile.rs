@@ -3,13 +3,14 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use foreread_serve::ServerLimits;
+use foreread_serve::client::Client;
 use foreread_serve::nbd::request::NbdRequest;
 use foreread_serve::nbd::wire;
-use support::{Random, Running, check, read, serve, until_closed};
+use support::{Random, Running, check, read, serve, serve_with, until_closed};
 
 const LEN: u64 = 3 << 20;
 
@@ -201,8 +202,7 @@ fn one_connection_too_many_is_closed_and_the_others_go_on() {
     let running = serve(LEN, 1 << 20, ServerLimits { connections: 2, ..ServerLimits::default() });
     let mut first = running.session(true);
     let second = running.session(true);
-    let mut third = running.socket();
-    assert!(until_closed(&mut third).is_empty(), "not even a greeting");
+    assert!(running.client().go(true).is_err(), "it is closed when it asks for the export");
     first.read(0, 1000).expect("it goes on");
     drop(second);
     running.until(|it| it.meter.counters().connections == 1);
@@ -233,4 +233,63 @@ fn a_stop_answers_what_is_in_hand_and_waits_for_no_client_forever() {
     running.until(|it| it.meter.counters().reads == 51);
     running.stop();
     assert_eq!(until_closed(&mut served).len(), 50 * (16 + 4096));
+}
+
+/// A server with these limits that answers control requests, and listens on TCP, too.
+fn with_network(connections: usize) -> (Running, SocketAddr) {
+    let mut addr = None;
+    let limits = ServerLimits { connections, ..ServerLimits::default() };
+    let running = serve_with(LEN, 1 << 20, limits, |server| {
+        server.on_control(Box::new(|text| Ok(text.to_owned())));
+        addr = Some(server.tcp(([127, 0, 0, 1], 0).into()).expect("a port"));
+    });
+    (running, addr.expect("it listens"))
+}
+
+fn network_client(addr: SocketAddr) -> Client {
+    Client::connect(&format!("nbd://{addr}")).expect("a greeting")
+}
+
+/// Clients of one kind that did nothing held all connections: the owner got neither statistics nor
+/// settings, and no other client was served.
+#[test]
+fn idle_clients_of_one_kind_keep_out_neither_control_requests_nor_clients_of_the_other() {
+    let (running, addr) = with_network(3);
+    let remote: Vec<_> = (0..3).map(|_| network_client(addr).go(true).expect("a place")).collect();
+    let mut refused = TcpStream::connect(addr).expect("it listens");
+    assert_eq!(refused.read(&mut [0; 18]).expect("an end"), 0, "not even a greeting");
+    for _ in 0..5 {
+        assert_eq!(running.client().control("stats").expect("an answer"), "stats");
+    }
+    let local: Vec<_> = (0..3).map(|_| running.session(true)).collect();
+    assert!(running.client().go(true).is_err(), "the local places are taken, too");
+    for _ in 0..5 {
+        assert_eq!(running.client().control("set").expect("an answer"), "set");
+    }
+    drop((remote, local));
+    running.until(|it| it.meter.counters().connections == 0);
+    network_client(addr).go(true).expect("a place").leave().expect("it is there");
+    assert_eq!(running.stop().len(), 2, "a line for each that was refused");
+}
+
+/// Clients that never end their handshake kept new ones out until their time was over, again and
+/// again.
+#[test]
+fn a_handshake_that_never_ends_is_closed_for_a_newer_client() {
+    let (running, addr) = with_network(2);
+    let session = network_client(addr).go(true).expect("a place");
+    for _ in 0..20 {
+        let mut silent = network_client(addr);
+        let mut dribble = TcpStream::connect(addr).expect("it listens");
+        dribble.write_all(&[0, 0]).expect("it listens");
+        network_client(addr).go(true).expect("a place").leave().expect("it is there");
+        assert!(silent.control("stats").is_err(), "it was closed");
+        running.until(|it| it.meter.counters().connections == 1);
+    }
+    // The same on the Unix socket: handshakes fill the room of control requests.
+    let silent: Vec<_> = (0..30).map(|_| running.client()).collect();
+    assert_eq!(running.client().control("stats").expect("an answer"), "stats");
+    running.session(true).leave().expect("it is there");
+    drop((silent, session));
+    running.stop();
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(mut args: ServeArgs) -> Result<(), Failure> {
 
 fn serve(args: &ServeArgs) -> Result<(), Failure> {
     refuse_one_file_twice(args)?;
-    raise_open_files(args.connections);
+    let connections = raise_open_files(args);
     let private = private_folder(args)?;
     let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
@@ -83,7 +83,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         description: served.target.clone(),
     };
     let limits = ServerLimits {
-        connections: args.connections as usize,
+        connections,
         requests: args.requests as usize,
         exit_timeout: args.exit_timeout,
         ..ServerLimits::default()
@@ -148,15 +148,28 @@ fn pid_file(args: &ServeArgs) -> Result<Option<PidFile>, Failure> {
     args.pid_file.as_deref().map(create).transpose()
 }
 
-/// A connection takes two descriptors, and many systems begin with 1024 for a process: beyond that
-/// clients would wait without a word. What the hard limit refuses stays refused.
-fn raise_open_files(connections: u32) {
-    let wanted = 2 * u64::from(connections) + OTHER_FILES;
+/// Raises the limit of open files to two for each connection, and returns the number of connections
+/// of each listener for which that is enough. Without the descriptors, a control request could not
+/// be accepted either.
+fn raise_open_files(args: &ServeArgs) -> usize {
+    let listeners = if args.unix.is_some() && args.port.is_some() { 2 } else { 1 };
+    let wanted = 2 * listeners * u64::from(args.connections) + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         let current = Some(limit.maximum.map_or(wanted, |most| most.min(wanted)));
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
+    let Some(files) = getrlimit(Resource::Nofile).current.filter(|files| *files < wanted) else {
+        return args.connections as usize;
+    };
+    let connections = (files.saturating_sub(OTHER_FILES) / (2 * listeners)).max(1);
+    let wanted = args.connections;
+    let _ = writeln!(
+        io::stderr(),
+        "foreread: --connections {wanted}: {connections} at most, as this process may open {files} \
+         files; raise the hard limit (ulimit -Hn) for more"
+    );
+    usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
 /// Where a command's own socket lies, if there is no other.
@@ -330,5 +343,6 @@ fn ready(
 const PRIVATE_SOCKET: &str = "nbd";
 /// A command that has not ended so long after SIGTERM is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
-/// Descriptors beside those of connections: the target, rings, listeners, and some to spare.
-const OTHER_FILES: u64 = 64;
+/// Descriptors beside those of connections that are served: the target, rings, listeners, two for
+/// each of the sixteen control requests, and some to spare.
+const OTHER_FILES: u64 = 96;

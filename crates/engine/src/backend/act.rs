@@ -110,12 +110,12 @@ impl Backend {
         Ok(())
     }
 
-    /// Where data is and where holes are, from the start of the range on, in order; at most
-    /// [`EXTENTS_MAX`] of them, so that what a file is like does not matter.
-    pub(crate) fn extents(&self, start: u64, end: u64) -> Result<Vec<DataExtent>, i32> {
+    /// Where data is and where holes are, from the start of the range on, in order: the first `max`
+    /// of them, each for at most two system calls.
+    pub(crate) fn extents(&self, start: u64, end: u64, max: usize) -> Result<Vec<DataExtent>, i32> {
         let mut extents = Vec::new();
         let mut at = start;
-        while at < end && extents.len() < EXTENTS_MAX {
+        while at < end && extents.len() < max {
             let (next, is_data) = self.extent(at, end)?;
             extents.push((at..next, is_data));
             at = next;
@@ -170,5 +170,5 @@ static ZEROS: Zeros = Zeros([0; 64 * PAGE]);
 /// More signals than this during one call are no accident.
 const SIGNALS_MAX: u32 = 100;
 
-/// A file of single pages and holes has as many as it has pages.
+/// Most parts of one answer: a file of single pages and holes has as many as it has pages.
 pub(crate) const EXTENTS_MAX: usize = 4096;

@@ -17,6 +17,8 @@ pub(crate) enum ConnectionEnd {
     Cut,
     /// It did not say in time what it wants.
     TooSlow,
+    /// As many clients as may be are served.
+    Full,
     /// It was silent for too long.
     Idle,
     /// A long reply had begun when its device failed: there is no other way to say so.
@@ -29,7 +31,12 @@ impl ConnectionEnd {
     /// Whether the client is to blame, which is worth a line.
     pub(crate) fn is_worth_a_line(&self) -> bool {
         match self {
-            Self::Protocol(_) | Self::Cut | Self::TooSlow | Self::Idle | Self::Broken => true,
+            Self::Protocol(_)
+            | Self::Cut
+            | Self::TooSlow
+            | Self::Full
+            | Self::Idle
+            | Self::Broken => true,
             Self::Io(error) => {
                 !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
             }
@@ -43,6 +50,7 @@ impl std::fmt::Display for ConnectionEnd {
             Self::Protocol(bad) => bad.fmt(f),
             Self::Cut => write!(f, "it left in the middle of a request"),
             Self::TooSlow => write!(f, "its handshake took too long"),
+            Self::Full => write!(f, "too many connections are open"),
             Self::Idle => write!(f, "it was silent for too long"),
             Self::Broken => write!(f, "the device failed in the middle of a long reply"),
             Self::Io(error) => error.fmt(f),

@@ -13,6 +13,7 @@ use super::end::ConnectionEnd;
 use super::receive_buffer::ReceiveBuffer;
 use crate::clock;
 use crate::nbd::handshake::{Handshake, HandshakeStep, Negotiated, Offer};
+use crate::open_connections::ServiceStart;
 use crate::server_state::ServerState;
 use crate::socket::{Socket, wait};
 
@@ -20,6 +21,7 @@ pub(super) fn negotiate(
     shared: &ServerState,
     socket: &Socket,
     input: &mut ReceiveBuffer,
+    number: u32,
     has_control: bool,
 ) -> Result<Option<Negotiated>, ConnectionEnd> {
     let deadline = clock::now() + shared.limits.handshake_timeout;
@@ -46,7 +48,11 @@ pub(super) fn negotiate(
                 handshake.answer(&answer(text), &mut out);
                 (None, true)
             }
-            HandshakeStep::Agreed(agreed) => (Some(Some(agreed)), false),
+            HandshakeStep::Agreed(agreed) => match shared.begin_service(number) {
+                ServiceStart::Served => (Some(Some(agreed)), false),
+                ServiceStart::Full => return Err(ConnectionEnd::Full),
+                ServiceStart::Evicted => return Ok(None),
+            },
             HandshakeStep::End => (Some(None), false),
         };
         input.consume(used);

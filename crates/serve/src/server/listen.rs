@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use crate::ServeError;
+use crate::open_connections::ClientKind;
 use crate::socket::Socket;
 
 #[derive(Debug)]
@@ -49,9 +50,12 @@ impl Listener {
         }
     }
 
-    /// Whether its clients are processes of the same user, or root's.
-    pub(super) fn is_local(&self) -> bool {
-        matches!(self, Self::Unix(..))
+    /// Returns the kind of its clients.
+    pub(super) fn client_kind(&self) -> ClientKind {
+        match self {
+            Self::Unix(_) => ClientKind::Local,
+            Self::Tcp(_) => ClientKind::Network,
+        }
     }
 }
 

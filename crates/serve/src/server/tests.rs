@@ -5,11 +5,13 @@ mod memory;
 use std::io;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex};
 
 use foreread::{Engine, OpenOptions};
 
 use super::*;
+use crate::budget::SharedBudget;
 use crate::client::{Client, ReplyPiece, Session};
 use crate::nbd::NbdErrno;
 use crate::nbd::request::NbdRequest;
@@ -27,6 +29,8 @@ struct Slow {
     room: usize,
     fails: Mutex<Option<NbdErrno>>,
     panics: AtomicBool,
+    /// Extents that were looked up.
+    looked_up: AtomicU64,
 }
 
 impl Slow {
@@ -93,7 +97,13 @@ impl Store for Slow {
         self.wait()?;
         let page =
             |start: u64| (start..(start + 4096).min(range.end), (start / 4096).is_multiple_of(2));
-        Ok((range.start..range.end).step_by(4096).map(page).collect())
+        let extents: Vec<_> = (range.start..range.end).step_by(4096).map(page).collect();
+        self.looked_up.fetch_add(extents.len() as u64, Ordering::AcqRel);
+        Ok(extents)
+    }
+
+    fn first_extent(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
+        self.extents(range.start..(range.start + 4096).min(range.end))
     }
 }
 
@@ -101,6 +111,7 @@ const LEN: usize = 2 << 20;
 
 struct Running {
     path: std::path::PathBuf,
+    budget: Arc<SharedBudget>,
     meter: CounterReader,
     stopper: Stopper,
     thread: std::thread::JoinHandle<Result<(), ServeError>>,
@@ -120,8 +131,9 @@ fn serve(store: &Arc<Slow>) -> Running {
     let path = dir.path().join("socket");
     server.unix(&path).unwrap();
     let (meter, stopper) = (server.counter_reader(), server.stopper());
+    let budget = Arc::clone(&server.shared.budget);
     let thread = std::thread::spawn(move || server.run());
-    Running { path, meter, stopper, thread, _dir: dir }
+    Running { path, budget, meter, stopper, thread, _dir: dir }
 }
 
 impl Running {
@@ -247,6 +259,26 @@ fn extents_are_as_many_as_one_reply_has_room_for_and_the_first_if_that_is_wanted
     assert_eq!(lens, [4096, data, 4096, hole, 4096, data, 4096, hole, 3616, data]);
     let one = NbdRequest { flags: wire::CMD_FLAG_REQ_ONE, ..whole };
     assert_eq!(session.ask(one, &[]).unwrap().unwrap().len(), 8);
+    drop(session);
+    running.stop().unwrap();
+}
+
+/// A request for one extent looked up as many as a full reply has room for, and took the memory of
+/// such a reply.
+#[test]
+fn one_extent_costs_the_look_up_of_one_and_no_memory_of_the_budget() {
+    let store = Slow::new(LEN, LEN);
+    let running = serve(&store);
+    let mut session = running.session();
+    let whole = ask(wire::CMD_BLOCK_STATUS, 0, 0, u32::try_from(LEN).unwrap());
+    let one = NbdRequest { flags: wire::CMD_FLAG_REQ_ONE, ..whole };
+    for _ in 0..10 {
+        assert_eq!(session.ask(one, &[]).unwrap().unwrap().len(), 8);
+    }
+    assert_eq!(store.looked_up.load(Ordering::Acquire), 10);
+    assert_eq!(running.budget.taken(), (0, 0), "none is taken, and none ever was");
+    session.ask(whole, &[]).unwrap().unwrap();
+    assert_eq!(store.looked_up.load(Ordering::Acquire), 10 + LEN as u64 / 4096);
     drop(session);
     running.stop().unwrap();
 }

@@ -137,7 +137,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DELAY")]
     pub(super) delay: Option<Delay>,
 
-    /// The largest number of connections; further ones are closed at once
+    /// The largest number of connections of each listener; further ones are closed
+    ///
+    /// Clients of --port take no place of clients of --unix. stats and set have room beyond these.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) connections: u32,

@@ -33,7 +33,10 @@ fn bounded() -> Bounded {
     let (budget, meter, stopper) =
         (Arc::clone(&server.shared.budget), server.counter_reader(), server.stopper());
     let thread = std::thread::spawn(move || server.run());
-    Bounded { budget, running: Running { path, meter, stopper, thread, _dir: dir } }
+    Bounded {
+        budget: Arc::clone(&budget),
+        running: Running { path, budget, meter, stopper, thread, _dir: dir },
+    }
 }
 
 impl Bounded {
