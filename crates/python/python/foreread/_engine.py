@@ -148,6 +148,9 @@ class Engine:
     ) -> File:
         """Opens what `fetch(start, end)` returns the bytes of; it is called from other threads.
 
+        A reader that has waited for a second, of an engine without a timeout, calls it itself for
+        what is not there: the other thread may wait for a lock that the reader holds.
+
         Opens of the same name and version share one set of pages while one of them is open, so
         their contents must be the same; without a version, this one has pages of its own. What
         the engine learns of the cost of one is where the next of the same `device` (such as a

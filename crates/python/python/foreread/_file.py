@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
 from foreread._asyncio import start_read
@@ -126,6 +126,25 @@ class File(io.RawIOBase):
             parts.append(line)
             if line[-1:] == b"\n" or len(line) == limit:
                 return b"".join(parts)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._raw.len  # noqa: B018: a closed file raises
+        return self._lines()
+
+    def _lines(self) -> Iterator[bytes]:
+        while True:
+            ahead = self._ahead or io.BytesIO()
+            for line in ahead:
+                if line[-1:] != b"\n":
+                    ahead.seek(-len(line), os.SEEK_CUR)
+                    break
+                yield line
+                if self._ahead is not ahead:
+                    break
+            line = self.readline()
+            if not line:
+                return
+            yield line
 
     def __next__(self) -> bytes:
         line = self.readline()
