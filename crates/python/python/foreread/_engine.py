@@ -92,9 +92,9 @@ class Engine:
 
         A text with a scheme is a URL: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`,
         and `file:///path`, which is the path. A key of a store is literal: `%`, `?` and `#` stand
-        for themselves; `https://` and `http://` are percent-decoded. The object is pinned to the version that is there
-        now. `storage_options` are those of s3fs, gcsfs and adlfs that name endpoints, regions and
-        credentials; what they do not say, the environment does.
+        for themselves; `https://` and `http://` are percent-decoded. The object is pinned to the
+        version that is there now. `storage_options` are those of s3fs, gcsfs and adlfs that name
+        endpoints, regions and credentials; what they do not say, the environment does.
         """
         name = os.fsdecode(path)
         _check_mode(name, mode)
