@@ -36,6 +36,8 @@ mod http_date;
 mod last_failure;
 mod listing;
 mod listing_filter;
+mod listing_page;
+mod listing_xml;
 mod measured_object;
 mod object;
 mod object_state;

@@ -1,127 +1,148 @@
 //! Takes keys that `object_store` cannot name out of responses to listings.
 //!
-//! In:    responses to S3's ListObjectsV2, which Google's XML interface answers, too.
+//! In:    responses to S3's ListObjectsV2, which Google's XML interface answers, too, and to
+//!        Azure's List Blobs.
 //! Out:   the same without such keys, and the keys beside them.
 //! Never: a page of a thousand keys that is lost because of one; a key read as another one.
 //!
-//! `object_store` fails on a page with `a//b` in it, and reads `/a`, `a/` and ` a` as `a`.
+//! `object_store` fails on a page with `a//b` in it, and reads `/a` and `a/` as `a`.
+
+use crate::listing_xml::{XmlElement, element, unescaped};
 
 /// The keys that were taken out of a page; an extension of its response.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct UnreadableKeys(pub(crate) Vec<String>);
 
-/// The page without the elements of keys and prefixes that cannot be read, and those keys.
-///
-/// Text in XML has no `<` of its own, so an element ends where its closing tag is.
-pub(crate) fn without_unreadable(page: &str) -> (String, Vec<String>) {
+/// The page without the elements of keys and prefixes that cannot be read, and those keys. All text
+/// in it is escaped. In one that `is_lossy`, replacement characters stand for bytes that are no
+/// text.
+pub(crate) fn without_unreadable(page: &str, is_lossy: bool) -> (String, Vec<String>) {
     let (mut kept, mut unreadable) = (String::with_capacity(page.len()), Vec::new());
-    let mut rest = page;
-    while let Some((start, end, element)) = next_element(rest) {
-        let text = &rest[start..end];
-        match key_of(text, element) {
-            Some(key) if !is_readable(&key, element) => {
-                kept.push_str(&rest[..start]);
-                if !is_marker(&key, text) {
-                    unreadable.push(key);
+    let (mut rest, mut next) = (page, NextElements::default());
+    while let Some((found, kind)) = next.first(rest) {
+        let end = found.place.end;
+        match key_of(found.content, kind) {
+            Some(key) if !key.is_readable(kind) || (is_lossy && key.text.contains('\u{fffd}')) => {
+                kept.push_str(&rest[..found.place.start]);
+                if !key.is_marker(found.content) {
+                    unreadable.push(key.text);
                 }
             }
             Some(_) | None => kept.push_str(&rest[..end]),
         }
         rest = &rest[end..];
+        next.forget_before(end);
     }
     kept.push_str(rest);
     (kept, unreadable)
 }
 
-/// An element of a page: its name, and that of the key in it.
+/// An element of a page that has a key in it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PageElement {
     Contents,
     CommonPrefixes,
+    Blob,
+    BlobPrefix,
 }
 
 impl PageElement {
-    const fn tags(self) -> (&'static str, &'static str) {
+    const ALL: [Self; 4] = [Self::Contents, Self::CommonPrefixes, Self::Blob, Self::BlobPrefix];
+
+    const fn name(self) -> &'static str {
         match self {
-            Self::Contents => ("<Contents>", "</Contents>"),
-            Self::CommonPrefixes => ("<CommonPrefixes>", "</CommonPrefixes>"),
+            Self::Contents => "Contents",
+            Self::CommonPrefixes => "CommonPrefixes",
+            Self::Blob => "Blob",
+            Self::BlobPrefix => "BlobPrefix",
         }
     }
 
-    const fn key_tags(self) -> (&'static str, &'static str) {
+    const fn name_of_key(self) -> &'static str {
         match self {
-            Self::Contents => ("<Key>", "</Key>"),
-            Self::CommonPrefixes => ("<Prefix>", "</Prefix>"),
+            Self::Contents => "Key",
+            Self::CommonPrefixes => "Prefix",
+            Self::Blob | Self::BlobPrefix => "Name",
+        }
+    }
+
+    const fn is_prefix(self) -> bool {
+        match self {
+            Self::Contents | Self::Blob => false,
+            Self::CommonPrefixes | Self::BlobPrefix => true,
         }
     }
 }
 
-/// Where the next element of a key or prefix begins and ends.
-fn next_element(text: &str) -> Option<(usize, usize, PageElement)> {
-    let at = |element: PageElement| Some((text.find(element.tags().0)?, element));
-    let found = [at(PageElement::Contents), at(PageElement::CommonPrefixes)];
-    let (start, element) = found.into_iter().flatten().min_by_key(|(start, _)| *start)?;
-    let closing = element.tags().1;
-    let end = start + text[start..].find(closing)? + closing.len();
-    Some((start, end, element))
+/// Where the next element of each kind begins, so that a page is searched once for each: None: not
+/// known; an end past the page: there is none.
+#[derive(Debug, Default)]
+struct NextElements {
+    starts: [Option<usize>; PageElement::ALL.len()],
 }
 
-fn key_of(text: &str, element: PageElement) -> Option<String> {
-    let (open, close) = element.key_tags();
-    let (_, rest) = text.split_once(open)?;
-    Some(unescaped(rest.split_once(close)?.0))
+impl NextElements {
+    fn first<'x>(&mut self, text: &'x str) -> Option<(XmlElement<'x>, PageElement)> {
+        for (kind, start) in PageElement::ALL.into_iter().zip(&mut self.starts) {
+            let found = || element(text, kind.name()).map_or(usize::MAX, |it| it.place.start);
+            start.get_or_insert_with(found);
+        }
+        let starts = PageElement::ALL.into_iter().zip(self.starts);
+        let (kind, start) = starts.min_by_key(|(_, start)| *start)?;
+        let start = start.filter(|start| *start < text.len())?;
+        let mut found = element(&text[start..], kind.name())?;
+        found.place = found.place.start + start..found.place.end + start;
+        Some((found, kind))
+    }
+
+    /// The text is cut off before this place.
+    fn forget_before(&mut self, end: usize) {
+        for start in &mut self.starts {
+            *start = match *start {
+                Some(usize::MAX) => Some(usize::MAX),
+                Some(at) => at.checked_sub(end),
+                None => None,
+            };
+        }
+    }
 }
 
-/// Whether `object_store` can name the key, and names no other one by it.
-fn is_readable(key: &str, element: PageElement) -> bool {
-    // Space at the ends of a text is lost when it is parsed.
-    let is_trimmed = key.trim() == key;
-    let key = match element {
-        PageElement::Contents => key,
-        PageElement::CommonPrefixes => key.strip_suffix('/').unwrap_or(key),
-    };
+/// A key of a page.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct ListedKey {
+    text: String,
+    /// Azure encodes names that XML cannot have.
+    is_encoded: bool,
+}
+
+fn key_of(content: &str, kind: PageElement) -> Option<ListedKey> {
+    let found = element(content, kind.name_of_key())?;
+    let is_encoded = found.attributes.contains("Encoded") && found.attributes.contains("true");
+    Some(ListedKey { text: unescaped(found.content), is_encoded })
+}
+
+impl ListedKey {
+    /// Whether `object_store` can name the key, and names no other one by it.
+    fn is_readable(&self, kind: PageElement) -> bool {
+        let key = if kind.is_prefix() {
+            self.text.strip_suffix('/').unwrap_or(&self.text)
+        } else {
+            &self.text
+        };
+        !self.is_encoded && is_path(key)
+    }
+
+    /// Whether it is an empty object that stands for a directory.
+    fn is_marker(&self, content: &str) -> bool {
+        let size = element(content, "Size").or_else(|| element(content, "Content-Length"));
+        let is_empty = size.is_some_and(|size| size.content.trim() == "0");
+        is_empty && self.text.strip_suffix('/').is_some_and(is_path)
+    }
+}
+
+fn is_path(key: &str) -> bool {
     let is_segment = |part: &str| !matches!(part, "" | "." | "..");
-    is_trimmed
-        && !key.contains(|letter: char| letter.is_ascii_control() || letter == '\u{fffd}')
-        && key.split('/').all(is_segment)
-}
-
-/// Whether it is an empty object that stands for a directory.
-fn is_marker(key: &str, element: &str) -> bool {
-    let name = key.strip_suffix('/');
-    name.is_some_and(|name| is_readable(name, PageElement::Contents))
-        && element.contains("<Size>0</Size>")
-}
-
-/// The text of an element. What is no reference of XML stays as it is.
-fn unescaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('&') {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let reference = rest.find(';').and_then(|end| Some((letter_of(&rest[1..end])?, end)));
-        let (letter, end) = reference.unwrap_or(('&', 0));
-        plain.push(letter);
-        rest = &rest[end + 1..];
-    }
-    plain.push_str(rest);
-    plain
-}
-
-fn letter_of(name: &str) -> Option<char> {
-    let number = |text: &str, radix| u32::from_str_radix(text, radix).ok().and_then(char::from_u32);
-    match name {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => match name.strip_prefix("#x") {
-            Some(hex) => number(hex, 16),
-            None => number(name.strip_prefix('#')?, 10),
-        },
-    }
+    !key.contains(|letter: char| letter.is_ascii_control()) && key.split('/').all(is_segment)
 }
 
 #[cfg(test)]
@@ -136,30 +157,57 @@ mod tests {
     fn keys_that_cannot_be_named_are_taken_out_and_the_rest_stays() {
         let prefix = |key: &str| format!("<CommonPrefixes><Prefix>{key}</Prefix></CommonPrefixes>");
         let good = [object("a", 1), prefix("a /"), object("b &amp; c", 0), object("...", 3)];
-        let bad = ["a//b", "/a", "a/../b", "./a", "a&#10;b", " a", "a&#x7f;", "a/", "x//"];
+        let bad = ["a//b", "/a", "a/../b", "./a", "a&#10;b", "a&#x7f;", "a/", "x//"];
         let mut page = format!("<R><Prefix>a//</Prefix>{}", good[0]);
         for key in bad {
             page += &object(key, 1);
         }
         page += &format!("{}{}{}{}{}</R>", good[1], prefix("a//"), prefix("/"), good[2], good[3]);
-        let (kept, unreadable) = without_unreadable(&page);
+        let (kept, unreadable) = without_unreadable(&page, false);
         assert_eq!(kept, format!("<R><Prefix>a//</Prefix>{}</R>", good.concat()));
-        let expected =
-            ["a//b", "/a", "a/../b", "./a", "a\nb", " a", "a\u{7f}", "a/", "x//", "a//", "/"];
+        let expected = ["a//b", "/a", "a/../b", "./a", "a\nb", "a\u{7f}", "a/", "x//", "a//", "/"];
         assert_eq!(unreadable, expected);
     }
 
     #[test]
+    fn bytes_that_are_no_text_are_no_key() {
+        let page = object("a\u{fffd}", 1);
+        assert_eq!(without_unreadable(&page, false), (page.clone(), Vec::new()));
+        assert_eq!(without_unreadable(&page, true), (String::new(), vec!["a\u{fffd}".to_owned()]));
+    }
+
+    #[test]
     fn an_empty_object_that_stands_for_a_directory_is_no_loss() {
-        let (kept, unreadable) = without_unreadable(&object("a/b/", 0));
+        let (kept, unreadable) = without_unreadable(&object("a/b/", 0), false);
         assert_eq!((kept.as_str(), unreadable), ("", Vec::new()));
     }
 
     #[test]
     fn a_page_that_is_cut_or_no_page_stays_as_it_is() {
         for page in ["", "<Contents>", "<Contents><Key>a//b", "<Error/>", "<Contents></Contents>"] {
-            assert_eq!(without_unreadable(page), (page.to_owned(), Vec::new()), "{page}");
+            assert_eq!(without_unreadable(page, false), (page.to_owned(), Vec::new()), "{page}");
         }
-        assert_eq!(unescaped("a&b &lt;&#65;&#x42;&; &#xffffffff;"), "a&b <AB&; &#xffffffff;");
+    }
+
+    /// A page of Azure was an error as a whole, or its names were read as others.
+    #[test]
+    fn names_of_azure_that_cannot_be_read_are_taken_out() {
+        let blob = |name: &str, size: u64| {
+            let size = format!("<Content-Length>{size}</Content-Length>");
+            format!("<Blob>{name}<Properties>{size}</Properties></Blob>")
+        };
+        let name = |name: &str| format!("<Name>{name}</Name>");
+        let prefix = |name: &str| format!("<BlobPrefix><Name>{name}</Name></BlobPrefix>");
+        let good = [blob(&name(" a"), 1), prefix("b/")];
+        let bad = [
+            blob(&name("a//b"), 1),
+            blob("<Name Encoded=\"true\">a%EF%BF%BE</Name>", 1),
+            prefix("c//"),
+            blob(&name("d/"), 0),
+        ];
+        let page = format!("<Blobs>{}{}{}</Blobs>", good[0], bad.concat(), good[1]);
+        let (kept, unreadable) = without_unreadable(&page, false);
+        assert_eq!(kept, format!("<Blobs>{}</Blobs>", good.concat()));
+        assert_eq!(unreadable, ["a//b", "a%EF%BF%BE", "c//"]);
     }
 }

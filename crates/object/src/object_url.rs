@@ -1,8 +1,10 @@
 //! The URL of an object or of a prefix.
 //!
 //! In:    text: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`.
-//! Out:   which store, which key.
-//! Never: a path that merely looks like a URL: a text without `://` is none.
+//! Out:   which store, which key. The key of a store is literal, as for other clients of stores;
+//!        the path of `https://` and `http://` is percent-decoded once.
+//! Never: a path that merely looks like a URL: a text without `://` is none. Another key than the
+//!        text names.
 
 use std::fmt;
 
@@ -31,7 +33,8 @@ impl ObjectUrl {
         })
     }
 
-    /// Reads a URL.
+    /// Reads a URL. In `s3://`, `gs://` and `az://` all behind the bucket is the key as it stands,
+    /// with its `%`, `?` and `#`; in `https://` and `http://` it is percent-decoded once.
     ///
     /// # Errors
     ///
@@ -44,23 +47,29 @@ impl ObjectUrl {
     ///
     /// let url = ObjectUrl::parse("s3://bucket/folder/table.parquet")?;
     /// assert_eq!(url.key(), "folder/table.parquet");
+    /// assert_eq!(ObjectUrl::parse("s3://bucket/a%20b?")?.key(), "a%20b?");
+    /// assert_eq!(ObjectUrl::parse("https://host/a%20b%3F")?.key(), "a b?");
     /// assert!(ObjectUrl::parse("s3://bucket/folder/")?.is_prefix());
     /// assert!(ObjectUrl::parse("ftp://host/file").is_err());
     /// # Ok::<(), foreread_object::ObjectError>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self, ObjectError> {
         let wrong = |why: String| ObjectError::Url { url: without_secrets(text), why };
-        let url = Url::parse(text).map_err(|error| {
+        let (start, key) =
+            literal_key(text).map_or((text, None), |(start, key)| (start, Some(key)));
+        let url = Url::parse(start).map_err(|error| {
             // Where its user ends is not known: it may have / and ? in it.
             let after_user = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
             let url = without_secrets(after_user);
             ObjectError::Url { url, why: format!("no URL: {error}") }
         })?;
-        if let Some(why) = changed_by_parsing(text, &url) {
+        if key.is_none()
+            && let Some(why) = changed_by_parsing(text, &url)
+        {
             return Err(wrong(why.to_owned()));
         }
         let parsed = ObjectStoreScheme::parse(&url);
-        let (scheme, location) = parsed.map_err(|error| {
+        let (scheme, decoded) = parsed.map_err(|error| {
             let text = error.to_string();
             wrong(if text.starts_with(UNKNOWN) { KINDS.to_owned() } else { text })
         })?;
@@ -69,7 +78,7 @@ impl ObjectUrl {
         }
         if url.query().is_some() || url.fragment().is_some() {
             let why = "a query cannot be sent with requests for ranges; give a URL without ?.., \
-                       and write ? and # of a key as %3F and %23";
+                       and write ? and # of a name as %3F and %23";
             return Err(wrong(why.to_owned()));
         }
         // A web server's user alone is sent as well, and may be a token.
@@ -78,10 +87,17 @@ impl ObjectUrl {
             let why = "no user and no password in a URL, where others see it; use the environment";
             return Err(wrong(why.to_owned()));
         }
+        if matches!(scheme, ObjectStoreScheme::Http) && has_encoded_slash(&url) {
+            return Err(wrong(ENCODED_SLASH.to_owned()));
+        }
+        let location = match key {
+            Some(key) => literal_path(key).map_err(|why| wrong(why.to_owned()))?,
+            None => decoded,
+        };
         Ok(Self { text: text.to_owned(), url, scheme, location })
     }
 
-    /// Returns the key of the object in its bucket, without percent encoding.
+    /// Returns the key of the object in its bucket, without the percent encoding of `https://`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.location.as_ref()
@@ -91,7 +107,12 @@ impl ObjectUrl {
     /// begin so.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
-        self.location.as_ref().is_empty() || self.url.path().ends_with('/')
+        self.location.as_ref().is_empty() || self.text.ends_with('/')
+    }
+
+    /// Returns whether the names below it are percent-encoded in URLs, as those of `https://` are.
+    pub(crate) fn is_encoded(&self) -> bool {
+        matches!(self.url.scheme(), "http" | "https")
     }
 
     /// What all URLs of one bucket have in common.
@@ -129,8 +150,50 @@ pub(crate) fn without_secrets(text: &str) -> String {
     format!("{scheme}://{}{query}", &rest[user..])
 }
 
-/// Why the parsed URL would have another key than the text: `s3://bucket/a/../b` is read as `b`,
-/// though a store may have both.
+/// Returns the part of a store's URL in front of its key, and the key; None if it is no URL of a
+/// store, or one of a web server.
+fn literal_key(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://")?;
+    if matches!(&*scheme.to_ascii_lowercase(), "http" | "https" | "file" | "memory") {
+        return None;
+    }
+    let Some(at) = rest.find('/') else { return Some((text, "")) };
+    let key_at = scheme.len() + "://".len() + at;
+    Some((&text[..key_at], &text[key_at + 1..]))
+}
+
+/// The key as requests name it.
+///
+/// # Errors
+///
+/// If `object_store` cannot name it, or would name another one by it.
+fn literal_path(key: &str) -> Result<Path, &'static str> {
+    if key.contains(|letter: char| letter.is_ascii_control()) {
+        return Err("the key has a control character, which keys that are read cannot have");
+    }
+    let key = key.strip_suffix('/').map_or(key, |stem| if stem.is_empty() { key } else { stem });
+    if key.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err("a part of the key is . or .., which keys that are read cannot have");
+    }
+    match Path::parse(key) {
+        Ok(path) if path.as_ref() == key => Ok(path),
+        Ok(_) | Err(_) => Err(
+            "a part of the key is empty (// in it, or / at its start), which keys that are read \
+             cannot have",
+        ),
+    }
+}
+
+/// A name below a URL, as it is written in URLs of web servers.
+pub(crate) fn encoded(name: &str) -> String {
+    let mut url = Url::parse("http://host").expect("it is a URL");
+    let segments = url.path_segments_mut();
+    segments.expect("it has a host").clear().extend(name.split('/'));
+    url.path().strip_prefix('/').unwrap_or_default().to_owned()
+}
+
+/// Why the parsed URL of a web server would have another key than the text: `https://host/a/../b`
+/// is read as `b`.
 fn changed_by_parsing(text: &str, url: &Url) -> Option<&'static str> {
     if text.trim() != text || text.contains(|letter: char| letter.is_ascii_control()) {
         return Some(
@@ -156,6 +219,14 @@ fn changed_by_parsing(text: &str, url: &Url) -> Option<&'static str> {
     None
 }
 
+/// Whether requests would have a slash where the URL has `%2F`, which web servers tell apart.
+fn has_encoded_slash(url: &Url) -> bool {
+    url.path().to_ascii_lowercase().contains("%2f")
+}
+
+const ENCODED_SLASH: &str =
+    "a web server can tell %2F from /, and requests would have /; copy the object to a file";
+
 /// How `object_store` begins its error about a URL of no store.
 const UNKNOWN: &str = "Unable to recognise";
 
@@ -177,47 +248,98 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_decoded_and_prefixes_are_seen() {
-        let url = ObjectUrl::parse("s3://lab/a%20b").unwrap();
-        assert_eq!((url.key(), url.is_prefix()), ("a b", false));
-        for prefix in ["s3://lab", "s3://lab/", "gs://lab/x/"] {
+    fn prefixes_are_seen() {
+        for prefix in ["s3://lab", "s3://lab/", "gs://lab/x/", "s3://lab/a?/", "https://host/x/"] {
             assert!(ObjectUrl::parse(prefix).unwrap().is_prefix(), "{prefix}");
+        }
+        for object in ["s3://lab/a%2F", "s3://lab/?", "https://host/x"] {
+            assert!(!ObjectUrl::parse(object).unwrap().is_prefix(), "{object}");
         }
     }
 
-    /// `s3://lab/a/../b` was read as `b`, and `s3://lab/a%2F` as `a`.
+    /// `s3://lab/a%20b` was read as `a b`, `s3://lab/a/../b` as `b`, and `s3://lab/v1#2` was
+    /// refused.
     #[test]
-    fn a_key_is_never_another_one_than_the_text_says() {
+    fn a_key_of_a_store_is_literal_and_never_another_one() {
         for wrong in [
             "s3://lab/a/../b",
-            "s3://lab/a/%2E%2e/b",
             "s3://lab/./b",
             "s3://lab/..",
-            "s3://lab/a%2F",
+            "s3://lab/../",
             "s3://lab/a//b",
             "s3://lab//a",
-            "s3://lab/a ",
-            " s3://lab/a",
+            "s3://lab//",
+            "s3://lab/a//",
             "s3://lab/a\nb",
-            "s3://lab/a%0Ab",
-            "s3://lab/a%ff",
-            "https://host/a\\b",
+            "s3://lab/a\u{7f}",
+            "s3://lab?a",
+            "s3://lab#a",
         ] {
             let parsed = ObjectUrl::parse(wrong);
             assert!(matches!(parsed, Err(ObjectError::Url { .. })), "{wrong:?}: {parsed:?}");
         }
-        for (text, key) in [
-            ("s3://lab/a b/c", "a b/c"),
-            ("s3://lab/100%25", "100%"),
-            ("s3://lab/100%", "100%"),
-            ("s3://lab/\u{e4}/%C3%A4", "\u{e4}/\u{e4}"),
-            ("s3://lab/...", "..."),
-            ("s3://lab/a+b=c&d", "a+b=c&d"),
-            ("s3://lab/what%3F%23", "what?#"),
-            ("s3://lab/a\\b", "a\\b"),
+        for key in [
+            "a b/c",
+            "a%20b",
+            "a%2Fb",
+            "a%2F",
+            "a/%2E%2e/b",
+            "a%ff",
+            "a%0Ab",
+            "100%25",
+            "100%",
+            "\u{e4}/%C3%A4",
+            "a\u{308}",
+            "...",
+            "a+b=c&d",
+            "what?",
+            "v1#2",
+            "?",
+            "a?b=c#d/e",
+            "a\\b",
+            " a",
+            "a ",
+            "\u{a0}",
+            "a@b:c/d@e",
         ] {
-            assert_eq!(ObjectUrl::parse(text).unwrap().key(), key, "{text}");
+            for scheme in ["s3", "S3", "s3a", "gs", "az", "abfs"] {
+                let url = ObjectUrl::parse(&format!("{scheme}://lab/{key}")).unwrap();
+                assert_eq!((url.key(), url.is_prefix()), (key, false), "{url}");
+            }
+            let url = ObjectUrl::parse(&format!("s3://lab/{key}/")).unwrap();
+            assert_eq!((url.key(), url.is_prefix()), (key, true), "{url}");
+            // The same object by the URL of its web server, if that names one.
+            let web = format!("https://host/{}", encoded(key));
+            assert_eq!(ObjectUrl::parse(&web).unwrap().key(), key, "{web}");
         }
+    }
+
+    #[test]
+    fn a_url_of_a_web_server_is_decoded_once() {
+        for wrong in [
+            "https://host/a/../b",
+            "https://host/a/%2E%2e/b",
+            "https://host/a%2F",
+            "https://host/a%2Fb",
+            "https://host/a//b",
+            "https://host/a ",
+            "https://host/a%0Ab",
+            "https://host/a%ff",
+            "https://host/a\\b",
+            "https://host/a?b",
+            "https://host/a#b",
+        ] {
+            let parsed = ObjectUrl::parse(wrong);
+            assert!(matches!(parsed, Err(ObjectError::Url { .. })), "{wrong:?}: {parsed:?}");
+        }
+        for (path, key) in
+            [("a%20b", "a b"), ("a%2520b", "a%20b"), ("100%", "100%"), ("a+b", "a+b"), ("%3F", "?")]
+        {
+            assert_eq!(ObjectUrl::parse(&format!("https://host/{path}")).unwrap().key(), key);
+        }
+        // The store behind this host has keys, not paths.
+        let url = ObjectUrl::parse("https://s3.eu-west-1.amazonaws.com/lab/a%2Fb").unwrap();
+        assert_eq!(url.key(), "a/b");
     }
 
     /// The error had the whole text, and a log has the error.

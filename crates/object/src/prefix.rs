@@ -17,6 +17,7 @@ use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
 use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
+use crate::object_url::encoded;
 use crate::options::StoreOptions;
 
 /// All keys of a store that begin with a prefix.
@@ -38,6 +39,8 @@ pub struct Prefix {
     device: String,
     /// What all its keys begin with: nothing, or with `/` at the end.
     start: String,
+    /// Names below it are percent-encoded in URLs.
+    is_encoded: bool,
     options: StoreOptions,
     counted: CountedTraffic,
 }
@@ -120,7 +123,18 @@ impl Prefix {
     ) -> Self {
         let PrefixStore { store, pages, device, counted } = store;
         let start = directory_start("", location.as_ref());
-        Self { store, pages, url: url.to_owned(), device, start, options, counted }
+        let is_encoded = false;
+        Self { store, pages, url: url.to_owned(), device, start, is_encoded, options, counted }
+    }
+
+    /// Returns the same of a URL in which names are percent-encoded, or are not.
+    pub(crate) fn with_encoded_names(self, is_encoded: bool) -> Self {
+        Self { is_encoded, ..self }
+    }
+
+    /// Returns a name as it is written behind the URL.
+    pub(crate) fn name_in_url(&self, name: String) -> String {
+        if self.is_encoded { encoded(&name) } else { name }
     }
 
     /// Returns its URL.
@@ -206,7 +220,7 @@ impl Prefix {
     /// The URL of what is below it.
     fn url_of(&self, path: &str) -> String {
         let slash = if path.is_empty() || self.url.ends_with('/') { "" } else { "/" };
-        format!("{}{slash}{path}", self.url)
+        format!("{}{slash}{}", self.url, self.name_in_url(path.to_owned()))
     }
 
     async fn list(
@@ -223,7 +237,8 @@ impl Prefix {
                 PaginatedListOptions { delimiter, page_token, extensions, ..Default::default() };
             let prefix = (!start.is_empty()).then_some(start);
             let page = pages.list_paginated(prefix, options).await?;
-            return Ok((page.result, page.page_token));
+            // Some servers end their last page with an empty one.
+            return Ok((page.result, page.page_token.filter(|token| !token.is_empty())));
         }
         let path = Path::parse(start)?;
         let prefix = (!start.is_empty()).then_some(&path);

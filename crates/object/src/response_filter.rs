@@ -19,6 +19,8 @@ use tokio::time::timeout;
 
 use crate::last_failure::LastFailure;
 use crate::listing_filter::{UnreadableKeys, without_unreadable};
+use crate::listing_page::{self, ListingProtocol};
+use crate::listing_xml::without_sections;
 use crate::partial_content::is_partial;
 
 /// Makes clients whose responses are filtered.
@@ -38,17 +40,23 @@ impl<C: HttpConnector> HttpConnector for FilteringConnector<C> {
 #[async_trait]
 impl HttpService for FilteringService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let query = request.uri().query().unwrap_or_default();
-        let is_listing = query.split('&').any(|part| part == "list-type=2");
+        let listing = ListingRequest::of(request.uri().query().unwrap_or_default());
         let wants_range = request.headers().contains_key("range");
         let failure = request.extensions().get::<LastFailure>().cloned().unwrap_or_default();
         let answered = self.0.execute(request).await;
         let response = answered.inspect_err(|error| failure.had_no_response(error))?;
         let is_ok = response.status().as_u16() == 200;
-        if is_listing && is_ok {
+        if let Some(listing) = listing
+            && response.status().is_success()
+        {
             let (mut parts, body) = response.into_parts();
             let page = listed(body).await?;
-            let (readable, unreadable) = without_unreadable(&String::from_utf8_lossy(&page));
+            let is_lossy = std::str::from_utf8(&page).is_err();
+            let page = String::from_utf8_lossy(&page);
+            let page = without_sections(page.trim_start_matches('\u{feff}'));
+            let checked = listing_page::check(&page, listing.protocol, listing.token.as_deref());
+            checked.map_err(not_understood)?;
+            let (readable, unreadable) = without_unreadable(&page, is_lossy);
             parts.extensions.insert(UnreadableKeys(unreadable));
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
@@ -71,6 +79,34 @@ impl HttpService for FilteringService {
     }
 }
 
+/// A request for a page of a listing.
+#[derive(Debug)]
+struct ListingRequest {
+    protocol: ListingProtocol,
+    /// Which page is asked for; None: the first.
+    token: Option<String>,
+}
+
+impl ListingRequest {
+    fn of(query: &str) -> Option<Self> {
+        let parts = || query.split('&');
+        let protocol = if parts().any(|part| part == "list-type=2") {
+            ListingProtocol::S3
+        } else if parts().any(|part| part == "comp=list") {
+            ListingProtocol::Azure
+        } else {
+            return None;
+        };
+        let mut pairs = url::form_urlencoded::parse(query.as_bytes());
+        let token = pairs.find(|(name, _)| name == protocol.token());
+        Some(Self { protocol, token: token.map(|(_, token)| token.into_owned()) })
+    }
+}
+
+fn not_understood(why: String) -> HttpError {
+    HttpError::new(HttpErrorKind::Decode, std::io::Error::other(why))
+}
+
 /// A page of a listing: `object_store` takes all that a server sends into memory.
 async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
     let (mut page, mut chunks) = (Vec::new(), body.bytes_stream());
@@ -78,7 +114,7 @@ async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
         page.extend_from_slice(&chunk?);
         if page.len() > PAGE_MAX {
             let why = format!("a page of a listing has more than {} MiB", PAGE_MAX >> 20);
-            return Err(HttpError::new(HttpErrorKind::Decode, std::io::Error::other(why)));
+            return Err(not_understood(why));
         }
     }
     Ok(page)
@@ -137,8 +173,9 @@ mod tests {
     #[tokio::test]
     async fn a_listing_and_an_error_without_end_take_little_memory() {
         let listing = "bucket?list-type=2&prefix=a";
-        let page = answer(Talker(200, 1000), listing).await.unwrap();
-        assert_eq!(page.into_body().bytes().await.unwrap().len(), 2000);
+        let error = answer(Talker(200, 1000), listing).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("no listing"), "{source}");
         let error = answer(Talker(200, PAGE_MAX / 2 + 1), listing).await.unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("more than 64 MiB"), "{source}");

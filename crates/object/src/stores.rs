@@ -130,11 +130,12 @@ impl Stores {
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
 
-    /// Lists what is directly below a prefix, or all keys that begin with it.
+    /// Lists what is directly below a prefix, or all keys that begin with it. The URL of a name is
+    /// that of the prefix with the name behind it.
     ///
     /// # Errors
     ///
-    /// As for [`Self::open`].
+    /// As for [`Self::open`], and if the store's answer is no listing or may lack names.
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
         let prefix = self.prefix(url)?;
         let listed = listing::list(&prefix, is_deep);
@@ -155,7 +156,8 @@ impl Stores {
         let BucketClient { store, pages, device, traffic } = self.client_of(&url)?;
         let counted = (Arc::clone(&self.counters), traffic);
         let store = PrefixStore { store, pages, device, counted };
-        Ok(Prefix::of(store, &url.location, &url.to_string(), self.options))
+        let prefix = Prefix::of(store, &url.location, &url.to_string(), self.options);
+        Ok(prefix.with_encoded_names(url.is_encoded()))
     }
 
     /// Returns the client of the store that has this URL, for a caller's own requests.

@@ -5,6 +5,8 @@
 //! Never: a request that leaves this machine.
 
 mod bucket_server;
+mod listings;
+mod odd_names;
 
 use bucket_server::BucketServer;
 use foreread::{Advice, Engine, File};

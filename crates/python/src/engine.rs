@@ -136,11 +136,12 @@ impl RawEngine {
         let (failures, running) = (Arc::clone(&self.failures), AtomicUsize::new(0));
         let fetcher = Fetcher { fetch, len: size, identity, device, failures, running };
         let queue = Arc::clone(&self.queue);
+        let rescue = queue.rescue(fetcher.identity.clone());
         let source = FetcherSource { fetcher: Arc::new(fetcher), queue };
         let options = OpenOptions::new().starting_window(STARTING_WINDOW);
         let opened = detached(py, || self.engine.open_source_with(source, &options));
         let file = opened.map_err(|error| errors::of_open(name.as_ref(), error))?;
-        Ok(RawFile::of_fetcher(file, name, self.limits, Arc::clone(&self.failures)))
+        Ok(RawFile::of_fetcher(file, name, self.limits, rescue, Arc::clone(&self.failures)))
     }
 
     /// Returns what gives the requests of fetchers to threads.

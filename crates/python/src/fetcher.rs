@@ -2,20 +2,24 @@
 //!
 //! In:    `fetch(start, end) -> bytes`, a size, a name and a version; requests of the engine.
 //! Out:   jobs for Python's own threads; what they bring, as the answer.
-//! Never: a fetcher that is called below a frame of Rust: see `shutdown.rs`. An exception that is
-//!        lost.
+//! Never: an exception that is lost. A reader that depends on another thread: that may wait for a
+//!        lock which the reader has.
 //!
 //! ```text
 //!   engine: fetch(range, reply) -> queue -> next(): a Python thread -> fetch(..) -> done(bytes)
+//!                                    '----> a reader that has waited for long: rescue.rs
 //! ```
 //!
 //! A native store joins beside this file: another `Source`, and a method of `RawEngine` to open it.
+
+mod rescue;
 
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use foreread::{Reply, Source, SourceIdentity};
 use pyo3::exceptions::PyTypeError;
@@ -23,8 +27,10 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
+pub(crate) use self::rescue::FetchRescue;
 use crate::errors::{FetchFailures, errno_of_exception};
 use crate::shutdown::detached;
+use crate::waiting::now;
 
 /// How many requests of one fetcher are on their way at a time.
 const JOBS_OF_ONE_MAX: usize = 16;
@@ -84,6 +90,8 @@ struct JobQueue {
 #[derive(Default)]
 struct JobQueueState {
     waiting: VecDeque<WaitingJob>,
+    /// Those that threads have taken, as far as they are not answered.
+    taken: Vec<Weak<OpenJob>>,
     threads: usize,
     idle: usize,
     is_closed: bool,
@@ -93,6 +101,22 @@ struct WaitingJob {
     fetcher: Arc<Fetcher>,
     range: Range<u64>,
     reply: Reply,
+}
+
+/// A request that a thread has taken, to be answered once.
+struct OpenJob {
+    fetcher: Arc<Fetcher>,
+    range: Range<u64>,
+    /// None once it is answered.
+    open: Mutex<Option<(Reply, RunningPlace)>>,
+    /// When a thread took it last.
+    taken: Mutex<Instant>,
+}
+
+impl OpenJob {
+    fn take(&self) -> Option<(Reply, RunningPlace)> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl JobQueue {
@@ -112,6 +136,18 @@ impl JobQueueState {
         over
     }
 
+    /// Takes out a waiting request, for the thread that calls.
+    fn take_waiting(&mut self, at: usize, queue: &Arc<JobQueue>) -> Option<Arc<OpenJob>> {
+        let WaitingJob { fetcher, range, reply } = self.waiting.remove(at)?;
+        fetcher.running.fetch_add(1, Ordering::Relaxed);
+        let place = RunningPlace { fetcher: Arc::clone(&fetcher), queue: Arc::clone(queue) };
+        let (open, taken) = (Mutex::new(Some((reply, place))), Mutex::new(now()));
+        let job = Arc::new(OpenJob { fetcher, range, open, taken });
+        self.taken.retain(|taken| taken.strong_count() > 0);
+        self.taken.push(Arc::downgrade(&job));
+        Some(job)
+    }
+
     /// The first request whose fetcher may have one more.
     fn first_runnable(&self) -> Option<usize> {
         let is_runnable =
@@ -127,6 +163,11 @@ pub(crate) struct QueueOwner(Arc<JobQueue>);
 impl QueueOwner {
     pub(crate) fn server(&self) -> FetchServer {
         FetchServer { queue: Arc::clone(&self.0) }
+    }
+
+    /// Returns what lets readers of a fetcher call it themselves.
+    pub(crate) fn rescue(&self, identity: SourceIdentity) -> FetchRescue {
+        FetchRescue::new(Arc::clone(&self.0), identity)
     }
 }
 
@@ -161,7 +202,7 @@ impl FetchServer {
 
     /// Waits for a request, and returns it; None when the thread is to end.
     fn next(&self, py: Python<'_>) -> Option<FetchJob> {
-        let queue = &*self.queue;
+        let queue = &self.queue;
         let job = detached(py, || {
             // Dropped after the lock.
             let mut over = VecDeque::new();
@@ -171,9 +212,7 @@ impl FetchServer {
                 over.append(&mut state.take_over());
                 if let Some(first) = state.first_runnable() {
                     state.idle -= 1;
-                    let job = state.waiting.remove(first)?;
-                    job.fetcher.running.fetch_add(1, Ordering::Relaxed);
-                    return Some(job);
+                    return state.take_waiting(first, queue);
                 }
                 if state.is_closed {
                     state.idle -= 1;
@@ -183,30 +222,20 @@ impl FetchServer {
                 state = queue.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
         });
-        let WaitingJob { fetcher, range, reply } = job?;
-        let place = RunningPlace { fetcher: Arc::clone(&fetcher), queue: Arc::clone(&self.queue) };
-        Some(FetchJob { fetcher, range, open: Mutex::new(Some((reply, place))) })
+        job.map(FetchJob)
     }
 }
 
 /// A request of a fetcher, to be answered once.
 #[pyclass(frozen, module = "foreread._foreread")]
-pub(crate) struct FetchJob {
-    fetcher: Arc<Fetcher>,
-    range: Range<u64>,
-    /// None once it is answered.
-    open: Mutex<Option<(Reply, RunningPlace)>>,
-}
+pub(crate) struct FetchJob(Arc<OpenJob>);
 
 impl FetchJob {
-    fn take(&self) -> Option<(Reply, RunningPlace)> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
     fn fail(&self, py: Python<'_>, error: PyErr) {
         let errno = errno_of_exception(py, &error);
-        let oldest = self.fetcher.failures.keep(self.fetcher.identity.name(), error);
-        if let Some((reply, place)) = self.take() {
+        let fetcher = &self.0.fetcher;
+        let oldest = fetcher.failures.keep(fetcher.identity.name(), error);
+        if let Some((reply, place)) = self.0.take() {
             detached(py, move || {
                 reply.fail(io::Error::from_raw_os_error(errno));
                 drop(place);
@@ -222,17 +251,17 @@ impl FetchJob {
 impl FetchJob {
     #[getter]
     fn fetch(&self, py: Python<'_>) -> Py<PyAny> {
-        self.fetcher.fetch.clone_ref(py)
+        self.0.fetcher.fetch.clone_ref(py)
     }
 
     #[getter]
     fn start(&self) -> u64 {
-        self.range.start
+        self.0.range.start
     }
 
     #[getter]
     fn end(&self) -> u64 {
-        self.range.end
+        self.0.range.end
     }
 
     /// Answers with what the fetcher returned.
@@ -241,7 +270,7 @@ impl FetchJob {
             Ok(bytes) => bytes,
             Err(error) => return self.fail(py, error),
         };
-        let Some((mut reply, place)) = self.take() else { return };
+        let Some((mut reply, place)) = self.0.take() else { return };
         detached(py, move || {
             match reply.write(&bytes) {
                 Ok(()) => reply.finish(),

@@ -23,10 +23,10 @@ use self::reads::COPY_ATTACHED_MAX;
 use crate::asynchronous::{LoopNotifier, PendingRead};
 use crate::buffer::WritableBuffer;
 use crate::errors::{self, FetchFailures, FileOrigin, ReadFailures};
+use crate::fetcher::FetchRescue;
 use crate::fork::ProcessStamp;
 use crate::pinned::PinnedRange;
 use crate::shutdown::detached;
-use crate::waiting::wait;
 
 /// A file of an engine, with a position.
 #[pyclass(frozen, module = "foreread._foreread")]
@@ -37,6 +37,8 @@ pub(crate) struct RawFile {
     position: Position,
     /// Streams that no thread reads by: each read takes one, or makes one.
     streams: Mutex<Vec<ReadStream>>,
+    /// Of a fetcher, what lets a reader call it.
+    rescue: Option<FetchRescue>,
     process: ProcessStamp,
 }
 
@@ -58,9 +60,11 @@ impl RawFile {
         file: File,
         name: &str,
         limits: RemoteLimits,
+        rescue: FetchRescue,
         failures: Arc<FetchFailures>,
     ) -> Self {
-        Self::new(file, name.as_ref(), FileOrigin::Fetcher, limits, failures)
+        let raw = Self::new(file, name.as_ref(), FileOrigin::Fetcher, limits, failures);
+        Self { rescue: Some(rescue), ..raw }
     }
 
     #[cfg(feature = "objects")]
@@ -87,6 +91,7 @@ impl RawFile {
             failures,
             position: Position::default(),
             streams: Mutex::default(),
+            rescue: None,
             process: ProcessStamp::now(),
         }
     }
@@ -173,7 +178,7 @@ impl RawFile {
         let ranges = self.clipped(py, checked_ranges(ranges)?)?;
         let read = if self.is_remote() {
             let read = pin!(self.file.read_ranges_async(&ranges));
-            wait(py, &self.failures.name, read, self.limits.timeout)?
+            self.wait(py, read)?
         } else {
             detached(py, || self.file.read_ranges(&ranges))
         };

@@ -22,7 +22,8 @@ use crate::waiting::wait;
 /// The `ETag` of an object, its version, and when it was modified, in seconds since 1970.
 pub(crate) type ObjectVersion = (Option<String>, Option<String>, i64);
 
-/// A name below a prefix, and its length; that of a prefix ends with `/`, and has none.
+/// A name below a prefix, and its length; that of a prefix ends with `/` and has none, and so has a
+/// key that no request can name.
 pub(crate) type ListedObject = (String, Option<u64>);
 
 type Settings = Vec<(String, String)>;
@@ -86,7 +87,11 @@ impl EngineStores {
             let size = listed.meta.map(|meta| meta.size);
             (listed.name, size)
         });
-        Ok(listed.collect())
+        // An open of one of them says why it cannot be read: it is not left out without a word.
+        let unreadable = listing.unreadable.into_iter().map(|name| (name, None));
+        let mut all: Vec<_> = listed.chain(unreadable).collect();
+        all.sort();
+        Ok(all)
     }
 
     fn check_process(&self, url: &str) -> PyResult<()> {

@@ -8,7 +8,8 @@
 //! unwinding aborts the process when it meets a frame of Rust that catches panics. So threads count
 //! themselves while they attach, the exit waits until there is none, and a thread that comes later
 //! sleeps, as all threads do from 3.14 on. Fetchers run in threads that Python has made, without a
-//! frame of Rust below them.
+//! frame of Rust below them, unless a reader has waited for long and calls one itself: that is
+//! counted for as long as the call takes.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -71,6 +72,15 @@ where
     });
     drop(busy);
     result
+}
+
+/// Runs `act`, which may detach and attach again below this frame: the exit waits for it as for a
+/// thread that attaches. None if the interpreter is about to end.
+pub(crate) fn counted_busy<T>(act: impl FnOnce() -> T) -> Option<T> {
+    let busy = Busy::enter()?;
+    let result = act();
+    drop(busy);
+    Some(result)
 }
 
 /// A value whose drop may wait: that happens detached from the interpreter.

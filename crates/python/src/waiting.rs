@@ -52,17 +52,38 @@ impl ThreadSignal {
 pub(crate) fn wait<F>(
     py: Python<'_>,
     name: &OsStr,
-    mut future: Pin<&mut F>,
+    future: Pin<&mut F>,
     timeout: Option<Duration>,
 ) -> PyResult<F::Output>
 where
     F: Future + Send,
     F::Output: Send,
 {
+    wait_helping(py, name, future, timeout, |_, _| Ok(()))
+}
+
+/// Waits for a future as [`wait`] does, and calls `help` with how long it has waited: at least
+/// every [`SIGNAL_CHECK`], attached to the interpreter.
+///
+/// # Errors
+///
+/// As for [`wait`], and those of `help`.
+pub(crate) fn wait_helping<F>(
+    py: Python<'_>,
+    name: &OsStr,
+    mut future: Pin<&mut F>,
+    timeout: Option<Duration>,
+    help: impl Fn(Python<'_>, Duration) -> PyResult<()>,
+) -> PyResult<F::Output>
+where
+    F: Future + Send,
+    F::Output: Send,
+{
+    let began = now();
     let signal = Arc::new(ThreadSignal::default());
     let waker = Waker::from(Arc::clone(&signal));
     // Of the whole call: a part of it that comes does not begin it anew.
-    let deadline = timeout.and_then(|timeout| now().checked_add(timeout));
+    let deadline = timeout.and_then(|timeout| began.checked_add(timeout));
     loop {
         let (future, signal, waker) = (future.as_mut(), &*signal, &waker);
         let polled = detached(py, move || {
@@ -85,10 +106,11 @@ where
             );
             return Err(PyOSError::new_err((libc::ETIMEDOUT, why, name.to_owned())));
         }
+        help(py, now().duration_since(began))?;
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a call has a deadline")]
-fn now() -> Instant {
+#[expect(clippy::disallowed_methods, reason = "a call has a deadline, and a request a time")]
+pub(crate) fn now() -> Instant {
     Instant::now()
 }

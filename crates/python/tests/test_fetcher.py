@@ -319,3 +319,33 @@ def test_other_threads_run_while_one_waits(engine):
     hung.set()
     reader.join()
     assert file.tell() == 1 << 20
+
+
+def test_a_reader_with_a_lock_that_the_fetcher_needs_calls_it_itself(engine):
+    """Both waited for ever: h5py has such a lock, and Python's collector ends its objects in any
+    thread, also in that of a fetcher.
+    """
+    lock, data = threading.RLock(), pattern(100_000)
+
+    def fetch(start: int, end: int) -> bytes:
+        with lock:
+            return data[start:end]
+
+    file = engine.open_fetcher(fetch, len(data), "memory:locked")
+    with lock:
+        assert file.pread(10, 50_000) == data[50_000:50_010]
+        assert file.read_ranges([(0, 10), (99_000, 99_010)]) == [data[:10], data[99_000:99_010]]
+        assert file.read() == data
+
+
+def test_an_interrupt_of_a_reader_that_calls_its_fetcher_is_raised(engine):
+    lock = threading.RLock()
+
+    def fetch(start: int, end: int) -> bytes:
+        with lock:
+            raise KeyboardInterrupt if threading.current_thread() is reader else OSError(5, "no")
+
+    reader = threading.current_thread()
+    file = engine.open_fetcher(fetch, 4096, "memory:interrupted")
+    with lock, pytest.raises(KeyboardInterrupt):
+        file.read()

@@ -264,3 +264,74 @@ def test_opens_and_reads_leave_no_memory_behind(engine, path):
     rounds(500)
     gc.collect()
     assert sys.getallocatedblocks() - blocks < 250
+
+
+def text_of(rng: random.Random) -> bytes:
+    """Lines of all lengths, the last without an end."""
+    lines = [b"x" * rng.choice([0, 1, 30, 5000, 70_000, 200_000]) + b"\n" for _ in range(40)]
+    return b"".join(lines) + b"\r\0end"
+
+
+def test_lines_are_those_of_io_with_seeks_and_reads_among_them(engine, tmp_path):
+    """A line was read by as many calls as it has bytes."""
+    rng = random.Random(36)
+    text = text_of(rng)
+    path = tmp_path / "text"
+    path.write_bytes(text)
+    ours, theirs = engine.open(path), path.open("rb")
+    for _ in range(3000):
+        act = rng.randrange(8)
+        if act == 0:
+            to = rng.randrange(len(text) + 100)
+            assert ours.seek(to) == theirs.seek(to)
+        elif act == 1:
+            by = rng.randrange(-10, 10)
+            if theirs.tell() + by >= 0:
+                assert ours.seek(by, os.SEEK_CUR) == theirs.seek(by, os.SEEK_CUR)
+        elif act == 2:
+            size = rng.choice([0, 1, 100, 5000])
+            assert ours.read(size) == theirs.read(size)
+        elif act == 3:
+            mine, other = bytearray(50), bytearray(50)
+            assert ours.readinto(mine) == theirs.readinto(other) and mine == other
+        elif act == 4:
+            peeked = ours.peek(1)
+            assert bool(peeked) == bool(theirs.peek(1))
+            assert text[theirs.tell() :].startswith(peeked)
+        elif act == 5:
+            size = rng.choice([None, -1, 0, 1, 3, 40, 100_000])
+            assert ours.readline(size) == theirs.readline(size)
+        elif act == 6:
+            assert next(ours, None) == next(theirs, None)
+        else:
+            hint = rng.choice([1, 10_000])
+            assert ours.readlines(hint) == theirs.readlines(hint)
+        assert ours.tell() == theirs.tell()
+    assert ours.seek(0) == 0 and list(ours) == list(io.BytesIO(text))
+    assert ours.tell() == len(text) and ours.readline() == b"" and ours.peek() == b""
+    ours.seek(0)
+    theirs.seek(0)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine == other and ours.tell() == theirs.tell()
+        if rng.randrange(3) == 0:
+            assert ours.read(7) == theirs.read(7)
+    ours.seek(0)
+    assert len(list(zip(ours, ours, strict=False))) == len(list(io.BytesIO(text))) // 2
+
+
+def test_a_line_that_has_grown_is_read_on(engine, tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b"first\nsec")
+    file = engine.open(path)
+    assert [file.readline(), file.readline(), file.readline()] == [b"first\n", b"sec", b""]
+    with path.open("ab") as more:
+        more.write(b"ond\n")
+    file.invalidate()
+    assert file.readline() == b"ond\n"
+
+
+def test_the_mode_is_rb_and_others_are_refused(engine, path):
+    assert engine.open(path, "rb").read(1) == foreread.open(path, mode="br").read(1)
+    for mode in ["r", "rt", "w", "wb", "ab", "r+b", "x", "", "b", "rbb"]:
+        with pytest.raises(ValueError, match="give 'rb'"):
+            engine.open(path, mode)

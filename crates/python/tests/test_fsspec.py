@@ -1,7 +1,9 @@
 """fsspec: the cache type and the file system around others, over real file systems."""
 
 import errno
+import gzip
 import http.server
+import io
 import os
 import pickle
 import re
@@ -427,3 +429,23 @@ class TestOpenOverMemory(abstract.AbstractOpenTests, OverMemory):
 
 class TestOpenOverLocal(abstract.AbstractOpenTests, OverLocal):
     pass
+
+
+def test_lines_are_those_of_io_and_compressed_ones_are_read():
+    """Each line read a block of 5 MiB and sought back."""
+    fs = fsspec.filesystem("memory")
+    lines = [b"x" * (number % 300) + b"\n" for number in range(2000)] + [b"y" * 200_000, b"\nend"]
+    text = b"".join(lines)
+    fs.pipe_file("/lines/plain", text)
+    fs.pipe_file("/lines/text.gz", gzip.compress(text))
+    with fsspec.open("foreread::memory://lines/plain") as ours:
+        theirs = io.BytesIO(text)
+        for at in (0, 1000, 300_000, len(text) - 2, len(text)):
+            assert ours.seek(at) == theirs.seek(at)
+            for size in (None, 0, 3, -1, 100_000, -1):
+                assert ours.readline(size) == theirs.readline(size)
+                assert ours.read(5) == theirs.read(5) and ours.tell() == theirs.tell()
+        ours.seek(0)
+        assert list(ours) == list(io.BytesIO(text))
+    with fsspec.open("foreread::memory://lines/text.gz", compression="gzip") as file:
+        assert list(file) == list(io.BytesIO(text))

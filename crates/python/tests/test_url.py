@@ -148,7 +148,7 @@ def test_errors_are_os_errors_with_errno_and_url(engine, store):
     with pytest.raises(PermissionError) as raised:
         engine.open("s3://bucket/there", storage_options=store.options)
     assert raised.value.filename == "s3://bucket/there"
-    for url in ["s3://bucket/", "s3://bucket", "ftp://host/file", "s3://bucket/a?x=1"]:
+    for url in ["s3://bucket/", "s3://bucket", "ftp://host/file", "s3://bucket/a//b"]:
         with pytest.raises(OSError) as raised:
             engine.open(url, storage_options=store.options)
         assert raised.value.errno == errno.EINVAL and raised.value.filename == url
@@ -450,3 +450,21 @@ print(foreread.open("{server.endpoint}/bucket/data").pread(20, 1000))
     assert results[0].stdout.strip() == repr(data[1000:1020]), results[0].stderr
     assert results[1].returncode == 1 and "OSError" in results[1].stderr
     assert "/bucket/data" in results[1].stderr and "certificate" in results[1].stderr.lower()
+
+
+def test_a_name_that_is_listed_is_opened_as_it_is_listed(engine, store):
+    """`s3://b/a%20b` was the object `a b`, and names with ? or # could not be opened: shards were
+    read twice or never.
+    """
+    names = ["a b", "a%20b", "ts=2024-01-01 00%3A00/part", "what?", "v1#2", "100%", "a+b", " a "]
+    for name in names:
+        store.put(f"odd/{name}", name.encode())
+    url, options = "s3://bucket/odd/", {"storage_options": store.options}
+    listed = engine.list_url(url, recursive=True, **options)
+    assert listed == sorted((name, len(name)) for name in names)
+    for name in names:
+        assert engine.open(url + name, **options).read() == name.encode()
+    store.put("unnamed/a//b", b"x")
+    assert engine.list_url("s3://bucket/unnamed/", recursive=True, **options) == [("a//b", None)]
+    with pytest.raises(OSError, match="empty"):
+        engine.open("s3://bucket/unnamed/a//b", **options)

@@ -67,7 +67,7 @@ pub(crate) fn runtime() -> io::Result<Runtime> {
 pub(crate) type BareObject = (Arc<dyn ObjectStore>, Path);
 
 pub(crate) fn bare(url: &str) -> Result<BareObject, Box<dyn Error>> {
-    let key = Path::from(ObjectUrl::parse(url)?.key());
+    let key = Path::parse(ObjectUrl::parse(url)?.key())?;
     let builder = AmazonS3Builder::from_env().with_url(url).with_allow_http(true);
     let store: Arc<dyn ObjectStore> = Arc::new(builder.build()?);
     Ok((store, key))

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::bucket_server::{BUCKET, BucketServer};
 use crate::common::{Need, looks_until, needs, output, scratch};
 use crate::images::pattern;
+use crate::said;
 use crate::weed::weed;
 
 /// A mounted prefix; unmounted when it is dropped.
@@ -213,6 +214,40 @@ fn what_no_file_system_can_name_is_left_out_and_said() {
     for part in ["xxxx..: is longer than 255 bytes", "a//: no request", "a/../: no request"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+}
+
+/// `cat s3://b/a%20b` printed the object `a b`, and names with spaces at their ends were left out of
+/// mounts though `cat` read them.
+#[test]
+fn odd_names_are_read_by_each_command_as_they_are_listed() {
+    let server = BucketServer::start();
+    let odd = [" a ", "100%", "a b", "a%20b", "a+b", "v1#2", "what?", "\u{3000}"];
+    for name in odd {
+        server.put(&format!("odd ?/{name}"), name.as_bytes());
+    }
+    let ran = |args: &[&str]| {
+        let output = bucket_command(&server, args).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    let listed = said::data(&ran(&["ls", &url("odd ?/"), "--json"]));
+    let listed: Vec<_> = listed.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(listed, odd);
+    for name in odd {
+        let url = url(&format!("odd ?/{name}"));
+        assert!(ran(&["cat", &url]) == name.as_bytes(), "{url}");
+        let stat = said::data(&ran(&["stat", &url, "--json"]));
+        assert_eq!(stat[0]["size"], name.len(), "{stat:?}");
+    }
+    if !can_fuse("odd_names_are_read_by_each_command_as_they_are_listed") {
+        return;
+    }
+    let mount = PrefixMount::of(&server, "odd ?/", &[]);
+    assert_eq!(names(mount.dir()), odd);
+    for name in odd {
+        assert!(fs::read(mount.dir().join(name)).unwrap() == name.as_bytes(), "{name}");
+    }
+    mount.end();
 }
 
 /// Its open handle gets the old bytes or ESTALE; who opens it again gets the new ones.

@@ -113,17 +113,17 @@ impl ListingCache {
         let mut builder = ListingBuilder::new();
         let mut charge = MemoryCharge::new(Arc::clone(&self.live));
         let (mut page, mut empty) = (None, 0);
+        // A store that comes back to one of them sends pages without end.
+        let mut tokens = HashSet::new();
         loop {
-            let listed = self.tree.list(directory, page.clone())?;
+            let listed = self.tree.list(directory, page)?;
             empty = if listed.names.is_empty() { empty + 1 } else { 0 };
             listed.names.into_iter().for_each(|name| builder.add(name));
             listed.left_out.into_iter().for_each(|line| builder.leave_out(line));
             charge.set(FIXED_BYTES + builder.bytes());
             self.make_room(directory)?;
-            if listed.next.is_none() {
-                break;
-            }
-            if listed.next == page || empty > EMPTY_MAX {
+            let Some(next) = &listed.next else { break };
+            if !tokens.insert(next.clone()) || empty > EMPTY_MAX {
                 let why = format!("{}: pages of names come without end", shown(directory));
                 return Err(io::Error::other(why));
             }

@@ -42,6 +42,8 @@ struct Shared {
     heads: AtomicU64,
     refusal: Mutex<Refusal>,
     refused: AtomicU64,
+    /// What is sent in place of each listing.
+    listing: Mutex<Option<String>>,
     /// That of the last request.
     authorization: Mutex<Option<String>>,
     is_over: AtomicBool,
@@ -105,6 +107,12 @@ impl BucketServer {
     pub fn refuse(&self, times: u64, status: u16, code: &str) {
         let refusal = Refusal { times, status, code: code.to_owned() };
         *self.shared.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    /// Answers each request for a listing with this text, whatever it asks for.
+    pub fn answer_listings_with(&self, text: &str) {
+        let listing = Some(text.to_owned());
+        *self.shared.listing.lock().unwrap_or_else(PoisonError::into_inner) = listing;
     }
 
     /// How many were refused so far.
@@ -205,13 +213,23 @@ impl Shared {
     }
 
     fn listing(&self, query: &str) -> String {
+        if let Some(text) = self.set_listing() {
+            return text;
+        }
         let objects = self.objects();
         listing::answer(keys(&objects), query, self.page.load(Ordering::SeqCst))
     }
 
     fn blobs(&self, query: &str) -> String {
+        if let Some(text) = self.set_listing() {
+            return text;
+        }
         let objects = self.objects();
         listing::blobs(keys(&objects), query, self.page.load(Ordering::SeqCst))
+    }
+
+    fn set_listing(&self) -> Option<String> {
+        self.listing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

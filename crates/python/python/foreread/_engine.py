@@ -77,21 +77,27 @@ class Engine:
     def open(
         self,
         path: str | os.PathLike[str],
+        mode: str = "rb",
         *,
         buffered: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> File:
-        """Opens a regular file, a block device, or the object of a URL for reading.
+        """Opens a regular file, a block device, or the object of a URL for reading bytes.
+
+        `mode` is that of the built-in `open`; all but "rb" (and "br") are a ValueError. Text is
+        read by `io.TextIOWrapper` around a file.
 
         Reads go around the kernel's page cache where the file system allows that, unless
         `buffered` is true.
 
         A text with a scheme is a URL: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`,
-        and `file:///path`, which is the path. The object is pinned to the version that is there
-        now. `storage_options` are those of s3fs, gcsfs and adlfs that name endpoints, regions and
-        credentials; what they do not say, the environment does.
+        and `file:///path`, which is the path. A key of a store is literal: `%`, `?` and `#` stand
+        for themselves; `https://` and `http://` are percent-decoded. The object is pinned to the
+        version that is there now. `storage_options` are those of s3fs, gcsfs and adlfs that name
+        endpoints, regions and credentials; what they do not say, the environment does.
         """
         name = os.fsdecode(path)
+        _check_mode(name, mode)
         if isinstance(path, str) and is_url(path):
             if not path.startswith("file:///"):
                 return self._open_url(path, storage_options)
@@ -110,8 +116,10 @@ class Engine:
     ) -> list[tuple[str, int | None]]:
         """Returns the names below a prefix of a store, sorted, each with its size in bytes.
 
-        Names begin behind the prefix. A name that ends with `/` stands for all that begin with it,
-        and has None for its size; with `recursive`, all keys are listed instead.
+        Names begin behind the prefix: `url + name` is what to open. A name that ends with `/`
+        stands for all that begin with it, and has None for its size; with `recursive`, all keys
+        are listed instead. A key that no request can name, such as `a//b`, has None as well, and
+        opening it is an OSError (EINVAL). A listing that may lack names is an OSError.
         """
         self._need_stores(url)
         return self._raw.list_url(url, settings_of(url, storage_options or {}), recursive)
@@ -139,6 +147,9 @@ class Engine:
         device: str | None = None,
     ) -> File:
         """Opens what `fetch(start, end)` returns the bytes of; it is called from other threads.
+
+        A reader that has waited for a second, of an engine without a timeout, calls it itself for
+        what is not there: the other thread may wait for a lock that the reader holds.
 
         Opens of the same name and version share one set of pages while one of them is open, so
         their contents must be the same; without a version, this one has pages of its own. What
@@ -189,6 +200,19 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"<foreread.Engine of {self.memory} bytes, {self.io_backend}>"
+
+
+def _check_mode(name: str, mode: str) -> None:
+    if mode in ("rb", "br"):
+        return
+    if set(mode) & set("wax+"):
+        raise ValueError(f"{name}: mode {mode!r}: foreread opens for reading only: give 'rb'")
+    if mode in ("r", "rt", "tr"):
+        raise ValueError(
+            f"{name}: mode {mode!r}: foreread reads bytes: give 'rb', and wrap the file by "
+            "io.TextIOWrapper for text"
+        )
+    raise ValueError(f"{name}: mode {mode!r} is none: give 'rb'")
 
 
 class FetchedFile(File):
@@ -272,12 +296,13 @@ def _default_memory() -> int:
 
 def open(
     path: str | os.PathLike[str],
+    mode: str = "rb",
     *,
     buffered: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> File:
     """Opens a file, a block device or the object of a URL with the engine of this process."""
-    return default_engine().open(path, buffered=buffered, storage_options=storage_options)
+    return default_engine().open(path, mode, buffered=buffered, storage_options=storage_options)
 
 
 def _after_fork_in_child() -> None:

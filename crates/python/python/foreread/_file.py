@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import operator
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
 from foreread._asyncio import start_read
@@ -27,6 +27,10 @@ class _Closed:
 
 
 _CLOSED: Any = _Closed()
+
+# How much `readline` reads ahead: little after a seek, and more as lines follow each other.
+_AHEAD_MIN = 4 << 10
+_AHEAD_MAX = 64 << 10
 
 
 class File(io.RawIOBase):
@@ -54,6 +58,10 @@ class File(io.RawIOBase):
         # The absolute path: a pickle names this file, wherever the program has gone since.
         self._path = path
         self._buffered = buffered
+        # Bytes in front of the position that `readline` and `peek` have read: while they are there,
+        # the position is that in them behind `_ahead_start`.
+        self._ahead: io.BytesIO | None = None
+        self._ahead_start = 0
         self.name = name
 
     mode = "rb"
@@ -73,15 +81,94 @@ class File(io.RawIOBase):
 
         Fewer bytes come only at the end of the file.
         """
+        if self._ahead is not None:
+            self._settle()
         return self._raw.read(size)
 
     def readall(self) -> bytes:
         """Reads all that is left."""
-        return self._raw.read(None)
+        return self.read(None)
 
     def readinto(self, buffer: Buffer, /) -> int:
         """Reads into a writable buffer, and returns how many bytes."""
+        if self._ahead is not None:
+            self._settle()
         return self._raw.readinto(buffer)
+
+    def peek(self, size: int = 0, /) -> bytes:
+        """Returns bytes from the position on without moving it, as `io.BufferedReader` does.
+
+        At least one, except at the end of the file; how many there are does not depend on `size`.
+        """
+        for _ in range(2):
+            if self._ahead is not None:
+                rest = self._ahead.getbuffer()[self._ahead.tell() :]
+                if rest:
+                    return bytes(rest)
+            self._read_ahead()
+        return b""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """Reads up to the end of a line, or `size` bytes if it is not negative."""
+        limit = -1 if size is None else operator.index(size)
+        ahead = self._ahead
+        line = b"" if ahead is None else ahead.readline(limit)
+        if line[-1:] == b"\n" or len(line) == limit:
+            return line
+        parts = [line]
+        while True:
+            self._read_ahead()
+            if self._ahead is None:
+                return b"".join(parts)
+            if limit >= 0:
+                limit -= len(parts[-1])
+            line = self._ahead.readline(limit)
+            parts.append(line)
+            if line[-1:] == b"\n" or len(line) == limit:
+                return b"".join(parts)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._raw.len  # noqa: B018: a closed file raises
+        return self._lines()
+
+    def _lines(self) -> Iterator[bytes]:
+        while True:
+            ahead = self._ahead or io.BytesIO()
+            for line in ahead:
+                if line[-1:] != b"\n":
+                    ahead.seek(-len(line), os.SEEK_CUR)
+                    break
+                yield line
+                if self._ahead is not ahead:
+                    break
+            line = self.readline()
+            if not line:
+                return
+            yield line
+
+    def __next__(self) -> bytes:
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    def _read_ahead(self) -> None:
+        """Reads what follows the bytes that were read ahead; at the end of the file, nothing."""
+        size = _AHEAD_MIN
+        if self._ahead is not None:
+            # A reader of line after line reads on.
+            size = min(4 * self._ahead.getbuffer().nbytes, _AHEAD_MAX)
+            self._settle()
+        start = self._raw.tell()
+        data = self._raw.pread(max(size, _AHEAD_MIN), start)
+        if data:
+            self._ahead, self._ahead_start = io.BytesIO(data), start
+
+    def _settle(self) -> None:
+        """Moves the position of the file below to where `readline` has come."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self._raw.seek(self._ahead_start + ahead.tell(), os.SEEK_SET)
 
     def write(self, data: Buffer, /) -> NoReturn:
         """Refuses, as a file of `io` that is open for reading does."""
@@ -90,17 +177,21 @@ class File(io.RawIOBase):
 
     def seek(self, offset: SupportsIndex, whence: int = os.SEEK_SET, /) -> int:
         """Moves the position, and returns it."""
+        if self._ahead is not None:
+            self._settle()
         return self._raw.seek(operator.index(offset), whence)
 
     def tell(self) -> int:
         """Returns the position."""
+        if self._ahead is not None:
+            return self._ahead_start + self._ahead.tell()
         return self._raw.tell()
 
     def close(self) -> None:
         """Closes the file. Reads of other threads that are on their way go on."""
         if not self.closed:
             super().close()
-            self._raw = _CLOSED
+            self._raw, self._ahead = _CLOSED, None
 
     # What it has beyond that: no position, any thread.
 
@@ -148,6 +239,7 @@ class File(io.RawIOBase):
 
     def invalidate(self, start: int = 0, end: int | None = None) -> None:
         """Forgets a range that another program has written: the next read asks the device."""
+        self._settle()
         self._raw.invalidate(start, self._raw.len if end is None else end)
 
     def refresh(self) -> int:
@@ -162,8 +254,7 @@ class File(io.RawIOBase):
     # A handle that is pickled is opened again where it is unpickled.
 
     def __reduce__(self) -> tuple[Any, ...]:
-        position = self._raw.tell()
-        return (_reopen, (self._engine, self._path, self._buffered, position))
+        return (_reopen, (self._engine, self._path, self._buffered, self.tell()))
 
     def __repr__(self) -> str:
         closed = " (closed)" if self.closed else ""
@@ -207,7 +298,7 @@ class FileOfUrl(File):
     def __reduce__(self) -> tuple[Any, ...]:
         # With the options, which may have credentials in them: there they are needed as well.
         options = self._storage_options
-        return (_reopen_url, (self._engine, self.name, options, self._raw.tell()))
+        return (_reopen_url, (self._engine, self.name, options, self.tell()))
 
 
 def _reopen_url(engine: Engine, url: str, options: dict[str, Any], position: int) -> File:

@@ -8,7 +8,6 @@ checked by its ETag.
 from __future__ import annotations
 
 import os
-import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from foreread._file import FileOfUrl
@@ -46,7 +45,7 @@ def open_native(
     engine: Engine, path: str, info: dict[str, Any], options: dict[str, Any]
 ) -> FileOfUrl:
     """Opens the object that a file system has described."""
-    url = f"s3://{urllib.parse.quote(path)}"
+    url = f"s3://{path}"
     try:
         file = engine.open(url, storage_options=options)
     except EngineForkedError:

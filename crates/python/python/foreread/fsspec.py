@@ -17,6 +17,7 @@ stay after a file is closed, and a file that is opened again finds them.
 from __future__ import annotations
 
 import errno
+import io
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
@@ -38,6 +39,10 @@ from foreread._fsspec_cache import ForereadCache, keep_open, open_fetched, versi
 from foreread._native import NotNativeError, native_options, open_native
 
 __all__ = ["ForereadCache", "ForereadFile", "ForereadFileSystem"]
+
+
+# How much `readline` reads at a time.
+_LINES_SIZE = 64 << 10
 
 
 class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
@@ -64,6 +69,9 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
         self.kwargs = kwargs
         self.cache = ForereadCache(self.blocksize, self._fetch_range, size, fs.engine)
         self.cache.open_file = open_file
+        # What `readline` has read, from `_lines_start` on.
+        self._lines = io.BytesIO()
+        self._lines_start = 0
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         data: bytes = self.cache._fetch(start, end)
@@ -89,6 +97,25 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
         count: int = self.cache.call(lambda file: file.preadinto(b, at))
         self.loc = at + count
         return count
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Reads up to the end of a line, or `size` bytes if it is not negative."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        limit = -1 if size is None else size
+        parts: list[bytes] = []
+        while True:
+            # After a seek or another read they are elsewhere.
+            is_here = self.loc == self._lines_start + self._lines.tell()
+            line = self._lines.readline(limit) if is_here else b""
+            parts.append(line)
+            self.loc += len(line)
+            if line[-1:] == b"\n" or len(line) == limit or self.loc >= self.size:
+                return b"".join(parts)
+            if limit >= 0:
+                limit -= len(line)
+            data = self.cache.pread(min(_LINES_SIZE, self.size - self.loc), self.loc)
+            self._lines, self._lines_start = io.BytesIO(data), self.loc
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
         """Reads many ranges `(start, end)` at once: `foreread.File.read_ranges`."""

@@ -5,7 +5,7 @@
 //! Never: a wait while attached to the interpreter.
 
 use std::ops::Range;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::PoisonError;
 
 use foreread::{ReadError, ReadStream};
@@ -15,7 +15,7 @@ use pyo3::types::PyBytes;
 use super::{PAGE, RawFile, too_large};
 use crate::errors::{self, EngineForkedError};
 use crate::shutdown::detached;
-use crate::waiting::wait;
+use crate::waiting::wait_helping;
 
 /// How many idle streams a file keeps: as many threads may read it without making one.
 const STREAMS_MAX: usize = 16;
@@ -49,6 +49,20 @@ impl RawFile {
         result
     }
 
+    /// Waits for a read of a file that is no path. A time-out ends it with an error; without one
+    /// the caller's thread calls a fetcher itself that no other thread brings forward.
+    pub(super) fn wait<F>(&self, py: Python<'_>, read: Pin<&mut F>) -> PyResult<F::Output>
+    where
+        F: Future + Send,
+        F::Output: Send,
+    {
+        let (name, timeout) = (&self.failures.name, self.limits.timeout);
+        wait_helping(py, name, read, timeout, |py, waited| match &self.rescue {
+            Some(rescue) if timeout.is_none() => rescue.help(py, waited),
+            Some(_) | None => Ok(()),
+        })
+    }
+
     /// Reads into `to`, and returns how many bytes: fewer only at the end of the file.
     pub(super) fn fill(&self, py: Python<'_>, to: &mut [u8], offset: u64) -> PyResult<usize> {
         let read = self.with_stream(|stream| {
@@ -57,7 +71,7 @@ impl RawFile {
             }
             if self.is_remote() {
                 let read = pin!(stream.read_at_async(to, offset));
-                return wait(py, &self.failures.name, read, self.limits.timeout);
+                return self.wait(py, read);
             }
             Ok(detached(py, move || stream.read_at(to, offset)))
         });

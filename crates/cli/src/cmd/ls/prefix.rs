@@ -74,7 +74,9 @@ pub(super) fn list(
         out.notes(&[note])?;
     }
     if listing.is_cut {
-        out.notes(&["there are more names; list a longer prefix".to_owned()])?;
+        out.flush()?;
+        let line = format!("{url}: there are more names than are listed; list longer prefixes");
+        return Err(Failure::Check(line));
     }
     Ok(())
 }

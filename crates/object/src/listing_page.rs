@@ -1,0 +1,188 @@
+//! Whether a response is a page of a listing, and a whole one.
+//!
+//! In:    the text of a response to ListObjectsV2 (S3, Google) or List Blobs (Azure), the token
+//!        that its page was asked for with.
+//! Out:   nothing, or why names may be missing.
+//! Never: a page of a web site, an error or half a page that is read as a short listing:
+//!        `object_store` takes each element that it knows, and misses none.
+
+use crate::listing_xml::{count, element, first_tag};
+
+/// Which protocol a page is of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ListingProtocol {
+    /// ListObjectsV2.
+    S3,
+    /// List Blobs.
+    Azure,
+}
+
+impl ListingProtocol {
+    const fn root(self) -> &'static str {
+        match self {
+            Self::S3 => "ListBucketResult",
+            Self::Azure => "EnumerationResults",
+        }
+    }
+
+    const fn next_token(self) -> &'static str {
+        match self {
+            Self::S3 => "NextContinuationToken",
+            Self::Azure => "NextMarker",
+        }
+    }
+
+    /// The part of a query that asks for the page of a token.
+    pub(crate) const fn token(self) -> &'static str {
+        match self {
+            Self::S3 => "continuation-token",
+            Self::Azure => "marker",
+        }
+    }
+}
+
+/// Checks a page that was asked for with `token`.
+///
+/// # Errors
+///
+/// Why it cannot be taken for a page of a listing that ends, or goes on, as it says.
+pub(crate) fn check(
+    page: &str,
+    protocol: ListingProtocol,
+    token: Option<&str>,
+) -> Result<(), String> {
+    let root = protocol.root();
+    match first_tag(page) {
+        Some(tag) if tag == root => {}
+        Some("Error") => return Err(error_document(page)),
+        Some(tag) => return Err(format!("{NO_LISTING}, but a document that begins with <{tag}>")),
+        None => return Err(format!("{NO_LISTING}, but something that is no XML")),
+    }
+    let is_empty_tag = element(page, root).is_some_and(|it| it.content.is_empty());
+    if !is_empty_tag && !page.trim_end().ends_with(&format!("</{root}>")) {
+        return Err("the page of the listing ends in the middle".to_owned());
+    }
+    let text = |name: &str| element(page, name).map(|it| it.content.trim());
+    let next = text(protocol.next_token()).filter(|next| !next.is_empty());
+    if next.is_some() && next == token {
+        let why = "the server sends the same page of the listing again and again";
+        return Err(why.to_owned());
+    }
+    match protocol {
+        ListingProtocol::S3 => check_s3(page, next.is_some(), text),
+        ListingProtocol::Azure => Ok(()),
+    }
+}
+
+fn check_s3<'p>(
+    page: &'p str,
+    has_next: bool,
+    text: impl Fn(&str) -> Option<&'p str>,
+) -> Result<(), String> {
+    if let Some(encoding) = text("EncodingType").filter(|encoding| !encoding.is_empty()) {
+        return Err(format!(
+            "the server encodes the names of its listing ({encoding}), which was not asked for"
+        ));
+    }
+    let is_truncated = match text("IsTruncated").map(str::to_ascii_lowercase).as_deref() {
+        Some("true" | "1") => true,
+        // Only the first version of the request is answered with it.
+        None => text("NextMarker").is_some_and(|marker| !marker.is_empty()),
+        Some("false" | "0") => false,
+        Some(other) => return Err(format!("the listing has IsTruncated {other:?}")),
+    };
+    let names = count(page, "Contents") + count(page, "CommonPrefixes");
+    if is_truncated && !has_next {
+        return Err(format!(
+            "the server sends {names} names and says that there are more, but has no \
+             NextContinuationToken to ask for them: it may know only the first version of \
+             ListObjects; list longer prefixes"
+        ));
+    }
+    // Some servers count no prefixes, so there may be more names than they say.
+    let counted = text("KeyCount").and_then(|text| text.parse::<usize>().ok());
+    match counted {
+        Some(counted) if counted > names => Err(format!(
+            "the page of the listing says that it has {counted} names, and has {names}"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn error_document(page: &str) -> String {
+    let text = |name: &str| element(page, name).map(|it| it.content.trim());
+    let code = text("Code").unwrap_or("without a code");
+    let message = text("Message").unwrap_or_default();
+    format!("{NO_LISTING}, but the error {code} with status 200: {message}")
+}
+
+const NO_LISTING: &str = "the server has sent no listing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn s3(inner: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\"?>\n<ListBucketResult xmlns=\"x\">{inner}</ListBucketResult>\n"
+        )
+    }
+
+    fn of_s3(page: &str) -> Result<(), String> {
+        check(page, ListingProtocol::S3, Some("t1"))
+    }
+
+    const TOKEN: &str = "<NextContinuationToken>t2</NextContinuationToken>";
+    const TWO: &str = "<Contents><Key>a</Key></Contents><CommonPrefixes><Prefix>b/</Prefix>\
+                       </CommonPrefixes>";
+
+    #[test]
+    fn whole_pages_and_pages_that_go_on_are_taken() {
+        for inner in [
+            "",
+            "<IsTruncated>false</IsTruncated>",
+            "<KeyCount>0</KeyCount><IsTruncated> False </IsTruncated><NextContinuationToken/>",
+            &format!("{TWO}<KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>{TOKEN}"),
+            &format!("{TWO}<KeyCount>1</KeyCount>"),
+            "<IsTruncated>true</IsTruncated><NextContinuationToken>t2</NextContinuationToken>",
+            "<NextMarker></NextMarker>",
+        ] {
+            assert_eq!(of_s3(&s3(inner)), Ok(()), "{inner}");
+        }
+        assert_eq!(of_s3("<ListBucketResult/>"), Ok(()));
+        assert_eq!(of_s3("\u{feff}<!-- a --><ListBucketResult></ListBucketResult>"), Ok(()));
+        let azure = "<EnumerationResults><Blobs/><NextMarker>m</NextMarker></EnumerationResults>";
+        assert_eq!(check(azure, ListingProtocol::Azure, None), Ok(()));
+    }
+
+    /// A page without a token for the next one was the last, and any other document was an empty
+    /// listing.
+    #[test]
+    fn what_may_lack_names_is_an_error() {
+        for (page, why) in [
+            (s3("<IsTruncated>true</IsTruncated>"), "NextContinuationToken"),
+            (s3("<IsTruncated>TRUE</IsTruncated><NextContinuationToken/>"), "NextContinuation"),
+            (s3("<IsTruncated>true</IsTruncated><NextMarker>a</NextMarker>"), "first version"),
+            (s3("<NextMarker>a</NextMarker>"), "first version"),
+            (s3("<IsTruncated>perhaps</IsTruncated>"), "perhaps"),
+            (s3(&format!("{TWO}<KeyCount>3</KeyCount>")), "has 3 names, and has 2"),
+            (s3("<EncodingType>url</EncodingType>"), "not asked for"),
+            (s3("<NextContinuationToken>t1</NextContinuationToken>"), "again and again"),
+            ("<ListBucketResult><Contents><Key>a</Key>".to_owned(), "ends in the middle"),
+            ("<ListBucketResult>".to_owned(), "ends in the middle"),
+            ("<html><body>log in</body></html>".to_owned(), "<html>"),
+            ("<!DOCTYPE html>\n<HTML>".to_owned(), "<HTML>"),
+            ("<Error><Code>SlowDown</Code><Message>m</Message></Error>".to_owned(), "SlowDown"),
+            ("{\"keys\": []}".to_owned(), "no XML"),
+            (String::new(), "no XML"),
+        ] {
+            let error = of_s3(&page).expect_err(&page);
+            assert!(error.contains(why), "{page}: {error}");
+        }
+        let azure = |page| check(page, ListingProtocol::Azure, Some("m")).unwrap_err();
+        assert!(azure("<EnumerationResults><Blobs>").contains("ends in the middle"));
+        assert!(azure("<html/>").contains("<html>"));
+        let again = "<EnumerationResults><Blobs/><NextMarker>m</NextMarker></EnumerationResults>";
+        assert!(azure(again).contains("again and again"));
+    }
+}
