@@ -309,3 +309,6 @@ const MOST_THREADS: usize = 16;
 const STACK: usize = 256 << 10;
 /// A reply of 32 KiB. Clients ask again for the rest.
 const MOST_EXTENTS: usize = 4096;
+
+#[cfg(test)]
+mod tests;

@@ -98,6 +98,16 @@ impl Overlay {
         identity: &SourceIdentity,
         path: &Path,
     ) -> Result<Self, OverlayError> {
+        Self::open_with(engine, base, identity, path, &OpenOptions::new().write(true))
+    }
+
+    fn open_with(
+        engine: &Engine,
+        base: File,
+        identity: &SourceIdentity,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, OverlayError> {
         let layout = OverlayLayout::new(base.len());
         let header = layout.header(identity).map_err(|what| not_ours(path, what))?;
         let inputs = [CommandInput { name: "TARGET", path: Path::new(identity.name()) }];
@@ -112,10 +122,9 @@ impl Overlay {
         file.sync_data().map_err(failed)?;
         let map = BlockMap::read(|bytes, at| file.read_exact_at(bytes, at), layout);
         let map = map.map_err(failed)?.map_err(|what| not_ours(path, what))?;
-        let options = OpenOptions::new().write(true);
         // The file that is locked, whatever has its name by now.
         let same = file.try_clone().map_err(failed)?;
-        let blocks = engine.open_file(same, &options).map_err(OverlayError::Open)?;
+        let blocks = engine.open_file(same, options).map_err(OverlayError::Open)?;
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }

@@ -1,5 +1,7 @@
 //! Bits in memory, and on a file whose flushes fail.
 
+mod campaign;
+
 use std::cell::{Cell, RefCell};
 
 use super::*;
