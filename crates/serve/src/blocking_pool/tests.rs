@@ -16,7 +16,7 @@ struct Stuck {
 }
 
 impl Stuck {
-    fn new() -> (Sender<()>, Arc<dyn Store>) {
+    fn gated() -> (Sender<()>, Arc<dyn Store>) {
         let (open, gate) = channel();
         (open, Arc::new(Self { gate: Mutex::new(gate) }))
     }
@@ -75,7 +75,7 @@ fn answer(mailbox: &Mailbox) -> Mail {
 /// A store that did not answer took all threads of the pool: reads of what is local waited.
 #[test]
 fn a_base_and_a_device_that_do_not_answer_hold_only_what_needs_them() {
-    let (gate, store) = Stuck::new();
+    let (gate, store) = Stuck::gated();
     let pool = BlockingPool::default();
     let (stuck, mailbox) = (Arc::new(Mailbox::new().unwrap()), Arc::new(Mailbox::new().unwrap()));
     for cookie in 0..2 * MOST_THREADS as u64 {

@@ -164,12 +164,11 @@ fn run(seed: u64, hides_failures: bool) -> Result<u32, String> {
                     }
                 }
             }
-            4..7 => {
-                if map.save(&file).is_ok() {
-                    acknowledged += 1;
-                    floors.extend(&newest);
-                }
+            4..7 if map.save(&file).is_ok() => {
+                acknowledged += 1;
+                floors.extend(&newest);
             }
+            4..7 => {}
             _ if file.below(4) == 0 => {
                 // The server is killed, and another one opens the file after a flush of its own.
                 file.unstable.borrow_mut().clear();
