@@ -3,6 +3,8 @@
 //! In:    jobs.
 //! Out:   mail to the connections that asked.
 //! Never: a thread before it is needed, or more than a few. A job that panics takes no other along.
+//!        A job that waits behind those of another kind: each kind has threads of its own, so that
+//!        a store or a device that stops answering holds only what needs it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -64,9 +66,30 @@ pub(crate) enum BlockingWork {
     },
 }
 
-/// Threads that do jobs, the oldest first.
+/// What jobs of a kind wait for.
+#[derive(Clone, Copy, Debug)]
+enum JobKind {
+    /// The base of an overlay, which may be a store that does not answer.
+    Base,
+    /// Bytes of the device; of an overlay mostly the cache.
+    Read,
+    /// Room in the cache, or the rest of a page.
+    Write,
+    /// Commands of the device: flushes, FUA writes, zeroes, discards.
+    Device,
+    /// Questions to the file system.
+    Extents,
+}
+
+/// Threads that do jobs: of each kind the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct BlockingPool {
+    kinds: [Arc<KindPool>; 5],
+}
+
+/// The threads for jobs of one kind.
+#[derive(Debug, Default)]
+struct KindPool {
     state: Mutex<PoolState>,
     changed: Condvar,
 }
@@ -81,7 +104,19 @@ struct PoolState {
 
 impl BlockingPool {
     /// Gives a job away. It is done even if the pool is closed afterwards.
-    pub(crate) fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: BlockingJob) {
+    pub(crate) fn add(&self, store: &Arc<dyn Store>, job: BlockingJob) {
+        let kind = job.work.kind(&**store);
+        self.kinds[kind as usize].add(store, job);
+    }
+
+    /// Its threads end when there is nothing left to do.
+    pub(crate) fn close(&self) {
+        self.kinds.iter().for_each(|kind| kind.close());
+    }
+}
+
+impl KindPool {
+    fn add(self: &Arc<Self>, store: &Arc<dyn Store>, job: BlockingJob) {
         let mut state = self.lock();
         state.jobs.push_back(job);
         let needs_thread = state.idle < state.jobs.len() && state.threads < MOST_THREADS;
@@ -109,8 +144,7 @@ impl BlockingPool {
         self.changed.notify_one();
     }
 
-    /// Its threads end when there is nothing left to do.
-    pub(crate) fn close(&self) {
+    fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
     }
@@ -168,6 +202,23 @@ impl BlockingJob {
 }
 
 impl BlockingWork {
+    fn kind(&self, store: &dyn Store) -> JobKind {
+        let range = |offset: u64, len: usize| offset..offset + len as u64;
+        let (touched, is_write, kind) = match self {
+            Self::Part { bytes, offset, fua: false } => {
+                (range(*offset, bytes.len()), true, JobKind::Write)
+            }
+            Self::Part { bytes, offset, fua: true } | Self::Write { bytes, offset, .. } => {
+                (range(*offset, bytes.len()), true, JobKind::Device)
+            }
+            Self::Read { offset, len, .. } => (range(*offset, *len), false, JobKind::Read),
+            Self::Zero { range, .. } => (range.clone(), true, JobKind::Device),
+            Self::Flush { .. } | Self::Trim { .. } => return JobKind::Device,
+            Self::Extents { .. } => return JobKind::Extents,
+        };
+        if store.waits_for_base(&touched, is_write) { JobKind::Base } else { kind }
+    }
+
     fn cookie(&self) -> Option<u64> {
         match self {
             Self::Part { .. } => None,
@@ -254,8 +305,11 @@ fn block_status(
     reply::block_status(cookie, &known)
 }
 
-/// Enough for the queue of a fast disk; each waits most of the time.
+/// Of each kind; enough for the queue of a fast disk. Each waits most of the time.
 const MOST_THREADS: usize = 16;
 const STACK: usize = 256 << 10;
 /// A reply of 32 KiB. Clients ask again for the rest.
 const MOST_EXTENTS: usize = 4096;
+
+#[cfg(test)]
+mod tests;

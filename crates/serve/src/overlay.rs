@@ -20,6 +20,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -30,7 +31,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::nbd::NbdErrno;
-use crate::overlay::block_map::BlockMap;
+use crate::overlay::block_map::{BitsFile, BlockMap};
 use crate::overlay::format::{BLOCK, BLOCK_BYTES, OverlayLayout};
 use crate::store::{Store, errno_of};
 
@@ -97,6 +98,16 @@ impl Overlay {
         identity: &SourceIdentity,
         path: &Path,
     ) -> Result<Self, OverlayError> {
+        Self::open_with(engine, base, identity, path, &OpenOptions::new().write(true))
+    }
+
+    fn open_with(
+        engine: &Engine,
+        base: File,
+        identity: &SourceIdentity,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, OverlayError> {
         let layout = OverlayLayout::new(base.len());
         let header = layout.header(identity).map_err(|what| not_ours(path, what))?;
         let inputs = [CommandInput { name: "TARGET", path: Path::new(identity.name()) }];
@@ -106,14 +117,14 @@ impl Overlay {
         let failed = |source| OverlayError::Io { path: path.to_owned(), source };
         if new_file.is_none() {
             layout.check(&file, &header).map_err(failed)?.map_err(|what| not_ours(path, what))?;
-            // The server before was perhaps killed in a flush: bits that are read count as saved.
-            file.sync_data().map_err(failed)?;
         }
-        let map = BlockMap::read(&file, layout).map_err(failed)?;
-        let options = OpenOptions::new().write(true);
+        // The server before was perhaps killed in a flush: bits that are read count as saved.
+        file.sync_data().map_err(failed)?;
+        let map = BlockMap::read(|bytes, at| file.read_exact_at(bytes, at), layout);
+        let map = map.map_err(failed)?.map_err(|what| not_ours(path, what))?;
         // The file that is locked, whatever has its name by now.
         let same = file.try_clone().map_err(failed)?;
-        let blocks = engine.open_file(same, &options).map_err(OverlayError::Open)?;
+        let blocks = engine.open_file(same, options).map_err(OverlayError::Open)?;
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
@@ -132,6 +143,13 @@ impl Overlay {
     #[must_use]
     pub fn written(&self) -> u64 {
         self.map.count() * BLOCK
+    }
+
+    /// Returns the file that has what was written: it can have lost writes, and is where the owner
+    /// accepts that.
+    #[must_use]
+    pub fn written_file(&self) -> &File {
+        &self.blocks
     }
 
     /// Returns the base.
@@ -251,13 +269,25 @@ impl Store for Overlay {
         }
         if fua {
             // The blocks are durable, whatever else is not.
-            self.map.save_these(&self.file, blocks).map_err(|error| errno_of(&error))?;
+            self.map.save_these(&self.blocks, blocks).map_err(|error| errno_of(&error))?;
         }
         Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.map.save(&self.file, || Ok(self.blocks.sync_data()?))
+        self.map.save(&self.blocks)
+    }
+
+    fn waits_for_base(&self, range: &Range<u64>, is_write: bool) -> bool {
+        let Range { start, end } = *range;
+        if !is_write {
+            return !self.map.has_all(blocks_of(start..end));
+        }
+        let is_end = end == self.base.len();
+        let edges =
+            [(start, start % BLOCK == 0), (end.saturating_sub(1), end % BLOCK == 0 || is_end)];
+        let block = |at: u64| at / BLOCK..at / BLOCK + 1;
+        edges.into_iter().any(|(at, is_edge)| !is_edge && !self.map.has_all(block(at)))
     }
 
     /// Blocks of the base have nothing to give back.
@@ -300,6 +330,18 @@ impl Store for Overlay {
     /// What the base has of holes is not known.
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         Ok(vec![(range, true)])
+    }
+}
+
+/// The engine's view of the overlay's file: blocks and bits share its dirty pages and its flushes.
+impl BitsFile for File {
+    fn write(&self, bytes: &[u8], at: u64, fua: bool) -> io::Result<()> {
+        let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
+        Ok(self.write_all_at_with(bytes, at, mode)?)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(self.sync_data()?)
     }
 }
 

@@ -18,6 +18,10 @@ pub(crate) trait Store: Send + Sync {
     fn is_in_file(&self, _: &Range<u64>) -> bool {
         true
     }
+    /// Whether a read or a write of these bytes may wait for a base that is elsewhere.
+    fn waits_for_base(&self, _: &Range<u64>, _is_write: bool) -> bool {
+        false
+    }
     /// Reads bytes of which the export's file has not all.
     fn read(&self, _: &mut [u8], _: u64) -> Result<(), NbdErrno> {
         Err(NbdErrno::Io)

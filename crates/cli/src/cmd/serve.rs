@@ -67,6 +67,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let served = ManuallyDrop::new(Served {
         engine: engine.clone(),
         file: file.clone(),
+        written: overlay.as_ref().map_or(&file, Overlay::written_file).clone(),
         target: args.target.display().to_string(),
         export: args.export.clone(),
         read_only: args.read_only,

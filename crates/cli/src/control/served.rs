@@ -19,6 +19,8 @@ use crate::store::{StoreAsked, asked_so_far};
 pub(crate) struct Served {
     pub(crate) engine: Engine,
     pub(crate) file: foreread::File,
+    /// Where writes go: the overlay's file, or the same one.
+    pub(crate) written: foreread::File,
     pub(crate) target: String,
     pub(crate) export: String,
     pub(crate) read_only: bool,
@@ -58,7 +60,9 @@ impl Served {
             store: asked_so_far().map(store_stats),
             engine: &self.engine,
         };
-        ServerStats::gather(about, &self.file, meter.counters())
+        let mut stats = ServerStats::gather(about, &self.file, meter.counters())?;
+        stats.writes.lost = self.written.has_lost()?;
+        Ok(stats)
     }
 
     /// All that can be set: of the engine, then of the file's scheduler.
@@ -70,7 +74,7 @@ impl Served {
         };
         let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
         let scheduler = self.file.scheduler_settings()?.into_iter();
-        let lost = if self.file.has_lost()? { "reported" } else { "none" };
+        let lost = if self.written.has_lost()? { "reported" } else { "none" };
         let file = std::iter::once((LOST_WRITES, lost.to_owned()));
         Ok(engine
             .chain(scheduler.map(|one| of("scheduler", one)))
@@ -102,7 +106,7 @@ impl Served {
                       acknowledged writes were lost";
             return Err(format!("{is}, not to '{value}'"));
         }
-        self.file.accept_lost().map_err(|error| error.to_string())
+        self.written.accept_lost().map_err(|error| error.to_string())
     }
 }
 

@@ -2,56 +2,97 @@
 //!
 //! In:    blocks that were written; flushes.
 //! Out:   runs of blocks that are there, or not.
-//! Never: a bit on disk before its block is durable; a bit that is cleared.
+//! Never: a bit on disk before its block is durable; a bit that is cleared; a change of one copy of
+//!        a page of bits while the other one is not durable.
 //!
 //! ```text
 //!   bits     what reads go by               set when a block is in the engine's cache
-//!   saved    what the file has              set when a block is durable, and written then
+//!   saved    what the file is to have       set when a block is durable, and written then
+//!
+//!   a save   copy 0 | flush | copy 1 | flush     a torn write leaves the other copy
+//!   failed at copy 1                             the next save begins with copy 1
 //! ```
 //!
-//! A page of bits that is torn by a crash is right in both halves: each of its bits was there, or
-//! was just to be set.
+//! The bits go through the engine like the blocks: a device flush that fails for the bits counts
+//! for the blocks that were written meanwhile, and the other way round.
 
 use std::fmt;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::format::{MAP_AT, OverlayLayout};
+use super::format::{BitsPage, OverlayLayout, PAGE_WORDS};
 
 /// Which blocks are there.
 pub(super) struct BlockMap {
+    layout: OverlayLayout,
     bits: Box<[AtomicU64]>,
     /// Whether a page of bits has some that are perhaps not saved.
     changed: Box<[AtomicBool]>,
-    /// The bits that the file has. Held while they are written.
-    saved: Mutex<Box<[u64]>>,
+    /// Held while bits are written.
+    saved: Mutex<SavedBits>,
+}
+
+/// The bits that the file has, or is being given.
+struct SavedBits {
+    words: Box<[u64]>,
+    pages: Box<[SavedPage]>,
+}
+
+/// How a page of bits is on the device.
+#[derive(Clone, Copy)]
+struct SavedPage {
+    /// Both copies are durable as `words` has them.
+    is_saved: bool,
+    /// The copy that may be torn, if one is: it is written first.
+    next_copy: u64,
+}
+
+/// Where bits are written, in the same order as the blocks.
+pub(super) trait BitsFile {
+    /// Writes a page; with `fua`, it is durable afterwards.
+    fn write(&self, bytes: &[u8], at: u64, fua: bool) -> io::Result<()>;
+    /// Makes all that was written durable, blocks and bits.
+    fn flush(&self) -> io::Result<()>;
 }
 
 impl BlockMap {
-    pub(super) fn read(file: &File, layout: OverlayLayout) -> io::Result<Self> {
-        let pages = layout.blocks().div_ceil(PAGE_BITS);
-        let words = usize::try_from(pages).map_err(io::Error::other)? * PAGE_WORDS;
-        let mut saved = vec![0_u64; words].into_boxed_slice();
-        let mut bytes = [0; PAGE];
-        for (page, words) in saved.chunks_exact_mut(PAGE_WORDS).enumerate() {
-            let at = MAP_AT + (page * PAGE) as u64;
-            assert!(at + PAGE as u64 <= layout.data_at, "bits are in front of the blocks");
-            file.read_exact_at(&mut bytes, at)?;
-            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-                *word = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    /// Reads the bits of a file by `read`. The error in words: a page has no valid copy.
+    pub(super) fn read(
+        read: impl Fn(&mut [u8], u64) -> io::Result<()>,
+        layout: OverlayLayout,
+    ) -> io::Result<Result<Self, String>> {
+        let pages = layout.bits_pages();
+        let count = usize::try_from(pages).map_err(io::Error::other)?;
+        let mut words = vec![0_u64; count * PAGE_WORDS].into_boxed_slice();
+        let mut states = Vec::with_capacity(count);
+        let mut bytes = [0; BitsPage::BYTES];
+        for (page, words) in (0..pages).zip(words.chunks_exact_mut(PAGE_WORDS)) {
+            let mut copies = [None, None];
+            for (copy, found) in (0..2).zip(&mut copies) {
+                read(&mut bytes, layout.bits_at(page, copy))?;
+                *found = BitsPage { layout, page }.decode(&bytes);
             }
+            let next_copy = u64::from(copies[0].is_some());
+            let is_saved = copies[0].is_some() && copies[0] == copies[1];
+            if copies == [None, None] {
+                return Ok(Err(super::format::damaged_bits(page)));
+            }
+            // A bit that one copy has belongs to a durable block: the other copy was to follow.
+            for found in copies.into_iter().flatten() {
+                words.iter_mut().zip(found).for_each(|(word, found)| *word |= found);
+            }
+            states.push(SavedPage { is_saved, next_copy });
         }
-        // No bit is set behind the last block; of a damaged file it must not be either.
+        // No bit is set behind the last block.
         for block in layout.blocks()..pages * PAGE_BITS {
-            saved[word(block)] &= !bit(block);
+            words[word(block)] &= !bit(block);
         }
-        let bits = saved.iter().map(|word| AtomicU64::new(*word)).collect();
-        let changed = (0..pages).map(|_| AtomicBool::new(false)).collect();
-        Ok(Self { bits, changed, saved: Mutex::new(saved) })
+        let bits = words.iter().map(|word| AtomicU64::new(*word)).collect();
+        let changed = states.iter().map(|page| AtomicBool::new(!page.is_saved)).collect();
+        let saved = Mutex::new(SavedBits { words, pages: states.into() });
+        Ok(Ok(Self { layout, bits, changed, saved }))
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -89,67 +130,90 @@ impl BlockMap {
         }
     }
 
-    /// Makes durable what `sync` makes durable: the blocks first, then their bits.
-    pub(super) fn save(
-        &self,
-        file: &File,
-        sync: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Makes all that was written durable: the blocks first, then their bits.
+    pub(super) fn save(&self, file: &impl BitsFile) -> io::Result<()> {
+        // Of this moment: blocks that are written later may not be durable after the flush.
         let changed = self.changed.iter().enumerate();
-        let pages: Vec<usize> = changed
-            .filter_map(|(page, changed)| changed.swap(false, Ordering::AcqRel).then_some(page))
+        let durable: Vec<(usize, u64)> = changed
+            .filter(|(_, changed)| changed.load(Ordering::Acquire))
+            .flat_map(|(page, _)| page * PAGE_WORDS..(page + 1) * PAGE_WORDS)
+            .map(|index| (index, self.bits[index].load(Ordering::Acquire)))
             .collect();
-        // Of this moment: blocks that are written later may not be durable after the sync.
-        let bits = |page: usize| {
-            let words = &self.bits[page * PAGE_WORDS..(page + 1) * PAGE_WORDS];
-            words.iter().map(|word| word.load(Ordering::Acquire)).collect::<Vec<_>>()
-        };
-        let now: Vec<(usize, Vec<u64>)> = pages.iter().map(|&page| (page, bits(page))).collect();
-        let mut before = Vec::new();
-        let done = sync().and_then(|()| {
-            for (page, now) in now {
-                let words = &mut saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS];
-                before.push((page, words.to_vec()));
-                words.copy_from_slice(&now);
-                write_page(file, page, &saved)?;
+        file.flush()?;
+        let mut saved = self.lock();
+        let pages = saved.add(&durable);
+        self.write(&mut saved, &pages, file, false)?;
+        for page in durable.chunk_by(|a, b| a.0 / PAGE_WORDS == b.0 / PAGE_WORDS) {
+            let page = page[0].0 / PAGE_WORDS;
+            // In this order, a block that is written now sets it again, or is seen.
+            self.changed[page].store(false, Ordering::SeqCst);
+            let words = page * PAGE_WORDS..(page + 1) * PAGE_WORDS;
+            let is_new =
+                |index: usize| self.bits[index].load(Ordering::SeqCst) != saved.words[index];
+            if words.clone().any(is_new) {
+                self.changed[page].store(true, Ordering::SeqCst);
             }
-            if pages.is_empty() { Ok(()) } else { file.sync_data() }
-        });
-        if done.is_err() {
-            // All of it is to be saved again, by the next flush or FUA write.
-            for (page, words) in before {
-                saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS].copy_from_slice(&words);
-            }
-            pages.iter().for_each(|page| self.changed[*page].store(true, Ordering::Release));
         }
-        done
+        Ok(())
     }
 
     /// Saves the bits of blocks that are durable, and no others.
-    pub(super) fn save_these(&self, file: &File, blocks: Range<u64>) -> io::Result<()> {
-        let mut saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new: Vec<_> =
-            words(blocks).filter(|(word, mask)| saved[*word] & mask != *mask).collect();
-        let mut pages: Vec<usize> = is_new.iter().map(|(word, _)| word / PAGE_WORDS).collect();
-        pages.dedup();
-        let before: Vec<(usize, u64)> =
-            is_new.iter().map(|(word, _)| (*word, saved[*word])).collect();
-        is_new.iter().for_each(|(word, mask)| saved[*word] |= mask);
-        let write = || pages.iter().try_for_each(|page| write_page(file, *page, &saved));
-        let done = write().and_then(|()| if pages.is_empty() { Ok(()) } else { file.sync_data() });
-        if done.is_err() {
-            before.into_iter().for_each(|(word, before)| saved[word] = before);
+    pub(super) fn save_these(&self, file: &impl BitsFile, blocks: Range<u64>) -> io::Result<()> {
+        let mut saved = self.lock();
+        let durable: Vec<_> = words(blocks).collect();
+        let pages = saved.add(&durable);
+        self.write(&mut saved, &pages, file, true)
+    }
+
+    /// Writes both copies of pages, one after the other. After an error a later save of these pages
+    /// begins with the copy that failed: the other one has all that was acknowledged.
+    fn write(
+        &self,
+        saved: &mut SavedBits,
+        pages: &[usize],
+        file: &impl BitsFile,
+        fua: bool,
+    ) -> io::Result<()> {
+        if pages.is_empty() {
+            return Ok(());
         }
-        done
+        pages.iter().for_each(|page| saved.pages[*page].is_saved = false);
+        for _ in 0..2 {
+            for &page in pages {
+                let words = &saved.words[page * PAGE_WORDS..(page + 1) * PAGE_WORDS];
+                let bits_page = BitsPage { layout: self.layout, page: page as u64 };
+                let at = self.layout.bits_at(page as u64, saved.pages[page].next_copy);
+                file.write(&bits_page.encode(words), at, fua)?;
+            }
+            if !fua {
+                file.flush()?;
+            }
+            pages.iter().for_each(|page| saved.pages[*page].next_copy ^= 1);
+        }
+        pages.iter().for_each(|page| saved.pages[*page].is_saved = true);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SavedBits> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes a page of bits.
-fn write_page(file: &File, page: usize, saved: &[u64]) -> io::Result<()> {
-    let words = &saved[page * PAGE_WORDS..(page + 1) * PAGE_WORDS];
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    file.write_all_at(&bytes, MAP_AT + (page * PAGE) as u64)
+impl SavedBits {
+    /// Adds bits of durable blocks; returns the pages to write.
+    fn add(&mut self, durable: &[(usize, u64)]) -> Vec<usize> {
+        let mut pages = Vec::new();
+        for &(index, mask) in durable {
+            let page = index / PAGE_WORDS;
+            let is_new = self.words[index] & mask != mask;
+            self.words[index] |= mask;
+            let is_listed = pages.last() == Some(&page);
+            if !is_listed && (is_new || !self.pages[page].is_saved) {
+                pages.push(page);
+            }
+        }
+        pages
+    }
 }
 
 /// The words that these blocks have bits in, each with the bits.
@@ -179,93 +243,7 @@ impl fmt::Debug for BlockMap {
     }
 }
 
-/// Bits are written in pages, which devices write whole.
-const PAGE: usize = 4096;
-const PAGE_WORDS: usize = PAGE / 8;
-const PAGE_BITS: u64 = PAGE as u64 * 8;
+const PAGE_BITS: u64 = PAGE_WORDS as u64 * 64;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn made(blocks: u64) -> (File, OverlayLayout, BlockMap) {
-        let layout = OverlayLayout::new(blocks * 4096);
-        let file = tempfile::tempfile().unwrap();
-        file.set_len(layout.end()).unwrap();
-        let map = BlockMap::read(&file, layout).unwrap();
-        (file, layout, map)
-    }
-
-    #[test]
-    fn runs_and_words_agree_at_the_edges_of_words() {
-        let (_, _, map) = made(70_000);
-        map.set(63..65);
-        map.set(128..192);
-        map.set(69_999..70_000);
-        let runs: Vec<_> = map.runs(60..200).collect();
-        let expected = [
-            (60..63, false),
-            (63..65, true),
-            (65..128, false),
-            (128..192, true),
-            (192..200, false),
-        ];
-        assert_eq!(runs, expected);
-        for (run, is_there) in expected {
-            assert_eq!((map.has_any(run.clone()), map.has_all(run)), (is_there, is_there));
-        }
-        assert!(!map.has_all(127..192) && !map.has_any(5..5) && map.has_all(5..5));
-        assert_eq!((map.count(), map.runs(0..0).count()), (67, 0));
-    }
-
-    #[test]
-    fn bits_are_saved_with_a_flush_and_those_of_durable_blocks_by_themselves() {
-        let (file, layout, map) = made(70_000);
-        let read = || BlockMap::read(&file, layout).unwrap();
-        map.set(1..3);
-        map.set(40_000..40_001);
-        assert_eq!(read().count(), 0);
-        map.save_these(&file, 40_000..40_001).unwrap();
-        assert_eq!((read().count(), read().has_all(40_000..40_001)), (1, true));
-        let failed = map.save(&file, || Err(io::Error::other("the blocks are not written")));
-        failed.unwrap_err();
-        assert_eq!(read().count(), 1, "no bit without its block");
-        map.save(&file, || Ok(())).unwrap();
-        assert_eq!(read().count(), 3);
-        // Blocks that are written while the others are synced wait for the next flush.
-        map.save(&file, || {
-            map.set(7..8);
-            Ok(())
-        })
-        .unwrap();
-        assert_eq!(read().count(), 3);
-        map.save(&file, || Ok(())).unwrap();
-        assert_eq!(read().count(), 4);
-    }
-
-    /// The bits of a flush that failed counted as saved: a FUA write of such a block was answered,
-    /// and its bit was nowhere.
-    #[test]
-    fn after_a_flush_that_failed_a_fua_write_saves_its_bits() {
-        let (file, layout, map) = made(70_000);
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-        let cannot_write = File::open(path).unwrap();
-        map.set(1..3);
-        map.set(40_000..40_001);
-        map.save(&cannot_write, || Ok(())).unwrap_err();
-        map.save_these(&file, 2..3).unwrap();
-        map.save_these(&file, 40_000..40_001).unwrap();
-        let read = BlockMap::read(&file, layout).unwrap();
-        assert!(read.has_all(2..3) && read.has_all(40_000..40_001), "{read:?}");
-        assert_eq!(read.count(), 2, "the other block is perhaps not durable");
-        map.save(&file, || Ok(())).unwrap();
-        assert_eq!(BlockMap::read(&file, layout).unwrap().count(), 3);
-    }
-
-    #[test]
-    fn bits_behind_the_last_block_are_not_taken() {
-        let (file, layout, _) = made(3);
-        file.write_all_at(&[0xff; 64], MAP_AT).unwrap();
-        assert_eq!(BlockMap::read(&file, layout).unwrap().count(), 3);
-    }
-}
+mod tests;

@@ -5,9 +5,11 @@
 //! Never: a header that is written a second time.
 //!
 //! ```text
-//!   0        4096                    data_at (a multiple of 1 MiB)
-//!   | header | bit 0, bit 1, ..      | block 0 | block 1 | ..      sparse: blocks that were not
-//!                                                                  written take no room
+//!   0        4096                               data_at (a multiple of 1 MiB)
+//!   | header | page 0 | page 0 | page 1 | page 1 | block 0 | block 1 | ..     sparse: blocks not
+//!              copy 0   copy 1                                                written take no room
+//!
+//!   a page of bits   511 words of bits | sum 8     each bit is in two copies
 //! ```
 
 use std::fs::File;
@@ -31,12 +33,24 @@ pub(super) struct OverlayLayout {
 }
 
 /// Where the bits are.
-pub(super) const MAP_AT: u64 = HEADER as u64;
+const MAP_AT: u64 = HEADER as u64;
 
 impl OverlayLayout {
     pub(super) fn new(size: u64) -> Self {
-        let map_bytes = size.div_ceil(BLOCK).div_ceil(8);
+        let map_bytes = 2 * size.div_ceil(BLOCK).div_ceil(PAGE_BITS) * BLOCK;
         Self { size, data_at: (MAP_AT + map_bytes).next_multiple_of(DATA_ALIGN) }
+    }
+
+    /// The number of pages of bits.
+    pub(super) fn bits_pages(self) -> u64 {
+        self.blocks().div_ceil(PAGE_BITS)
+    }
+
+    /// Where a copy of a page of bits is.
+    pub(super) fn bits_at(self, page: u64, copy: u64) -> u64 {
+        assert!(copy < 2, "there are two copies");
+        assert!(page < self.bits_pages(), "bits are in front of the blocks");
+        MAP_AT + (2 * page + copy) * BLOCK
     }
 
     pub(super) fn blocks(self) -> u64 {
@@ -86,6 +100,11 @@ impl OverlayLayout {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
             Err(errno) => return Err(errno.into()),
         }
+        // Written in full, so that a page that reads as zeros later is known to be damaged.
+        for page in 0..self.bits_pages() {
+            let empty = BitsPage { layout: self, page }.encode(&[0; PAGE_WORDS]);
+            file.write_all_at(&[empty, empty].concat(), self.bits_at(page, 0))?;
+        }
         file.write_all_at(header, 0)
     }
 
@@ -108,9 +127,7 @@ impl OverlayLayout {
             return Ok(if is_whole { Ok(()) } else { Err(CUT.to_owned()) });
         }
         if found[MAGIC.len()..AFTER_BLOCK] != header[MAGIC.len()..AFTER_BLOCK] {
-            return Ok(
-                Err("is an overlay of another format; use the foreread that made it".into()),
-            );
+            return Ok(Err(OTHER_FORMAT.to_owned()));
         }
         let text = |at: usize, len: usize| {
             let bytes = found.get(at..at + len).unwrap_or_default();
@@ -131,6 +148,50 @@ impl OverlayLayout {
     }
 }
 
+/// A page of bits as the file has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BitsPage {
+    pub(super) layout: OverlayLayout,
+    pub(super) page: u64,
+}
+
+impl BitsPage {
+    pub(super) const BYTES: usize = BLOCK_BYTES;
+
+    pub(super) fn encode(self, words: &[u64]) -> [u8; BLOCK_BYTES] {
+        assert_eq!(words.len(), PAGE_WORDS, "a whole page");
+        let mut bytes = [0; BLOCK_BYTES];
+        for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let sum = self.sum(&bytes[..BLOCK_BYTES - SUM]);
+        bytes[BLOCK_BYTES - SUM..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Returns the bits, if the page is whole.
+    pub(super) fn decode(self, bytes: &[u8; BLOCK_BYTES]) -> Option<Vec<u64>> {
+        let (bits, found) = bytes.split_at(BLOCK_BYTES - SUM);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        (word(found) == self.sum(bits)).then(|| bits.chunks_exact(8).map(word).collect())
+    }
+
+    /// The sum differs from page to page, and between overlays of different sizes.
+    fn sum(self, bits: &[u8]) -> u64 {
+        sum(bits) ^ sum(&[self.page.to_le_bytes(), self.layout.size.to_le_bytes()].concat())
+    }
+}
+
+/// Why an overlay is refused whose page of bits has no valid copy.
+pub(super) fn damaged_bits(page: u64) -> String {
+    let (first, bytes) = (page * PAGE_BITS * BLOCK, PAGE_BITS * BLOCK);
+    format!(
+        "both copies of the record of which blocks were written are damaged, for bytes {first} to \
+         {} of the disk; restore the file from a backup, or remove it and lose what was written",
+        first.saturating_add(bytes)
+    )
+}
+
 /// FNV-1a: it finds damage, and no intent.
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
@@ -138,8 +199,12 @@ fn sum(bytes: &[u8]) -> u64 {
     })
 }
 
+/// Words of bits in a page: the rest is its sum.
+pub(super) const PAGE_WORDS: usize = BLOCK_BYTES / 8 - 1;
+const PAGE_BITS: u64 = PAGE_WORDS as u64 * 64;
+
 const MAGIC: [u8; 16] = *b"foreread overlay";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const HEADER: usize = 4096;
 const SUM: usize = 8;
 const AFTER_BLOCK: usize = 24;
@@ -150,6 +215,9 @@ const TEXTS: usize = 48;
 const DATA_ALIGN: u64 = 1 << 20;
 
 const NO_OVERLAY: &str = "is no overlay; give the path of one, or of a file that is not there yet";
+
+const OTHER_FORMAT: &str = "is an overlay of another format; serve it with the foreread that made \
+                            it, and copy the disk from there into one of a new overlay";
 
 /// What is wrong with a file that ends early.
 pub(super) const CUT: &str = "has become shorter than it was made; restore it, or remove it";

@@ -1,7 +1,9 @@
 //! An overlay beside a model in memory: random requests, and what a crash leaves.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use foreread::testing::{Faults, Mishap};
 use tempfile::TempDir;
 
 use super::*;
@@ -129,6 +131,62 @@ fn random_requests_agree_with_a_model_and_survive_what_they_are_promised_to() {
             assert!(contents(&overlay) == model, "seed {seed}, step {step}");
         }
     }
+}
+
+/// A flush that failed for the bits was unknown to the engine: blocks that the disk dropped with it
+/// counted as durable, and later flushes succeeded without them.
+#[test]
+fn a_flush_that_fails_for_the_bits_has_the_blocks_written_again() {
+    let lab = Lab::new();
+    let faults = Arc::new(Faults::default());
+    let base = lab.engine.open(lab.path("base")).unwrap();
+    let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
+    let path = lab.path("overlay");
+    let overlay = Overlay::open_with(&lab.engine, base, &lab.identity, &path, &options).unwrap();
+    let counted = || lab.engine.counters().unwrap().path;
+    for (round, block) in (0..).zip([1, 5]) {
+        overlay.write(&[7; BLOCK_BYTES], block * BLOCK, false).unwrap();
+        // Of the flushes for the blocks, for one copy of the bits and for the other.
+        let failing = u32::try_from(round + 1).unwrap();
+        faults.clear();
+        faults.inject_syncs(failing..failing + 1, Mishap::Errno(5));
+        let rewritten = counted().pages_rewritten;
+        overlay.flush().unwrap_err();
+        assert_eq!(counted().flush_failures, round + 1, "the engine knows of it");
+        overlay.flush().unwrap();
+        assert!(counted().pages_rewritten > rewritten, "what was unstable is written again");
+        assert!(lab.after_crash() == contents(&overlay));
+    }
+}
+
+#[test]
+fn a_file_whose_record_of_blocks_is_damaged_is_refused_and_kept() {
+    let lab = Lab::new();
+    drop(lab.open("overlay"));
+    let mut bytes = fs::read(lab.path("overlay")).unwrap();
+    bytes[4096 + 9] ^= 1;
+    fs::write(lab.path("overlay"), &bytes).unwrap();
+    assert_eq!(lab.open("overlay").written(), 0, "one copy is enough");
+    bytes[8192..8192 + 4096].fill(0);
+    fs::write(lab.path("overlay"), &bytes).unwrap();
+    let base = lab.engine.open(lab.path("base")).unwrap();
+    let opened = Overlay::open(&lab.engine, base, &lab.identity, &lab.path("overlay"));
+    let line = opened.unwrap_err().to_string();
+    assert!(line.contains("overlay: both copies") && line.contains("bytes 0 to"), "{line}");
+    assert!(fs::read(lab.path("overlay")).unwrap() == bytes);
+}
+
+#[test]
+fn only_what_needs_the_base_waits_for_it() {
+    let lab = Lab::new();
+    let overlay = lab.open("overlay");
+    overlay.write(&[1; BLOCK_BYTES], 4096, false).unwrap();
+    let waits = |range: Range<u64>, is_write| overlay.waits_for_base(&range, is_write);
+    assert!(!waits(4096..8192, false) && !waits(5000..5001, true));
+    assert!(waits(4095..8192, false) && waits(4095..8192, true) && waits(4096..8193, true));
+    assert!(!waits(8192..40_960, true), "whole blocks");
+    assert!(!waits(40 * 4096..SIZE as u64, true), "the last block ends with the base");
+    assert!(waits(40 * 4096 + 1..SIZE as u64, true));
 }
 
 #[test]

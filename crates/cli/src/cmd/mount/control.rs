@@ -51,6 +51,7 @@ impl Control {
         let served = Served {
             engine: engine.clone(),
             file: image.clone(),
+            written: image.clone(),
             target: target.display().to_string(),
             export: String::new(),
             read_only: true,
