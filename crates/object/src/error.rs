@@ -10,6 +10,9 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::error_document::{self, Refusal};
+use crate::retries::StoreUnavailable;
+
 /// Why an object cannot be read, or a prefix not be listed.
 ///
 /// One variant for each thing that its reader can do.
@@ -62,6 +65,27 @@ pub enum ObjectError {
         /// Why the last attempt failed that ended before it, if one did.
         last_failure: Option<String>,
     },
+    /// The store refuses for a reason that other credentials do not mend, such as an object in an
+    /// archive class.
+    Refused {
+        /// The object.
+        url: String,
+        /// The store's words.
+        why: String,
+        /// What is wrong, and what to do.
+        advice: &'static str,
+        /// The kind of the error, as programs see it.
+        kind: io::ErrorKind,
+    },
+    /// The store has refused each attempt, or there was no connection to it; later it may serve.
+    Unavailable {
+        /// The object.
+        url: String,
+        /// The bytes that were asked for; None for its attributes or a listing.
+        range: Option<Range<u64>>,
+        /// Why the last attempt failed.
+        why: String,
+    },
     /// Anything else that the store, the network or this process refuses.
     Failed {
         /// The object.
@@ -79,6 +103,15 @@ impl ObjectError {
         use object_store::Error as Store;
         let text = with_sources(error);
         let (url, why) = (url.to_owned(), one_line(&text));
+        if let Store::Generic { source, .. } = error
+            && source.is::<StoreUnavailable>()
+        {
+            return Self::Unavailable { url, range, why };
+        }
+        if let Some(refusal) = error_document::code(&text).and_then(error_document::refusal) {
+            let Refusal { advice, kind } = refusal;
+            return Self::Refused { url, why, advice, kind };
+        }
         if matches!(error, Store::NotFound { .. }) {
             return Self::NotFound { url };
         }
@@ -111,7 +144,7 @@ fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
 }
 
 /// The texts of an error and of its sources, without what one says again after another.
-fn with_sources(error: &object_store::Error) -> String {
+pub(crate) fn with_sources(error: &object_store::Error) -> String {
     // Its own words say no more than those of its source.
     let text = if let object_store::Error::Generic { source, .. } = error {
         source.to_string()
@@ -157,12 +190,30 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// What to do about a refusal, by the store's words.
 fn advice(why: &str) -> &'static str {
-    if why.contains(SKEWED) {
-        "set this machine's clock; foreread doctor with the URL says how far it is off"
-    } else if EXPIRED.iter().any(|code| why.contains(code)) {
-        "set new credentials in the environment (docs/objects.md)"
-    } else {
-        "check the credentials in the environment (docs/objects.md), and this machine's clock"
+    let code = error_document::code(why).unwrap_or_default();
+    match code {
+        _ if why.contains(SKEWED) => {
+            "set this machine's clock; foreread doctor with the URL says how far it is off"
+        }
+        "RequestExpired" | "AuthenticationExpired" => {
+            "set this machine's clock; foreread doctor with the URL says how far it is off"
+        }
+        _ if EXPIRED.iter().any(|code| why.contains(code)) => {
+            "set new credentials in the environment (docs/objects.md)"
+        }
+        "InvalidAccessKeyId" | "InvalidSecurity" | "InactiveAccessKey" => {
+            "the store does not know the access key, or it is disabled: check the credentials in \
+             the environment (docs/objects.md), and that the endpoint is right"
+        }
+        "SignatureDoesNotMatch" => {
+            "the secret key does not belong to the access key, or a proxy changes requests: check \
+             the credentials in the environment (docs/objects.md)"
+        }
+        "AccessDenied" | "AuthorizationFailure" | "AuthorizationPermissionMismatch" => {
+            "these credentials may not read it: check its policy, and the credentials in the \
+             environment (docs/objects.md)"
+        }
+        _ => "check the credentials in the environment (docs/objects.md), and this machine's clock",
     }
 }
 
@@ -181,6 +232,8 @@ impl ObjectError {
             | Self::NoCredentials { url, .. }
             | Self::Changed { url, .. }
             | Self::TimedOut { url, .. }
+            | Self::Refused { url, .. }
+            | Self::Unavailable { url, .. }
             | Self::Failed { url, .. } => url,
         }
     }
@@ -208,7 +261,10 @@ impl ObjectError {
                 part(range),
                 silence(*deadline, last_failure.as_deref())
             ),
-            Self::Failed { range, why, .. } => format!("{}{why}", part(range)),
+            Self::Refused { why, advice, .. } => format!("refused: {why}; {advice}"),
+            Self::Unavailable { range, why, .. } | Self::Failed { range, why, .. } => {
+                format!("{}{why}", part(range))
+            }
         }
     }
 
@@ -220,6 +276,8 @@ impl ObjectError {
                 | Self::Denied { .. }
                 | Self::NoCredentials { .. }
                 | Self::Changed { .. }
+                | Self::Refused { .. }
+                | Self::Unavailable { .. }
         )
     }
 
@@ -230,7 +288,8 @@ impl ObjectError {
             Self::Denied { .. } | Self::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
             Self::Changed { .. } => io::ErrorKind::InvalidData,
             Self::TimedOut { .. } => io::ErrorKind::TimedOut,
-            Self::Failed { .. } => io::ErrorKind::Other,
+            Self::Refused { kind, .. } => *kind,
+            Self::Unavailable { .. } | Self::Failed { .. } => io::ErrorKind::Other,
         }
     }
 

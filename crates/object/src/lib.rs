@@ -24,11 +24,14 @@
 //!
 //! Uses, guarantees and costs: docs/objects.md.
 
+mod attributes;
 mod cached_store;
+mod connections;
 mod connector;
 mod counters;
 mod environment;
 mod error;
+mod error_document;
 mod examination;
 mod hedged;
 mod http_client;
@@ -45,8 +48,12 @@ mod options;
 mod partial_content;
 mod pinned_version;
 mod prefix;
+mod redirects;
 mod response_filter;
+mod response_head;
 mod response_watch;
+mod retries;
+mod retry_after;
 mod runtime;
 mod settings;
 mod stores;

@@ -15,6 +15,7 @@ use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
 
+use crate::attributes::FirstAsk;
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::environment;
@@ -125,7 +126,10 @@ impl Stores {
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
-        let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
+        let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
+        let first = if is_web { FirstAsk::FirstByte } else { FirstAsk::Head };
+        let how = (self.options, first);
+        let asked = Object::ask(store, url.location.clone(), name, how, counted);
         let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
@@ -210,10 +214,10 @@ impl Stores {
         let (bucket, retry, settings) = (url.bucket(), self.options.retry(), &self.settings);
         let mut device = bucket.to_owned();
         let counters = Arc::clone(&self.counters);
-        let traffic = StoreTraffic::new(self.options.hedge, Arc::clone(&counters));
+        let traffic = StoreTraffic::new(&self.options, Arc::clone(&counters));
         // Only requests of web servers have no secrets.
         let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
-        let redirects = if is_web { Redirects::AnyHost } else { Redirects::SameHost };
+        let redirects = if is_web { Redirects::Followed } else { Redirects::SameHost };
         let connector = CountingConnector { counters, traffic: Arc::clone(&traffic), redirects };
         let connector = FilteringConnector(connector);
         // One read has one deadline, and its error says so; that of the client, for each try, is
@@ -313,6 +317,8 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         | ObjectError::NotFound { .. }
         | ObjectError::Denied { .. }
         | ObjectError::NoCredentials { .. }
+        | ObjectError::Refused { .. }
+        | ObjectError::Unavailable { .. }
         | ObjectError::Changed { .. } => error,
     }
 }
