@@ -16,7 +16,7 @@ use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::connections::{Connections, GAP_MAX, patience};
+use crate::connections::{Connection, Connections, GAP_MAX, RETURN_TIME};
 use crate::counters::StoreCounters;
 use crate::options::{LONGEST_PAUSE, StoreOptions};
 use crate::retries::{nanos, random};
@@ -146,8 +146,8 @@ pub(crate) struct Permit {
 /// The connection of a request, until its response has come or it is dropped.
 pub(crate) struct ConnectionUse {
     traffic: Arc<StoreTraffic>,
-    is_fresh: bool,
-    is_served: AtomicBool,
+    pub(crate) connection: Connection,
+    is_answered: AtomicBool,
     is_whole: AtomicBool,
 }
 
@@ -267,9 +267,9 @@ impl StoreTraffic {
 
     /// A request is sent on a connection.
     pub(crate) fn use_connection(self: &Arc<Self>) -> ConnectionUse {
-        let is_fresh = self.lock().connections.sent(Instant::now());
-        let (is_served, is_whole) = (AtomicBool::new(!is_fresh), AtomicBool::new(false));
-        ConnectionUse { traffic: Arc::clone(self), is_fresh, is_served, is_whole }
+        let connection = self.lock().connections.sent(Instant::now());
+        let (is_answered, is_whole) = (AtomicBool::new(false), AtomicBool::new(false));
+        ConnectionUse { traffic: Arc::clone(self), connection, is_answered, is_whole }
     }
 
     /// Whether late requests have second copies at all.
@@ -333,14 +333,24 @@ impl Drop for Permit {
     }
 }
 
+impl Permit {
+    /// Ends the request, whose response has come whole; to a server with few connections the next
+    /// one is sent on that of this one, once it is idle.
+    pub(crate) async fn end(permit: Arc<Self>) {
+        if permit.traffic.lock().connections.are_few() {
+            tokio::time::sleep(RETURN_TIME).await;
+        }
+    }
+}
+
 impl ConnectionUse {
     /// Is ready when the request has waited for long while another connection is idle.
     pub(crate) async fn is_not_served(&self) {
-        tokio::time::sleep(patience(self.is_fresh)).await;
+        tokio::time::sleep(self.connection.patience).await;
         loop {
             let told = self.traffic.idle.notified();
             let now = Instant::now();
-            let since = self.traffic.lock().connections.idle_since(now);
+            let since = self.traffic.lock().connections.idle_since(&self.connection, now);
             match since.map(|since| GAP_MAX.saturating_sub(now.saturating_duration_since(since))) {
                 Some(Duration::ZERO) => return,
                 Some(left) => tokio::time::sleep(left).await,
@@ -349,16 +359,18 @@ impl ConnectionUse {
         }
     }
 
-    /// The request is sent again on another connection.
-    pub(crate) fn give_up(self) {
-        self.traffic.lock().connections.not_served();
+    /// The request is given up, to be sent again on another connection.
+    pub(crate) fn give_up(&self) {
+        self.traffic.lock().connections.not_served(&self.connection);
+        // The others of this client are given up as well.
+        self.traffic.idle.notify_waiters();
     }
 
     /// The response has begun; `is_shared`: on a connection that other requests use meanwhile.
     pub(crate) fn answered(&self, is_shared: bool) {
-        let was_served = self.is_served.swap(true, Ordering::Relaxed);
+        self.is_answered.store(true, Ordering::Relaxed);
         let mut state = self.traffic.lock();
-        state.connections.answered(!was_served);
+        state.connections.answered(&self.connection, Instant::now());
         if is_shared {
             state.connections.share();
         }
@@ -372,9 +384,10 @@ impl ConnectionUse {
 
 impl Drop for ConnectionUse {
     fn drop(&mut self) {
-        let is_served = self.is_served.load(Ordering::Relaxed);
-        let is_idle = is_served && self.is_whole.load(Ordering::Relaxed);
-        self.traffic.lock().connections.ended(is_served, is_idle, Instant::now());
+        let was_answered = self.is_answered.load(Ordering::Relaxed);
+        let is_idle = was_answered && self.is_whole.load(Ordering::Relaxed);
+        let connections = &mut self.traffic.lock().connections;
+        connections.ended(&self.connection, was_answered, is_idle, Instant::now());
         if is_idle {
             self.traffic.idle.notify_waiters();
         }

@@ -209,7 +209,7 @@ async fn pass_on(
     sink: &mut impl ByteSink,
 ) -> Result<(), BodyError> {
     // In flight until the last byte has come.
-    let _permit = response.extensions.remove::<Arc<Permit>>();
+    let permit = response.extensions.remove::<Arc<Permit>>();
     let connection = response.extensions.remove::<Arc<ConnectionUse>>();
     let mut left = range.end - range.start;
     let mut chunks = response.into_stream();
@@ -237,6 +237,9 @@ async fn pass_on(
     }
     if let Some(connection) = connection {
         connection.completed();
+    }
+    if let Some(permit) = permit {
+        Permit::end(permit).await;
     }
     Ok(())
 }

@@ -47,13 +47,18 @@ impl RetryPauses {
     /// of a thousand requests that fail together, not all are sent again together.
     #[must_use]
     pub fn next(&mut self, asked: Option<Nanos>, left: Nanos, random: u32) -> Option<Nanos> {
-        let half = self.next.0 / 2;
+        // A store that says when is asked then.
+        let bound = asked.filter(|asked| asked.0 > 0).map_or(u64::MAX, |it| it.0.max(SOON.0));
+        let half = self.next.0.min(bound) / 2;
         let jittered = half + (u128::from(half) * u128::from(random) >> 32) as u64;
         self.next = Nanos(self.next.0.saturating_mul(2)).min(self.longest);
         let pause = jittered.max(asked.map_or(0, |asked| asked.0)).min(left.0 / 2);
         (pause > 0 && left.0 > self.first.0).then_some(Nanos(pause))
     }
 }
+
+/// A store that asks for a shorter pause is not asked more often after some refusals.
+const SOON: Nanos = Nanos(1_000_000_000);
 
 #[cfg(test)]
 mod tests {
@@ -70,6 +75,15 @@ mod tests {
             let mut pauses = RetryPauses::new(Nanos(100 * MS), Nanos(1000 * MS));
             let ms = [(); 5].map(|()| pauses.next(None, FAR, random).unwrap().0 / MS);
             assert_eq!(ms, expected);
+        }
+    }
+
+    #[test]
+    fn pauses_do_not_grow_beyond_what_a_store_asks_for() {
+        let mut pauses = RetryPauses::new(Nanos(100 * MS), Nanos(60_000 * MS));
+        for _ in 0..20 {
+            let pause = pauses.next(Some(Nanos(2000 * MS)), FAR, u32::MAX).unwrap();
+            assert_eq!(pause, Nanos(2000 * MS));
         }
     }
 
