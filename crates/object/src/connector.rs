@@ -102,8 +102,8 @@ impl CountingService {
         }
         self.counters.sent(request.extensions().get::<Attempts>());
         let watch = request.extensions().get::<ResponseWatch>().cloned();
-        let (sent, connection) = (Instant::now(), self.traffic.use_connection());
-        let client = self.client(connection.connection.client);
+        let (sent, connection) = (Instant::now(), self.traffic.connections.sent());
+        let client = self.client(connection.client());
         let mut response = {
             let executed = pin!(client.execute(request.clone()));
             match select(executed, pin!(connection.is_not_served())).await {

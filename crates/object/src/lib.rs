@@ -26,6 +26,7 @@
 
 mod attributes;
 mod cached_store;
+mod connection_use;
 mod connections;
 mod connector;
 mod counters;

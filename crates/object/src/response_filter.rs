@@ -65,12 +65,18 @@ impl HttpService for FilteringService {
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
         let (mut parts, body) = response.into_parts();
-        if parts.status.is_client_error() || parts.status.is_server_error() {
+        // S3 says so which region a bucket is in.
+        let is_bare_redirect = parts.status.is_redirection()
+            && parts.status.as_u16() != 304
+            && !parts.headers.contains_key("location");
+        if parts.status.is_client_error() || parts.status.is_server_error() || is_bare_redirect {
             let text = start_of(body).await;
             if let Some(failure) = noted {
                 let header = |name: &str| parts.headers.get(name)?.to_str().ok();
                 let (status, asked) = (parts.status, retry_after::asked(header));
-                if failure.was_refused((status.as_u16(), &status.to_string()), &text, asked) {
+                let may_pass =
+                    failure.was_refused((status.as_u16(), &status.to_string()), &text, asked);
+                if may_pass || is_bare_redirect {
                     let why = format!("Server returned non-2xx status code: {status}: {text}");
                     return Err(once(std::io::Error::other(why)));
                 }

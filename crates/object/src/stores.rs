@@ -71,8 +71,9 @@ impl Stores {
     /// Returns stores with settings that take precedence over the environment, and clients of their
     /// own; they are counted with these. Names are those of the environment variables of
     /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
-    /// endpoint or a key replaces all that the environment says of endpoints or credentials. A name
-    /// that a store does not have is an error when something of that store is opened.
+    /// endpoint or a key replaces all that the environment says of endpoints or credentials.
+    /// `connections` is [`StoreOptions::connections`]. A name that a store does not have is an error
+    /// when something of that store is opened.
     ///
     /// ```
     /// use foreread_object::{StoreOptions, Stores};
@@ -84,7 +85,10 @@ impl Stores {
     /// ```
     #[must_use]
     pub fn with_settings(&self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { settings: StoreSettings::new(settings), clients: Arc::default(), ..self.clone() }
+        let (settings, connections) = StoreSettings::new(settings).without_connections();
+        let connections = connections.unwrap_or(self.options.connections);
+        let options = StoreOptions { connections, ..self.options };
+        Self { options, settings, clients: Arc::default(), ..self.clone() }
     }
 
     /// Opens an object by its URL. It asks the store for its length and version by one request,

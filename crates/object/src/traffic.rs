@@ -16,7 +16,8 @@ use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::connections::{Connection, Connections, GAP_MAX, RETURN_TIME};
+use crate::connection_use::SharedConnections;
+use crate::connections::RETURN_TIME;
 use crate::counters::StoreCounters;
 use crate::options::{LONGEST_PAUSE, StoreOptions};
 use crate::retries::{nanos, random};
@@ -30,14 +31,12 @@ pub(crate) struct StoreTraffic {
     may_hedge: bool,
     counters: Arc<StoreCounters>,
     state: Mutex<TrafficState>,
-    /// Told when a connection becomes idle.
-    idle: Notify,
+    pub(crate) connections: Arc<SharedConnections>,
 }
 
 struct TrafficState {
     limit: RequestLimit,
     gate: RefusalGate,
-    connections: Connections,
     in_flight: u32,
     hedging: Hedging,
     waiting: WaitingRequests<oneshot::Sender<Permit>>,
@@ -143,18 +142,10 @@ pub(crate) struct Permit {
     is_probe: bool,
 }
 
-/// The connection of a request, until its response has come or it is dropped.
-pub(crate) struct ConnectionUse {
-    traffic: Arc<StoreTraffic>,
-    pub(crate) connection: Connection,
-    is_answered: AtomicBool,
-    is_whole: AtomicBool,
-}
-
 impl TrafficState {
     /// Starts a request, if the store may have one more. Returns whether it is a probe.
-    fn start(&mut self, now: Nanos) -> Option<bool> {
-        if self.in_flight >= self.connections.most() || !self.limit.start() {
+    fn start(&mut self, most: u32, now: Nanos) -> Option<bool> {
+        if self.in_flight >= most || !self.limit.start() {
             return None;
         }
         let is_probe = self.gate.is_closed();
@@ -173,22 +164,21 @@ impl StoreTraffic {
         let state = TrafficState {
             limit: RequestLimit::new(options.connections()),
             gate: RefusalGate::new(first, longest),
-            connections: Connections::default(),
             in_flight: 0,
             hedging: Hedging::default(),
             waiting: WaitingRequests::default(),
         };
         let (owner, started, may_hedge) = (OwnerProcess::here(), Instant::now(), options.hedge);
-        let (state, idle) = (Mutex::new(state), Notify::new());
-        Arc::new(Self { owner, started, may_hedge, counters, state, idle })
+        let (state, connections) = (Mutex::new(state), Arc::default());
+        Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 
     /// Waits until one more request may be in flight.
     pub(crate) async fn permit(self: &Arc<Self>, is_demand: bool) -> Permit {
         let granted = {
-            let now = self.nanos(Instant::now());
+            let (now, most) = (self.nanos(Instant::now()), self.connections.most());
             let mut state = self.lock();
-            if let Some(is_probe) = state.start(now) {
+            if let Some(is_probe) = state.start(most, now) {
                 return Permit { traffic: Arc::clone(self), is_probe };
             }
             let (grant, granted) = oneshot::channel();
@@ -200,7 +190,7 @@ impl StoreTraffic {
 
     /// Lets those start that may.
     fn grant(self: &Arc<Self>) {
-        let now = self.nanos(Instant::now());
+        let (now, most) = (self.nanos(Instant::now()), self.connections.most());
         loop {
             let (grant, is_probe) = {
                 let mut state = self.lock();
@@ -209,7 +199,7 @@ impl StoreTraffic {
                 if state.waiting.is_empty() {
                     return;
                 }
-                let Some(is_probe) = state.start(now) else { return };
+                let Some(is_probe) = state.start(most, now) else { return };
                 (state.waiting.pop().expect("some wait"), is_probe)
             };
             // One that has given up meanwhile drops the permit, which grants it to the next.
@@ -263,13 +253,6 @@ impl StoreTraffic {
             });
         }
         self.grant();
-    }
-
-    /// A request is sent on a connection.
-    pub(crate) fn use_connection(self: &Arc<Self>) -> ConnectionUse {
-        let connection = self.lock().connections.sent(Instant::now());
-        let (is_answered, is_whole) = (AtomicBool::new(false), AtomicBool::new(false));
-        ConnectionUse { traffic: Arc::clone(self), connection, is_answered, is_whole }
     }
 
     /// Whether late requests have second copies at all.
@@ -337,59 +320,8 @@ impl Permit {
     /// Ends the request, whose response has come whole; to a server with few connections the next
     /// one is sent on that of this one, once it is idle.
     pub(crate) async fn end(permit: Arc<Self>) {
-        if permit.traffic.lock().connections.are_few() {
+        if permit.traffic.connections.are_few() {
             tokio::time::sleep(RETURN_TIME).await;
-        }
-    }
-}
-
-impl ConnectionUse {
-    /// Is ready when the request has waited for long while another connection is idle.
-    pub(crate) async fn is_not_served(&self) {
-        tokio::time::sleep(self.connection.patience).await;
-        loop {
-            let told = self.traffic.idle.notified();
-            let now = Instant::now();
-            let since = self.traffic.lock().connections.idle_since(&self.connection, now);
-            match since.map(|since| GAP_MAX.saturating_sub(now.saturating_duration_since(since))) {
-                Some(Duration::ZERO) => return,
-                Some(left) => tokio::time::sleep(left).await,
-                None => told.await,
-            }
-        }
-    }
-
-    /// The request is given up, to be sent again on another connection.
-    pub(crate) fn give_up(&self) {
-        self.traffic.lock().connections.not_served(&self.connection);
-        // The others of this client are given up as well.
-        self.traffic.idle.notify_waiters();
-    }
-
-    /// The response has begun; `is_shared`: on a connection that other requests use meanwhile.
-    pub(crate) fn answered(&self, is_shared: bool) {
-        self.is_answered.store(true, Ordering::Relaxed);
-        let mut state = self.traffic.lock();
-        state.connections.answered(&self.connection, Instant::now());
-        if is_shared {
-            state.connections.share();
-        }
-    }
-
-    /// The response has come whole.
-    pub(crate) fn completed(&self) {
-        self.is_whole.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for ConnectionUse {
-    fn drop(&mut self) {
-        let was_answered = self.is_answered.load(Ordering::Relaxed);
-        let is_idle = was_answered && self.is_whole.load(Ordering::Relaxed);
-        let connections = &mut self.traffic.lock().connections;
-        connections.ended(&self.connection, was_answered, is_idle, Instant::now());
-        if is_idle {
-            self.traffic.idle.notify_waiters();
         }
     }
 }

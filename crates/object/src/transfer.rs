@@ -14,6 +14,7 @@ use futures_util::StreamExt as _;
 use object_store::{Error, Extensions, GetOptions, GetRange, GetResult};
 use tokio::time::Instant;
 
+use crate::connection_use::ConnectionUse;
 use crate::counters::Attempts;
 use crate::error::ObjectError;
 use crate::hedged::{self, Urgency, not_joined};
@@ -21,7 +22,7 @@ use crate::last_failure::{LastFailure, PassingFailure};
 use crate::object_state::ObjectState;
 use crate::response_filter::KnownLength;
 use crate::retries::{Deadline, Retries, until_answered};
-use crate::traffic::{ConnectionUse, Gated, Permit};
+use crate::traffic::{Gated, Permit};
 
 /// A request for a range, with what its attempts and copies share.
 #[derive(Clone, Debug)]
@@ -113,19 +114,19 @@ async fn copy(
     urgency: Urgency<impl Future<Output = ()>>,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
-    let mut broken = match transfer(object, request, urgency, sink).await {
+    let (error, mut from) = match transfer(object, request, urgency, sink).await {
         Err(BodyError::Broken { error, from }) => (error, from),
         ended => return ended.map_err(BodyError::into_error),
     };
     let mut retries = Retries::new(&object.options);
     while retries.pause(PassingFailure::default(), &request.deadline).await {
-        let rest = RangeRequest { range: broken.1..request.range.end, ..request.clone() };
-        broken = match transfer(object, &rest, not_joined(true), sink).await {
-            Err(BodyError::Broken { error, from }) => (error, from),
+        let rest = RangeRequest { range: from..request.range.end, ..request.clone() };
+        match transfer(object, &rest, not_joined(true), sink).await {
+            Err(BodyError::Broken { from: next, .. }) => from = next,
             ended => return ended.map_err(BodyError::into_error),
-        };
+        }
     }
-    Err(broken.0)
+    Err(error)
 }
 
 /// Copies the range by one request and a copy of it, if it is late.

@@ -65,6 +65,9 @@ struct Shared {
     len: u64,
     version: AtomicU64,
     has_tag: AtomicBool,
+    refuses_conditions: AtomicBool,
+    /// How HEAD is answered: the right length, another one, or a status.
+    head: Mutex<Option<u64>>,
     faults: Mutex<VecDeque<Fault>>,
     /// The fault of GETs for which none is listed.
     default: Mutex<Fault>,
@@ -101,6 +104,8 @@ impl FaultyServer {
             len,
             version: AtomicU64::new(1),
             has_tag: AtomicBool::new(true),
+            refuses_conditions: AtomicBool::new(false),
+            head: Mutex::default(),
             faults: Mutex::default(),
             default: Mutex::new(Fault::None),
             hangs: Mutex::default(),
@@ -163,6 +168,16 @@ impl FaultyServer {
     /// Answers have a date instead of a tag.
     pub fn without_tag(&self) {
         self.shared.has_tag.store(false, Ordering::SeqCst);
+    }
+
+    /// Conditions are refused, also those that hold.
+    pub fn refuse_conditions(&self) {
+        self.shared.refuses_conditions.store(true, Ordering::SeqCst);
+    }
+
+    /// HEAD is answered with this status, or this length if it is less than 400.
+    pub fn head(&self, status_or_len: u64) {
+        *self.shared.head.lock().unwrap() = Some(status_or_len);
     }
 
     /// How many GETs there were.
@@ -230,7 +245,17 @@ impl Shared {
         let tag = format!("\"{version}\"");
         let date = format!("Tue, 24 Nov 2026 10:00:{:02} GMT", version % 60);
         let is_tagged = self.has_tag.load(Ordering::SeqCst);
-        let is_refused = if is_tagged {
+        if let Some(said) = *self.head.lock().unwrap()
+            && request.is_head
+        {
+            let status = if said < 400 { 200 } else { said };
+            let head = format!("HTTP/1.1 {status} X\r\nETag: {tag}\r\n");
+            to.write_all(format!("{head}Content-Length: {said}\r\n\r\n").as_bytes())?;
+            return Ok(true);
+        }
+        let is_refused = if self.refuses_conditions.load(Ordering::SeqCst) {
+            request.if_match.is_some() || request.if_unmodified_since.is_some()
+        } else if is_tagged {
             request.if_match.as_ref().is_some_and(|wanted| *wanted != tag)
         } else {
             request.if_unmodified_since.as_ref().is_some_and(|wanted| *wanted != date)
@@ -281,6 +306,9 @@ impl Shared {
         (version, attributes): (u64, &str),
     ) -> std::io::Result<bool> {
         let all = 0..self.len;
+        if request.range.as_ref().is_some_and(|range| range.start >= self.len) {
+            return page(to, 416, "no such range");
+        }
         let wanted = request.range.clone().unwrap_or(all.clone());
         let wanted = wanted.start..wanted.end.min(self.len);
         let (said, mut body) = match fault {
