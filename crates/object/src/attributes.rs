@@ -102,7 +102,7 @@ impl AttributesRequest<'_> {
             }
             answered
         };
-        until_answered(self.options, self.deadline, &failure, || ask()).await
+        until_answered(self.options, self.deadline, &failure, ask).await
     }
 
     async fn first_byte(&self) -> Asked {
@@ -121,7 +121,7 @@ impl AttributesRequest<'_> {
             let options = GetOptions { range, extensions, ..GetOptions::default() };
             self.send(options, &failure).await
         };
-        until_answered(self.options, self.deadline, &failure, || ask()).await
+        until_answered(self.options, self.deadline, &failure, ask).await
     }
 
     async fn send(&self, mut options: GetOptions, failure: &LastFailure) -> Asked {
@@ -151,14 +151,12 @@ fn is_unavailable(error: &Error) -> bool {
 /// Whether a GET may have failed because it was for a range: the server ignores it, or answers in
 /// another way, or the object is empty.
 fn is_about_the_range(error: &Error) -> bool {
-    match error {
-        Error::NotSupported { .. } => true,
-        Error::Generic { .. } => {
-            let text = with_sources(error);
-            let status = text.split_once("status code: ").map(|(_, rest)| rest);
-            let is_416 = status.is_none_or(|status| status.starts_with("416"));
-            is_416 && !is_unavailable(error) && !text.contains("HTTP error")
-        }
-        _ => false,
+    if matches!(error, Error::NotSupported { .. }) {
+        return true;
     }
+    let text = with_sources(error);
+    let status = text.split_once("status code: ").map(|(_, rest)| rest);
+    let is_416 = status.is_none_or(|status| status.starts_with("416"));
+    let is_of_response = !is_unavailable(error) && !text.contains("HTTP error");
+    is_416 && is_of_response && matches!(error, Error::Generic { .. })
 }

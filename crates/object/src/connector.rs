@@ -9,16 +9,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::future::{Either, select};
-use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
+use object_store::{ClientConfigKey, ClientOptions};
 use tokio::time::Instant;
 
 use crate::connections::MOVES_MAX;
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
 use crate::last_failure::LastFailure;
+use crate::proxies;
 use crate::redirects::FollowingService;
 use crate::response_watch::ResponseWatch;
 use crate::retry_after;
@@ -73,6 +74,9 @@ impl HttpService for CountingService {
             let response = self.client(0).execute(request).await;
             self.counters.answered(status(&response));
             return response;
+        }
+        if let Some(why) = self.proxy_refusal(&request) {
+            return Err(HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(why)));
         }
         let mut moves = 0;
         loop {
@@ -141,6 +145,12 @@ impl CountingService {
             (Err(_), _) => {}
         }
         Some(response)
+    }
+
+    /// What is wrong with the proxy that the environment names, if it is used.
+    fn proxy_refusal(&self, request: &HttpRequest) -> Option<String> {
+        let has_own = self.options.get_config_value(&ClientConfigKey::ProxyUrl).is_some();
+        (!has_own).then(|| proxies::refusal(&request.uri().to_string())).flatten()
     }
 
     /// The client of this number, or the one that has replaced it. The one before it is dropped

@@ -19,6 +19,8 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::tls::Certificate;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
+use crate::proxies;
+
 /// Which redirects are followed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Redirects {
@@ -79,6 +81,8 @@ fn with_options(
             proxy = proxy.no_proxy(NoProxy::from_string(&excludes));
         }
         client = client.proxy(proxy);
+    } else {
+        client = proxies::with_proxies(client);
     }
     if options.is_on(Key::NoSystemCertificates)? {
         client = client.tls_certs_only([]);

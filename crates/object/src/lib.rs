@@ -49,6 +49,7 @@ mod options;
 mod partial_content;
 mod pinned_version;
 mod prefix;
+mod proxies;
 mod redirects;
 mod response_filter;
 mod response_head;

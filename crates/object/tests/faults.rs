@@ -312,7 +312,7 @@ fn a_request_that_is_refused_for_long_is_not_split_into_pages() {
     let engine = Engine::builder().memory(8 << 20).build().unwrap();
     let file = open(&engine, &stores(usize::MAX), &server);
     file.stream().advise(Advice::Random);
-    let faults = [Fault::Status(503), Fault::Status(429), Fault::Status(502), Fault::Close];
+    let faults = [Fault::Status(503), Fault::Status(429), Fault::Status(502), Fault::Status(504)];
     for (start, fault) in (0..).step_by(3000).zip(faults) {
         let before = server.gets();
         server.next([fault; 11]);

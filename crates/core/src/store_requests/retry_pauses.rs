@@ -50,7 +50,7 @@ impl RetryPauses {
         // A store that says when is asked then.
         let bound = asked.filter(|asked| asked.0 > 0).map_or(u64::MAX, |it| it.0.max(SOON.0));
         let half = self.next.0.min(bound) / 2;
-        let jittered = half + (u128::from(half) * u128::from(random) >> 32) as u64;
+        let jittered = half + (half >> 16) * u64::from(random >> 16);
         self.next = Nanos(self.next.0.saturating_mul(2)).min(self.longest);
         let pause = jittered.max(asked.map_or(0, |asked| asked.0)).min(left.0 / 2);
         (pause > 0 && left.0 > self.first.0).then_some(Nanos(pause))
