@@ -1,4 +1,4 @@
-//! The attributes of an object that is opened: what a GET says of it, and HEAD where that is enough.
+//! The attributes of an object that is opened: by a GET, or by HEAD where that is enough.
 //!
 //! In:    a store and a key.
 //! Out:   length, version and date; or the error of the GET, which says why.
@@ -16,7 +16,7 @@ use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
 
 use crate::counters::Attempts;
-use crate::error::with_sources;
+use crate::error_text::with_sources;
 use crate::last_failure::LastFailure;
 use crate::options::StoreOptions;
 use crate::redirects::FoundAt;

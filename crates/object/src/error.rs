@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::error_document::{self, Refusal};
+use crate::error_text::{one_line, with_sources};
 use crate::retries::StoreUnavailable;
 
 /// Why an object cannot be read, or a prefix not be listed.
@@ -141,51 +142,6 @@ impl ObjectError {
 /// with two errors, one of which has no variant of its own.
 fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
     matches!(error, object_store::Error::NotSupported { .. }) || why.contains(NOT_PARTIAL)
-}
-
-/// The texts of an error and of its sources, without what one says again after another.
-pub(crate) fn with_sources(error: &object_store::Error) -> String {
-    // Its own words say no more than those of its source.
-    let text = if let object_store::Error::Generic { source, .. } = error {
-        source.to_string()
-    } else {
-        error.to_string()
-    };
-    with_sources_of(text, error)
-}
-
-/// A text and what the sources of its error say beyond it.
-pub(crate) fn with_sources_of(mut text: String, error: &dyn Error) -> String {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-/// A text as one line of bounded length, without what a terminal would obey: servers send whole
-/// pages with their errors. Of a long word, such as the URL of a long key, the start is shown: the
-/// cause stands behind it.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let end = word.char_indices().nth(WORD_MAX).map_or(word.len(), |(at, _)| at);
-        let (shown, rest) = word.split_at(end);
-        if line.len() + shown.len() > LINE_MAX {
-            line += " ..";
-            break;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.extend(shown.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
-        line += if rest.is_empty() { "" } else { ".." };
-    }
-    line
 }
 
 /// What to do about a refusal, by the store's words.
@@ -330,12 +286,6 @@ const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.intern
 /// What is wrong with a server that answers a range with all there is.
 const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
                      in parts";
-
-/// A few lines of a terminal.
-const LINE_MAX: usize = 400;
-
-/// In letters: more than the URLs of most objects, and a part of a line that leaves room.
-const WORD_MAX: usize = 160;
 
 /// Part of `object_store`'s text for a response of 200 to a request for a range.
 const NOT_PARTIAL: &str = "non-partial response";

@@ -11,8 +11,8 @@ use std::time::Duration;
 use object_store::Extensions;
 use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::error::{one_line, with_sources_of};
 use crate::error_document;
+use crate::error_text::{one_line, with_sources_of};
 
 /// Sent with a request and its retries, which note here why they fail.
 #[derive(Clone, Debug, Default)]

@@ -33,6 +33,7 @@ mod counters;
 mod environment;
 mod error;
 mod error_document;
+mod error_text;
 mod examination;
 mod hedged;
 mod http_client;

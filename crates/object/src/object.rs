@@ -48,8 +48,8 @@ pub(crate) fn uncounted(options: StoreOptions) -> CountedTraffic {
 pub struct Object(Arc<ObjectState>);
 
 impl Object {
-    /// Asks a store for the attributes of an object, mostly by one request, and blocks meanwhile. The
-    /// `url` is its name in errors; objects of one `device`, such as a bucket, share what the
+    /// Asks a store for the attributes of an object, mostly by one request, and blocks meanwhile.
+    /// The `url` is its name in errors; objects of one `device`, such as a bucket, share what the
     /// engine learns of its speed.
     ///
     /// [`Stores::open`](crate::Stores::open) does it with a URL alone.

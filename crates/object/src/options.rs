@@ -28,8 +28,8 @@ pub struct StoreOptions {
 }
 
 impl Default for StoreOptions {
-    /// A deadline of 60 s, retries until then, the first after 100 ms; 64 connections; late requests
-    /// are sent twice.
+    /// A deadline of 60 s, retries until then, the first after 100 ms; 64 connections; late
+    /// requests are sent twice.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use crate::last_failure::LastFailure;
 use crate::listing_filter::{UnreadableKeys, without_unreadable};
 use crate::partial_content::is_partial;
-use crate::response_head;
+use crate::response_head::{self, KnownLength};
 use crate::retry_after;
 
 /// Makes clients whose responses are filtered.
@@ -103,10 +103,6 @@ impl HttpService for FilteringService {
         Ok(response)
     }
 }
-
-/// The length of the object that a request is for, if that is known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownLength(pub(crate) u64);
 
 /// An error after which `object_store` does not send the request again.
 fn once(error: impl Error + Send + Sync + 'static) -> HttpError {

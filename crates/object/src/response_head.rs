@@ -11,7 +11,10 @@ use reqwest::header::{
 };
 
 use crate::http_date;
-use crate::response_filter::KnownLength;
+
+/// The length of the object that a request is for, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownLength(pub(crate) u64);
 
 /// Whether a response states when its object was modified: `object_store` takes a missing date for
 /// the first second of 1970, which is the date of files of reproducible builds.

@@ -17,7 +17,7 @@ use foreread::core::units::Nanos;
 use object_store::Error;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::error::with_sources;
+use crate::error_text::with_sources;
 use crate::last_failure::{LastFailure, PassingFailure};
 use crate::options::{LONGEST_PAUSE, StoreOptions};
 

@@ -20,7 +20,7 @@ use crate::error::ObjectError;
 use crate::hedged::{self, Urgency, not_joined};
 use crate::last_failure::{LastFailure, PassingFailure};
 use crate::object_state::ObjectState;
-use crate::response_filter::KnownLength;
+use crate::response_head::KnownLength;
 use crate::retries::{Deadline, Retries, until_answered};
 use crate::traffic::{Gated, Permit};
 

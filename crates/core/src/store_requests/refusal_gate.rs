@@ -24,8 +24,8 @@ use crate::units::Nanos;
 ///
 /// let ms = 1_000_000;
 /// let mut gate = RefusalGate::new(Nanos(100 * ms), Nanos(5000 * ms));
-/// for now in 0..8 {
-///     gate.refused(Nanos(now), Nanos(now), None, 0);
+/// for at in 0..8 {
+///     gate.refused(Nanos(at), Nanos(at), None, 0);
 /// }
 /// assert!(!gate.start(Nanos(9)), "it pauses");
 /// let again = gate.opens_at().expect("a time");
@@ -134,8 +134,8 @@ mod tests {
     fn a_closed_store_gets_one_probe_for_each_pause() {
         let mut gate = closed();
         let mut probes = 0;
-        for now in 0..12_000 {
-            let now = Nanos(now * MS);
+        for ms in 0..12_000 {
+            let now = Nanos(ms * MS);
             if gate.start(now) {
                 assert!(!gate.start(now), "one at a time");
                 gate.refused(now, now, None, 0);

@@ -10,12 +10,16 @@
 #![allow(clippy::cast_possible_truncation, reason = "bytes of mixed numbers")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "each part of an answer has few faults")]
 
+mod request;
+
 use std::collections::VecDeque;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+use request::Request;
 
 /// What is wrong with an answer to a GET.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -198,15 +202,6 @@ impl Drop for FaultyServer {
     }
 }
 
-/// A request, as far as the server looks at it.
-struct Request {
-    is_head: bool,
-    path: String,
-    range: Option<Range<u64>>,
-    if_match: Option<String>,
-    if_unmodified_since: Option<String>,
-}
-
 impl Shared {
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
         // Head and body are two writes: the second would wait for the client's delayed answer.
@@ -360,38 +355,6 @@ impl Shared {
         let _ = from.peek(&mut byte)?;
         Ok(false)
     }
-}
-
-impl Request {
-    fn read(from: &mut impl std::io::BufRead) -> std::io::Result<Option<Self>> {
-        let mut line = String::new();
-        if from.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let mut words = line.split_whitespace();
-        let is_head = words.next() == Some("HEAD");
-        let path = words.next().unwrap_or_default().to_owned();
-        let mut request =
-            Self { is_head, path, range: None, if_match: None, if_unmodified_since: None };
-        loop {
-            let mut line = String::new();
-            from.read_line(&mut line)?;
-            let Some((name, value)) = line.trim().split_once(": ") else {
-                return Ok(Some(request));
-            };
-            match &*name.to_ascii_lowercase() {
-                "range" => request.range = range(value),
-                "if-match" => request.if_match = Some(value.to_owned()),
-                "if-unmodified-since" => request.if_unmodified_since = Some(value.to_owned()),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn range(value: &str) -> Option<Range<u64>> {
-    let (start, end) = value.strip_prefix("bytes=")?.split_once('-')?;
-    Some(start.parse().ok()?..end.parse::<u64>().ok()? + 1)
 }
 
 fn page(to: &mut TcpStream, status: u16, text: &str) -> std::io::Result<bool> {
