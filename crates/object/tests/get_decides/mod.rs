@@ -23,14 +23,6 @@ fn a_request_that_is_refused_for_long_is_not_split_into_pages() {
         assert_eq!(read(&file, range.clone()).as_deref(), Ok(&*bytes(1, range)), "{fault:?}");
         assert_eq!(server.gets() - before, 12, "{fault:?}: one request, until it is served");
     }
-    let few = stores(2);
-    let file = open(&engine, &few, &server);
-    file.stream().advise(Advice::Random);
-    server.always(Fault::Status(503));
-    let before = server.gets();
-    let error = read(&file, 0..256 * PAGE).unwrap_err();
-    assert!(error.contains("503") && error.contains("after 2 retries"), "{error}");
-    assert_eq!(server.gets() - before, 3, "{error}");
 }
 
 /// A gateway that refuses each condition made its objects unreadable; what it sends is compared all
