@@ -45,6 +45,12 @@ pub(crate) struct StoreArgs {
     #[arg(long)]
     pub(crate) no_hedge: bool,
 
+    /// If TARGET is a URL: how many requests are sent to its server at a time, each on a connection
+    /// (1 to 64)
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
+    pub(crate) connections: u32,
+
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
 }
@@ -85,7 +91,8 @@ pub(crate) fn open(
 
 impl Default for StoreArgs {
     fn default() -> Self {
-        Self { deadline: DEADLINE, no_hedge: false, prices: PriceArgs::default() }
+        let (deadline, connections) = (DEADLINE, CONNECTIONS_MAX);
+        Self { deadline, no_hedge: false, connections, prices: PriceArgs::default() }
     }
 }
 
@@ -94,8 +101,9 @@ impl StoreArgs {
     #[cfg(feature = "objects")]
     #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
     pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
-        let Self { deadline, no_hedge, prices } = *self;
-        let options = StoreOptions { deadline, hedge: !no_hedge, ..StoreOptions::default() };
+        let Self { deadline, no_hedge, connections, prices } = *self;
+        let hedge = !no_hedge;
+        let options = StoreOptions { deadline, hedge, connections, ..StoreOptions::default() };
         Ok(StoreClient::new(options, prices))
     }
 
@@ -138,6 +146,9 @@ impl StoreClient {
         match *self {}
     }
 }
+
+/// As many requests as the engine sends to one device.
+const CONNECTIONS_MAX: u32 = 64;
 
 /// As long as a client of a store waits by default.
 const DEADLINE: Duration = Duration::from_secs(60);

@@ -4,18 +4,25 @@
 //! Out:   a client that counts each request, and tells the store's traffic of each answer.
 //! Never: a request of a store that passes the counters by; a range asked for without a permit.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use object_store::ClientOptions;
+use futures_util::future::{Either, select};
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
+use object_store::{ClientConfigKey, ClientOptions};
 use tokio::time::Instant;
 
+use crate::connections::MOVES_MAX;
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
+use crate::last_failure::LastFailure;
+use crate::proxies;
+use crate::redirects::FollowingService;
 use crate::response_watch::ResponseWatch;
+use crate::retry_after;
 use crate::traffic::{Gated, StoreTraffic};
 
 /// Makes clients that count.
@@ -29,7 +36,10 @@ pub(crate) struct CountingConnector {
 /// A client that counts.
 #[derive(Debug)]
 struct CountingService {
-    client: HttpClient,
+    /// The client that makes connections now, and its number.
+    client: Mutex<(u32, HttpClient)>,
+    options: ClientOptions,
+    redirects: Redirects,
     counters: Arc<StoreCounters>,
     traffic: Arc<StoreTraffic>,
 }
@@ -38,37 +48,133 @@ impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         // For the whole process; one that another part of the program has installed is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = HttpClient::new(http_client::client(options, self.redirects)?);
+        let client = client(options, self.redirects)?;
         let (counters, traffic) = (Arc::clone(&self.counters), Arc::clone(&self.traffic));
-        Ok(HttpClient::new(CountingService { client, counters, traffic }))
+        let (options, redirects) = (options.clone(), self.redirects);
+        let client = Mutex::new((0, client));
+        Ok(HttpClient::new(CountingService { client, options, redirects, counters, traffic }))
     }
+}
+
+fn client(options: &ClientOptions, redirects: Redirects) -> object_store::Result<HttpClient> {
+    let client = HttpClient::new(http_client::client(options, redirects)?);
+    Ok(match redirects {
+        Redirects::Followed => HttpClient::new(FollowingService(client)),
+        Redirects::SameHost => client,
+    })
 }
 
 #[async_trait]
 impl HttpService for CountingService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        // Those for credentials go elsewhere, and have their own rules.
+        let is_of_store = request.extensions().get::<LastFailure>().is_some();
+        if !is_of_store {
+            self.counters.sent(None);
+            let response = self.client(0).execute(request).await;
+            self.counters.answered(status(&response));
+            return response;
+        }
+        if let Some(why) = self.proxy_refusal(&request) {
+            return Err(HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(why)));
+        }
+        let mut moves = 0;
+        loop {
+            if let Some(response) = self.execute(&request, moves < MOVES_MAX).await {
+                return response;
+            }
+            moves += 1;
+        }
+    }
+}
+
+impl CountingService {
+    /// Sends a request once. None if it was given up, because the server does not serve its
+    /// connection while another one is idle.
+    async fn execute(
+        &self,
+        request: &HttpRequest,
+        may_move: bool,
+    ) -> Option<Result<HttpResponse, HttpError>> {
         let gated = request.extensions().get::<Gated>().cloned();
         let permit = match &gated {
             Some(gated) => gated.permit(&self.traffic).await,
             None => None,
         };
+        if gated.is_none() {
+            self.traffic.pause_over().await;
+        }
         self.counters.sent(request.extensions().get::<Attempts>());
         let watch = request.extensions().get::<ResponseWatch>().cloned();
-        let sent = Instant::now();
-        let mut response = self.client.execute(request).await;
-        if let (Some(watch), Ok(response)) = (watch, &response) {
-            watch.note(response, sent.elapsed());
+        let (sent, connection) = (Instant::now(), self.traffic.connections.sent());
+        let client = self.client(connection.client());
+        let mut response = {
+            let executed = pin!(client.execute(request.clone()));
+            match select(executed, pin!(connection.is_not_served())).await {
+                Either::Left((response, _)) => response,
+                Either::Right(((), executed)) if !may_move => executed.await,
+                Either::Right(_) => {
+                    connection.give_up();
+                    return None;
+                }
+            }
+        };
+        if let Ok(response) = &response {
+            connection.answered(is_shared(response));
+            if let Some(watch) = watch {
+                watch.note(response, sent.elapsed());
+            }
         }
-        let status = response.as_ref().ok().map(|it| it.status().as_u16());
-        self.counters.answered(status);
-        self.traffic.answered(sent, status);
-        // What was refused is not in flight while it pauses.
-        if let (Ok(response), Some(gated), Some(permit)) = (&mut response, gated, permit)
-            && response.status().is_success()
-        {
-            gated.grant();
-            response.extensions_mut().insert(Arc::new(permit));
+        self.counters.answered(status(&response));
+        let asked = response.as_ref().ok().and_then(|response| {
+            retry_after::asked(|name| response.headers().get(name)?.to_str().ok())
+        });
+        self.traffic.answered(sent, status(&response), asked);
+        let is_good = response.as_ref().is_ok_and(|response| response.status().is_success());
+        match (&mut response, gated) {
+            (Ok(response), Some(gated)) if is_good => {
+                response.extensions_mut().insert(Arc::new(connection));
+                // What was refused is not in flight while it pauses.
+                if let Some(permit) = permit {
+                    gated.grant();
+                    response.extensions_mut().insert(Arc::new(permit));
+                }
+            }
+            // Such bodies are small, and come with the head.
+            (Ok(_), _) => connection.completed(),
+            (Err(_), _) => {}
         }
-        response
+        Some(response)
     }
+
+    /// What is wrong with the proxy that the environment names, if it is used.
+    fn proxy_refusal(&self, request: &HttpRequest) -> Option<String> {
+        let has_own = self.options.get_config_value(&ClientConfigKey::ProxyUrl).is_some();
+        (!has_own).then(|| proxies::refusal(&request.uri().to_string())).flatten()
+    }
+
+    /// The client of this number, or the one that has replaced it. The one before it is dropped
+    /// with the last of its requests, and its connections with it.
+    fn client(&self, number: u32) -> HttpClient {
+        // Nothing panics while it holds this lock.
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if client.0 < number
+            && let Ok(next) = self::client(&self.options, self.redirects)
+        {
+            *client = (number, next);
+        }
+        client.1.clone()
+    }
+}
+
+fn status(response: &Result<HttpResponse, HttpError>) -> Option<u16> {
+    response.as_ref().ok().map(|it| it.status().as_u16())
+}
+
+/// Whether one connection carries several requests at a time.
+fn is_shared(response: &HttpResponse) -> bool {
+    !matches!(
+        response.version(),
+        reqwest::Version::HTTP_09 | reqwest::Version::HTTP_10 | reqwest::Version::HTTP_11
+    )
 }

@@ -10,6 +10,10 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use crate::error_document::{self, Refusal};
+use crate::error_text::{one_line, with_sources};
+use crate::retries::StoreUnavailable;
+
 /// Why an object cannot be read, or a prefix not be listed.
 ///
 /// One variant for each thing that its reader can do.
@@ -62,6 +66,27 @@ pub enum ObjectError {
         /// Why the last attempt failed that ended before it, if one did.
         last_failure: Option<String>,
     },
+    /// The store refuses for a reason that other credentials do not mend, such as an object in an
+    /// archive class.
+    Refused {
+        /// The object.
+        url: String,
+        /// The store's words.
+        why: String,
+        /// What is wrong, and what to do.
+        advice: &'static str,
+        /// The kind of the error, as programs see it.
+        kind: io::ErrorKind,
+    },
+    /// The store has refused each attempt, or there was no connection to it; later it may serve.
+    Unavailable {
+        /// The object.
+        url: String,
+        /// The bytes that were asked for; None for its attributes or a listing.
+        range: Option<Range<u64>>,
+        /// Why the last attempt failed.
+        why: String,
+    },
     /// Anything else that the store, the network or this process refuses.
     Failed {
         /// The object.
@@ -79,6 +104,15 @@ impl ObjectError {
         use object_store::Error as Store;
         let text = with_sources(error);
         let (url, why) = (url.to_owned(), one_line(&text));
+        if let Store::Generic { source, .. } = error
+            && source.is::<StoreUnavailable>()
+        {
+            return Self::Unavailable { url, range, why };
+        }
+        if let Some(refusal) = error_document::code(&text).and_then(error_document::refusal) {
+            let Refusal { advice, kind } = refusal;
+            return Self::Refused { url, why, advice, kind };
+        }
         if matches!(error, Store::NotFound { .. }) {
             return Self::NotFound { url };
         }
@@ -110,59 +144,32 @@ fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
     matches!(error, object_store::Error::NotSupported { .. }) || why.contains(NOT_PARTIAL)
 }
 
-/// The texts of an error and of its sources, without what one says again after another.
-fn with_sources(error: &object_store::Error) -> String {
-    // Its own words say no more than those of its source.
-    let text = if let object_store::Error::Generic { source, .. } = error {
-        source.to_string()
-    } else {
-        error.to_string()
-    };
-    with_sources_of(text, error)
-}
-
-/// A text and what the sources of its error say beyond it.
-pub(crate) fn with_sources_of(mut text: String, error: &dyn Error) -> String {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
-/// A text as one line of bounded length, without what a terminal would obey: servers send whole
-/// pages with their errors. Of a long word, such as the URL of a long key, the start is shown: the
-/// cause stands behind it.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let end = word.char_indices().nth(WORD_MAX).map_or(word.len(), |(at, _)| at);
-        let (shown, rest) = word.split_at(end);
-        if line.len() + shown.len() > LINE_MAX {
-            line += " ..";
-            break;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.extend(shown.chars().map(|letter| if letter.is_control() { '?' } else { letter }));
-        line += if rest.is_empty() { "" } else { ".." };
-    }
-    line
-}
-
 /// What to do about a refusal, by the store's words.
 fn advice(why: &str) -> &'static str {
-    if why.contains(SKEWED) {
-        "set this machine's clock; foreread doctor with the URL says how far it is off"
-    } else if EXPIRED.iter().any(|code| why.contains(code)) {
-        "set new credentials in the environment (docs/objects.md)"
-    } else {
-        "check the credentials in the environment (docs/objects.md), and this machine's clock"
+    let code = error_document::code(why).unwrap_or_default();
+    match code {
+        _ if why.contains(SKEWED) => {
+            "set this machine's clock; foreread doctor with the URL says how far it is off"
+        }
+        "RequestExpired" | "AuthenticationExpired" => {
+            "set this machine's clock; foreread doctor with the URL says how far it is off"
+        }
+        _ if EXPIRED.iter().any(|code| why.contains(code)) => {
+            "set new credentials in the environment (docs/objects.md)"
+        }
+        "InvalidAccessKeyId" | "InvalidSecurity" | "InactiveAccessKey" => {
+            "the store does not know the access key, or it is disabled: check the credentials in \
+             the environment (docs/objects.md), and that the endpoint is right"
+        }
+        "SignatureDoesNotMatch" => {
+            "the secret key does not belong to the access key, or a proxy changes requests: check \
+             the credentials in the environment (docs/objects.md)"
+        }
+        "AccessDenied" | "AuthorizationFailure" | "AuthorizationPermissionMismatch" => {
+            "these credentials may not read it: check its policy, and the credentials in the \
+             environment (docs/objects.md)"
+        }
+        _ => "check the credentials in the environment (docs/objects.md), and this machine's clock",
     }
 }
 
@@ -181,6 +188,8 @@ impl ObjectError {
             | Self::NoCredentials { url, .. }
             | Self::Changed { url, .. }
             | Self::TimedOut { url, .. }
+            | Self::Refused { url, .. }
+            | Self::Unavailable { url, .. }
             | Self::Failed { url, .. } => url,
         }
     }
@@ -208,7 +217,10 @@ impl ObjectError {
                 part(range),
                 silence(*deadline, last_failure.as_deref())
             ),
-            Self::Failed { range, why, .. } => format!("{}{why}", part(range)),
+            Self::Refused { why, advice, .. } => format!("refused: {why}; {advice}"),
+            Self::Unavailable { range, why, .. } | Self::Failed { range, why, .. } => {
+                format!("{}{why}", part(range))
+            }
         }
     }
 
@@ -220,6 +232,8 @@ impl ObjectError {
                 | Self::Denied { .. }
                 | Self::NoCredentials { .. }
                 | Self::Changed { .. }
+                | Self::Refused { .. }
+                | Self::Unavailable { .. }
         )
     }
 
@@ -230,7 +244,8 @@ impl ObjectError {
             Self::Denied { .. } | Self::NoCredentials { .. } => io::ErrorKind::PermissionDenied,
             Self::Changed { .. } => io::ErrorKind::InvalidData,
             Self::TimedOut { .. } => io::ErrorKind::TimedOut,
-            Self::Failed { .. } => io::ErrorKind::Other,
+            Self::Refused { kind, .. } => *kind,
+            Self::Unavailable { .. } | Self::Failed { .. } => io::ErrorKind::Other,
         }
     }
 
@@ -272,112 +287,8 @@ const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.intern
 const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
                      in parts";
 
-/// A few lines of a terminal.
-const LINE_MAX: usize = 400;
-
-/// In letters: more than the URLs of most objects, and a part of a line that leaves room.
-const WORD_MAX: usize = 160;
-
 /// Part of `object_store`'s text for a response of 200 to a request for a range.
 const NOT_PARTIAL: &str = "non-partial response";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn generic(text: &str) -> object_store::Error {
-        object_store::Error::Generic { store: "S3", source: text.into() }
-    }
-
-    #[test]
-    fn a_page_of_a_server_is_cut_to_one_line() {
-        let page = generic(&"<p>\n  sorry\n</p>".repeat(1000));
-        let line = ObjectError::of("s3://b/k", Some(0..4096), &page).to_string();
-        assert!(line.starts_with("s3://b/k: bytes 0 to 4096: <p> sorry"), "{line}");
-        assert!(line.len() < 600 && !line.contains('\n'), "{line}");
-    }
-
-    /// A server's page could clear the screen, or set the title of the terminal.
-    #[test]
-    fn a_page_of_a_server_tells_the_terminal_nothing() {
-        let page = generic("sorry \u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\0 gone");
-        let line = ObjectError::of("s3://b/k", None, &page).to_string();
-        assert_eq!(line, "s3://b/k: sorry ?[2J?]0;title??31m? gone");
-    }
-
-    /// The line ended with the URL, and did not say what had happened.
-    #[test]
-    fn the_cause_of_an_error_about_a_long_key_is_told() {
-        let url = format!("http://127.0.0.1:9000/bucket/{}", "%C3%A4".repeat(1000));
-        let text = format!("Error performing GET {url} in 1ms - status code: 503 Slow Down: x");
-        let line = ObjectError::of("s3://b/k", Some(0..4096), &generic(&text)).to_string();
-        assert!(line.contains("/bucket/%C3") && line.ends_with("503 Slow Down: x"), "{line}");
-        assert!(line.len() < 300, "{line}");
-    }
-
-    /// The status is that of a request that makes no sense, and each page was asked for alone.
-    #[test]
-    fn credentials_that_have_expired_are_a_refusal_of_all_ranges() {
-        let refused = |code: &str| {
-            format!(
-                "Error performing GET http://host/{} in 1ms - Server returned non-2xx status code: \
-                 400 Bad Request: <?xml version=\"1.0\"?><Error><Code>{code}</Code>",
-                "x".repeat(500)
-            )
-        };
-        let of = |error: &object_store::Error| ObjectError::of("s3://b/k", Some(0..4096), error);
-        for code in ["ExpiredToken", "TokenRefreshRequired", "InvalidToken"] {
-            let error = of(&generic(&refused(code)));
-            assert!(
-                error.is_of_all() && error.to_string().contains("set new credentials"),
-                "{error}"
-            );
-        }
-        let error = of(&generic(&refused("InvalidRequest")));
-        assert!(!error.is_of_all() && error.to_string().contains("bytes 0 to 4096"), "{error}");
-        let source = refused("RequestTimeTooSkewed").replace("400 Bad Request", "403 Forbidden");
-        let skewed =
-            object_store::Error::PermissionDenied { path: "k".into(), source: source.into() };
-        let error = of(&skewed).to_string();
-        assert!(
-            error.contains("set this machine's clock") && !error.contains("credentials"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_server_that_ignores_ranges_is_named() {
-        let error = generic("Received non-partial response when range requested");
-        let line = ObjectError::of("s3://b/k", Some(0..4096), &error).to_string();
-        assert!(line.contains("ignores Range"), "{line}");
-    }
-
-    /// It was "Input/output error" where the service's address has no route; and then it said that
-    /// none are set, also on a machine with a role whose service was too slow.
-    #[test]
-    fn a_client_that_finds_no_credentials_is_told_both_ways_to_have_some() {
-        for (service, path) in [
-            ("169.254.169.254", "latest/api/token"),
-            ("metadata.google.internal", "computeMetadata/v1/instance"),
-        ] {
-            let text = format!(
-                "Error performing PUT http://{service}/{path} in 1.1s, after 3 retries: HTTP \
-                 error: error sending request: operation timed out"
-            );
-            let found = ObjectError::of("s3://bucket/key", None, &generic(&text));
-            let text = found.to_string();
-            let start = "s3://bucket/key: not allowed: no credentials are set in the environment";
-            assert!(text.starts_with(start), "{text}");
-            for part in [
-                format!("the metadata service at {service} gave none").as_str(),
-                "set credentials (docs/objects.md)",
-                "if this machine has a role, see why the service failed: Error performing PUT",
-                "timed out",
-            ] {
-                assert!(text.contains(part), "{part}: {text}");
-            }
-            assert!(found.is_of_all(), "no page is asked for alone");
-            assert_eq!(io::Error::from(found).kind(), io::ErrorKind::PermissionDenied);
-        }
-    }
-}
+mod tests;

@@ -19,11 +19,14 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::tls::Certificate;
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 
+use crate::proxies;
+
 /// Which redirects are followed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Redirects {
-    /// All: requests of web servers have no secrets.
-    AnyHost,
+    /// None by this client: requests of web servers have no secrets, and their redirects are
+    /// followed by [`redirects`](crate::redirects).
+    Followed,
     /// Those to the same scheme, host and port.
     SameHost,
 }
@@ -35,7 +38,7 @@ pub(crate) fn client(
 ) -> object_store::Result<reqwest::Client> {
     let client =
         with_options(ClientBuilder::new(), &Settings(options))?.redirect(match redirects {
-            Redirects::AnyHost => Policy::limited(REDIRECTS_MAX),
+            Redirects::Followed => Policy::none(),
             Redirects::SameHost => Policy::custom(|attempt| {
                 if attempt.previous().len() > REDIRECTS_MAX {
                     attempt.error("too many redirects")
@@ -78,6 +81,8 @@ fn with_options(
             proxy = proxy.no_proxy(NoProxy::from_string(&excludes));
         }
         client = client.proxy(proxy);
+    } else {
+        client = proxies::with_proxies(client);
     }
     if options.is_on(Key::NoSystemCertificates)? {
         client = client.tls_certs_only([]);
@@ -91,9 +96,9 @@ fn with_options(
     if let Some(time) = options.time(Key::ReadTimeout)? {
         client = client.read_timeout(time);
     }
-    if let Some(time) = options.time(Key::PoolIdleTimeout)? {
-        client = client.pool_idle_timeout(time);
-    }
+    // What is idle is given back: a server may have few connections for all its clients.
+    let idle = options.time(Key::PoolIdleTimeout)?.unwrap_or(IDLE_MAX);
+    client = client.pool_idle_timeout(idle);
     if let Some(most) = options.number::<usize>(Key::PoolMaxIdlePerHost)? {
         client = client.pool_max_idle_per_host(most);
     }
@@ -196,6 +201,9 @@ impl Resolve for SpreadingResolver {
     }
 }
 
+/// Most servers close a connection that was idle for so long.
+const IDLE_MAX: Duration = Duration::from_secs(10);
+
 /// As browsers follow.
 const REDIRECTS_MAX: usize = 10;
 
@@ -254,8 +262,8 @@ mod tests {
         assert!(source.contains("not sent to another host"), "{source}");
         assert!(source.contains(&format!("http://127.0.0.1:{other}")), "{source}");
         assert_eq!(sent.load(Ordering::SeqCst), 0);
-        assert_eq!(get(Redirects::AnyHost).await.unwrap().status(), 200);
-        assert_eq!(sent.load(Ordering::SeqCst), 1);
+        assert_eq!(get(Redirects::Followed).await.unwrap().status(), 307);
+        assert_eq!(sent.load(Ordering::SeqCst), 0);
     }
 
     #[tokio::test]

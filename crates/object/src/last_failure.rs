@@ -1,20 +1,35 @@
-//! Why the attempts of a request have failed, for the error that its deadline makes.
+//! Why the attempts of a request have failed: for the next attempt, and for the error at the
+//! deadline.
 //!
-//! In:    failures of attempts: `object_store` sends a request again by itself, and tells of the
-//!        last attempt only if it is the one that gives up.
-//! Out:   the last of them, in a line.
+//! In:    failures of attempts, as the client of a store sees them.
+//! Out:   the last of them, in a line; whether the same request may succeed later.
 //! Never: the failure of another request.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use object_store::Extensions;
-use object_store::client::HttpError;
+use object_store::client::{HttpError, HttpErrorKind};
 
-use crate::error::{one_line, with_sources_of};
+use crate::error_document;
+use crate::error_text::{one_line, with_sources_of};
 
 /// Sent with a request and its retries, which note here why they fail.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LastFailure(Arc<Mutex<Option<String>>>);
+pub(crate) struct LastFailure {
+    /// Shared by the copies of a request.
+    text: Arc<Mutex<Option<String>>>,
+    passing: Arc<Mutex<Option<PassingFailure>>>,
+}
+
+/// A failure after which the same request may succeed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct PassingFailure {
+    /// The pause that the store asks for.
+    pub(crate) asked: Option<Duration>,
+    /// Whether the server has answered with an error that says nothing of its load.
+    pub(crate) is_server_error: bool,
+}
 
 impl LastFailure {
     /// To be sent with a request.
@@ -23,31 +38,89 @@ impl LastFailure {
         extensions
     }
 
+    /// For a copy of the request: its own failures, and the last line of all copies.
+    pub(crate) fn of_copy(&self) -> Self {
+        Self { text: Arc::clone(&self.text), passing: Arc::default() }
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begin(&self) {
+        *lock(&self.passing) = None;
+    }
+
     /// An attempt had no response.
     pub(crate) fn had_no_response(&self, error: &HttpError) {
         self.set(&with_sources_of(error.to_string(), error));
+        let may_pass = match error.kind() {
+            HttpErrorKind::Connect
+            | HttpErrorKind::Request
+            | HttpErrorKind::Timeout
+            | HttpErrorKind::Interrupted => true,
+            HttpErrorKind::Decode | HttpErrorKind::Unknown | _ => false,
+        };
+        *lock(&self.passing) = may_pass.then(PassingFailure::default);
     }
 
-    /// An attempt was answered with this status and this start of a text.
-    pub(crate) fn was_refused(&self, status: &str, text: &str) {
+    /// An attempt was answered with this status and this start of a text. Returns whether the same
+    /// request may succeed later.
+    pub(crate) fn was_refused(
+        &self,
+        (status, reason): (u16, &str),
+        text: &str,
+        asked: Option<Duration>,
+    ) -> bool {
         let colon = if text.is_empty() { "" } else { ": " };
-        self.set(&format!("{status}{colon}{text}"));
+        self.set(&format!("{reason}{colon}{text}"));
+        let is_throttled = is_throttling(status, text);
+        // 501 and 505 are what the server can never do.
+        let is_server_error = status >= 500 && !matches!(status, 501 | 505);
+        let may_pass = is_throttled || is_server_error || status == 408;
+        let is_server_error = is_server_error && !is_throttled;
+        *lock(&self.passing) = may_pass.then_some(PassingFailure { asked, is_server_error });
+        may_pass
+    }
+
+    /// Whether the attempt that has failed may succeed later.
+    pub(crate) fn passing(&self) -> Option<PassingFailure> {
+        *lock(&self.passing)
     }
 
     fn set(&self, text: &str) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(one_line(text));
+        *lock(&self.text) = Some(one_line(text));
     }
 
     /// Returns the last one, if there was one.
     pub(crate) fn text(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.text).clone()
     }
+}
+
+/// Whether a response asks for fewer requests: by its status, or by the code in its document.
+pub(crate) fn is_throttling(status: u16, text: &str) -> bool {
+    matches!(status, 429 | 503)
+        || (status >= 400
+            && error_document::code(text).is_some_and(|code| THROTTLING.contains(&code)))
+}
+
+/// Codes of stores that are sent with other statuses, too.
+const THROTTLING: [&str; 8] = [
+    "SlowDown",
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequests",
+    "ServerBusy",
+    "BandwidthLimitExceeded",
+    "RequestTimeout",
+];
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds this lock.
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use object_store::client::HttpErrorKind;
-
     use super::*;
 
     #[test]
@@ -56,11 +129,38 @@ mod tests {
         let sent = failure.in_extensions(Extensions::new());
         let noted = sent.get::<LastFailure>().unwrap();
         assert_eq!(failure.text(), None);
-        noted.was_refused("503 Service Unavailable", "<Code>\n SlowDown</Code>");
+        noted.was_refused((503, "503 Service Unavailable"), "<Code>\n SlowDown</Code>", None);
         let text = "503 Service Unavailable: <Code> SlowDown</Code>";
         assert_eq!(failure.text().as_deref(), Some(text));
         let no_route = std::io::Error::other("no route");
-        noted.had_no_response(&HttpError::new(HttpErrorKind::Connect, no_route));
+        noted.of_copy().had_no_response(&HttpError::new(HttpErrorKind::Connect, no_route));
         assert_eq!(failure.text().as_deref(), Some("HTTP error: no route"));
+        assert!(failure.passing().is_some(), "that of the copy is its own");
+    }
+
+    #[test]
+    fn what_may_pass_is_sent_again_and_what_stays_is_not() {
+        let refused = |status, code: &str| {
+            let text = format!("<Error><Code>{code}</Code></Error>");
+            LastFailure::default().was_refused((status, ""), &text, None)
+        };
+        for status in [408, 429, 500, 502, 503, 504, 509, 599] {
+            assert!(refused(status, "x"), "{status}");
+        }
+        for status in [400, 401, 403, 404, 405, 412, 416, 501, 505] {
+            assert!(!refused(status, "x"), "{status}");
+        }
+        assert!(refused(400, "SlowDown") && refused(403, "RequestLimitExceeded"));
+        for (kind, may_pass) in [
+            (HttpErrorKind::Connect, true),
+            (HttpErrorKind::Interrupted, true),
+            (HttpErrorKind::Unknown, false),
+        ] {
+            let failure = LastFailure::default();
+            failure.had_no_response(&HttpError::new(kind, std::io::Error::other("x")));
+            assert_eq!(failure.passing().is_some(), may_pass);
+            failure.begin();
+            assert_eq!(failure.passing(), None);
+        }
     }
 }

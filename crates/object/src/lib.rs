@@ -24,11 +24,16 @@
 //!
 //! Uses, guarantees and costs: docs/objects.md.
 
+mod attributes;
 mod cached_store;
+mod connection_use;
+mod connections;
 mod connector;
 mod counters;
 mod environment;
 mod error;
+mod error_document;
+mod error_text;
 mod examination;
 mod hedged;
 mod http_client;
@@ -47,8 +52,13 @@ mod options;
 mod partial_content;
 mod pinned_version;
 mod prefix;
+mod proxies;
+mod redirects;
 mod response_filter;
+mod response_head;
 mod response_watch;
+mod retries;
+mod retry_after;
 mod runtime;
 mod settings;
 mod stores;

@@ -9,19 +9,23 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use foreread::core::prefetch::{LearntCost, LearntDevice};
 use foreread::core::units::Pages;
 use foreread::{Reply, Source, SourceIdentity};
 use object_store::path::Path;
-use object_store::{GetOptions, ObjectMeta, ObjectStore};
+use object_store::{ObjectMeta, ObjectStore};
 
-use crate::counters::{Attempts, StoreCounters};
+use crate::attributes::{AttributesRequest, FirstAsk, ObjectAttributes};
+use crate::counters::StoreCounters;
 use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
 use crate::object_state::ObjectState;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
+use crate::redirects::FoundAt;
+use crate::retries::Deadline;
 use crate::traffic::StoreTraffic;
 use crate::transfer;
 
@@ -31,7 +35,7 @@ pub(crate) type CountedTraffic = (Arc<StoreCounters>, Arc<StoreTraffic>);
 /// For a store whose requests are not seen.
 pub(crate) fn uncounted(options: StoreOptions) -> CountedTraffic {
     let counters = Arc::<StoreCounters>::default();
-    let traffic = StoreTraffic::new(options.hedge, Arc::clone(&counters));
+    let traffic = StoreTraffic::new(&options, Arc::clone(&counters));
     (counters, traffic)
 }
 
@@ -44,8 +48,8 @@ pub(crate) fn uncounted(options: StoreOptions) -> CountedTraffic {
 pub struct Object(Arc<ObjectState>);
 
 impl Object {
-    /// Asks a store for the attributes of an object, by one request, and blocks meanwhile. The
-    /// `url` is its name in errors; objects of one `device`, such as a bucket, share what the
+    /// Asks a store for the attributes of an object, mostly by one request, and blocks meanwhile.
+    /// The `url` is its name in errors; objects of one `device`, such as a bucket, share what the
     /// engine learns of its speed.
     ///
     /// [`Stores::open`](crate::Stores::open) does it with a URL alone.
@@ -83,7 +87,9 @@ impl Object {
     ) -> Result<Self, ObjectError> {
         let counted = uncounted(options);
         let (owner, name) = (counted.1.owner, (url.to_owned(), device.to_owned()));
-        let opened = owner.wait(Self::ask(store, location.clone(), name, options, counted));
+        let first = FirstAsk::Head;
+        let asked = Self::ask(store, location.clone(), name, (options, first), counted);
+        let opened = owner.wait(asked);
         opened.map_err(|error| ObjectError::of_process(url, &error))?
     }
 
@@ -92,23 +98,28 @@ impl Object {
         store: Arc<dyn ObjectStore>,
         location: Path,
         name: (String, String),
-        options: StoreOptions,
+        (options, first): (StoreOptions, FirstAsk),
         counted: CountedTraffic,
     ) -> Result<Self, ObjectError> {
-        let (url, deadline) = (name.0.clone(), options.deadline);
-        let failure = LastFailure::default();
-        let extensions = failure.in_extensions(Attempts::extensions());
-        let head = GetOptions { head: true, extensions, ..GetOptions::default() };
-        let asked = tokio::time::timeout(deadline, store.get_opts(&location, head)).await;
-        let meta = match asked {
-            Ok(Ok(response)) => response.meta,
-            Ok(Err(error)) => return Err(ObjectError::of(&url, None, &error)),
-            Err(_) => {
-                let last_failure = failure.text();
+        let (url, deadline) = (name.0.clone(), Deadline::of(&options));
+        let (failure, found_at) = (LastFailure::default(), FoundAt::default());
+        let request = AttributesRequest {
+            store: &*store,
+            location: &location,
+            options: &options,
+            deadline: &deadline,
+            failure: &failure,
+            found_at: &found_at,
+        };
+        let answered = match deadline.bound(request.ask(first)).await {
+            Some(Ok(answered)) => answered,
+            Some(Err(error)) => return Err(ObjectError::of(&url, None, &error)),
+            None => {
+                let (deadline, last_failure) = (options.deadline, failure.text());
                 return Err(ObjectError::TimedOut { url, range: None, deadline, last_failure });
             }
         };
-        Self::new(store, meta, name, options, counted).ok_or_else(|| {
+        Self::of_attributes(store, answered, name, options, counted, found_at).ok_or_else(|| {
             let why = "the server says neither ETag nor Last-Modified, so a change of the object \
                        would go unnoticed; copy it to a file";
             ObjectError::Failed { url, range: None, why: why.into() }
@@ -116,26 +127,51 @@ impl Object {
     }
 
     /// An object whose attributes are known; None if they tell versions not apart.
-    pub(crate) fn of_meta(
+    pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         meta: ObjectMeta,
         name: (String, String),
         options: StoreOptions,
         counted: CountedTraffic,
     ) -> Option<Self> {
-        Self::new(store, meta, name, options, counted)
+        let pinned = PinnedVersion::of(&meta)?;
+        Some(Self::pinned(store, (meta, pinned), name, options, counted, FoundAt::default()))
     }
 
-    pub(crate) fn new(
+    /// An object of which the store has said this; None if it tells versions not apart.
+    pub(crate) fn of_attributes(
         store: Arc<dyn ObjectStore>,
-        meta: ObjectMeta,
+        answered: ObjectAttributes,
+        name: (String, String),
+        options: StoreOptions,
+        counted: CountedTraffic,
+        found_at: FoundAt,
+    ) -> Option<Self> {
+        let pinned = PinnedVersion::of_dated(&answered.meta, answered.states_date)?;
+        Some(Self::pinned(store, (answered.meta, pinned), name, options, counted, found_at))
+    }
+
+    fn pinned(
+        store: Arc<dyn ObjectStore>,
+        (meta, pinned): (ObjectMeta, PinnedVersion),
         (url, device): (String, String),
         options: StoreOptions,
         (counters, traffic): CountedTraffic,
-    ) -> Option<Self> {
-        let pinned = PinnedVersion::of(&meta)?;
-        let state = ObjectState { store, url, meta, pinned, options, counters, traffic, device };
-        Some(Self(Arc::new(state)))
+        found_at: FoundAt,
+    ) -> Self {
+        let refuses_conditions = AtomicBool::new(false);
+        Self(Arc::new(ObjectState {
+            store,
+            url,
+            meta,
+            pinned,
+            options,
+            counters,
+            traffic,
+            device,
+            found_at,
+            refuses_conditions,
+        }))
     }
 
     pub(crate) fn state(&self) -> &Arc<ObjectState> {

@@ -1,12 +1,14 @@
 //! What requests of one object have in common.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use object_store::{ObjectMeta, ObjectStore};
 
 use crate::counters::StoreCounters;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
+use crate::redirects::FoundAt;
 use crate::traffic::StoreTraffic;
 
 /// An open object, as its requests share it.
@@ -22,4 +24,9 @@ pub(crate) struct ObjectState {
     pub(crate) traffic: Arc<StoreTraffic>,
     /// What it shares its speed with.
     pub(crate) device: String,
+    /// Where it was found behind redirects.
+    pub(crate) found_at: FoundAt,
+    /// Whether the server refuses conditions that hold: then versions are compared by responses
+    /// alone.
+    pub(crate) refuses_conditions: AtomicBool,
 }

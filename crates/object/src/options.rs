@@ -17,36 +17,55 @@ pub struct StoreOptions {
     /// How often a request is sent again after a response of 429, 503 or another error of the
     /// server, or a connection that broke, within the deadline.
     pub retries: usize,
-    /// The pause before the first retry; each further one is longer, up to a few seconds.
+    /// The pause before the first retry; each further one is longer, up to a few seconds. A store
+    /// that asks for a longer one (`Retry-After`) gets it, within the deadline.
     pub first_pause: Duration,
+    /// How many requests of one bucket are in flight at a time, each on a connection; 1 to 64.
+    pub connections: u32,
     /// Whether a read that waits for a late request may send it a second time, for at most 2 % more
     /// requests.
     pub hedge: bool,
 }
 
 impl Default for StoreOptions {
-    /// A deadline of 60 s, 10 retries, the first after 100 ms; late requests are sent twice.
+    /// A deadline of 60 s, retries until then, the first after 100 ms; 64 connections; late
+    /// requests are sent twice.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),
-            retries: 10,
+            retries: usize::MAX,
             first_pause: Duration::from_millis(100),
+            connections: CONNECTIONS_MAX,
             hedge: true,
         }
     }
 }
 
 impl StoreOptions {
-    /// The same for `object_store`.
+    /// The same for `object_store`: for its requests for credentials, those of callers, and bodies
+    /// that break. All others are sent again by [`retries`](crate::retries).
     pub(crate) fn retry(&self) -> RetryConfig {
         let backoff = BackoffConfig {
             init_backoff: self.first_pause,
             max_backoff: LONGEST_PAUSE.max(self.first_pause),
             base: 2.0,
         };
-        RetryConfig { backoff, max_retries: self.retries, retry_timeout: self.deadline }
+        let max_retries = self.retries.min(RETRIES_OF_CLIENT_MAX);
+        RetryConfig { backoff, max_retries, retry_timeout: self.deadline }
+    }
+
+    /// How many requests may be in flight.
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections.clamp(1, CONNECTIONS_MAX)
     }
 }
 
 /// A store that throttles serves again within seconds, and a reader waits meanwhile.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A machine without a role has no service for credentials, and would wait for one until the
+/// deadline.
+const RETRIES_OF_CLIENT_MAX: usize = 10;
+
+/// As many as the engine sends to one device.
+pub(crate) const CONNECTIONS_MAX: u32 = 64;

@@ -4,7 +4,9 @@
 //! Out:   conditions for requests; whether a response is of the same version.
 //! Never: a version that is assumed: an object without `ETag` and date cannot be pinned.
 
-use object_store::{GetOptions, ObjectMeta};
+use object_store::{GetOptions, GetResult, ObjectMeta};
+
+use crate::response_head::StatesDate;
 
 /// The version of an object that is open.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -20,18 +22,31 @@ pub(crate) struct PinnedVersion {
 impl PinnedVersion {
     /// The version that these attributes are of; None if they tell versions not apart.
     pub(crate) fn of(meta: &ObjectMeta) -> Option<Self> {
-        let pinned = Self::new(meta);
+        Self::of_dated(meta, None)
+    }
+
+    /// The same, if it is known whether the server has stated a date.
+    pub(crate) fn of_dated(meta: &ObjectMeta, states_date: Option<StatesDate>) -> Option<Self> {
+        let pinned = Self::new(meta, states_date);
         (pinned.e_tag.is_some() || pinned.modified.is_some()).then_some(pinned)
     }
 
-    fn new(meta: &ObjectMeta) -> Self {
+    fn new(meta: &ObjectMeta, states_date: Option<StatesDate>) -> Self {
         let seconds = meta.last_modified.timestamp();
+        // Clients put the first second of 1970 in place of a date that is missing.
+        let StatesDate(is_dated) = states_date.unwrap_or(StatesDate(seconds != 0));
         Self {
             e_tag: meta.e_tag.clone(),
             version: meta.version.clone(),
-            modified: (seconds != 0).then_some(seconds),
+            modified: is_dated.then_some(seconds),
             size: meta.size,
         }
+    }
+
+    /// Compares with a response, as [`Self::check`] does.
+    pub(crate) fn check_response(&self, response: &GetResult) -> Result<(), String> {
+        let states_date = response.extensions.get::<StatesDate>().copied();
+        self.check_version(&Self::new(&response.meta, states_date))
     }
 
     /// The conditions under which a request may be answered.
@@ -48,8 +63,12 @@ impl PinnedVersion {
 
     /// Compares with the attributes of a response; an error says what differs. Servers exist that
     /// ignore conditions.
+    #[cfg(test)]
     pub(crate) fn check(&self, response: &ObjectMeta) -> Result<(), String> {
-        let is = Self::new(response);
+        self.check_version(&Self::new(response, None))
+    }
+
+    fn check_version(&self, is: &Self) -> Result<(), String> {
         let differs = |what: &str, was: &dyn std::fmt::Debug, is: &dyn std::fmt::Debug| {
             Err(format!("its {what} was {was:?} and is {is:?}"))
         };

@@ -19,6 +19,7 @@ use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::object_url::encoded;
 use crate::options::StoreOptions;
+use crate::retries::{Deadline, until_answered};
 
 /// All keys of a store that begin with a prefix.
 ///
@@ -169,12 +170,14 @@ impl Prefix {
         let failure = LastFailure::default();
         let noted = failure.clone();
         let listed = owner.wait(async move {
-            tokio::time::timeout(deadline, prefix.list(&below, is_deep, token, &noted)).await
+            let deadline = Deadline::of(&prefix.options);
+            let list = || prefix.list(&below, is_deep, token.clone(), &noted);
+            deadline.bound(until_answered(&prefix.options, &deadline, &noted, list)).await
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {
-            Ok(Ok((result, next))) => Ok(page_of(&result, next, &start)),
-            Ok(Err(error)) => Err(ObjectError::of(&url, None, &error)),
-            Err(_) => {
+            Some(Ok((result, next))) => Ok(page_of(&result, next, &start)),
+            Some(Err(error)) => Err(ObjectError::of(&url, None, &error)),
+            None => {
                 let last_failure = failure.text();
                 Err(ObjectError::TimedOut { url, range: None, deadline, last_failure })
             }

@@ -4,8 +4,11 @@
 //! Out:   responses whose meaning is the same, and which it neither refuses nor misreads; why an
 //!        attempt has failed, for the error of its request.
 //! Never: bytes of an object that are touched, or a range that is assumed; in memory, more of a
-//!        listing or of an error than stores send.
+//!        listing or of an error than stores send. A retry of `object_store` for a request that is
+//!        sent again by [`retries`](crate::retries).
 
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,6 +25,8 @@ use crate::listing_filter::{UnreadableKeys, without_unreadable};
 use crate::listing_page::{self, ListingProtocol};
 use crate::listing_xml::without_sections;
 use crate::partial_content::is_partial;
+use crate::response_head::{self, KnownLength};
+use crate::retry_after;
 
 /// Makes clients whose responses are filtered.
 #[derive(Debug)]
@@ -42,9 +47,16 @@ impl HttpService for FilteringService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let listing = ListingRequest::of(request.uri().query().unwrap_or_default());
         let wants_range = request.headers().contains_key("range");
-        let failure = request.extensions().get::<LastFailure>().cloned().unwrap_or_default();
+        let known = request.extensions().get::<KnownLength>().copied();
+        let noted = request.extensions().get::<LastFailure>().cloned();
         let answered = self.0.execute(request).await;
-        let response = answered.inspect_err(|error| failure.had_no_response(error))?;
+        let response = answered.map_err(|error| match &noted {
+            Some(failure) => {
+                failure.had_no_response(&error);
+                once(SentOnce(error))
+            }
+            None => error,
+        })?;
         let is_ok = response.status().as_u16() == 200;
         if let Some(listing) = listing
             && response.status().is_success()
@@ -61,9 +73,22 @@ impl HttpService for FilteringService {
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
         let (mut parts, body) = response.into_parts();
-        if parts.status.is_client_error() || parts.status.is_server_error() {
+        // S3 says so which region a bucket is in.
+        let is_bare_redirect = parts.status.is_redirection()
+            && parts.status.as_u16() != 304
+            && !parts.headers.contains_key("location");
+        if parts.status.is_client_error() || parts.status.is_server_error() || is_bare_redirect {
             let text = start_of(body).await;
-            failure.was_refused(&parts.status.to_string(), &text);
+            if let Some(failure) = noted {
+                let header = |name: &str| parts.headers.get(name)?.to_str().ok();
+                let (status, asked) = (parts.status, retry_after::asked(header));
+                let may_pass =
+                    failure.was_refused((status.as_u16(), &status.to_string()), &text, asked);
+                if may_pass || is_bare_redirect {
+                    let why = format!("Server returned non-2xx status code: {status}: {text}");
+                    return Err(once(std::io::Error::other(why)));
+                }
+            }
             return Ok(HttpResponse::from_parts(parts, text.into_bytes().into()));
         }
         let header = |name: &str| parts.headers.get(name)?.to_str().ok();
@@ -75,7 +100,39 @@ impl HttpService for FilteringService {
         {
             parts.status = status;
         }
-        Ok(HttpResponse::from_parts(parts, body))
+        let mut response = HttpResponse::from_parts(parts, body);
+        if response_head::is_absurd(&response) {
+            let why = "the server says that the range ends behind all that an object can have";
+            return Err(once(std::io::Error::other(why)));
+        }
+        if response.status().is_success() {
+            response_head::make_readable(&mut response, known);
+        }
+        Ok(response)
+    }
+}
+
+/// An error after which `object_store` does not send the request again.
+fn once(error: impl Error + Send + Sync + 'static) -> HttpError {
+    HttpError::new(HttpErrorKind::Unknown, error)
+}
+
+/// An error of another kind, with the same words.
+#[derive(Debug)]
+struct SentOnce(HttpError);
+
+impl fmt::Display for SentOnce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => fmt::Display::fmt(source, f),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+impl Error for SentOnce {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()?.source()
     }
 }
 
@@ -177,7 +234,7 @@ mod tests {
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("no listing"), "{source}");
         let error = answer(Talker(200, PAGE_MAX / 2 + 1), listing).await.unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
+        let source = error.source().unwrap().to_string();
         assert!(source.contains("more than 64 MiB"), "{source}");
         for status in [404, 503] {
             let response = answer(Talker(status, ERROR_MAX), "object").await.unwrap();

@@ -16,6 +16,16 @@ impl StoreSettings {
         Self(settings.into_iter().map(lower).collect())
     }
 
+    /// Takes out how many connections there may be, if that is a number. It is of no client.
+    pub(crate) fn without_connections(mut self) -> (Self, Option<u32>) {
+        let is_it = |(name, value): &(String, String)| {
+            (name == "connections").then(|| value.trim().parse().ok()).flatten()
+        };
+        let found = self.0.iter().filter_map(is_it).next_back();
+        self.0.retain(|setting| is_it(setting).is_none());
+        (self, found)
+    }
+
     /// Gives them to a builder, in their order.
     ///
     /// # Errors
@@ -65,6 +75,17 @@ mod tests {
         let value = |key| builder.get_config_value(&key);
         assert_eq!(value(AmazonS3ConfigKey::Endpoint).as_deref(), Some("b"));
         assert_eq!(value(AmazonS3ConfigKey::Region).as_deref(), Some("from the environment"));
+    }
+
+    #[test]
+    fn the_number_of_connections_is_taken_out_and_what_is_none_is_an_unknown_name() {
+        let of = |value: &str| {
+            let settings = [("Connections".to_owned(), value.to_owned())];
+            let (rest, connections) = StoreSettings::new(settings).without_connections();
+            (rest.iter().count(), connections)
+        };
+        assert_eq!(of("4"), (0, Some(4)));
+        assert_eq!(of("few"), (1, None));
     }
 
     #[test]

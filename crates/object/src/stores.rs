@@ -15,6 +15,7 @@ use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
 
+use crate::attributes::FirstAsk;
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::environment;
@@ -70,8 +71,9 @@ impl Stores {
     /// Returns stores with settings that take precedence over the environment, and clients of their
     /// own; they are counted with these. Names are those of the environment variables of
     /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
-    /// endpoint or a key replaces all that the environment says of endpoints or credentials. A name
-    /// that a store does not have is an error when something of that store is opened.
+    /// endpoint or a key replaces all that the environment says of endpoints or credentials.
+    /// `connections` is [`StoreOptions::connections`]. A name that a store does not have is an
+    /// error when something of that store is opened.
     ///
     /// ```
     /// use foreread_object::{StoreOptions, Stores};
@@ -83,7 +85,10 @@ impl Stores {
     /// ```
     #[must_use]
     pub fn with_settings(&self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self { settings: StoreSettings::new(settings), clients: Arc::default(), ..self.clone() }
+        let (settings, connections) = StoreSettings::new(settings).without_connections();
+        let connections = connections.unwrap_or(self.options.connections);
+        let options = StoreOptions { connections, ..self.options };
+        Self { options, settings, clients: Arc::default(), ..self.clone() }
     }
 
     /// Opens an object by its URL. It asks the store for its length and version by one request,
@@ -125,7 +130,10 @@ impl Stores {
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
-        let asked = Object::ask(store, url.location.clone(), name, self.options, counted);
+        let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
+        let first = if is_web { FirstAsk::FirstByte } else { FirstAsk::Head };
+        let how = (self.options, first);
+        let asked = Object::ask(store, url.location.clone(), name, how, counted);
         let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
@@ -212,10 +220,10 @@ impl Stores {
         let (bucket, retry, settings) = (url.bucket(), self.options.retry(), &self.settings);
         let mut device = bucket.to_owned();
         let counters = Arc::clone(&self.counters);
-        let traffic = StoreTraffic::new(self.options.hedge, Arc::clone(&counters));
+        let traffic = StoreTraffic::new(&self.options, Arc::clone(&counters));
         // Only requests of web servers have no secrets.
         let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
-        let redirects = if is_web { Redirects::AnyHost } else { Redirects::SameHost };
+        let redirects = if is_web { Redirects::Followed } else { Redirects::SameHost };
         let connector = CountingConnector { counters, traffic: Arc::clone(&traffic), redirects };
         let connector = FilteringConnector(connector);
         // One read has one deadline, and its error says so; that of the client, for each try, is
@@ -315,6 +323,8 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
         | ObjectError::NotFound { .. }
         | ObjectError::Denied { .. }
         | ObjectError::NoCredentials { .. }
+        | ObjectError::Refused { .. }
+        | ObjectError::Unavailable { .. }
         | ObjectError::Changed { .. } => error,
     }
 }

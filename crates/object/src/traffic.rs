@@ -10,13 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foreread::core::store_requests::{Hedging, RequestLimit, WaitingRequests};
+use foreread::core::store_requests::{Hedging, RefusalGate, RequestLimit, WaitingRequests};
 use foreread::core::units::Nanos;
 use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use crate::connection_use::SharedConnections;
+use crate::connections::RETURN_TIME;
 use crate::counters::StoreCounters;
+use crate::options::{LONGEST_PAUSE, StoreOptions};
+use crate::retries::{nanos, random};
 use crate::runtime::OwnerProcess;
 
 /// What requests of one store have in common.
@@ -27,10 +31,13 @@ pub(crate) struct StoreTraffic {
     may_hedge: bool,
     counters: Arc<StoreCounters>,
     state: Mutex<TrafficState>,
+    pub(crate) connections: Arc<SharedConnections>,
 }
 
 struct TrafficState {
     limit: RequestLimit,
+    gate: RefusalGate,
+    in_flight: u32,
     hedging: Hedging,
     waiting: WaitingRequests<oneshot::Sender<Permit>>,
 }
@@ -129,25 +136,50 @@ impl Gated {
 }
 
 /// A request that may be in flight; it has ended when this is dropped.
-pub(crate) struct Permit(Arc<StoreTraffic>);
+pub(crate) struct Permit {
+    traffic: Arc<StoreTraffic>,
+    /// Whether it probes a store that has refused all others.
+    is_probe: bool,
+}
+
+impl TrafficState {
+    /// Starts a request, if the store may have one more. Returns whether it is a probe.
+    fn start(&mut self, most: u32, now: Nanos) -> Option<bool> {
+        if self.in_flight >= most || !self.limit.start() {
+            return None;
+        }
+        let is_probe = self.gate.is_closed();
+        if !self.gate.start(now) {
+            self.limit.end();
+            return None;
+        }
+        self.in_flight += 1;
+        Some(is_probe)
+    }
+}
 
 impl StoreTraffic {
-    pub(crate) fn new(may_hedge: bool, counters: Arc<StoreCounters>) -> Arc<Self> {
+    pub(crate) fn new(options: &StoreOptions, counters: Arc<StoreCounters>) -> Arc<Self> {
+        let (first, longest) = (nanos(options.first_pause), nanos(LONGEST_PAUSE));
         let state = TrafficState {
-            limit: RequestLimit::new(IN_FLIGHT_MAX),
+            limit: RequestLimit::new(options.connections()),
+            gate: RefusalGate::new(first, longest),
+            in_flight: 0,
             hedging: Hedging::default(),
             waiting: WaitingRequests::default(),
         };
-        let (owner, started) = (OwnerProcess::here(), Instant::now());
-        Arc::new(Self { owner, started, may_hedge, counters, state: Mutex::new(state) })
+        let (owner, started, may_hedge) = (OwnerProcess::here(), Instant::now(), options.hedge);
+        let (state, connections) = (Mutex::new(state), Arc::default());
+        Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 
     /// Waits until one more request may be in flight.
     pub(crate) async fn permit(self: &Arc<Self>, is_demand: bool) -> Permit {
         let granted = {
+            let (now, most) = (self.nanos(Instant::now()), self.connections.most());
             let mut state = self.lock();
-            if state.limit.start() {
-                return Permit(Arc::clone(self));
+            if let Some(is_probe) = state.start(most, now) {
+                return Permit { traffic: Arc::clone(self), is_probe };
             }
             let (grant, granted) = oneshot::channel();
             state.waiting.push(is_demand, grant);
@@ -158,31 +190,67 @@ impl StoreTraffic {
 
     /// Lets those start that may.
     fn grant(self: &Arc<Self>) {
+        let (now, most) = (self.nanos(Instant::now()), self.connections.most());
         loop {
-            let grant = {
+            let (grant, is_probe) = {
                 let mut state = self.lock();
                 // A reader that has given up waits no more.
                 state.waiting.drop_front(oneshot::Sender::is_closed);
-                if state.waiting.is_empty() || !state.limit.start() {
+                if state.waiting.is_empty() {
                     return;
                 }
-                state.waiting.pop().expect("some wait")
+                let Some(is_probe) = state.start(most, now) else { return };
+                (state.waiting.pop().expect("some wait"), is_probe)
             };
             // One that has given up meanwhile drops the permit, which grants it to the next.
-            let _ = grant.send(Permit(Arc::clone(self)));
+            let _ = grant.send(Permit { traffic: Arc::clone(self), is_probe });
+        }
+    }
+
+    /// A request without a permit waits while the store is asked nothing.
+    pub(crate) async fn pause_over(&self) {
+        let now = Instant::now();
+        let until = {
+            let state = self.lock();
+            state.gate.opens_at().map_or(Nanos(0), |until| until)
+        };
+        let left = until.0.saturating_sub(self.nanos(now).0);
+        if left > 0 {
+            tokio::time::sleep(Duration::from_nanos(left)).await;
         }
     }
 
     /// An HTTP request that was sent at `sent` was answered with this status; None: not at all.
-    pub(crate) fn answered(self: &Arc<Self>, sent: Instant, status: Option<u16>) {
+    /// `asked` is the pause that the store asks for.
+    pub(crate) fn answered(
+        self: &Arc<Self>,
+        sent: Instant,
+        status: Option<u16>,
+        asked: Option<Duration>,
+    ) {
         let (now, sent) = (self.nanos(Instant::now()), self.nanos(sent));
-        {
+        let opens_at = {
             let mut state = self.lock();
             match status {
-                Some(429 | 503) => state.limit.refused(now, sent),
-                Some(..500) => state.limit.served(),
+                Some(429 | 503) => {
+                    state.limit.refused(now, sent);
+                    state.gate.refused(now, sent, asked.map(nanos), random());
+                }
+                Some(..500) => {
+                    state.limit.served();
+                    state.gate.served();
+                }
                 Some(_) | None => return,
             }
+            state.gate.opens_at()
+        };
+        if let Some(opens_at) = opens_at {
+            // Some of those that wait may start then, though no request ends.
+            let (traffic, pause) = (Arc::clone(self), opens_at.0.saturating_sub(now.0));
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_nanos(pause)).await;
+                traffic.grant();
+            });
         }
         self.grant();
     }
@@ -236,8 +304,25 @@ impl StoreTraffic {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.lock().limit.end();
-        self.0.grant();
+        {
+            let mut state = self.traffic.lock();
+            state.limit.end();
+            state.in_flight -= 1;
+            if self.is_probe {
+                state.gate.given_up();
+            }
+        }
+        self.traffic.grant();
+    }
+}
+
+impl Permit {
+    /// Ends the request, whose response has come whole; to a server with few connections the next
+    /// one is sent on that of this one, once it is idle.
+    pub(crate) async fn end(permit: Arc<Self>) {
+        if permit.traffic.connections.are_few() {
+            tokio::time::sleep(RETURN_TIME).await;
+        }
     }
 }
 
@@ -248,95 +333,5 @@ impl fmt::Debug for StoreTraffic {
     }
 }
 
-/// As many as the engine sends to one device.
-const IN_FLIGHT_MAX: u32 = 64;
-
 #[cfg(test)]
-mod tests {
-    use std::task::{Context, Poll, Waker};
-
-    use super::*;
-
-    fn is_ready<F: Future>(future: std::pin::Pin<&mut F>) -> Option<F::Output> {
-        match future.poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_refusal_cuts_what_is_in_flight_and_demand_reads_are_let_through_first() {
-        let traffic = StoreTraffic::new(true, Arc::default());
-        let mut permits = Vec::new();
-        for _ in 0..IN_FLIGHT_MAX {
-            permits.push(traffic.permit(false).await);
-        }
-        traffic.answered(Instant::now(), Some(503));
-        let mut ahead = pin!(traffic.permit(false));
-        let mut demand = pin!(traffic.permit(true));
-        assert!(is_ready(ahead.as_mut()).is_none() && is_ready(demand.as_mut()).is_none());
-        permits.truncate(48);
-        assert!(is_ready(demand.as_mut()).is_none(), "48 are in flight");
-        permits.pop();
-        let got = is_ready(demand.as_mut());
-        assert!(got.is_some() && is_ready(ahead.as_mut()).is_none(), "the demand read");
-        drop(got);
-        assert!(is_ready(ahead.as_mut()).is_some());
-    }
-
-    /// It waited behind seven demand reads for each one of read-ahead.
-    #[tokio::test(start_paused = true)]
-    async fn read_ahead_that_a_reader_comes_to_waits_with_demand_reads() {
-        let traffic = StoreTraffic::new(true, Arc::default());
-        let mut permits = Vec::new();
-        for _ in 0..IN_FLIGHT_MAX {
-            permits.push(traffic.permit(false).await);
-        }
-        let [first, second] = [Gated::new(false), Gated::new(false)];
-        let (mut ahead, mut joined) = (pin!(first.permit(&traffic)), pin!(second.permit(&traffic)));
-        assert!(is_ready(ahead.as_mut()).is_none() && is_ready(joined.as_mut()).is_none());
-        second.hurry();
-        assert!(is_ready(joined.as_mut()).is_none(), "no other has ended");
-        permits.pop();
-        assert!(is_ready(ahead.as_mut()).is_none());
-        let got = is_ready(joined.as_mut());
-        assert!(got.is_some(), "it goes first");
-        drop(got);
-        assert!(is_ready(ahead.as_mut()).is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_is_given_up_while_it_waits_costs_no_permit() {
-        let traffic = StoreTraffic::new(true, Arc::default());
-        let mut permits = Vec::new();
-        for _ in 0..IN_FLIGHT_MAX {
-            permits.push(traffic.permit(true).await);
-        }
-        for _ in 0..10 {
-            let mut given_up = pin!(traffic.permit(true));
-            assert!(is_ready(given_up.as_mut()).is_none());
-        }
-        {
-            // This one is given up after it was granted.
-            let mut given_up = pin!(traffic.permit(true));
-            assert!(is_ready(given_up.as_mut()).is_none());
-            permits.pop();
-        }
-        permits.clear();
-        for _ in 0..IN_FLIGHT_MAX {
-            permits.push(traffic.permit(true).await);
-        }
-        assert!(is_ready(pin!(traffic.permit(true))).is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_store_that_serves_again_has_as_many_as_before() {
-        let traffic = StoreTraffic::new(true, Arc::default());
-        traffic.answered(Instant::now(), Some(429));
-        assert!(traffic.lock().limit.is_cut());
-        for _ in 0..64 * 16 {
-            traffic.answered(Instant::now(), Some(206));
-        }
-        assert!(!traffic.lock().limit.is_cut());
-    }
-}
+mod tests;

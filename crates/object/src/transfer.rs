@@ -6,54 +6,84 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foreread::Reply;
 use futures_util::StreamExt as _;
-use object_store::{GetOptions, GetRange, GetResult};
+use object_store::{Error, Extensions, GetOptions, GetRange, GetResult};
 use tokio::time::Instant;
 
+use crate::connection_use::ConnectionUse;
 use crate::counters::Attempts;
 use crate::error::ObjectError;
 use crate::hedged::{self, Urgency, not_joined};
-use crate::last_failure::LastFailure;
+use crate::last_failure::{LastFailure, PassingFailure};
 use crate::object_state::ObjectState;
+use crate::response_head::KnownLength;
+use crate::retries::{Deadline, Retries, until_answered};
 use crate::traffic::{Gated, Permit};
 
-/// Sends the request and passes on what comes, within the deadline.
+/// A request for a range, with what its attempts and copies share.
+#[derive(Clone, Debug)]
+struct RangeRequest {
+    range: Range<u64>,
+    failure: LastFailure,
+    deadline: Deadline,
+    attempts: Attempts,
+}
+
+impl RangeRequest {
+    fn new(object: &ObjectState, range: Range<u64>) -> Self {
+        let (failure, attempts) = (LastFailure::default(), Attempts::default());
+        Self { range, failure, deadline: Deadline::of(&object.options), attempts }
+    }
+}
+
+/// Sends the request and passes on what comes, within the deadline. If a reader comes to what was
+/// read ahead, the deadline begins anew: it is the reader's.
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
-    let deadline = object.options.deadline;
-    let urgency = Urgency { is_demand: !reply.is_read_ahead(), joined: reply.joined() };
-    let failure = LastFailure::default();
-    let copied = copy(&object, (&range, &failure), urgency, &mut reply);
-    let transferred = tokio::time::timeout(deadline, copied).await;
-    match transferred {
-        Ok(Ok(())) => reply.finish(),
-        Ok(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
-        Ok(Err(error)) => reply.fail(error.of_read()),
-        Err(_) => {
+    let request = RangeRequest::new(&object, range.clone());
+    let (is_read_ahead, joined) = (reply.is_read_ahead(), reply.joined());
+    let deadline = request.deadline.clone();
+    let joined = async move {
+        joined.await;
+        if is_read_ahead {
+            deadline.restart();
+        }
+    };
+    let urgency = Urgency { is_demand: !is_read_ahead, joined };
+    let copied = copy(&object, &request, urgency, &mut reply);
+    match request.deadline.bound(copied).await {
+        Some(Ok(())) => reply.finish(),
+        Some(Err(error)) if error.is_of_all() => reply.fail_all(error.of_read()),
+        Some(Err(error)) => reply.fail(error.of_read()),
+        None => {
             let is_silent = reply.remaining() == range.end - range.start;
-            let error = timed_out(&object, range, &failure).of_read();
-            // Of a server that has sent nothing no page comes sooner alone.
-            if is_silent { reply.fail_all(error) } else { reply.fail(error) }
+            // Of a server that has sent nothing no page comes sooner alone, and one that refuses
+            // is not sent more requests.
+            let is_of_all = is_silent || request.failure.text().is_some();
+            let error = timed_out(&object, &request).of_read();
+            if is_of_all { reply.fail_all(error) } else { reply.fail(error) }
         }
     }
 }
 
 /// Reads a range into memory by one request, whatever it takes, within the deadline.
 pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
-    let (deadline, failure) = (object.options.deadline, LastFailure::default());
     let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
-    let copied = copy(object, (&range, &failure), not_joined(false), &mut bytes);
-    let copied = tokio::time::timeout(deadline, copied).await;
-    copied.unwrap_or_else(|_| Err(timed_out(object, range, &failure)))?;
+    let request = RangeRequest::new(object, range);
+    let copied = copy(object, &request, not_joined(false), &mut bytes);
+    let copied = request.deadline.bound(copied).await;
+    copied.unwrap_or_else(|| Err(timed_out(object, &request)))?;
     Ok(bytes)
 }
 
 /// The error of a range that was not there within the deadline.
-fn timed_out(object: &ObjectState, range: Range<u64>, failure: &LastFailure) -> ObjectError {
+fn timed_out(object: &ObjectState, request: &RangeRequest) -> ObjectError {
     let (url, deadline) = (object.url.clone(), object.options.deadline);
-    ObjectError::TimedOut { url, range: Some(range), deadline, last_failure: failure.text() }
+    let (range, last_failure) = (Some(request.range.clone()), request.failure.text());
+    ObjectError::TimedOut { url, range, deadline, last_failure }
 }
 
 /// What takes the bytes of a range, in order.
@@ -76,16 +106,63 @@ impl ByteSink for Vec<u8> {
     }
 }
 
-/// Copies the range into the sink. If that wants no more it returns early.
+/// Copies the range into the sink. If that wants no more it returns early. If a body breaks, what
+/// is missing is asked for once more, as often as a request is.
 async fn copy(
     object: &ObjectState,
-    (range, failure): (&Range<u64>, &LastFailure),
+    request: &RangeRequest,
     urgency: Urgency<impl Future<Output = ()>>,
     sink: &mut impl ByteSink,
 ) -> Result<(), ObjectError> {
-    let send = |gate| answer(object, (range, failure), gate);
-    let response = hedged::first_answer(&object.traffic, urgency, send).await?;
-    pass_on(object, range, response, sink).await
+    let (error, mut from) = match transfer(object, request, urgency, sink).await {
+        Err(BodyError::Broken { error, from }) => (error, from),
+        ended => return ended.map_err(BodyError::into_error),
+    };
+    let mut retries = Retries::new(&object.options);
+    while retries.pause(PassingFailure::default(), &request.deadline).await {
+        let rest = RangeRequest { range: from..request.range.end, ..request.clone() };
+        match transfer(object, &rest, not_joined(true), sink).await {
+            Err(BodyError::Broken { from: next, .. }) => from = next,
+            ended => return ended.map_err(BodyError::into_error),
+        }
+    }
+    Err(error)
+}
+
+/// Copies the range by one request and a copy of it, if it is late.
+async fn transfer(
+    object: &ObjectState,
+    request: &RangeRequest,
+    urgency: Urgency<impl Future<Output = ()>>,
+    sink: &mut impl ByteSink,
+) -> Result<(), BodyError> {
+    let is_first = AtomicBool::new(true);
+    let send = |gate| {
+        let is_first = is_first.swap(false, Ordering::Relaxed);
+        // A copy is no retry.
+        let attempts = if is_first { request.attempts.clone() } else { Attempts::default() };
+        answer(object, RangeRequest { attempts, ..request.clone() }, gate)
+    };
+    let answered = hedged::first_answer(&object.traffic, urgency, send).await;
+    pass_on(object, &request.range, answered.map_err(BodyError::Other)?, sink).await
+}
+
+/// Why a body did not come whole.
+enum BodyError {
+    /// The connection broke: the bytes from this offset on are missing.
+    Broken {
+        error: ObjectError,
+        from: u64,
+    },
+    Other(ObjectError),
+}
+
+impl BodyError {
+    fn into_error(self) -> ObjectError {
+        match self {
+            Self::Broken { error, .. } | Self::Other(error) => error,
+        }
+    }
 }
 
 /// How long the request for a range took.
@@ -103,16 +180,16 @@ pub(crate) async fn measure(
     range: Range<u64>,
     arrived: &impl Fn(u64),
 ) -> Result<RangeTime, ObjectError> {
-    let (deadline, sent) = (object.options.deadline, Instant::now());
-    let failure = LastFailure::default();
+    let (sent, request) = (Instant::now(), RangeRequest::new(object, range.clone()));
     let measured = async {
-        let response = answer(object, (&range, &failure), Gated::new(false)).await?;
+        let response = answer(object, request.clone(), Gated::new(false)).await?;
         let first_byte = sent.elapsed();
-        pass_on(object, &range, response, &mut CountedBytes(arrived)).await?;
+        let passed = pass_on(object, &range, response, &mut CountedBytes(arrived)).await;
+        passed.map_err(BodyError::into_error)?;
         Ok(RangeTime { first_byte, whole: sent.elapsed() })
     };
-    let measured = tokio::time::timeout(deadline, measured).await;
-    measured.unwrap_or_else(|_| Err(timed_out(object, range.clone(), &failure)))
+    let measured = request.deadline.bound(measured).await;
+    measured.unwrap_or_else(|| Err(timed_out(object, &request)))
 }
 
 /// A sink that keeps nothing.
@@ -131,17 +208,24 @@ async fn pass_on(
     range: &Range<u64>,
     mut response: GetResult,
     sink: &mut impl ByteSink,
-) -> Result<(), ObjectError> {
+) -> Result<(), BodyError> {
     // In flight until the last byte has come.
-    let _permit = response.extensions.remove::<Arc<Permit>>();
-    let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
+    let permit = response.extensions.remove::<Arc<Permit>>();
+    let connection = response.extensions.remove::<Arc<ConnectionUse>>();
     let mut left = range.end - range.start;
     let mut chunks = response.into_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(failed)?;
+        let chunk = match chunk {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                let error = ObjectError::of(&object.url, Some(range.clone()), &error);
+                return Err(BodyError::Broken { error, from: range.end - left });
+            }
+        };
         object.counters.arrived(chunk.len());
         if chunk.len() as u64 > left {
-            return Err(wrong(object, range, "the server sent more bytes than it said".to_owned()));
+            let why = "the server sent more bytes than it said".to_owned();
+            return Err(BodyError::Other(wrong(object, range, why)));
         }
         if !sink.take(&chunk) {
             return Ok(());
@@ -150,40 +234,71 @@ async fn pass_on(
     }
     if left > 0 {
         let why = format!("the server ended its answer {left} bytes early");
-        return Err(wrong(object, range, why));
+        return Err(BodyError::Other(wrong(object, range, why)));
+    }
+    if let Some(connection) = connection {
+        connection.completed();
+    }
+    if let Some(permit) = permit {
+        Permit::end(permit).await;
     }
     Ok(())
 }
 
-/// Sends the request. Returns a response whose head is right: its bytes are still to come.
+/// Sends the request, with all retries. Returns a response whose head is right: its bytes are still
+/// to come.
 async fn answer(
     object: &ObjectState,
-    (range, failure): (&Range<u64>, &LastFailure),
+    request: RangeRequest,
     gate: Gated,
 ) -> Result<GetResult, ObjectError> {
-    let mut options = request(object, range);
-    options.extensions.insert(gate);
-    options.extensions.insert(failure.clone());
-    let response = object.store.get_opts(&object.meta.location, options).await;
+    let (range, failure) = (&request.range, request.failure.of_copy());
+    let ask = async |is_conditional: bool| {
+        let mut options = options_of(object, &request, is_conditional);
+        options.extensions.insert(gate.clone());
+        options.extensions.insert(failure.clone());
+        object.store.get_opts(&object.meta.location, options).await
+    };
+    let is_conditional = !object.refuses_conditions.load(Ordering::Relaxed);
+    let ask_until = async |is_conditional: bool| {
+        until_answered(&object.options, &request.deadline, &failure, || ask(is_conditional)).await
+    };
+    let mut response = ask_until(is_conditional).await;
+    let is_refused = is_conditional && matches!(response, Err(Error::Precondition { .. }));
+    if is_refused {
+        // A gateway may refuse all conditions: the version of its response is compared as well.
+        response = ask_until(false).await;
+    }
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;
-    if let Err(why) = object.pinned.check(&response.meta) {
+    if let Err(why) = object.pinned.check_response(&response) {
         return Err(ObjectError::Changed { url: object.url.clone(), why });
     }
     if response.range != *range {
         let Range { start, end } = response.range;
         return Err(wrong(object, range, format!("the server sent bytes {start} to {end}")));
     }
+    if is_refused {
+        object.refuses_conditions.store(true, Ordering::Relaxed);
+    }
     Ok(response)
 }
 
 /// A range that is the whole object is asked for without a range: so small objects can be read
 /// from servers that know no ranges.
-fn request(object: &ObjectState, range: &Range<u64>) -> GetOptions {
+fn options_of(object: &ObjectState, request: &RangeRequest, is_conditional: bool) -> GetOptions {
+    let RangeRequest { range, attempts, .. } = request;
     let is_whole = *range == (0..object.pinned.size);
     let part = (!is_whole).then(|| GetRange::Bounded(range.clone()));
-    let extensions = Attempts::extensions();
-    GetOptions { range: part, extensions, ..object.pinned.conditions(&object.meta) }
+    let mut extensions = Extensions::new();
+    extensions.insert(attempts.clone());
+    extensions.insert(object.found_at.clone());
+    extensions.insert(KnownLength(object.pinned.size));
+    let conditions = match is_conditional {
+        true => object.pinned.conditions(&object.meta),
+        false => GetOptions::default(),
+    };
+    GetOptions { range: part, extensions, ..conditions }
 }
 
 fn wrong(object: &ObjectState, range: &Range<u64>, why: String) -> ObjectError {

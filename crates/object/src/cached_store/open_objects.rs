@@ -10,14 +10,17 @@ use std::time::Duration;
 
 use foreread::{Engine, File};
 use object_store::path::Path;
-use object_store::{Attributes, Extensions, GetOptions, GetResult, ObjectMeta, ObjectStore};
+use object_store::{Attributes, ObjectMeta, ObjectStore};
 use tokio::time::Instant;
 
 use super::errors::generic;
+use crate::attributes::{AttributesRequest, FirstAsk, ObjectAttributes};
 use crate::error::ObjectError;
 use crate::last_failure::LastFailure;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::options::StoreOptions;
+use crate::redirects::FoundAt;
+use crate::retries::Deadline;
 
 /// The objects that are open.
 pub(super) struct OpenObjects {
@@ -86,16 +89,15 @@ impl OpenObjects {
             table.writes
         };
         let asked = Instant::now();
-        let response = self.head(location).await?;
-        let (meta, attributes) = (response.meta, response.attributes);
+        let (found, found_at) = self.ask(location).await?;
+        let (meta, attributes) = (found.meta.clone(), found.attributes.clone());
         let store = Arc::clone(&self.store);
         // A date has a resolution of a second, in which a write may replace the object.
         let epoch = if meta.e_tag.is_some() { String::new() } else { format!("#{writes}") };
         let (url, device) = (format!("{}{epoch}/{location}", self.name), self.name.clone());
         let (name, counted) = ((url, device), self.counted.clone());
-        let Some(object) = Object::of_meta(store, meta.clone(), name, self.options, counted) else {
-            return Ok(None);
-        };
+        let object = Object::of_attributes(store, found, name, self.options, counted, found_at);
+        let Some(object) = object else { return Ok(None) };
         let opened = self.engine.open_source(object);
         let file = opened.map_err(|error| generic(error.to_string()))?;
         let object = OpenObject { file, meta, attributes };
@@ -114,21 +116,29 @@ impl OpenObjects {
     /// Asks for the attributes of an object, within the deadline. The request runs on this crate's
     /// runtime, as those for ranges do: its connection, which they use afterwards, works on also
     /// while the caller's runtime stands still.
-    async fn head(&self, location: &Path) -> object_store::Result<GetResult> {
-        let (store, key, deadline) =
-            (Arc::clone(&self.store), location.clone(), self.options.deadline);
+    async fn ask(&self, location: &Path) -> object_store::Result<(ObjectAttributes, FoundAt)> {
+        let (store, key, options) = (Arc::clone(&self.store), location.clone(), self.options);
         let runtime = self.counted.1.owner.runtime();
         let runtime = runtime.map_err(|error| generic(format!("{location}: {error}")))?;
-        let failure = LastFailure::default();
-        let extensions = failure.in_extensions(Extensions::new());
+        let (failure, found_at) = (LastFailure::default(), FoundAt::default());
+        let (noted, found) = (failure.clone(), found_at.clone());
         let asked = runtime.spawn(async move {
-            let head = GetOptions { head: true, extensions, ..GetOptions::default() };
-            tokio::time::timeout(deadline, store.get_opts(&key, head)).await
+            let deadline = Deadline::of(&options);
+            let request = AttributesRequest {
+                store: &*store,
+                location: &key,
+                options: &options,
+                deadline: &deadline,
+                failure: &noted,
+                found_at: &found,
+            };
+            deadline.bound(request.ask(FirstAsk::Head)).await
         });
         match asked.await.map_err(|error| generic(format!("{location}: {error}")))? {
-            Ok(response) => response,
-            Err(_) => {
+            Some(answered) => Ok((answered?, found_at)),
+            None => {
                 let (url, last_failure) = (format!("{}/{location}", self.name), failure.text());
+                let deadline = options.deadline;
                 let error = ObjectError::TimedOut { url, range: None, deadline, last_failure };
                 Err(generic(error.to_string()))
             }

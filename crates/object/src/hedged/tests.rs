@@ -6,12 +6,13 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::*;
+use crate::options::StoreOptions;
 
 const MS: Duration = Duration::from_millis(1);
 
 /// Traffic that has seen 1000 answers after 20 ms.
 async fn learnt() -> Arc<StoreTraffic> {
-    let traffic = StoreTraffic::new(true, Arc::default());
+    let traffic = StoreTraffic::new(&StoreOptions::default(), Arc::default());
     for _ in 0..1000 {
         let answer = first_answer(&traffic, not_joined(true), |_| async {
             sleep(20 * MS).await;
@@ -257,7 +258,7 @@ async fn a_read_that_waits_for_the_budget_asks_seldom() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_of_which_too_little_is_known_asks_seldom() {
-    let traffic = StoreTraffic::new(true, Arc::default());
+    let traffic = StoreTraffic::new(&StoreOptions::default(), Arc::default());
     let slow = Copies::new(&[(30_000, Ok(1))]);
     let (ended, polls) = polls_of(slow.run(&traffic, true)).await;
     assert_eq!((ended.0, ended.2), (Ok(1), 1));
@@ -270,7 +271,7 @@ async fn a_read_that_waits_for_its_permit_sleeps_until_it_has_it() {
     for (traffic, is_demand) in [
         (learnt().await, true),
         (learnt().await, false),
-        (StoreTraffic::new(true, Arc::default()), true),
+        (StoreTraffic::new(&StoreOptions::default(), Arc::default()), true),
     ] {
         let mut others = Vec::new();
         for _ in 0..64 {
@@ -298,14 +299,17 @@ async fn a_read_that_waits_for_its_permit_sleeps_until_it_has_it() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_refuses_requests_is_sent_no_copy() {
     let traffic = learnt().await;
-    traffic.answered(Instant::now(), Some(503));
+    traffic.answered(Instant::now(), Some(503), None);
     let late = Copies::new(&[(200, Ok(1))]);
     assert_eq!(late.run(&traffic, true).await, (Ok(1), 200, 1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_copy_is_sent_where_none_is_wanted() {
-    let traffic = StoreTraffic::new(false, Arc::default());
+    let traffic = StoreTraffic::new(
+        &StoreOptions { hedge: false, ..StoreOptions::default() },
+        Arc::default(),
+    );
     for _ in 0..200 {
         let copies = Copies::new(&[(20, Ok(1))]);
         assert_eq!(copies.run(&traffic, true).await.0, Ok(1));

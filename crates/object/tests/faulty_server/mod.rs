@@ -10,12 +10,16 @@
 #![allow(clippy::cast_possible_truncation, reason = "bytes of mixed numbers")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "each part of an answer has few faults")]
 
+mod request;
+
 use std::collections::VecDeque;
 use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+use request::Request;
 
 /// What is wrong with an answer to a GET.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,6 +69,9 @@ struct Shared {
     len: u64,
     version: AtomicU64,
     has_tag: AtomicBool,
+    refuses_conditions: AtomicBool,
+    /// How HEAD is answered: the right length, another one, or a status.
+    head: Mutex<Option<u64>>,
     faults: Mutex<VecDeque<Fault>>,
     /// The fault of GETs for which none is listed.
     default: Mutex<Fault>,
@@ -101,6 +108,8 @@ impl FaultyServer {
             len,
             version: AtomicU64::new(1),
             has_tag: AtomicBool::new(true),
+            refuses_conditions: AtomicBool::new(false),
+            head: Mutex::default(),
             faults: Mutex::default(),
             default: Mutex::new(Fault::None),
             hangs: Mutex::default(),
@@ -165,6 +174,16 @@ impl FaultyServer {
         self.shared.has_tag.store(false, Ordering::SeqCst);
     }
 
+    /// Conditions are refused, also those that hold.
+    pub fn refuse_conditions(&self) {
+        self.shared.refuses_conditions.store(true, Ordering::SeqCst);
+    }
+
+    /// HEAD is answered with this status, or this length if it is less than 400.
+    pub fn head(&self, status_or_len: u64) {
+        *self.shared.head.lock().unwrap() = Some(status_or_len);
+    }
+
     /// How many GETs there were.
     #[must_use]
     pub fn gets(&self) -> u64 {
@@ -181,15 +200,6 @@ impl Drop for FaultyServer {
         // The listener's thread sees that it is over.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
-}
-
-/// A request, as far as the server looks at it.
-struct Request {
-    is_head: bool,
-    path: String,
-    range: Option<Range<u64>>,
-    if_match: Option<String>,
-    if_unmodified_since: Option<String>,
 }
 
 impl Shared {
@@ -230,7 +240,17 @@ impl Shared {
         let tag = format!("\"{version}\"");
         let date = format!("Tue, 24 Nov 2026 10:00:{:02} GMT", version % 60);
         let is_tagged = self.has_tag.load(Ordering::SeqCst);
-        let is_refused = if is_tagged {
+        if let Some(said) = *self.head.lock().unwrap()
+            && request.is_head
+        {
+            let status = if said < 400 { 200 } else { said };
+            let head = format!("HTTP/1.1 {status} X\r\nETag: {tag}\r\n");
+            to.write_all(format!("{head}Content-Length: {said}\r\n\r\n").as_bytes())?;
+            return Ok(true);
+        }
+        let is_refused = if self.refuses_conditions.load(Ordering::SeqCst) {
+            request.if_match.is_some() || request.if_unmodified_since.is_some()
+        } else if is_tagged {
             request.if_match.as_ref().is_some_and(|wanted| *wanted != tag)
         } else {
             request.if_unmodified_since.as_ref().is_some_and(|wanted| *wanted != date)
@@ -281,6 +301,9 @@ impl Shared {
         (version, attributes): (u64, &str),
     ) -> std::io::Result<bool> {
         let all = 0..self.len;
+        if request.range.as_ref().is_some_and(|range| range.start >= self.len) {
+            return page(to, 416, "no such range");
+        }
         let wanted = request.range.clone().unwrap_or(all.clone());
         let wanted = wanted.start..wanted.end.min(self.len);
         let (said, mut body) = match fault {
@@ -332,38 +355,6 @@ impl Shared {
         let _ = from.peek(&mut byte)?;
         Ok(false)
     }
-}
-
-impl Request {
-    fn read(from: &mut impl std::io::BufRead) -> std::io::Result<Option<Self>> {
-        let mut line = String::new();
-        if from.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let mut words = line.split_whitespace();
-        let is_head = words.next() == Some("HEAD");
-        let path = words.next().unwrap_or_default().to_owned();
-        let mut request =
-            Self { is_head, path, range: None, if_match: None, if_unmodified_since: None };
-        loop {
-            let mut line = String::new();
-            from.read_line(&mut line)?;
-            let Some((name, value)) = line.trim().split_once(": ") else {
-                return Ok(Some(request));
-            };
-            match &*name.to_ascii_lowercase() {
-                "range" => request.range = range(value),
-                "if-match" => request.if_match = Some(value.to_owned()),
-                "if-unmodified-since" => request.if_unmodified_since = Some(value.to_owned()),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn range(value: &str) -> Option<Range<u64>> {
-    let (start, end) = value.strip_prefix("bytes=")?.split_once('-')?;
-    Some(start.parse().ok()?..end.parse::<u64>().ok()? + 1)
 }
 
 fn page(to: &mut TcpStream, status: u16, text: &str) -> std::io::Result<bool> {

@@ -65,6 +65,7 @@ _OF_CLIENT = {
     "allow_http",
     "allow_invalid_certificates",
     "connect_timeout",
+    "connections",
     "http1_only",
     "http2_only",
     "pool_idle_timeout",

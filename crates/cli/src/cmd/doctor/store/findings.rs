@@ -65,6 +65,14 @@ impl Of<'_> {
         }
     }
 
+    fn restore_command(&self) -> Option<String> {
+        let (bucket, key) = self.url.split_once("://")?.1.split_once('/')?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=".contains(&byte);
+        let start = format!("aws s3api restore-object --bucket {bucket} --key {key}");
+        // A shell would read other names otherwise.
+        key.bytes().all(is_plain).then(|| format!("{start} --restore-request Days=7"))
+    }
+
     fn is_s3(&self) -> bool {
         self.url.starts_with("s3://") || self.url.starts_with("s3a://")
     }
@@ -90,7 +98,12 @@ impl Of<'_> {
             ObjectError::Failed { why, .. } if why.contains("no credentials") => {
                 CREDENTIALS.map(str::to_owned).into()
             }
-            ObjectError::Failed { .. } | ObjectError::TimedOut { .. } => {
+            ObjectError::Refused { why, .. } if why.contains("InvalidObjectState") => {
+                self.restore_command().into_iter().collect()
+            }
+            ObjectError::Failed { .. }
+            | ObjectError::Unavailable { .. }
+            | ObjectError::TimedOut { .. } => {
                 let endpoint = self.environment.endpoint.as_ref().map(|(_, url)| url.as_str());
                 let endpoint = if self.is_s3() { endpoint } else { Some(self.url) };
                 endpoint
@@ -99,6 +112,7 @@ impl Of<'_> {
                     .collect()
             }
             ObjectError::Url { .. }
+            | ObjectError::Refused { .. }
             | ObjectError::Denied { .. }
             | ObjectError::NoCredentials { .. }
             | ObjectError::Changed { .. }

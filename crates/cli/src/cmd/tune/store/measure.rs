@@ -80,11 +80,11 @@ impl StoreProbe<'_> {
         };
         let found = match found {
             Ok(found) => found,
-            Err(ObjectError::Failed { .. } | ObjectError::TimedOut { .. })
-                if spent.throttled > 0 =>
-            {
-                StepFindings::Transfer(None)
-            }
+            Err(
+                ObjectError::Failed { .. }
+                | ObjectError::Unavailable { .. }
+                | ObjectError::TimedOut { .. },
+            ) if spent.throttled > 0 => StepFindings::Transfer(None),
             Err(error) => return Err(error),
         };
         Ok(StepResult { spent, found })

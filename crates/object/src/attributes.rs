@@ -1,0 +1,162 @@
+//! The attributes of an object that is opened: by a GET, or by HEAD where that is enough.
+//!
+//! In:    a store and a key.
+//! Out:   length, version and date; or the error of the GET, which says why.
+//! Never: an object that is taken for empty, missing or forbidden because of HEAD alone: servers
+//!        exist that do not serve it, or answer it with another length.
+//!
+//! ```text
+//!   a web server   GET bytes=0-0 --> 206: the length is in Content-Range
+//!                        '-- else -- HEAD, then GET without a range
+//!   a store        HEAD --> a length
+//!                    '-- 0, none, 403, 405, 501 .. -- GET bytes=0-0, then GET without a range
+//! ```
+
+use object_store::path::Path;
+use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
+
+use crate::counters::Attempts;
+use crate::error_text::with_sources;
+use crate::last_failure::LastFailure;
+use crate::options::StoreOptions;
+use crate::redirects::FoundAt;
+use crate::response_head::StatesDate;
+use crate::retries::{Deadline, StoreUnavailable, until_answered};
+
+/// Which request says first what an object is like.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum FirstAsk {
+    /// HEAD: clouds answer it right, and it costs no body.
+    Head,
+    /// GET of the first byte: what answers it answers the requests for ranges, too.
+    FirstByte,
+}
+
+/// The attributes of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct ObjectAttributes {
+    pub(crate) meta: ObjectMeta,
+    pub(crate) attributes: Attributes,
+    /// None of a store whose responses are not seen.
+    pub(crate) states_date: Option<StatesDate>,
+}
+
+/// Asks for the attributes of an object, with all retries.
+pub(crate) struct AttributesRequest<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) location: &'a Path,
+    pub(crate) options: &'a StoreOptions,
+    pub(crate) deadline: &'a Deadline,
+    pub(crate) failure: &'a LastFailure,
+    pub(crate) found_at: &'a FoundAt,
+}
+
+type Asked = object_store::Result<ObjectAttributes>;
+
+impl AttributesRequest<'_> {
+    pub(crate) async fn ask(&self, first: FirstAsk) -> Asked {
+        match first {
+            FirstAsk::Head => self.by_head().await,
+            FirstAsk::FirstByte => self.by_first_byte().await,
+        }
+    }
+
+    async fn by_head(&self) -> Asked {
+        let head = self.head().await;
+        match head {
+            Ok(head) if head.meta.size > 0 => Ok(head),
+            // Of an empty object there is no first byte.
+            Ok(_) => self.whole().await,
+            Err(error) if is_final(&error) => Err(error),
+            Err(_) => match self.first_byte().await {
+                Err(error) if is_about_the_range(&error) => self.whole().await,
+                answered => answered,
+            },
+        }
+    }
+
+    async fn by_first_byte(&self) -> Asked {
+        let error = match self.first_byte().await {
+            Err(error) if is_about_the_range(&error) => error,
+            answered => return answered,
+        };
+        match self.head().await {
+            Ok(head) if head.meta.size > 0 => Ok(head),
+            Ok(_) | Err(_) => self.whole().await.map_err(|whole| {
+                let has_no_length = whole.to_string().contains("Content-Length");
+                if has_no_length { whole } else { error }
+            }),
+        }
+    }
+
+    async fn head(&self) -> Asked {
+        let failure = self.failure.of_copy();
+        let attempts = Attempts::extensions();
+        let ask = async || {
+            let extensions = attempts.clone();
+            let options = GetOptions { head: true, extensions, ..GetOptions::default() };
+            let answered = self.send(options, &failure).await;
+            // A gateway that cannot serve HEAD may serve GET; that is what is sent again.
+            if failure.passing().is_some_and(|why| why.is_server_error) {
+                failure.begin();
+            }
+            answered
+        };
+        until_answered(self.options, self.deadline, &failure, ask).await
+    }
+
+    async fn first_byte(&self) -> Asked {
+        self.get(Some(GetRange::Bounded(0..1))).await
+    }
+
+    async fn whole(&self) -> Asked {
+        self.get(None).await
+    }
+
+    async fn get(&self, range: Option<GetRange>) -> Asked {
+        let failure = self.failure.of_copy();
+        let attempts = Attempts::extensions();
+        let ask = async || {
+            let (range, extensions) = (range.clone(), attempts.clone());
+            let options = GetOptions { range, extensions, ..GetOptions::default() };
+            self.send(options, &failure).await
+        };
+        until_answered(self.options, self.deadline, &failure, ask).await
+    }
+
+    async fn send(&self, mut options: GetOptions, failure: &LastFailure) -> Asked {
+        options.extensions.insert(failure.clone());
+        options.extensions.insert(self.found_at.clone());
+        let response = self.store.get_opts(self.location, options).await?;
+        let states_date = response.extensions.get::<StatesDate>().copied();
+        let (meta, attributes) = (response.meta.clone(), response.attributes.clone());
+        let body_len = response.range.end - response.range.start;
+        if body_len <= 1 {
+            // The connection serves the next request once the body has come.
+            let _ = response.bytes().await;
+        }
+        Ok(ObjectAttributes { meta, attributes, states_date })
+    }
+}
+
+/// Whether a GET would have the same error.
+fn is_final(error: &Error) -> bool {
+    is_unavailable(error) || matches!(error, Error::NotFound { .. })
+}
+
+fn is_unavailable(error: &Error) -> bool {
+    matches!(error, Error::Generic { source, .. } if source.is::<StoreUnavailable>())
+}
+
+/// Whether a GET may have failed because it was for a range: the server ignores it, or answers in
+/// another way, or the object is empty.
+fn is_about_the_range(error: &Error) -> bool {
+    if matches!(error, Error::NotSupported { .. }) {
+        return true;
+    }
+    let text = with_sources(error);
+    let status = text.split_once("status code: ").map(|(_, rest)| rest);
+    let is_416 = status.is_none_or(|status| status.starts_with("416"));
+    let is_of_response = !is_unavailable(error) && !text.contains("HTTP error");
+    is_416 && is_of_response && matches!(error, Error::Generic { .. })
+}

@@ -1,0 +1,168 @@
+//! The head of a good response, as `object_store` reads it.
+//!
+//! In:    the headers of a response.
+//! Out:   the same without what would make its object unreadable and is not needed: dates in other
+//!        forms, texts that are no ASCII, a length that the range says as well.
+//! Never: a length, a range or a tag that the server did not send.
+
+use object_store::client::HttpResponse;
+use reqwest::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+};
+
+use crate::http_date;
+
+/// The length of the object that a request is for, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownLength(pub(crate) u64);
+
+/// Whether a response states when its object was modified: `object_store` takes a missing date for
+/// the first second of 1970, which is the date of files of reproducible builds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct StatesDate(pub(crate) bool);
+
+/// Changes the head of a response of 2xx. `known` is the length of the object, if it is known.
+pub(crate) fn make_readable(response: &mut HttpResponse, known: Option<KnownLength>) {
+    let states_date = with_readable_date(response.headers_mut());
+    let is_text = |value: &HeaderValue| value.to_str().is_ok();
+    let needed = [ETAG, CONTENT_LENGTH, CONTENT_RANGE];
+    let headers = response.headers();
+    let odd: Vec<HeaderName> = headers
+        .iter()
+        .filter(|(name, value)| !needed.contains(name) && !is_text(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in odd {
+        response.headers_mut().remove(name);
+    }
+    if response.status().as_u16() == 206 {
+        with_known_length(response.headers_mut(), known);
+    }
+    response.extensions_mut().insert(StatesDate(states_date));
+}
+
+/// Writes the date as servers are to send it; one that is none is removed. Returns whether there is
+/// one.
+fn with_readable_date(headers: &mut HeaderMap) -> bool {
+    let stated = headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
+    let seconds = stated.and_then(http_date::seconds);
+    // Clients of some stores want a date: this one is known not to be the server's.
+    let text = http_date::text(seconds.unwrap_or(0));
+    match HeaderValue::from_str(&text) {
+        Ok(value) => headers.insert(LAST_MODIFIED, value),
+        Err(_) => headers.remove(LAST_MODIFIED),
+    };
+    seconds.is_some()
+}
+
+/// The length of an object that a range leaves out, and that of a body in chunks that the range
+/// says.
+fn with_known_length(headers: &mut HeaderMap, known: Option<KnownLength>) {
+    let Some(range) = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()) else {
+        return;
+    };
+    let range = range.to_owned();
+    let Some((bounds, total)) = range.split_once('/') else { return };
+    if let (Some(KnownLength(known)), "*") = (known, total.trim())
+        && let Ok(value) = HeaderValue::from_str(&format!("{bounds}/{known}"))
+    {
+        headers.insert(CONTENT_RANGE, value);
+    }
+    if headers.contains_key(CONTENT_LENGTH) {
+        return;
+    }
+    let len = || {
+        let (first, last) = bounds.trim().strip_prefix("bytes ")?.split_once('-')?;
+        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+        last.checked_sub(first)?.checked_add(1)
+    };
+    if let Some(len) = len() {
+        headers.insert(CONTENT_LENGTH, len.into());
+    }
+}
+
+/// Whether the range of a response ends behind all that an object can have: `object_store` adds one
+/// to the last byte.
+pub(crate) fn is_absurd(response: &HttpResponse) -> bool {
+    let text = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let last = text.and_then(|text| text.split_once('/')?.0.rsplit_once('-'));
+    last.is_some_and(|(_, last)| last.trim().parse() == Ok(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, headers: &[(&'static str, &[u8])]) -> HttpResponse {
+        let mut response = HttpResponse::new(Vec::new().into());
+        *response.status_mut() = status.try_into().unwrap();
+        for (name, value) in headers {
+            response.headers_mut().insert(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        response
+    }
+
+    fn readable(
+        status: u16,
+        known: Option<u64>,
+        headers: &[(&'static str, &[u8])],
+    ) -> (HttpResponse, bool) {
+        let mut response = response(status, headers);
+        make_readable(&mut response, known.map(KnownLength));
+        let states_date = response.extensions().get::<StatesDate>() == Some(&StatesDate(true));
+        (response, states_date)
+    }
+
+    fn header(response: &HttpResponse, name: &str) -> String {
+        response.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
+    }
+
+    /// An object with an `ETag` could not be read because of its date, which is not needed.
+    #[test]
+    fn a_date_is_read_in_each_form_and_one_that_is_none_is_not_used() {
+        let fixed = "Tue, 14 Nov 2023 22:13:20 GMT";
+        for date in [fixed, "Tuesday, 14-Nov-23 22:13:20 GMT", "Tue Nov 14 22:13:20 2023"] {
+            let (response, states_date) =
+                readable(200, None, &[("last-modified", date.as_bytes())]);
+            assert_eq!((header(&response, "last-modified").as_str(), states_date), (fixed, true));
+        }
+        let epoch = "Thu, 01 Jan 1970 00:00:00 GMT";
+        assert!(readable(200, None, &[("last-modified", epoch.as_bytes())]).1, "it is a date");
+        for date in ["", "0", "2023-11-14T22:13:20Z", "\u{e4}"] {
+            let (response, states_date) =
+                readable(200, None, &[("last-modified", date.as_bytes())]);
+            assert_eq!((header(&response, "last-modified").as_str(), states_date), (epoch, false));
+        }
+    }
+
+    /// A header that nothing looks at made the object unreadable.
+    #[test]
+    fn a_text_that_is_no_ascii_is_left_out_if_it_is_not_needed() {
+        let headers: [(&'static str, &[u8]); 3] =
+            [("content-disposition", b"\xe4"), ("x-amz-meta-a", b"\xff"), ("etag", b"\"a\"")];
+        let (response, _) = readable(200, None, &headers);
+        assert!(!response.headers().contains_key("content-disposition"));
+        assert!(!response.headers().contains_key("x-amz-meta-a"));
+        assert_eq!(header(&response, "etag"), "\"a\"");
+    }
+
+    #[test]
+    fn a_range_says_the_length_of_its_body_and_the_object_that_of_the_whole() {
+        let range: [(&'static str, &[u8]); 1] = [("content-range", b"bytes 10-29/*")];
+        let (response, _) = readable(206, Some(100), &range);
+        assert_eq!(header(&response, "content-range"), "bytes 10-29/100");
+        assert_eq!(header(&response, "content-length"), "20");
+        let (response, _) = readable(206, None, &range);
+        assert_eq!(header(&response, "content-range"), "bytes 10-29/*");
+        let (response, _) = readable(200, Some(100), &[]);
+        assert_eq!(header(&response, "content-length"), "", "nothing is assumed");
+    }
+
+    #[test]
+    fn a_range_to_the_end_of_all_numbers_is_absurd() {
+        let of =
+            |range: &'static str| is_absurd(&response(206, &[("content-range", range.as_bytes())]));
+        assert!(of("bytes 0-18446744073709551615/5") && !of("bytes 0-18446744073709551614/5"));
+        assert!(!of("nonsense") && !is_absurd(&response(206, &[])));
+    }
+}
