@@ -96,11 +96,11 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::Write { now, file, pos, len, mode, submitter } => {
             _ = path.write(now, file, pos, len, mode, submitter);
         }
-        PathCall::BeginAppend { now, file, len } => _ = path.begin_append(now, file, len),
+        PathCall::BeginAppend { now, file, change } => _ = path.begin_append(now, file, change),
         PathCall::WriteAppended { now, append, what, mode, submitter } => {
             _ = path.write_appended(now, append, what, mode, submitter);
         }
-        PathCall::EndAppend { file, append } => path.end_append(file, append),
+        PathCall::EndAppend { now, file, append } => _ = path.end_append(now, file, append),
         PathCall::Filled { now, id } => path.filled(now, id),
         PathCall::WriteZeroes { now, file, pages } => _ = path.write_zeroes(now, file, pages),
         PathCall::Discard { now, file, pages } => _ = path.discard(now, file, pages),

@@ -56,8 +56,8 @@ impl File {
 
     /// Appends as [`Self::append`] does, without blocking the thread.
     ///
-    /// Of a future that is dropped after its first poll the file may be longer by its bytes, of
-    /// which those that are not written yet are zeros.
+    /// Appends that come later wait until all of this one is in memory. Of a future that is dropped
+    /// before, the file keeps what was written, and the rest is cut off.
     ///
     /// ```no_run
     /// async fn log(file: &foreread::File, record: &[u8]) -> Result<u64, foreread::WriteError> {
@@ -75,7 +75,7 @@ impl File {
     }
 
     /// Appends the bytes of `buffer`, and gives it back with the offset: for tasks that cannot
-    /// borrow. As with [`Self::write_from`], no other write waits for this future to be polled.
+    /// borrow. Appends that come later wait until this future was polled to its end, or is dropped.
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {

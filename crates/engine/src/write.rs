@@ -53,8 +53,9 @@ impl File {
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
         handle.check_may_overwrite()?;
-        handle.grow_for(offset, from.len() as u64)?;
-        let (written, result) = handle.write_pieces(from, offset, handle.write_mode, Pieces::Any);
+        let growth = handle.grow_for(offset, from.len() as u64)?;
+        let (written, result) =
+            handle.write_pieces(from, offset, handle.write_mode, growth.pieces());
         if written > 0 { Ok(written) } else { result.map(|()| 0) }
     }
 
@@ -113,8 +114,8 @@ impl File {
     ) -> Result<(), WriteError> {
         let handle = self.handle();
         handle.check_may_overwrite()?;
-        handle.grow_for(offset, from.len() as u64)?;
-        handle.write_pieces(from, offset, mode, Pieces::Any).1
+        let growth = handle.grow_for(offset, from.len() as u64)?;
+        handle.write_pieces(from, offset, mode, growth.pieces()).1
     }
 
     /// Writes as much of `from` at `offset` as can be written without waiting for anything but this

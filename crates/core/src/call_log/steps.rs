@@ -87,7 +87,7 @@ pub enum PathCall {
     BeginAppend {
         now: Nanos,
         file: FileId,
-        len: ByteCount,
+        change: LenChange,
     },
     WriteAppended {
         now: Nanos,
@@ -97,6 +97,7 @@ pub enum PathCall {
         submitter: Submitter,
     },
     EndAppend {
+        now: Nanos,
         file: FileId,
         append: WriteId,
     },

@@ -175,20 +175,25 @@ impl IoPath {
         id
     }
 
-    /// Makes a file longer by `len` bytes, as [`Self::change_len`] does, for an append that is
-    /// written in pieces by [`Self::write_appended`]. If the file is cut before all of them are
+    /// Makes a file longer for an append, or for another write behind its end, that is written in
+    /// pieces by [`Self::write_appended`], as [`Self::change_len`] does. Those of one file change
+    /// its length one after the other, each when the pieces of the one before are filled: where an
+    /// append begins, all bytes before it are there. If the file is cut before all pieces are
     /// written, what they write ends there, although the file may have become longer again: as if
     /// the append had been written at once, and then the file been cut.
     ///
-    /// Until [`Self::end_append`] it costs 16 bytes of the file.
+    /// Until [`Self::end_append`] it costs 40 bytes of the file.
     ///
     /// # Panics
     ///
-    /// If the file is closed or extent-mapped.
-    pub fn begin_append(&mut self, now: Nanos, file: FileId, len: ByteCount) -> WriteId {
-        self.did(|| PathCall::BeginAppend { now, file, len });
+    /// If the file is closed or extent-mapped, or no file may have the length that is asked for.
+    pub fn begin_append(&mut self, now: Nanos, file: FileId, change: LenChange) -> WriteId {
+        if let LenChange::Exact(len) | LenChange::AtLeast(len) = change {
+            assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
+        }
+        self.did(|| PathCall::BeginAppend { now, file, change });
         self.read_path.clock = now;
-        let id = self.writeback.begin_append(&mut self.read_path, file, len);
+        let id = self.writeback.begin_append(&mut self.read_path, file, change);
         self.make_progress(now);
         self.gave(|| PathOutput::Write(id));
         id
@@ -211,10 +216,34 @@ impl IoPath {
         self.begin_write(now, what, mode, submitter, Some(append))
     }
 
-    /// No more pieces of an append follow.
-    pub fn end_append(&mut self, file: FileId, append: WriteId) {
-        self.did(|| PathCall::EndAppend { file, append });
-        self.writeback.end_append(file, append);
+    /// No more pieces of an append follow, because all are filled, one has failed, or its caller
+    /// has left. Returns the change of length, if there is one, that takes back what was not
+    /// written, so that the next append follows what was: the driver does it as for
+    /// [`Self::change_len`]. If it fails, the file has lost writes.
+    ///
+    /// To be called after the change of length that the append began with is done. If it is called
+    /// before, that is to be cancelled first ([`Self::cancel_write`]), and once it is done
+    /// nevertheless, [`Self::end_left_append`] is to be called.
+    pub fn end_append(&mut self, now: Nanos, file: FileId, append: WriteId) -> Option<WriteId> {
+        self.did(|| PathCall::EndAppend { now, file, append });
+        self.read_path.clock = now;
+        let cut = self.writeback.end_append(&mut self.read_path, file, append);
+        self.make_progress(now);
+        if let Some(cut) = cut {
+            self.gave(|| PathOutput::Write(cut));
+        }
+        cut
+    }
+
+    /// Ends an append whose change of length is done, if [`Self::end_append`] was called before.
+    pub fn end_left_append(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        append: WriteId,
+    ) -> Option<WriteId> {
+        let is_left = self.writeback.is_left_append(file, append);
+        if is_left { self.end_append(now, file, append) } else { None }
     }
 
     fn begin_zeroes(

@@ -1,50 +1,148 @@
-//! Appends that are written in several pieces, and cuts of the file between two of them.
+//! Appends and writes that make their file longer: one after the other, each with its bytes.
 //!
-//! In:    an append that begins and ends; its pieces; lengths that the file gets meanwhile.
-//! Out:   where a piece ends.
-//! Never: a byte of an append behind an end that the file was cut to after the append began: what
-//!        the file has there by now is another's.
+//! In:    a growing write that begins, is filled piece by piece, and ends; lengths that the file
+//!        gets meanwhile.
+//! Out:   when the next one may change the length; where a piece ends; the cut that takes back what
+//!        was never written.
+//! Never: a length that holds the bytes of one append, while those of an earlier one are missing
+//!        below. A byte of an append behind an end that the file was cut to after it began.
 //!
 //! ```text
-//!   append     |=== piece ===|=== piece ===|=== piece ===|
-//!   cut to here        ^                                      the file is made longer again
-//!   written    |=======|                                      as if it had all been there, and
-//!                      limit                                  then the cut had come
+//!   one append     |=== filled ===|=== filled ===|. . . . |
+//!   the next one   waits  ...............................  begins here, when all is filled
+//!   if its caller leaves           the file ends here ^     and the next one begins there
 //! ```
+//!
+//! A growing write is in front of the others until its last piece is filled, not until the device
+//! has it: appends of many threads wait for copies, and never for each other's device writes.
 
 use super::Writeback;
-use super::dirty_file::OngoingAppend;
+use super::command::{WriteCommand, WriteKind, WriteState};
+use super::dirty_file::{FileDirtyPages, OngoingAppend};
 use crate::driver_io::LenChange;
 use crate::ids::{FileId, WriteId};
 use crate::read_path::ReadPath;
 use crate::units::ByteCount;
 
 impl Writeback {
-    /// Begins an append of so many bytes with its change of length.
+    /// Begins a growing write with its change of length, once those before it are filled.
     pub(crate) fn begin_append(
         &mut self,
         path: &mut ReadPath,
         file: FileId,
-        len: ByteCount,
+        change: LenChange,
     ) -> WriteId {
-        let id = self.begin_change_len(path, file, LenChange::Append(len));
-        self.files.get_or_insert(file).appends.push(OngoingAppend { id, limit: ANY });
+        let dirty_file = self.files.get_or_insert(file);
+        let is_waiting = dirty_file.appends.iter().any(|each| !each.is_over);
+        let id = if is_waiting {
+            let write = WriteCommand::new(file, WriteKind::SetLen);
+            let id = self.add_write(path, WriteCommand { change: Some(change), ..write });
+            path.telemetry.stats.writes_waited_for_pages += 1;
+            self.wait(path, id, WriteState::Locked);
+            id
+        } else {
+            self.begin_change_len(path, file, change)
+        };
+        self.files.get_or_insert(file).appends.push(OngoingAppend::new(id, is_waiting));
         id
     }
 
-    /// All of an append is written, or will not be.
-    pub(crate) fn end_append(&mut self, file: FileId, append: WriteId) {
-        if let Some(dirty_file) = self.files.get_mut(file) {
-            dirty_file.appends.retain(|each| each.id != append);
+    /// No more pieces of a growing write follow. If some of its bytes were never written and the
+    /// file still ends with them, begins the cut that takes them back, and returns it.
+    pub(crate) fn end_append(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        append: WriteId,
+    ) -> Option<WriteId> {
+        let is_changing = self.is_known(append);
+        let dirty_file = self.files.get_mut(file)?;
+        let at = dirty_file.appends.iter().position(|each| each.id == append)?;
+        if is_changing {
+            // Its driver may be at it: what there is to take back is known afterwards.
+            dirty_file.appends[at].is_left = true;
+            return None;
+        }
+        let ended = dirty_file.appends.remove(at);
+        let open = path.files.used(file);
+        let is_last = !open.is_closing && ended.limit == ANY && open.len == ended.end;
+        let cut = (!ended.is_over && is_last && ended.written < ended.end).then(|| {
+            let id = self.begin_change_len(path, file, LenChange::Exact(ended.written));
+            let write = self.writes.get_mut(id).expect("a cut that waits is not over");
+            write.only_from = Some(ended.end);
+            id
+        });
+        self.start_next_append(path, file);
+        cut
+    }
+
+    /// Whether the caller of a growing write has left before the length was changed.
+    pub(crate) fn is_left_append(&self, file: FileId, append: WriteId) -> bool {
+        let appends = self.files.get(file).map_or(&[][..], |dirty_file| &dirty_file.appends);
+        appends.iter().any(|each| each.id == append && each.is_left)
+    }
+
+    /// The file is as long as a growing write says: what was cut before is not its own.
+    pub(super) fn has_appended(
+        &mut self,
+        file: FileId,
+        append: WriteId,
+        (before, end): (ByteCount, ByteCount),
+    ) {
+        if let Some(each) = self.ongoing_append(file, append) {
+            (each.limit, each.has_grown, each.written, each.end) = (ANY, true, before, end);
         }
     }
 
-    /// The file is as long as its appends say: what was cut before this one is not its own.
-    pub(super) fn has_appended(&mut self, file: FileId, append: WriteId) {
-        let appends = self.files.get_mut(file).map(|dirty_file| &mut dirty_file.appends);
-        for each in appends.into_iter().flatten().filter(|each| each.id == append) {
-            each.limit = ANY;
+    /// A change of length is over. If it was a growing write's and did nothing, that is over, too.
+    pub(super) fn end_append_len(&mut self, path: &mut ReadPath, file: FileId, id: WriteId) {
+        if let Some(each) = self.ongoing_append(file, id)
+            && !each.has_grown
+        {
+            each.is_over = true;
+            self.start_next_append(path, file);
         }
+    }
+
+    /// A piece of a growing write is filled up to this byte of the file.
+    pub(super) fn has_filled_append(
+        &mut self,
+        path: &mut ReadPath,
+        file: FileId,
+        append: Option<WriteId>,
+        end: ByteCount,
+    ) {
+        let Some(each) = append.and_then(|append| self.ongoing_append(file, append)) else {
+            return;
+        };
+        each.written = each.written.max(end);
+        if each.written >= each.end && !each.is_over {
+            each.is_over = true;
+            self.start_next_append(path, file);
+        }
+    }
+
+    /// The first growing write that is not filled may change the length.
+    fn start_next_append(&mut self, path: &mut ReadPath, file: FileId) {
+        let appends = self.files.get_mut(file).map(|dirty_file| &mut dirty_file.appends);
+        let Some(next) = appends.into_iter().flatten().find(|each| !each.is_over) else { return };
+        if core::mem::take(&mut next.is_waiting) {
+            let id = next.id;
+            let write = self.writes.get(id).expect("an append that waits is not over");
+            let change = write.change.expect("a change says to what");
+            let pages = self.pages_of_change(path, file, change);
+            self.writes.get_mut(id).expect("an append that waits is not over").pages = pages;
+            self.lock(path, id);
+        }
+    }
+
+    /// A growing write that waits for others leaves their line: says whether it was there.
+    pub(super) fn leave_append_line(&mut self, file: FileId, append: WriteId) -> bool {
+        let each = self.ongoing_append(file, append).filter(|each| each.is_waiting);
+        each.is_some_and(|each| {
+            (each.is_waiting, each.is_over) = (false, true);
+            true
+        })
     }
 
     /// The file was cut.
@@ -55,13 +153,33 @@ impl Writeback {
         }
     }
 
-    /// Where a piece of this append ends at the latest.
+    /// Where a piece of this growing write ends at the latest.
     pub(super) fn append_limit(&self, file: FileId, append: Option<WriteId>) -> ByteCount {
         let of = |append: &WriteId| {
             let appends = &self.files.get(file)?.appends;
             appends.iter().find(|each| each.id == *append).map(|each| each.limit)
         };
         append.as_ref().and_then(of).unwrap_or(ANY)
+    }
+
+    fn ongoing_append(&mut self, file: FileId, append: WriteId) -> Option<&mut OngoingAppend> {
+        let appends = &mut self.files.get_mut(file)?.appends;
+        appends.iter_mut().find(|each| each.id == append)
+    }
+}
+
+impl FileDirtyPages {
+    /// Those that wait for other growing writes, and have no pages yet.
+    pub(super) fn waiting_appends(&self) -> impl Iterator<Item = WriteId> {
+        self.appends.iter().filter(|each| each.is_waiting).map(|each| each.id)
+    }
+}
+
+impl OngoingAppend {
+    const fn new(id: WriteId, is_waiting: bool) -> Self {
+        let (limit, written, end) = (ANY, ByteCount::ZERO, ByteCount::ZERO);
+        let (has_grown, is_over, is_left) = (false, false, false);
+        Self { id, limit, written, end, is_waiting, has_grown, is_over, is_left }
     }
 }
 

@@ -35,6 +35,9 @@ impl Writeback {
     /// The file is closed: writes of it that have no frames yet, or have not begun to act, are
     /// over.
     pub(crate) fn end_waiting_writes(&mut self, path: &mut ReadPath, file: FileId) {
+        let dirty_file = self.files.get(file);
+        let waiting = dirty_file.map_or_else(Vec::new, |it| it.waiting_appends().collect());
+        waiting.into_iter().for_each(|id| self.cancel_waiting(path, id));
         let locks =
             self.files.get(file).map_or_else(Vec::new, |it| it.locks.iter().copied().collect());
         // The last first: so no write is left to go on with what another one gives back.
@@ -55,12 +58,15 @@ impl Writeback {
     fn cancel_waiting(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get(id).expect("a write is cancelled before it is over");
         let has_frames = !write.fresh.is_empty() || !write.fills.is_empty();
+        let file = write.file;
         assert!(!has_frames, "{id:?} has frames, and is abandoned instead");
         self.unlocked.retain(|&other| other != id);
         self.budget.leave_line(id);
         path.reads.frame_line.retain(|&other| other != Waiter::Write(id));
         self.release_budget(id);
-        self.unlock(id);
+        if !self.leave_append_line(file, id) {
+            self.unlock(id);
+        }
         self.end_write(path, id, ByteCount::ZERO, Some(Fault::Short));
     }
 }

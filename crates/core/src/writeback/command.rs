@@ -49,7 +49,9 @@ pub(super) struct WriteCommand {
     pub(super) is_discard: bool,
     /// Of a change of length, what was asked for.
     pub(super) change: Option<LenChange>,
-    /// Of a piece of an append, which one.
+    /// Of a cut that takes back an append, the length that the file must still have.
+    pub(super) only_from: Option<ByteCount>,
+    /// Of a piece of an append or another growing write, which one.
     pub(super) append: Option<WriteId>,
     /// Whether it waits for a device, and `watch` counts it.
     pub(super) is_watched: bool,
@@ -110,6 +112,7 @@ impl WriteCommand {
             accepts: 0,
             is_discard: false,
             change: None,
+            only_from: None,
             append: None,
             is_watched: false,
             is_awaiting: false,

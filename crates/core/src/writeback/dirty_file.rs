@@ -39,7 +39,7 @@ pub(crate) struct FileDirtyPages {
     pub(crate) flushes: VecDeque<WriteId>,
     /// Writes that work on pages, and those that wait for them, in their order.
     pub(crate) locks: VecDeque<WriteId>,
-    /// Appends whose pieces are not all written.
+    /// Appends and other growing writes that have not ended, in their order.
     pub(super) appends: Vec<OngoingAppend>,
     /// Whether the flusher has it in its line.
     pub(crate) is_listed: bool,
@@ -54,13 +54,25 @@ pub(crate) struct FileDirtyPages {
     pub(crate) accepts: u32,
 }
 
-/// An append whose pieces are not all written.
+/// An append, or another write that makes its file longer, that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OngoingAppend {
     /// The change of length that it began with.
     pub(super) id: WriteId,
     /// The lowest end that the file was cut to since.
     pub(super) limit: ByteCount,
+    /// The end of what is filled: at first, the length before it.
+    pub(super) written: ByteCount,
+    /// The length with all of it.
+    pub(super) end: ByteCount,
+    /// Whether it waits for those before it to be filled.
+    pub(super) is_waiting: bool,
+    /// Whether the file has its length.
+    pub(super) has_grown: bool,
+    /// Whether all of it is filled, or it does not make the file longer: others need not wait.
+    pub(super) is_over: bool,
+    /// Whether its caller has left while the length was being changed.
+    pub(super) is_left: bool,
 }
 
 /// The dirty pages of one flush sequence: the time between two flushes.

@@ -23,6 +23,7 @@ impl Writeback {
         assert!(write.state == WriteState::Filling, "{id:?} was not to be filled");
         assert!(write.fresh.len() == write.fills.len(), "{id:?} has a frame for each page");
         let (file, mode, submitter, len) = (write.file, write.mode, write.submitter, write.len);
+        let (append, filled_to) = (write.append, write.pos + len);
         let state = path.files.used(file);
         if state.is_closing {
             self.abandon(path, id, Some(Fault::Short));
@@ -50,6 +51,7 @@ impl Writeback {
         }
         self.release_budget(id);
         self.unlock(id);
+        self.has_filled_append(path, file, append, filled_to);
         self.writes.get_mut(id).expect("a write is filled before it is over").outstanding =
             outstanding;
         if outstanding == 0 {

@@ -68,7 +68,10 @@ impl Writeback {
             let is_holder = matches!(kind, WriteKind::Zeroes | WriteKind::SetLen);
             let waits = state == WriteState::Reading || is_holder && state == WriteState::Device;
             assert!(!waits || write.outstanding > 0, "{id:?} in {state:?} waits for nothing");
-            assert!(state != WriteState::Locked || write.blockers > 0, "{id:?} has its pages");
+            let mut waiting =
+                self.files.get(write.file).into_iter().flat_map(|it| it.waiting_appends());
+            let is_blocked = write.blockers > 0 || waiting.any(|waiting| waiting == id);
+            assert!(state != WriteState::Locked || is_blocked, "{id:?} has its pages");
             let acts = state == WriteState::Acting;
             assert!(!acts || write.command.is_some(), "{id:?} acts in no domain");
             let file = path.files.used(write.file);

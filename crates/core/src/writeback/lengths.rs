@@ -20,6 +20,8 @@
 //! change has all pages from the lower of both ends on. Before it has them it does not know how
 //! long the file will be then: so it begins no later than any change before it in the line.
 
+use core::ops::Range;
+
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
 use super::refusals::EFBIG;
@@ -37,6 +39,23 @@ impl Writeback {
         file: FileId,
         change: LenChange,
     ) -> WriteId {
+        let pages = self.pages_of_change(path, file, change);
+        let change = Some(change);
+        let id = self.add_write(
+            path,
+            WriteCommand { pages, change, ..WriteCommand::new(file, WriteKind::SetLen) },
+        );
+        self.lock(path, id);
+        id
+    }
+
+    /// The pages that a change of length has, if it gets into the line of page locks now.
+    pub(super) fn pages_of_change(
+        &self,
+        path: &ReadPath,
+        file: FileId,
+        change: LenChange,
+    ) -> Range<PageIndex> {
         let mut first = path.files.writable(file).len.page();
         if let LenChange::Exact(len) = change {
             first = first.min(len.page());
@@ -48,14 +67,7 @@ impl Writeback {
                 first = first.min(write.pages.start);
             }
         }
-        let pages = first..END_OF_PAGES;
-        let change = Some(change);
-        let id = self.add_write(
-            path,
-            WriteCommand { pages, change, ..WriteCommand::new(file, WriteKind::SetLen) },
-        );
-        self.lock(path, id);
-        id
+        first..END_OF_PAGES
     }
 
     /// No write has its pages: what it changes the length to follows from the length that is now.
@@ -64,12 +76,17 @@ impl Writeback {
         assert!(write.state == WriteState::Locked, "{id:?} starts once");
         let (file, change) = (write.file, write.change.expect("a change says to what"));
         let before = path.files.used(file).len;
+        let is_stale = write.only_from.is_some_and(|from| from != before);
+        let change = if is_stale { LenChange::Exact(before) } else { change };
         let Some(target) = change.target(before) else {
             self.unlock(id);
             self.end_write(path, id, ByteCount::ZERO, Some(Fault::Io(EFBIG)));
             return;
         };
-        assert!(write.pages.start <= before.min(target).page(), "{id:?} has all that it changes");
+        assert!(
+            is_stale || write.pages.start <= before.min(target).page(),
+            "{id:?} has all that it changes"
+        );
         (write.requested, write.len) = (target, before);
         if target == before {
             self.unlock(id);
@@ -121,9 +138,13 @@ impl Writeback {
         let write = self.writes.get(id).expect("a change ends once");
         assert!(write.outstanding == 0, "{id:?} has acted before device writes there ended");
         let (file, len, before) = (write.file, write.requested, write.len);
-        let pages = write.pages.clone();
+        let (pages, is_of_append) = (write.pages.clone(), write.only_from.is_some());
         path.end_cut(file);
-        if fault.is_some() {
+        if let Some(fault) = fault {
+            if is_of_append && !path.files.used(file).is_closing {
+                // Zeros stay that no caller wrote, and later appends come behind them.
+                self.note_len_lost(file, fault);
+            }
             for dirty in self.dirty_ids_in(path, file, &pages) {
                 if core::mem::take(&mut self.dirty.get_mut(dirty).is_locked) {
                     self.dirty.get_mut(dirty).is_urgent = true;
@@ -137,7 +158,7 @@ impl Writeback {
                 self.note_len_lost(file, fault);
             }
             self.set_len(path, file, len, true);
-            self.has_appended(file, id);
+            self.has_appended(file, id, (before, len));
         }
         self.unlock(id);
         let len = if fault.is_none() { before } else { ByteCount::ZERO };

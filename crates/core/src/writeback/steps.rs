@@ -276,6 +276,9 @@ impl Writeback {
             "{id:?} is over and holds pages"
         );
         self.steps.push_back(WriteReady { id, step: WriteStep::Done { len, fault } });
+        if write.kind == WriteKind::SetLen {
+            self.end_append_len(path, write.file, id);
+        }
         path.files.end_work(write.file);
         self.end_file_if_over(path, write.file);
     }

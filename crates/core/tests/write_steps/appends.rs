@@ -7,7 +7,7 @@ use super::*;
 /// An append of so many bytes that has made the file longer.
 fn appended(bench: &mut Bench, len: u64) -> WriteId {
     let now = bench.now();
-    let append = bench.path.begin_append(now, bench.file, ByteCount(len));
+    let append = bench.path.begin_append(now, bench.file, LenChange::Append(ByteCount(len)));
     assert!(matches!(bench.step(), Some((_, WriteStep::SetLen { .. }))), "nothing is in the way");
     let now = bench.now();
     bench.path.acted(now, append, Ok(()));
@@ -54,7 +54,8 @@ fn a_piece_of_an_append_ends_where_the_file_was_cut_although_it_is_longer_again(
     assert_eq!(piece(&mut bench, append, 4096, 4 * 4096), 10_000 - 4096);
     assert_eq!(piece(&mut bench, append, 10_000, 4096), 0, "another's by now");
     assert_eq!(piece(&mut bench, append, 12 * 4096, 4096), 0);
-    bench.path.end_append(bench.file, append);
+    let now = bench.now();
+    assert_eq!(bench.path.end_append(now, bench.file, append), None, "it was cut");
     bench.write(12, 1, WriteMode::WriteBack);
 }
 
@@ -65,7 +66,7 @@ fn a_cut_before_the_append_or_of_another_file_is_none_of_its_own() {
     let change = LenChange::Exact(ByteCount(4096));
     let cut = bench.path.change_len(now, bench.file, change);
     let now = bench.now();
-    let append = bench.path.begin_append(now, bench.file, ByteCount(4 * 4096));
+    let append = bench.path.begin_append(now, bench.file, LenChange::Append(ByteCount(4 * 4096)));
     assert!(matches!(bench.step(), Some((id, WriteStep::SetLen { .. })) if id == cut));
     let now = bench.now();
     bench.path.acted(now, cut, Ok(()));
@@ -77,4 +78,32 @@ fn a_cut_before_the_append_or_of_another_file_is_none_of_its_own() {
     bench.path.acted(now, append, Ok(()));
     assert!(matches!(bench.step(), Some((_, WriteStep::Done { fault: None, .. }))));
     assert_eq!(piece(&mut bench, append, 4096, 4 * 4096), 4 * 4096);
+}
+
+/// An append changed the length while the bytes of one before it were missing: a flush that covered
+/// it left zeros below, and so did a caller that left.
+#[test]
+fn an_append_waits_for_the_bytes_of_the_one_before_and_follows_what_was_written_of_it() {
+    let mut bench = Bench::new(0);
+    let first = appended(&mut bench, 4 * 4096);
+    let now = bench.now();
+    let change = LenChange::Append(ByteCount(4096));
+    let second = bench.path.begin_append(now, bench.file, change);
+    assert_eq!(bench.step(), None, "the first one has no bytes yet");
+    assert_eq!(piece(&mut bench, first, 0, 4096), 4096);
+    assert_eq!(bench.step(), None, "three pages are missing");
+    let now = bench.now();
+    let cut = bench.path.end_append(now, bench.file, first).expect("the rest is taken back");
+    assert_eq!(bench.step(), Some((cut, WriteStep::SetLen { len: ByteCount(4096) })));
+    let now = bench.now();
+    bench.path.acted(now, cut, Ok(()));
+    assert!(matches!(bench.step(), Some((id, WriteStep::Done { fault: None, .. })) if id == cut));
+    assert_eq!(bench.step(), Some((second, WriteStep::SetLen { len: ByteCount(2 * 4096) })));
+    let now = bench.now();
+    bench.path.acted(now, second, Ok(()));
+    let done = WriteStep::Done { len: ByteCount(4096), fault: None };
+    assert_eq!(bench.step(), Some((second, done)));
+    assert_eq!(piece(&mut bench, second, 4096, 4096), 4096);
+    let now = bench.now();
+    assert_eq!(bench.path.end_append(now, bench.file, second), None, "all is written");
 }

@@ -61,6 +61,19 @@ impl Driver {
         id
     }
 
+    /// Has something done that no caller waits for, and that has begun.
+    pub(crate) fn begin_detached(&mut self, id: WriteId, step: TaskStep, file: KeepAlive) {
+        let ticket = Ticket::Write(id);
+        self.waiting.add_with_step(ticket, Waiter::Abandoned(file), Some(step));
+        self.go_on();
+    }
+
+    /// Starts what a call of the path has made ready.
+    pub(crate) fn go_on(&mut self) {
+        self.note_ready();
+        self.start_all();
+    }
+
     /// Has a step of a task's write done, if that is not the task's own to do.
     pub(super) fn begin_step(&mut self, id: WriteId, step: WriteStep) -> bool {
         let len = match step {

@@ -13,17 +13,20 @@
 
 use std::cell::Cell;
 use std::io;
+use std::sync::Arc;
 
 use foreread_core::path::{IoPath, LenChange, WriteId};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos};
 
 use super::pieces::Pieces;
-use super::steps::StepWork;
+use super::steps::{StepWork, keep_open};
+use crate::driver::Driver;
 use crate::engine_state::{DriverGuard, EngineState};
 use crate::error::WriteError;
 use crate::file::File;
 use crate::file_state::FileState;
 use crate::handle::Handle;
+use crate::task_step::TaskStep;
 
 impl File {
     /// Sets the length. If the file becomes longer, it is sparse there: zeros that take no space.
@@ -85,9 +88,10 @@ impl File {
         let handle = self.handle();
         handle.check_may_write()?;
         let append = AppendGuard { file: &handle.file, id: Cell::new(None) };
-        let offset = handle.grow_for_append(&append, from.len() as u64)?;
-        let pieces = append.id.get().map_or(Pieces::Any, Pieces::OfAppend);
-        handle.write_pieces(from, offset, handle.write_mode, pieces).1?;
+        let more = from.len() as u64;
+        let target = handle.file.len().0.saturating_add(more);
+        let offset = handle.grow(&append, LenChange::Append(ByteCount(more)), target, more)?;
+        handle.write_pieces(from, offset, handle.write_mode, append.pieces()).1?;
         Ok(offset)
     }
 
@@ -119,11 +123,18 @@ impl Handle {
         self.change_len_by(target, written, |path, now| path.change_len(now, file, change))
     }
 
-    /// Makes the file longer for an append of so many bytes, and returns what its length was.
-    fn grow_for_append(&self, append: &AppendGuard<'_>, more: u64) -> Result<u64, WriteError> {
-        let (file, len) = (self.file.id, ByteCount(more));
-        self.change_len_by(self.file.len().0.saturating_add(more), more, |path, now| {
-            let id = path.begin_append(now, file, len);
+    /// Makes the file longer for bytes that follow, of which it gets `more`, and returns what its
+    /// length was.
+    fn grow(
+        &self,
+        append: &AppendGuard<'_>,
+        change: LenChange,
+        target: u64,
+        more: u64,
+    ) -> Result<u64, WriteError> {
+        let file = self.file.id;
+        self.change_len_by(target, more, |path, now| {
+            let id = path.begin_append(now, file, change);
             append.id.set(Some(id));
             id
         })
@@ -159,12 +170,14 @@ impl Handle {
         Ok(())
     }
 
-    /// Makes the file long enough for a write of `len` bytes at `offset`, if it can grow.
-    pub(super) fn grow_for(&self, offset: u64, len: u64) -> Result<(), WriteError> {
-        match self.growth_for(offset, len)? {
-            None => Ok(()),
-            Some(end) => self.change_len(LenChange::AtLeast(ByteCount(end)), end, len).map(drop),
+    /// Makes the file long enough for a write of `len` bytes at `offset`, if it can grow. Until the
+    /// guard is dropped, appends wait for its pieces.
+    pub(super) fn grow_for(&self, offset: u64, len: u64) -> Result<AppendGuard<'_>, WriteError> {
+        let append = AppendGuard { file: &self.file, id: Cell::new(None) };
+        if let Some(end) = self.growth_for(offset, len)? {
+            self.grow(&append, LenChange::AtLeast(ByteCount(end)), end, len)?;
         }
+        Ok(append)
     }
 
     /// How long the file has to be at least for a write of `len` bytes at `offset`, if it is not.
@@ -184,11 +197,18 @@ impl Handle {
     }
 }
 
-/// An append of the calling thread. The core hears of its end, however it ends.
-struct AppendGuard<'h> {
-    file: &'h FileState,
+/// A growing write of the calling thread. The core hears of its end, however it ends.
+pub(super) struct AppendGuard<'h> {
+    file: &'h Arc<FileState>,
     /// Once it has begun.
     id: Cell<Option<WriteId>>,
+}
+
+impl AppendGuard<'_> {
+    /// The pieces that it is written in.
+    pub(super) fn pieces(&self) -> Pieces {
+        self.id.get().map_or(Pieces::Any, Pieces::OfAppend)
+    }
 }
 
 impl Drop for AppendGuard<'_> {
@@ -200,10 +220,27 @@ impl Drop for AppendGuard<'_> {
 }
 
 impl FileState {
-    /// All of an append is written, or will not be.
-    pub(super) fn end_append(&self, append: WriteId) {
+    /// All of a growing write is filled, or will not be: then the file is cut to what is.
+    pub(super) fn end_append(self: &Arc<Self>, append: WriteId) {
         if let Some(mut driver) = self.engine.drive_in_drop() {
-            driver.path.end_append(self.id, append);
+            let now = driver.now();
+            let cut = driver.path.end_append(now, self.id, append);
+            self.run_cut(&mut driver, cut);
+        }
+    }
+
+    /// The same, once the length is changed, of one whose caller has left before.
+    pub(super) fn end_left_append(self: &Arc<Self>, driver: &mut Driver, append: WriteId) {
+        let now = driver.now();
+        let cut = driver.path.end_left_append(now, self.id, append);
+        self.run_cut(driver, cut);
+    }
+
+    /// Has the file cut by a thread for calls that block; no caller waits for it.
+    fn run_cut(self: &Arc<Self>, driver: &mut Driver, cut: Option<WriteId>) {
+        match cut {
+            Some(id) => driver.begin_detached(id, TaskStep::set_len(self, 0), keep_open(self)),
+            None => driver.go_on(),
         }
     }
 }

@@ -148,11 +148,11 @@ impl WriteProgress {
         handle.check_len_change(target)?;
         let (file, step) = (&handle.file, TaskStep::set_len(&handle.file, len));
         let begin = |path: &mut IoPath, now: Nanos| match change {
-            LenChange::Append(len) => path.begin_append(now, file.id, len),
-            LenChange::Exact(_) | LenChange::AtLeast(_) => path.change_len(now, file.id, change),
+            LenChange::Append(_) | LenChange::AtLeast(_) => path.begin_append(now, file.id, change),
+            LenChange::Exact(_) => path.change_len(now, file.id, change),
         };
         self.task.begin(handle, ("change of length", 0), Some(step), begin)?;
-        self.append = self.task.id().filter(|_| matches!(change, LenChange::Append(_)));
+        self.append = self.task.id().filter(|_| !matches!(change, LenChange::Exact(_)));
         self.stage = WriteStage::Growing(target);
         Ok(())
     }

@@ -193,6 +193,7 @@ impl TaskStep {
             let Some(mut driver) = engine.drive_in_drop() else { return };
             driver.step_done(id, |path, now| path.acted(now, id, result));
             file.after_len_change(before, len, result);
+            file.end_left_append(&mut driver, id);
             driver.waiting.release(file);
         })
     }
