@@ -49,7 +49,7 @@ pub(crate) struct StoreArgs {
     /// (1 to 64)
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
-    pub(crate) connections: u32,
+    pub(crate) store_connections: u32,
 
     #[command(flatten)]
     pub(crate) prices: PriceArgs,
@@ -91,8 +91,8 @@ pub(crate) fn open(
 
 impl Default for StoreArgs {
     fn default() -> Self {
-        let (deadline, connections) = (DEADLINE, CONNECTIONS_MAX);
-        Self { deadline, no_hedge: false, connections, prices: PriceArgs::default() }
+        let (deadline, store_connections) = (DEADLINE, CONNECTIONS_MAX);
+        Self { deadline, no_hedge: false, store_connections, prices: PriceArgs::default() }
     }
 }
 
@@ -101,7 +101,7 @@ impl StoreArgs {
     #[cfg(feature = "objects")]
     #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
     pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
-        let Self { deadline, no_hedge, connections, prices } = *self;
+        let Self { deadline, no_hedge, store_connections: connections, prices } = *self;
         let hedge = !no_hedge;
         let options = StoreOptions { deadline, hedge, connections, ..StoreOptions::default() };
         Ok(StoreClient::new(options, prices))
