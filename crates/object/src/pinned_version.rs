@@ -43,7 +43,7 @@ impl PinnedVersion {
         }
     }
 
-    /// Compares with a response, as [`Self::check`] does.
+    /// Returns an error if a response is of another version, with the date that it states.
     pub(crate) fn check_response(&self, response: &GetResult) -> Result<(), String> {
         let states_date = response.extensions.get::<StatesDate>().copied();
         self.check_version(&Self::new(&response.meta, states_date))

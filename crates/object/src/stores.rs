@@ -72,8 +72,8 @@ impl Stores {
     /// own; they are counted with these. Names are those of the environment variables of
     /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
     /// endpoint or a key replaces all that the environment says of endpoints or credentials.
-    /// `connections` is [`StoreOptions::connections`]. A name that a store does not have is an
-    /// error when something of that store is opened.
+    /// `connections` is the field of [`StoreOptions`] of that name. A name that a store does not
+    /// have is an error when something of that store is opened.
     ///
     /// ```
     /// use foreread_object::{StoreOptions, Stores};
