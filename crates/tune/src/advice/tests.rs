@@ -192,8 +192,8 @@ fn noisy(window_kib: u64, mb_per_s: f64, error: f64) -> WindowResult {
     WindowResult { window_kib, mb_per_s, low: bound(-1.0), high: bound(1.0), samples: 40 }
 }
 
-/// Memory-like devices: 128K in force was recommended above a table where 1M was faster, since noise
-/// left open whether 1M keeps 98 % of it.
+/// Memory-like devices: 128K in force was recommended above a table where 1M was faster, since
+/// noise left open whether 1M keeps 98 % of it.
 #[test]
 fn noise_does_not_recommend_what_the_table_has_as_slower() {
     let rows = vec![noisy(128, 3761.0, 0.04), noisy(512, 3650.0, 0.04), noisy(1024, 4250.0, 0.04)];
@@ -211,7 +211,8 @@ fn noise_does_not_recommend_what_the_table_has_as_slower() {
     }
 }
 
-/// The reason of a window in force that stays named no other one, though the table had a faster one.
+/// The reason of a window in force that stays named no other one, though the table had a faster
+/// one.
 #[test]
 fn a_faster_row_is_named_as_noise_or_as_a_price() {
     let why = |rows: Vec<WindowResult>, chosen_kib: u64| {

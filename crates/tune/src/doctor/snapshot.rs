@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(price_for_streams(0, 128), "streams at 4 ms: 1, not 30 MB/s");
     }
 
-    /// The rules of udev were read anew for each loop device and each layer of an overlay: 3 ms each.
+    /// The rules of udev were read anew for each loop device and each layer of an overlay.
     #[test]
     fn rules_are_read_once_for_all_layers() {
         let root = tempfile::tempdir().expect("a folder");
