@@ -132,6 +132,9 @@ pub fn recommended(
     if let Some(instead) = &guarded.why {
         why = format!("{instead} ({why})");
     }
+    if let Some(faster) = faster_in_table(guarded.window_kib, rows) {
+        why += &faster;
+    }
     let inodes = inode_blocks(random).filter(|_| facts.has_ext4);
     if let Some((blocks, reason)) = &inodes {
         why += &format!("; inode_readahead_blks {blocks}: {reason}");
@@ -144,6 +147,24 @@ pub fn recommended(
         profile,
         why,
     })
+}
+
+/// Returns what to add to a reason where the table has a window that is more than 2 % faster than
+/// the recommended one: a difference beyond the error of both is a price, a smaller one is noise.
+fn faster_in_table(to_kib: u64, rows: &[WindowResult]) -> Option<String> {
+    let to = guard::row_now(rows, to_kib)?;
+    let fastest = rows.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;
+    if to.mb_per_s >= SHARE * fastest.mb_per_s {
+        return None;
+    }
+    let what = format!(
+        "; {} KiB were measured {} {} KiB",
+        fastest.window_kib,
+        beside(fastest.mb_per_s, to.mb_per_s),
+        to.window_kib
+    );
+    let is_noise = fastest.low <= to.high;
+    Some(if is_noise { what + ", and both intervals overlap: it may be noise" } else { what })
 }
 
 /// One throughput beside another, in words: `44 % faster than`, `as fast as`.
@@ -171,10 +192,18 @@ fn streaming(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
         return (window_kib, "the plateau".into());
     };
     let share = 100.0 * at / best;
+    let is_fastest = rows.iter().all(|row| row.mb_per_s <= best);
     let why = if window_kib == last.window_kib {
         format!("the largest that was tried: {at:.3} MB/s; what larger ones give is not known")
+    } else if window_kib == best_kib && !is_fastest {
+        format!("no window is surely faster: {at:.1} MB/s; no smaller one has 98 % of that")
     } else if window_kib == best_kib {
         format!("the best of all windows: {at:.1} MB/s; no smaller one has 98 % of that")
+    } else if !is_fastest {
+        format!(
+            "the smallest window with 98 % of what {best_kib} KiB deliver, than which none is surely \
+             faster: {at:.1} MB/s, {share:.0} %"
+        )
     } else {
         format!(
             "the smallest window with 98 % of what the best, {best_kib} KiB, delivers: {at:.1} \

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 pub use crate::confidence::Confidence;
 use crate::machine::MachineFacts;
-use crate::mounts::{Governor, MountWindow, mount_windows};
+use crate::mounts::{Governor, MountWindow, mount_windows_by};
 use crate::report::WindowResult;
 use crate::sysfs::{BlockDeviceKind, SystemRoot};
 use snapshot::SystemSnapshot;
@@ -221,7 +221,7 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
         });
         examination.findings.append(&mut findings);
     }
-    for mut mount in mount_windows(sys, &snapshot.devices) {
+    for mut mount in mount_windows_by(&snapshot.rules, sys, &snapshot.devices) {
         let is_on = |name: &str| facts.only.iter().any(|only| only == name);
         let is_meant = is_all
             || facts.only_mounts.contains(&mount.mount)

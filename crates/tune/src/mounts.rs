@@ -23,7 +23,7 @@ use std::collections::hash_map::Entry;
 
 use serde::Serialize;
 
-use self::setters::BdiRules;
+pub(crate) use self::setters::BdiRules;
 use self::visible::MountTree;
 use crate::confidence::Confidence;
 use crate::sysfs::{BlockDevice, MountEntry, SystemRoot};
@@ -130,10 +130,18 @@ pub struct MountDefault {
 /// All mounted file systems from which data is read, each once.
 #[must_use]
 pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWindow> {
+    mount_windows_by(&BdiRules::of(sys), sys, devices)
+}
+
+/// The same, by rules of udev that may have been read already.
+pub(crate) fn mount_windows_by(
+    rules: &BdiRules<'_>,
+    sys: &SystemRoot,
+    devices: &[BlockDevice],
+) -> Vec<MountWindow> {
     let mounts = sys.mounts();
     let tree = MountTree::new(&mounts);
     let mut known: HashMap<((u32, u32), &str), usize> = HashMap::new();
-    let rules = BdiRules::of(sys);
     let mut windows: Vec<MountWindow> = Vec::new();
     for entry in &mounts {
         let kind = FileSystemKind::of(&entry.kind);
@@ -145,7 +153,7 @@ pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWind
             Entry::Occupied(index) => windows[*index.get()].also_at += 1,
             Entry::Vacant(free) => {
                 free.insert(windows.len());
-                windows.push(window_by(&rules, sys, devices, &mounts, entry));
+                windows.push(window_by(rules, sys, devices, &mounts, entry));
             }
         }
     }
@@ -163,8 +171,9 @@ pub fn window_of(
     window_by(&BdiRules::of(sys), sys, devices, mounts, entry)
 }
 
-fn window_by(
-    rules: &BdiRules,
+/// The same, by rules of udev that may have been read already.
+pub(crate) fn window_by(
+    rules: &BdiRules<'_>,
     sys: &SystemRoot,
     devices: &[BlockDevice],
     mounts: &[MountEntry],

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub use device::{BlockDevice, BlockDeviceKind, Queue, SchedulerAttribute};
 pub use mount::MountEntry;
 pub(crate) use select::{by_name, mounts_on};
-pub use select::{devices_named, place_of};
+pub use select::{devices_named, devices_named_among, place_of};
 
 /// The system's folders.
 #[derive(Clone, Debug)]

@@ -2,13 +2,15 @@
 //!
 //! In:    the window that a profile has chosen, the one in force, the rows of both.
 //! Out:   [`GuardedWindow`]: the window to set, and why it is not the chosen one.
-//! Never: a window that was not measured to give 98 % of what is in force now, beyond the
-//!        error of both (the tested rate of harm: docs/tune.md).
+//! Never: a window without a refusal that was not measured to give 98 % of what is in force now,
+//!        beyond the error of both (the tested rate of harm: docs/tune.md); a window in force that
+//!        has less than 98 % of the chosen one in the table.
 //!
 //! ```text
 //!   chosen == in force? ------------------ yes --> it stays
 //!   in force was not measured? ----------- yes --> the chosen one, and a refusal to set it
 //!   chosen surely keeps 98 % of it? ------ yes --> the chosen one
+//!   in force has < 98 % of chosen? ------- yes --> the chosen one, and a refusal to set it
 //!   a window between the two that does? -- yes --> the smallest of them
 //!                                          no  --> what is in force stays
 //! ```
@@ -50,13 +52,12 @@ pub(super) fn guarded(
     let (Some(chosen), Some(now)) = (chosen, row_now(rows, now_kib)) else {
         return GuardedWindow { is_blind: true, ..as_chosen };
     };
-    let of_profile =
-        (profile == Profile::Database).then(|| LatencyLine::through(&outcome.random)).flatten();
-    let keeps = |row: &WindowResult| match of_profile {
-        Some(line) => pays_off(row, now, line),
-        None => MeasuredWindow::from(row).keeps(&MeasuredWindow::from(now), outcome.bias),
-    };
+    let keeps = |row: &WindowResult| keeps(row, now, outcome, profile);
     if keeps(chosen) == Certainty::Surely {
+        return as_chosen;
+    }
+    // Noise hides the change, and the table shows a gain: that is what is recommended, and not set.
+    if keeps(chosen) == Certainty::Unknown && chosen.mb_per_s * SHARE > now.mb_per_s {
         return as_chosen;
     }
     let between = rows.iter().filter(|row| chosen_kib < row.window_kib && row.window_kib < now_kib);
@@ -78,6 +79,21 @@ pub(super) fn guarded(
     };
     let window_kib = next.map_or(now_kib, |row| row.window_kib);
     GuardedWindow { window_kib, why: Some(why), is_blind: false }
+}
+
+/// Returns whether a window keeps 98 % of what the one in force gives, or pays for what it loses.
+pub(super) fn keeps(
+    row: &WindowResult,
+    now: &WindowResult,
+    outcome: &SweepOutcome,
+    profile: Profile,
+) -> Certainty {
+    let of_profile =
+        (profile == Profile::Database).then(|| LatencyLine::through(&outcome.random)).flatten();
+    match of_profile {
+        Some(line) => pays_off(row, now, line),
+        None => MeasuredWindow::from(row).keeps(&MeasuredWindow::from(now), outcome.bias),
+    }
 }
 
 /// Whether what random reads gain by a window is worth what streams lose by it; each is a share of

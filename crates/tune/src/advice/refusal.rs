@@ -9,11 +9,12 @@
 //!             --- may have measured a cache below -----------------------> Cached
 //!             --- is sure within a factor of four? no ------------------> Uncertain
 //!             --- read the window in force? no ---------------------------> NowUnknown
+//!             --- is sure that the change costs nothing? no --------------> ChangeUncertain
 //!   to remember: it was no more than a quick look ----------------------> Quick
 //! ```
 
-use super::DeviceFacts;
-use crate::plateau::SHARE;
+use super::{DeviceFacts, guard};
+use crate::plateau::{Certainty, SHARE};
 use crate::probe::Stopped;
 use crate::report::{Method, PAGE_KIB, Recommended, Refusal, WindowResult};
 use crate::sweep::{SweepEnd, SweepOutcome};
@@ -42,12 +43,26 @@ pub(super) fn refusals(
     {
         refusals.push(Refusal::Uncertain { low_kib, high_kib });
     }
-    let now = facts.now_kib.and_then(|kib| super::guard::row_now(&outcome.rows, kib));
+    let now = facts.now_kib.and_then(|kib| guard::row_now(&outcome.rows, kib));
     if now.is_none() && facts.method != Method::Simulated {
         refusals.push(Refusal::NowUnknown { now_kib: facts.now_kib });
     }
+    refusals.extend(now.and_then(|now| uncertain_change(now, outcome, recommended)));
     refusals.extend(outcome.is_quick.then_some(Refusal::Quick));
     refusals
+}
+
+/// Returns the refusal of a change that may cost more than 2 % of what is in force.
+fn uncertain_change(
+    now: &WindowResult,
+    outcome: &SweepOutcome,
+    recommended: &Recommended,
+) -> Option<Refusal> {
+    let to_kib = recommended.read_ahead_kb;
+    let to = outcome.rows.iter().find(|row| row.window_kib == to_kib)?;
+    let is_sure = to_kib == now.window_kib
+        || guard::keeps(to, now, outcome, recommended.profile) == Certainty::Surely;
+    (!is_sure).then_some(Refusal::ChangeUncertain { to_kib, now_kib: now.window_kib })
 }
 
 /// What says that a cache below was measured, and not the device.

@@ -186,6 +186,53 @@ fn what_is_in_force_stays_where_the_choice_gives_less() {
     assert_eq!(chosen(1024, 128).0, 1024);
 }
 
+/// A row whose throughput has this standard error, in logarithms.
+fn noisy(window_kib: u64, mb_per_s: f64, error: f64) -> WindowResult {
+    let bound = |side: f64| mb_per_s * (side * crate::plateau::Z * error).exp();
+    WindowResult { window_kib, mb_per_s, low: bound(-1.0), high: bound(1.0), samples: 40 }
+}
+
+/// Memory-like devices: 128K in force was recommended above a table where 1M was faster, since
+/// noise left open whether 1M keeps 98 % of it.
+#[test]
+fn noise_does_not_recommend_what_the_table_has_as_slower() {
+    let rows = vec![noisy(128, 3761.0, 0.04), noisy(512, 3650.0, 0.04), noisy(1024, 4250.0, 0.04)];
+    let window = ByteCount(1024 << 10);
+    let plateau = Plateau { window, low: ByteCount(128 << 10), high: window, best: window };
+    let found = SweepOutcome { rows, plateau: Some(plateau), ..SweepOutcome::default() };
+    for profile in [Profile::Streaming, Profile::Mixed, Profile::Database] {
+        let report = report(&set_now(128), &found, profile);
+        assert_eq!(report.recommended.as_ref().expect("advice").read_ahead_kb, 1024);
+        let open = Refusal::ChangeUncertain { to_kib: 1024, now_kib: 128 };
+        assert!(report.refusals.contains(&open), "{:?}", report.refusals);
+        assert!(open.is_of_apply());
+        let text = serde_json::to_string(&open).expect("it is printed");
+        assert!(text.contains("change-uncertain"), "{text}");
+    }
+}
+
+/// The reason of a window in force that stays named no other one, though the table had a faster
+/// one.
+#[test]
+fn a_faster_row_is_named_as_noise_or_as_a_price() {
+    let why = |rows: Vec<WindowResult>, chosen_kib: u64| {
+        let window = ByteCount(chosen_kib << 10);
+        let plateau = Some(Plateau { window, low: window, high: window, best: window });
+        let found = SweepOutcome { rows, plateau, ..SweepOutcome::default() };
+        recommended(&set_now(128), &found, Profile::Mixed).expect("advice").why
+    };
+    let noise = vec![noisy(128, 100.0, 0.02), noisy(256, 101.0, 0.02), noisy(512, 104.0, 0.02)];
+    let text = why(noise, 256);
+    assert!(text.contains("; 512 KiB were measured 4 % faster than 128 KiB, and both"), "{text}");
+    assert!(text.contains("it may be noise"), "{text}");
+    let price = vec![noisy(128, 90.0, 0.001), noisy(2048, 100.0, 0.001), noisy(8192, 115.0, 0.001)];
+    let text = why(price, 8192);
+    assert!(text.contains("8192 KiB were measured 15 % faster than 2048 KiB"), "{text}");
+    assert!(!text.contains("noise"), "{text}");
+    let tie = why(vec![noisy(128, 99.0, 0.02), noisy(256, 100.0, 0.02)], 128);
+    assert!(!tie.contains("were measured"), "{tie}");
+}
+
 #[test]
 fn a_mixed_load_keeps_a_large_window_that_gives_more() {
     let points = [(2048, 100.0), (4096, 108.0), (8192, 118.0)];

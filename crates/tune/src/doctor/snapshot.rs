@@ -11,7 +11,7 @@ use foreread_core::units::ByteCount;
 
 use super::ExaminationInput;
 use crate::kernel_default::{KernelDefault, kernel_default};
-use crate::mounts::{self, MountWindow};
+use crate::mounts::{self, BdiRules, MountWindow};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, mounts_on};
 
@@ -24,6 +24,8 @@ pub(super) struct SystemSnapshot<'a> {
     /// Names of devices that are swapped to.
     swaps: Vec<String>,
     release: String,
+    /// The rules that set windows of mounts.
+    pub(super) rules: BdiRules<'a>,
 }
 
 /// What uses a device.
@@ -53,6 +55,7 @@ impl<'a> SystemSnapshot<'a> {
             devices,
             swaps: swaps.lines().filter_map(swap).collect(),
             release: sys.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            rules: BdiRules::of(sys),
         }
     }
 
@@ -141,7 +144,7 @@ impl<'a> SystemSnapshot<'a> {
 
     /// What governs the read-ahead of a mount.
     pub(super) fn window_of(&self, all: &[MountEntry], mount: &MountEntry) -> MountWindow {
-        mounts::window_of(self.sys, &self.devices, all, mount)
+        mounts::window_by(&self.rules, self.sys, &self.devices, all, mount)
     }
 
     fn mounted(&self, mount: &MountEntry) -> Option<&BlockDevice> {
@@ -342,6 +345,29 @@ mod tests {
         assert_eq!(price_for_streams(4, 128), "streams at 4 ms: 1, not 30 MB/s");
         assert_eq!(price_for_streams(1024, 16_384), "streams at 4 ms: 221 MB/s as before");
         assert_eq!(price_for_streams(0, 128), "streams at 4 ms: 1, not 30 MB/s");
+    }
+
+    /// The rules of udev were read anew for each loop device and each layer of an overlay.
+    #[test]
+    fn rules_are_read_once_for_all_layers() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = SystemRoot::at(root.path());
+        let write = |path: &str, text: &str| {
+            let path = sys.path(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("it is made");
+            std::fs::write(path, text).expect("it is written");
+        };
+        let facts = ExaminationInput::default();
+        write("/proc/self/mountinfo", "50 1 0:50 / /far rw - nfs4 srv:/x rw,rsize=1048576\n");
+        write("/sys/class/bdi/0:50/read_ahead_kb", "64\n");
+        let snapshot = SystemSnapshot::new(&sys, &facts);
+        let all = snapshot.all_mounts();
+        let origin = || snapshot.window_of(&all, &all[0]).origin;
+        let rule = "/etc/udev/rules.d/61-x.rules";
+        write(rule, "SUBSYSTEM==\"bdi\", ATTR{read_ahead_kb}=\"64\"\n");
+        assert_eq!(origin(), format!("the udev rule {rule}:1"), "not read before it is needed");
+        std::fs::remove_file(sys.path(rule)).expect("it is removed");
+        assert_eq!(origin(), format!("the udev rule {rule}:1"), "read again");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //!   else                           set by hand or by a program, not known by which
 //! ```
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use super::{Governor, MountWindow, mount_default};
@@ -22,7 +23,7 @@ use crate::udev::{UdevRule, matches, parse, rule_files};
 
 /// Fills in what the kernel gives and where the value in force came from.
 pub(super) fn explain(
-    rules: &BdiRules,
+    rules: &BdiRules<'_>,
     sys: &SystemRoot,
     devices: &[BlockDevice],
     window: &mut MountWindow,
@@ -78,7 +79,7 @@ fn of_device(sys: &SystemRoot, devices: &[BlockDevice], name: &str, window: &mut
     };
 }
 
-fn of_bdi(rules: &BdiRules, sys: &SystemRoot, bdi: &str, window: &mut MountWindow) {
+fn of_bdi(rules: &BdiRules<'_>, sys: &SystemRoot, bdi: &str, window: &mut MountWindow) {
     let default = mount_default(sys, &window.entry);
     window.kernel_kb = default.as_ref().map(|it| it.window_kib);
     let Some(now_kib) = window.read_ahead_kb else { return };
@@ -136,21 +137,34 @@ impl BdiRule {
     }
 }
 
-/// The rules of all files of udev that set a window, read once for all mounts.
-pub(super) struct BdiRules(Vec<(PathBuf, Vec<UdevRule>)>);
+/// The rules of all files of udev that set a window: read when a mount first needs them, and once
+/// for all mounts.
+pub(crate) struct BdiRules<'a> {
+    sys: &'a SystemRoot,
+    files: OnceCell<Vec<(PathBuf, Vec<UdevRule>)>>,
+}
 
-impl BdiRules {
-    pub(super) fn of(sys: &SystemRoot) -> Self {
+impl<'a> BdiRules<'a> {
+    pub(crate) fn of(sys: &'a SystemRoot) -> Self {
+        Self { sys, files: OnceCell::new() }
+    }
+
+    fn read(sys: &SystemRoot) -> Vec<(PathBuf, Vec<UdevRule>)> {
         let sets = |rule: &UdevRule| rule.pairs.iter().any(|pair| pair.of == "read_ahead_kb");
         let mut found = Vec::new();
         for file in rule_files(sys).into_iter().filter(|file| !file.is_mask) {
             let Some(text) = sys.bytes(&file.path) else { continue };
-            let rules = parse(&String::from_utf8_lossy(&text));
+            let text = String::from_utf8_lossy(&text);
+            // Most files set no window, and are long.
+            if !text.contains("read_ahead_kb") {
+                continue;
+            }
+            let rules = parse(&text);
             if rules.iter().any(sets) {
                 found.push((file.path, rules));
             }
         }
-        Self(found)
+        found
     }
 
     /// Those that set the window of this backing device, or may.
@@ -159,7 +173,8 @@ impl BdiRules {
             let reached = reached(rules, bdi).into_iter();
             reached.filter_map(|rule| bdi_rule(rule, bdi, file)).collect::<Vec<_>>()
         };
-        self.0.iter().flat_map(of_file).collect()
+        let files = self.files.get_or_init(|| Self::read(self.sys));
+        files.iter().flat_map(of_file).collect()
     }
 }
 

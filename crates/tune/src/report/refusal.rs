@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plateau::SHARE;
 use crate::target::PAGE_CACHE;
 
 /// Why a recommendation is not set, or not remembered.
@@ -45,6 +46,14 @@ pub enum Refusal {
         /// It; None if the device does not tell.
         now_kib: Option<u64>,
     },
+    /// The window was measured faster than the one in force, and the error of both leaves open
+    /// whether it is.
+    ChangeUncertain {
+        /// The window that is recommended.
+        to_kib: u64,
+        /// The window in force.
+        now_kib: u64,
+    },
     /// A quick look is no reason to set something at each start.
     Quick,
 }
@@ -81,6 +90,12 @@ impl fmt::Display for Refusal {
                 f,
                 "the window is only known to lie between {low_kib} and {high_kib} KiB: run it \
                  again when the device is less busy, or with --seconds 180"
+            ),
+            Self::ChangeUncertain { to_kib, now_kib } => write!(
+                f,
+                "the noise leaves open whether {to_kib} KiB keep {:.0} % of what the {now_kib} KiB \
+                 in force give: run it again when the device is less busy, or with --seconds 180",
+                100.0 * SHARE
             ),
             Self::NowUnknown { now_kib: Some(kib) } => write!(
                 f,

@@ -19,8 +19,20 @@ use super::mount::MountEntry;
 ///
 /// One line: that there is none, and what can be written.
 pub fn devices_named(sys: &SystemRoot, text: &str) -> Result<Vec<String>, String> {
-    let devices = sys.devices();
-    let found = by_name(&devices, text).or_else(|| by_path(sys, &devices, text));
+    devices_named_among(sys, &sys.devices(), text)
+}
+
+/// The same, among the devices of this system as they were read before.
+///
+/// # Errors
+///
+/// One line that names the text.
+pub fn devices_named_among(
+    sys: &SystemRoot,
+    devices: &[BlockDevice],
+    text: &str,
+) -> Result<Vec<String>, String> {
+    let found = by_name(devices, text).or_else(|| by_path(sys, devices, text));
     let Some(found) = found else {
         return Err(format!(
             "{text}: no block device, and on none; give a name (sda), a node (/dev/sda) or a path \
@@ -191,6 +203,18 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    /// Each of the devices that doctor was given had all devices read anew: 40 ms each of 200.
+    #[test]
+    fn devices_that_were_read_before_are_not_read_again() {
+        let root = tempfile::tempdir().expect("a folder");
+        let sys = SystemRoot::at(root.path());
+        fs::create_dir_all(sys.path("/sys/block/sda")).expect("it is made");
+        fs::write(sys.path("/sys/block/sda/dev"), "8:0\n").expect("it is written");
+        let devices = sys.devices();
+        fs::remove_dir_all(sys.path("/sys")).expect("it is removed");
+        assert_eq!(devices_named_among(&sys, &devices, "sda"), Ok(vec!["sda".to_owned()]));
+    }
 
     /// A path below a mount whose server hangs made doctor hang: each look at it asks the server.
     #[test]

@@ -4,12 +4,13 @@
 //! Out:   [`SystemCopy`]; [`Selection`]: devices and mounts.
 //! Never: a guess: what is neither is refused.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
 use foreread_files::PrivateDirectory;
 use foreread_tune::capture;
-use foreread_tune::mounts::{FileSystemKind, Governor, mount_windows};
-use foreread_tune::sysfs::{MountEntry, SystemRoot, devices_named, place_of};
+use foreread_tune::mounts::{FileSystemKind, Governor, MountWindow, mount_windows};
+use foreread_tune::sysfs::{BlockDevice, MountEntry, SystemRoot, devices_named_among, place_of};
 
 use crate::output::Failure;
 
@@ -59,17 +60,23 @@ pub(super) struct Selection {
 impl Selection {
     pub(super) fn of(sys: &SystemRoot, named: &[String]) -> Result<Self, Failure> {
         let mut selection = Self::default();
+        if named.is_empty() {
+            return Ok(selection);
+        }
+        // Read once, however many are named.
+        let (devices, windows) = (sys.devices(), OnceCell::new());
         for text in named {
-            match mount_of(sys, text) {
+            match mount_of(sys, &devices, &windows, text) {
                 Some((mount, is_on_device)) => {
                     selection.mounts.push(mount);
                     // btrfs and loop files have a device as well, which is worth a look.
-                    if is_on_device && let Ok(names) = devices_named(sys, text) {
+                    if is_on_device && let Ok(names) = devices_named_among(sys, &devices, text) {
                         selection.devices.extend(names);
                     }
                 }
                 None => {
-                    let names = devices_named(sys, text).map_err(Failure::WrongUse)?;
+                    let names =
+                        devices_named_among(sys, &devices, text).map_err(Failure::WrongUse)?;
                     selection.devices.extend(names);
                 }
             }
@@ -80,7 +87,12 @@ impl Selection {
 
 /// The mount in which a path lies, and whether it has a block device; None for a device, and for
 /// what holds no data.
-fn mount_of(sys: &SystemRoot, text: &str) -> Option<(String, bool)> {
+fn mount_of(
+    sys: &SystemRoot,
+    devices: &[BlockDevice],
+    windows: &OnceCell<Vec<MountWindow>>,
+    text: &str,
+) -> Option<(String, bool)> {
     let is_here = sys.path("/") == Path::new("/");
     let path = if is_here { place_of(sys, text)? } else { text.into() };
     if !path.is_absolute() || path.starts_with("/dev") {
@@ -92,13 +104,13 @@ fn mount_of(sys: &SystemRoot, text: &str) -> Option<(String, bool)> {
     if matches!(kind, FileSystemKind::Kernel | FileSystemKind::Memory) {
         return None;
     }
-    let windows = mount_windows(sys, &sys.devices());
+    let windows = windows.get_or_init(|| mount_windows(sys, devices));
     // Of a file system that is mounted in several places the first is the one in the report.
     let is_it = |number: (u32, u32), fs: &str| number == around.number && fs == around.kind;
-    let window = windows.into_iter().find(|it| is_it(it.entry.number, &it.fs))?;
+    let window = windows.iter().find(|it| is_it(it.entry.number, &it.fs))?;
     let is_on_device =
         matches!(window.governed_by, Governor::Device { .. }) || window.fs == "btrfs";
-    Some((window.mount, is_on_device))
+    Some((window.mount.clone(), is_on_device))
 }
 
 /// Some hundred bytes for each of many thousand devices.

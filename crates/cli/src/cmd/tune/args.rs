@@ -140,9 +140,10 @@ pub(crate) struct TuneArgs {
     /// greatest_error, at; errors are shares; null without --device-model), plateau_kib,
     /// plateau_between_kib, best_kib, recommended (read_ahead_kb, between_kib,
     /// inode_readahead_blks, scheduler, profile, why), refusals (what stands against setting it:
-    /// refusal is stopped, unfinished, cached, uncertain, now-unknown or quick), compared (now_kib,
-    /// kernel_kib, size_rule_kib), notes, restored (whether every setting was as before when the
-    /// measurement had ended), flood (device, seconds, rows, recommended, why, notes, restored).
+    /// refusal is stopped, unfinished, cached, uncertain, now-unknown, change-uncertain or quick),
+    /// compared (now_kib, kernel_kib, size_rule_kib), notes, restored (whether every setting was as
+    /// before when the measurement had ended), flood (device, seconds, rows, recommended, why,
+    /// notes, restored).
     /// low and high are the ends of the 95 % confidence interval; null is unknown.
     ///
     /// Keys of a URL: url, device (the bucket and its endpoint), size, etag, seconds, asked

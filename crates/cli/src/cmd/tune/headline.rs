@@ -12,7 +12,7 @@
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_tune::advice::beside;
-use foreread_tune::report::{Method, Recommended, Report};
+use foreread_tune::report::{Method, Recommended, Refusal, Report};
 
 use super::args::TuneArgs;
 
@@ -62,10 +62,34 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
     };
     let window = size(to.read_ahead_kb);
     let profile = to.profile.name();
+    let verdict = verdict(report, to);
     format!(
-        "{device}: {window} is best for {profile} reads ({sure}); {}.",
+        "{device}: {window} {verdict} for {profile} reads ({sure}); {}.",
         change(report, to, intent)
     )
+}
+
+/// What the table carries: a window that stays because of noise is not the best one.
+fn verdict(report: &Report, to: &Recommended) -> &'static str {
+    let is_open = |it: &Refusal| matches!(it, Refusal::ChangeUncertain { .. });
+    let is_choice =
+        to.between_kib.is_none_or(|[low, high]| (low..=high).contains(&to.read_ahead_kb));
+    let is_same = report.compared.now_kib == Some(to.read_ahead_kb);
+    if report.refusals.iter().any(is_open) {
+        "was measured best, and not surely,"
+    } else if is_same && (!is_choice || is_tie(report, to)) {
+        "stays"
+    } else {
+        "is best"
+    }
+}
+
+/// Whether the recommended window is not the plateau's, and the errors of both do not tell them
+/// apart.
+fn is_tie(report: &Report, to: &Recommended) -> bool {
+    let plateau = report.plateau_kib.and_then(|kib| report.row(kib));
+    let rows = report.row(to.read_ahead_kb).zip(plateau);
+    rows.is_some_and(|(to, plateau)| to.window_kib != plateau.window_kib && plateau.low <= to.high)
 }
 
 /// What changes, and how to undo it.
@@ -114,8 +138,7 @@ fn size(kib: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use foreread_tune::report::Refusal;
-    use foreread_tune::report::{Compared, Profile};
+    use foreread_tune::report::{Compared, Profile, WindowResult};
 
     use super::*;
 
@@ -153,6 +176,31 @@ mod tests {
         assert!(line.ends_with("it is in force already."), "{line}");
         let line = headline(&report(256, [256, 256], 128, refusals), apply);
         assert!(line.contains("nothing is set"), "{line}");
+    }
+
+    /// A window that stayed because of noise was called the best, above a table with a faster one.
+    #[test]
+    fn only_what_the_table_carries_is_best() {
+        let open = vec![Refusal::ChangeUncertain { to_kib: 1024, now_kib: 128 }];
+        let line = headline(&report(1024, [128, 2048], 128, open), Intent::Look);
+        assert!(line.starts_with("sda: 1M was measured best, and not surely, for"), "{line}");
+        assert!(line.contains("--apply would refuse: the noise leaves open"), "{line}");
+        let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
+        assert!(line.starts_with("sda: 8M stays for mixed reads"), "{line}");
+        let mut tie = report(1024, [512, 1024], 1024, Vec::new());
+        let line = headline(&tie, Intent::Look);
+        assert!(line.starts_with("sda: 1M is best for mixed reads"), "{line}");
+        let row = |window_kib, mb_per_s: f64| WindowResult {
+            window_kib,
+            mb_per_s,
+            low: mb_per_s - 3.0,
+            high: mb_per_s + 3.0,
+            samples: 20,
+        };
+        tie.sweep = vec![row(512, 101.0), row(1024, 100.0)];
+        tie.plateau_kib = Some(512);
+        let line = headline(&tie, Intent::Look);
+        assert!(line.starts_with("sda: 1M stays for mixed reads"), "{line}");
     }
 
     #[test]

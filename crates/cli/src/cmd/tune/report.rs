@@ -118,7 +118,8 @@ pub(super) fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
         lines.push(("plateau", format!("{}{more}{between}{apart}", size(kib))));
     }
     if let Some(best) = report.best_kib.and_then(|kib| report.row(kib)) {
-        lines.push(("best", format!("{}: {} MB/s", size(best.window_kib), speed(best.mb_per_s))));
+        let text = format!("{}: {} MB/s", size(best.window_kib), speed(best.mb_per_s));
+        lines.push(("best", text + &not_surely_faster(report, best)));
     }
     let compared = report.compared;
     let others = [
@@ -136,6 +137,16 @@ pub(super) fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
         lines.push(("", recommended.why.clone()));
     }
     lines
+}
+
+/// Names the row that is faster than the best window: the best is the largest that none surely
+/// beats.
+fn not_surely_faster(report: &Report, best: &WindowResult) -> String {
+    let fastest = report.sweep.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s));
+    let differs = |row: &&WindowResult| speed(row.mb_per_s) != speed(best.mb_per_s);
+    fastest.filter(differs).map_or_else(String::new, |row| {
+        format!("; {} has {} MB/s, not surely more", size(row.window_kib), speed(row.mb_per_s))
+    })
 }
 
 /// What the sweep found for another window.
