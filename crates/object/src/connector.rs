@@ -11,6 +11,7 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
 };
+use reqwest::tls::Certificate;
 use tokio::time::Instant;
 
 use crate::counters::{Attempts, StoreCounters};
@@ -24,6 +25,8 @@ pub(crate) struct CountingConnector {
     pub(crate) counters: Arc<StoreCounters>,
     pub(crate) traffic: Arc<StoreTraffic>,
     pub(crate) redirects: Redirects,
+    /// The certificates to trust; None: the system's.
+    pub(crate) roots: Option<Vec<Certificate>>,
 }
 
 /// A client that counts.
@@ -38,7 +41,8 @@ impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         // For the whole process; one that another part of the program has installed is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = HttpClient::new(http_client::client(options, self.redirects)?);
+        let client =
+            HttpClient::new(http_client::client(options, self.redirects, self.roots.clone())?);
         let (counters, traffic) = (Arc::clone(&self.counters), Arc::clone(&self.traffic));
         Ok(HttpClient::new(CountingService { client, counters, traffic }))
     }

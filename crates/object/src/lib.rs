@@ -24,6 +24,7 @@
 //!
 //! Uses, guarantees and costs: docs/objects.md.
 
+mod ca_bundle;
 mod cached_store;
 mod connector;
 mod counters;
