@@ -13,6 +13,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
+use reqwest::tls::Certificate;
 use tokio::time::Instant;
 
 use crate::connections::MOVES_MAX;
@@ -31,6 +32,8 @@ pub(crate) struct CountingConnector {
     pub(crate) counters: Arc<StoreCounters>,
     pub(crate) traffic: Arc<StoreTraffic>,
     pub(crate) redirects: Redirects,
+    /// The certificates to trust; None: the system's.
+    pub(crate) roots: Option<Vec<Certificate>>,
 }
 
 /// A client that counts.
@@ -40,6 +43,8 @@ struct CountingService {
     client: Mutex<(u32, HttpClient)>,
     options: ClientOptions,
     redirects: Redirects,
+    /// The certificates to trust in place of the system's.
+    roots: Option<Vec<Certificate>>,
     counters: Arc<StoreCounters>,
     traffic: Arc<StoreTraffic>,
 }
@@ -48,16 +53,21 @@ impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         // For the whole process; one that another part of the program has installed is kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = client(options, self.redirects)?;
+        let client = client(options, self.redirects, self.roots.clone())?;
         let (counters, traffic) = (Arc::clone(&self.counters), Arc::clone(&self.traffic));
-        let (options, redirects) = (options.clone(), self.redirects);
+        let (options, redirects, roots) = (options.clone(), self.redirects, self.roots.clone());
         let client = Mutex::new((0, client));
-        Ok(HttpClient::new(CountingService { client, options, redirects, counters, traffic }))
+        let service = CountingService { client, options, redirects, roots, counters, traffic };
+        Ok(HttpClient::new(service))
     }
 }
 
-fn client(options: &ClientOptions, redirects: Redirects) -> object_store::Result<HttpClient> {
-    let client = HttpClient::new(http_client::client(options, redirects)?);
+fn client(
+    options: &ClientOptions,
+    redirects: Redirects,
+    roots: Option<Vec<Certificate>>,
+) -> object_store::Result<HttpClient> {
+    let client = HttpClient::new(http_client::client(options, redirects, roots)?);
     Ok(match redirects {
         Redirects::Followed => HttpClient::new(FollowingService(client)),
         Redirects::SameHost => client,
@@ -159,7 +169,7 @@ impl CountingService {
         // Nothing panics while it holds this lock.
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if client.0 < number
-            && let Ok(next) = self::client(&self.options, self.redirects)
+            && let Ok(next) = self::client(&self.options, self.redirects, self.roots.clone())
         {
             *client = (number, next);
         }

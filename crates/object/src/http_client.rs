@@ -1,6 +1,6 @@
 //! reqwest with the options of `object_store`, and a rule for redirects.
 //!
-//! In:    the options of a store's client; whether requests carry secrets.
+//! In:    the options of a store's client; whether requests carry secrets; the CAs to trust.
 //! Out:   a client.
 //! Never: a secret on its way to another host than the one that it is for.
 //!
@@ -31,27 +31,32 @@ pub(crate) enum Redirects {
     SameHost,
 }
 
-/// Makes a client.
+/// Makes a client. If there are root certificates, it trusts these alone.
 pub(crate) fn client(
     options: &ClientOptions,
     redirects: Redirects,
+    roots: Option<Vec<Certificate>>,
 ) -> object_store::Result<reqwest::Client> {
-    let client =
-        with_options(ClientBuilder::new(), &Settings(options))?.redirect(match redirects {
-            Redirects::Followed => Policy::none(),
-            Redirects::SameHost => Policy::custom(|attempt| {
-                if attempt.previous().len() > REDIRECTS_MAX {
-                    attempt.error("too many redirects")
-                } else if let Some(other) = other_host(&attempt) {
-                    attempt.error(format!(
-                        "the server redirects to {other}, and credentials are not sent to another \
+    let client = with_options(ClientBuilder::new(), &Settings(options))?;
+    let client = match roots {
+        Some(roots) => client.tls_certs_only(roots),
+        None => client,
+    };
+    let client = client.redirect(match redirects {
+        Redirects::Followed => Policy::none(),
+        Redirects::SameHost => Policy::custom(|attempt| {
+            if attempt.previous().len() > REDIRECTS_MAX {
+                attempt.error("too many redirects")
+            } else if let Some(other) = other_host(&attempt) {
+                attempt.error(format!(
+                    "the server redirects to {other}, and credentials are not sent to another \
                      host; name that endpoint if you trust it"
-                    ))
-                } else {
-                    attempt.follow()
-                }
-            }),
-        });
+                ))
+            } else {
+                attempt.follow()
+            }
+        }),
+    });
     client.build().map_err(failed)
 }
 
@@ -218,7 +223,7 @@ mod tests {
 
     fn with(key: ClientConfigKey, value: &str) -> object_store::Result<reqwest::Client> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        client(&ClientOptions::new().with_config(key, value), Redirects::SameHost)
+        client(&ClientOptions::new().with_config(key, value), Redirects::SameHost, None)
     }
 
     /// A server that answers each request with this head, and counts what it was sent.
@@ -253,7 +258,7 @@ mod tests {
         let (asked, _) = serve(format!("HTTP/1.1 307 Moved\r\n{to}{end}"));
         let options = ClientOptions::new().with_allow_http(true);
         let get = async |redirects| {
-            let client = client(&options, redirects).unwrap();
+            let client = client(&options, redirects, None).unwrap();
             let request = client.get(format!("http://127.0.0.1:{asked}/x"));
             request.header("x-amz-security-token", "hush").send().await
         };
@@ -272,7 +277,7 @@ mod tests {
         let end = "Content-Length: 0\r\nConnection: close\r\n\r\n";
         let (port, sent) = serve(format!("HTTP/1.1 302 Found\r\nLocation: /again\r\n{end}"));
         let options = ClientOptions::new().with_allow_http(true);
-        let client = client(&options, Redirects::SameHost).unwrap();
+        let client = client(&options, Redirects::SameHost, None).unwrap();
         let sending = client.get(format!("http://127.0.0.1:{port}/x")).send();
         let error = sending.await.unwrap_err();
         let source = std::error::Error::source(&error).unwrap().to_string();

@@ -25,6 +25,7 @@
 //! Uses, guarantees and costs: docs/objects.md.
 
 mod attributes;
+mod ca_bundle;
 mod cached_store;
 mod connection_use;
 mod connections;

@@ -6,6 +6,9 @@
 
 use std::str::FromStr;
 
+/// Names of the file of CA certificates to trust. It is no setting of `object_store`.
+pub(crate) const CA_BUNDLE: [&str; 2] = ["ca_bundle", "aws_ca_bundle"];
+
 /// Names, in lower case, and values.
 #[derive(Clone, Default)]
 pub(crate) struct StoreSettings(Vec<(String, String)>);
@@ -26,7 +29,7 @@ impl StoreSettings {
         (self, found)
     }
 
-    /// Gives them to a builder, in their order.
+    /// Gives them to a builder, in their order, without those of [`CA_BUNDLE`].
     ///
     /// # Errors
     ///
@@ -36,8 +39,8 @@ impl StoreSettings {
         builder: B,
         set: impl Fn(B, K, &str) -> B,
     ) -> object_store::Result<B> {
-        self.0
-            .iter()
+        self.iter()
+            .filter(|(name, _)| !CA_BUNDLE.contains(name))
             .try_fold(builder, |builder, (name, value)| Ok(set(builder, name.parse()?, value)))
     }
 

@@ -14,8 +14,10 @@ use object_store::gcp::GoogleConfigKey;
 use object_store::http::HttpBuilder;
 use object_store::list::PaginatedListStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme};
+use reqwest::tls::Certificate;
 
 use crate::attributes::FirstAsk;
+use crate::ca_bundle;
 use crate::connector::CountingConnector;
 use crate::counters::{StoreCounters, StoreCounts};
 use crate::environment;
@@ -70,10 +72,11 @@ impl Stores {
 
     /// Returns stores with settings that take precedence over the environment, and clients of their
     /// own; they are counted with these. Names are those of the environment variables of
-    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`. An
-    /// endpoint or a key replaces all that the environment says of endpoints or credentials.
-    /// `connections` is the field of [`StoreOptions`] of that name. A name that a store does not
-    /// have is an error when something of that store is opened.
+    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`, and
+    /// `ca_bundle`: a file of the CA certificates to trust. An endpoint or a key replaces all that
+    /// the environment says of endpoints or credentials. `connections` is the field of
+    /// [`StoreOptions`] of that name. A name that a store does not have is an error when something
+    /// of that store is opened.
     ///
     /// ```
     /// use foreread_object::{StoreOptions, Stores};
@@ -204,7 +207,9 @@ impl Stores {
             range: None,
             why,
         })?;
-        let built = self.build(url);
+        let roots = ca_bundle::read(&url.scheme, &self.settings)
+            .map_err(|why| ObjectError::Failed { url: url.to_string(), range: None, why })?;
+        let built = self.build(url, roots);
         let client = built.map_err(|error| ObjectError::of(&url.to_string(), None, &error))?;
         clients.insert(url.bucket().to_owned(), client.clone());
         Ok(client)
@@ -216,7 +221,11 @@ impl Stores {
         self.counters.counts()
     }
 
-    fn build(&self, url: &ObjectUrl) -> object_store::Result<BucketClient> {
+    fn build(
+        &self,
+        url: &ObjectUrl,
+        roots: Option<Vec<Certificate>>,
+    ) -> object_store::Result<BucketClient> {
         let (bucket, retry, settings) = (url.bucket(), self.options.retry(), &self.settings);
         let mut device = bucket.to_owned();
         let counters = Arc::clone(&self.counters);
@@ -224,7 +233,8 @@ impl Stores {
         // Only requests of web servers have no secrets.
         let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
         let redirects = if is_web { Redirects::Followed } else { Redirects::SameHost };
-        let connector = CountingConnector { counters, traffic: Arc::clone(&traffic), redirects };
+        let its_traffic = Arc::clone(&traffic);
+        let connector = CountingConnector { counters, traffic: its_traffic, redirects, roots };
         let connector = FilteringConnector(connector);
         // One read has one deadline, and its error says so; that of the client, for each try, is
         // longer and never seen.

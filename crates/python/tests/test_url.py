@@ -158,7 +158,7 @@ def test_errors_are_os_errors_with_errno_and_url(engine, store):
 
 
 def test_an_option_without_a_counterpart_is_named(engine, store):
-    for options in [{"profile": "mine"}, {"client_kwargs": {"verify": "ca.pem"}}, {"keey": "x"}]:
+    for options in [{"profile": "mine"}, {"client_kwargs": {"verify": ""}}, {"keey": "x"}]:
         with pytest.raises(ValueError, match="profile|verify|keey"):
             engine.open("s3://bucket/there", storage_options=options)
     with pytest.raises(OSError, match="aws_regoin"):
@@ -194,6 +194,8 @@ def test_options_of_fsspec_become_settings(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://b.host/x")
     assert "aws_endpoint_url" not in settings("s3://b/k", config_kwargs=kwargs)
     assert settings("s3://c/k", config_kwargs=kwargs)["aws_endpoint_url"] == "https://c.b.host/x"
+    assert settings("s3://b/k", client_kwargs={"verify": "/ca.pem"}) == {"ca_bundle": "/ca.pem"}
+    assert settings("gs://b/k", ca_bundle="/ca.pem") == {"ca_bundle": "/ca.pem"}
     assert settings("gs://b/k", token="/key.json", project="p") == {
         "google_application_credentials": "/key.json"
     }
@@ -450,6 +452,27 @@ print(foreread.open("{server.endpoint}/bucket/data").pread(20, 1000))
     assert results[0].stdout.strip() == repr(data[1000:1020]), results[0].stderr
     assert results[1].returncode == 1 and "OSError" in results[1].stderr
     assert "/bucket/data" in results[1].stderr and "certificate" in results[1].stderr.lower()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_file_of_ca_certificates_is_an_option(tmp_path, data):
+    """`client_kwargs.verify` with a path was refused, and `AWS_CA_BUNDLE` was not read."""
+    server = StoreServer(certificate(tmp_path))
+    server.put("data", data)
+    try:
+        for name in ["ca.pem", "names", "missing"]:
+            path = str(tmp_path / name)
+            client = {**server.options["client_kwargs"], "verify": path}
+            options = {**server.options, "client_kwargs": client}
+            if name == "ca.pem":
+                file = foreread.open("s3://bucket/data", storage_options=options)
+                assert file.pread(20, 1000) == data[1000:1020]
+                continue
+            with pytest.raises(OSError, match="setting ca_bundle") as raised:
+                foreread.open("s3://bucket/data", storage_options=options)
+            assert path in str(raised.value)
+    finally:
+        server.close()
 
 
 def test_a_name_that_is_listed_is_opened_as_it_is_listed(engine, store):

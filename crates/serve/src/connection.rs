@@ -95,7 +95,7 @@ pub(crate) fn serve(
     number: u32,
     has_control: bool,
 ) -> Result<(), ConnectionEnd> {
-    let mut input = ReceiveBuffer::new();
+    let mut input = ReceiveBuffer::new(&shared.buffers);
     let Some(agreed) = handshake::negotiate(shared, socket, &mut input, number, has_control)?
     else {
         return Ok(());
@@ -110,7 +110,7 @@ pub(crate) fn serve(
         stream: &stream,
         agreed,
         input,
-        output: SendQueue::new(&shared.budget),
+        output: SendQueue::new(&shared.budget, &shared.buffers),
         mailbox: Arc::new(Mailbox::new()?),
         mail: Vec::new(),
         pending: PendingReads::default(),

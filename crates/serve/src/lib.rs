@@ -8,6 +8,7 @@
 
 mod blocking_pool;
 mod budget;
+mod buffer_memory;
 pub mod client;
 mod clock;
 mod connection;

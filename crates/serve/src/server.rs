@@ -30,6 +30,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
 use crate::budget::SharedBudget;
+use crate::buffer_memory::BufferMemory;
 use crate::connection::end::ConnectionEnd;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
@@ -88,6 +89,7 @@ impl Server {
             spinners: Spinners::new(),
             budget: Arc::new(SharedBudget::new(limits.shared_bytes.unwrap_or(share))),
             open: Mutex::new(OpenConnections::new(limits.connections)),
+            buffers: BufferMemory::default(),
             limits,
             meter: CounterReader::default(),
             pool: Arc::default(),

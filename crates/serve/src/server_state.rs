@@ -14,6 +14,7 @@ use foreread::Engine;
 
 use crate::blocking_pool::BlockingPool;
 use crate::budget::SharedBudget;
+use crate::buffer_memory::BufferMemory;
 use crate::connection::wait_mode::Spinners;
 use crate::log::ClientLog;
 use crate::open_connections::{OpenConnections, ServiceStart};
@@ -32,6 +33,7 @@ pub(crate) struct ServerState {
     pub(crate) limits: ServerLimits,
     pub(crate) meter: CounterReader,
     pub(crate) budget: Arc<SharedBudget>,
+    pub(crate) buffers: BufferMemory,
     pub(crate) spinners: Spinners,
     pub(crate) pool: Arc<BlockingPool>,
     pub(crate) answer: Option<ControlHandler>,

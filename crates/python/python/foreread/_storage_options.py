@@ -64,6 +64,7 @@ _WITHOUT_EFFECT = {
 _OF_CLIENT = {
     "allow_http",
     "allow_invalid_certificates",
+    "ca_bundle",
     "connect_timeout",
     "connections",
     "http1_only",
@@ -203,6 +204,8 @@ def _of_client_kwargs(value: Any) -> Settings:
             settings += [] if each else [("aws_allow_http", "true")]
         elif name == "verify" and isinstance(each, bool):
             settings += [] if each else [("allow_invalid_certificates", "true")]
+        elif name == "verify" and isinstance(each, (str, os.PathLike)) and os.fspath(each):
+            settings.append(("ca_bundle", os.fspath(each)))
         elif name in ("region_name", "aws_access_key_id", "aws_secret_access_key"):
             settings.append(("aws_region" if name == "region_name" else name, _text(each)))
         elif name == "aws_session_token":

@@ -4,22 +4,24 @@
 //! Out:   the same, in one piece.
 //! Never: more than its fixed size, whatever the client sends.
 
+use crate::buffer_memory::{BufferMemory, ConnectionBuffer};
+
 #[derive(Debug)]
 pub(crate) struct ReceiveBuffer {
-    buffer: Vec<u8>,
+    buffer: ConnectionBuffer,
     start: usize,
     end: usize,
 }
 
 impl ReceiveBuffer {
-    pub(crate) fn new() -> Self {
-        Self { buffer: vec![0; FIRST], start: 0, end: 0 }
+    pub(crate) fn new(memory: &BufferMemory) -> Self {
+        Self { buffer: memory.buffer(FIRST), start: 0, end: 0 }
     }
 
     /// A long payload is coming. Beyond [`INPUT`] it must have been paid for.
     pub(crate) fn grow(&mut self, len: usize) {
         if self.buffer.len() < len {
-            self.buffer.resize(len, 0);
+            self.buffer.grow(len);
         }
     }
 
@@ -31,7 +33,7 @@ impl ReceiveBuffer {
     pub(crate) fn shrink(&mut self) -> bool {
         let (is_empty, was_large) = (self.start == self.end, self.is_large());
         if is_empty && self.buffer.len() > FIRST {
-            self.buffer = vec![0; FIRST];
+            self.buffer.replace(FIRST);
         }
         is_empty && was_large
     }

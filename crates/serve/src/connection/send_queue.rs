@@ -21,11 +21,13 @@ use foreread::PageGuard;
 use rustix::event::PollFlags;
 
 use crate::budget::{ConnectionBudget, SharedBudget};
+use crate::buffer_memory::{BufferMemory, ConnectionBuffer};
 use crate::socket::{Socket, wait};
 
 #[derive(Debug)]
 pub(crate) struct SendQueue<'s> {
-    small: Vec<u8>,
+    /// Empty, or [`SMALL`] bytes, whose pages are taken from the system as they are written.
+    small: ConnectionBuffer,
     /// How much of it is in use.
     used: usize,
     parts: VecDeque<SendPart<'s>>,
@@ -48,9 +50,9 @@ enum SendPart<'s> {
 }
 
 impl<'s> SendQueue<'s> {
-    pub(crate) fn new(budget: &'s SharedBudget) -> Self {
+    pub(crate) fn new(budget: &'s SharedBudget, memory: &BufferMemory) -> Self {
         let (parts, spare, budget) = (VecDeque::new(), Vec::new(), ConnectionBudget::new(budget));
-        Self { small: Vec::new(), used: 0, parts, bytes: 0, pins: 0, spare, budget }
+        Self { small: memory.buffer(0), used: 0, parts, bytes: 0, pins: 0, spare, budget }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -93,7 +95,7 @@ impl<'s> SendQueue<'s> {
     /// Frees its buffers, if they are empty.
     pub(crate) fn shrink(&mut self) {
         if self.is_empty() {
-            self.small = Vec::new();
+            self.small.replace(0);
             self.parts = VecDeque::new();
             self.spare = Vec::new();
         }
@@ -103,9 +105,8 @@ impl<'s> SendQueue<'s> {
     /// [`Self::take_room`].
     pub(crate) fn room(&mut self, len: usize) -> Option<&mut [u8]> {
         let end = self.used + len;
-        if end > self.small.len() && end <= SMALL {
-            // Once for most clients, whose replies are few at a time.
-            self.small.resize(end.next_power_of_two().clamp(FIRST, SMALL), 0);
+        if self.small.is_empty() {
+            self.small.replace(SMALL);
         }
         self.small.get_mut(self.used..end)
     }
@@ -254,7 +255,6 @@ impl<'s> SendQueue<'s> {
 
 /// Forty replies of 4 KiB, or a piece of one for which there is no other memory.
 const SMALL: usize = 192 << 10;
-const FIRST: usize = 8 << 10;
 /// What data leave for heads.
 const HEADS: usize = 32 << 10;
 /// No head is longer.
