@@ -92,7 +92,7 @@ impl ImageTarget {
         let found = table.get(number);
         let partition = found
             .ok_or_else(|| wrong(format!("has no partition {number}; its partitions: {table}")))?;
-        partition.range(size).map_err(|_| {
+        partition.range(size).ok_or_else(|| {
             let end = partition.start.saturating_add(partition.len);
             wrong(format!(
                 "partition {number} ends at byte {end}, and there are {size}: copy the whole disk"

@@ -8,7 +8,7 @@ use std::error;
 use std::{fmt, io};
 
 use crate::foreign_format::ForeignFormat;
-use crate::partition_table::PartitionTable;
+use crate::partition::PartitionTable;
 
 /// Why there is no answer. One variant per thing that its reader can do.
 #[derive(Debug)]

@@ -49,6 +49,7 @@ mod indirect;
 mod inode;
 mod map;
 mod overhead;
+mod partition;
 mod partition_table;
 mod path;
 mod sought_name;
@@ -69,7 +70,7 @@ pub use foreign_format::{ForeignFormat, HEAD_LEN};
 pub use group::GroupDescriptor;
 pub use inode::{DeviceNumber, FileKind, Inode, ROOT_INODE, Timestamp};
 pub use map::FileRuns;
-pub use partition_table::{Partition, PartitionTable};
+pub use partition::{Partition, PartitionTable};
 pub use source::BlockSource;
 pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
 pub use walk::{TreeWalk, WalkEntry};
@@ -110,9 +111,8 @@ impl<S: BlockSource> Ext4<S> {
         let mut bytes = [0; SUPERBLOCK_LEN];
         let offset = SUPERBLOCK_OFFSET;
         source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;
-        let superblock = Superblock::parse(&bytes).map_err(|error| match error {
-            Error::NotExt4 => not_ext4(&source),
-            error => error,
+        let superblock = Superblock::parse(&bytes).map_err(|error| {
+            if matches!(error, Error::NotExt4) { not_ext4(&source) } else { error }
         })?;
         let wanted = superblock.size();
         if found < wanted {

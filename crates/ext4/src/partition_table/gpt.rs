@@ -4,9 +4,10 @@
 //! Out:   partitions; none without an intact header and array.
 //! Never: entries whose checksum is wrong, or an array of more than [`ENTRIES_MAX_BYTES`].
 
-use super::{Disk, Partition};
+use super::Disk;
 use crate::error::Error;
 use crate::fields::{halves, le16, le32};
+use crate::partition::Partition;
 use crate::source::BlockSource;
 
 /// Reads the first table whose checksums hold: those at the start, then the backups.

@@ -4,9 +4,10 @@
 //! Out:   partitions; none if the bytes are no table.
 //! Never: a chain of logical partitions that is followed without an end.
 
-use super::{Disk, Partition};
+use super::Disk;
 use crate::error::Error;
 use crate::fields::{le16, le32};
+use crate::partition::Partition;
 use crate::source::BlockSource;
 
 /// An MBR counts in these, whatever the device's own sectors are.

@@ -69,7 +69,7 @@ fn primary_and_logical_partitions_have_the_kernels_numbers() {
     let table = PartitionTable::read(&disk).unwrap().unwrap();
     assert_eq!(table.get(6).unwrap().range(4 << 20).unwrap().start, (4096 + 16 + 8) * 512);
     assert!(table.get(2).is_none());
-    assert!(matches!(table.get(1).unwrap().range(1 << 20), Err(Error::Short { .. })));
+    assert!(table.get(1).unwrap().range(1 << 20).is_none());
     assert_eq!(shown(&vec![0; 1 << 20]), "none");
 }
 
@@ -128,6 +128,10 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
+fn choose(state: &mut u64, count: usize) -> usize {
+    usize::try_from(random(state) % count as u64).unwrap()
+}
+
 #[test]
 fn damaged_tables_cost_few_reads_and_no_panic() {
     for (shape, disk) in [mbr_disk(3), gpt_disk(512), gpt_disk(4096)].into_iter().enumerate() {
@@ -148,11 +152,9 @@ fn damaged_tables_cost_few_reads_and_no_panic() {
             let mut state = seed;
             let mut undo = Vec::new();
             for _ in 0..1 + seed % 5 {
-                let place =
-                    usize::try_from(places[(random(&mut state) % places.len() as u64) as usize])
-                        .unwrap();
+                let place = usize::try_from(places[choose(&mut state, places.len())]).unwrap();
                 undo.push((place, counted.0[place]));
-                counted.0[place] = random(&mut state) as u8;
+                counted.0[place] = random(&mut state).to_le_bytes()[0];
             }
             counted.1.set(0);
             let read = PartitionTable::read(&counted);
@@ -162,7 +164,7 @@ fn damaged_tables_cost_few_reads_and_no_panic() {
                 counted.1.get()
             );
             for partition in read.ok().flatten().into_iter().flat_map(|table| table.partitions) {
-                if let Ok(range) = partition.range(len) {
+                if let Some(range) = partition.range(len) {
                     assert!(range.end <= len, "shape {shape}, seed {seed}");
                 }
             }
