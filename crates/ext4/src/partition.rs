@@ -36,7 +36,7 @@ impl PartitionTable {
 }
 
 impl Partition {
-    /// Returns its bytes on a disk of `size` bytes; none if the disk ends before the partition does.
+    /// Returns its bytes on a disk of `size` bytes; none if the disk ends before it does.
     #[must_use]
     pub fn range(&self, size: u64) -> Option<Range<u64>> {
         let end = self.start.checked_add(self.len)?;
