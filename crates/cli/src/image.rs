@@ -7,11 +7,14 @@
 pub(crate) mod node;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use foreread::{Advice, Engine, OpenOptions, ReadStream};
-use foreread_ext4::{BlockSource, Error, Ext4, Journal};
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
+use foreread_ext4::{BlockSource, Error, Ext4, Journal, PartitionTable};
 
 use crate::args::max_window::MaxWindow;
 use crate::output::Failure;
@@ -35,6 +38,18 @@ pub(crate) struct ImageTarget {
     #[arg(long)]
     pub(crate) ignore_journal: bool,
 
+    /// Where the file system begins in TARGET, in bytes (or with K, M, G): for a file system inside
+    /// of a larger file, without a loop device
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
+    pub(crate) offset: Option<ByteCount>,
+
+    /// Read partition N of TARGET, a whole disk with an MBR or GPT
+    ///
+    /// Numbers are those of the kernel's devices; logical partitions begin with 5. Without this
+    /// flag, a whole disk is refused with the list of its partitions.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) partition: Option<u32>,
+
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
@@ -48,11 +63,49 @@ impl ImageTarget {
         }
         let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
         let file = store::open(&engine, &self.target, &OpenOptions::new(), &self.store)?;
-        let image = Image { size: file.len(), metadata: file.stream(), contents: file.stream() };
+        let Range { start, end } = self.image_range(&file)?;
+        let (metadata, contents) = (file.stream(), file.stream());
+        let image = Image { start, size: end - start, metadata, contents };
         // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
         image.metadata.advise(Advice::Random);
         let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
         Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
+    }
+
+    /// Returns the bytes of the file that are the image, by --offset and --partition.
+    pub(crate) fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
+        let size = file.len();
+        let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", self.target.display()));
+        if let Some(ByteCount(start)) = self.offset {
+            let is_inside = start < size;
+            let line = || wrong(format!("--offset {start} is not inside of its {size} bytes"));
+            return if is_inside { Ok(start..size) } else { Err(line()) };
+        }
+        let Some(number) = self.partition else { return Ok(0..size) };
+        let (metadata, contents) = (file.stream(), file.stream());
+        metadata.advise(Advice::Random);
+        let disk = Image { start: 0, size, metadata, contents };
+        let table = PartitionTable::read(&disk).map_err(|error| wrong(error.to_string()))?;
+        let table = table.ok_or_else(|| {
+            wrong(format!("has no partition table (MBR or GPT), so no partition {number}"))
+        })?;
+        let found = table.get(number);
+        let partition = found
+            .ok_or_else(|| wrong(format!("has no partition {number}; its partitions: {table}")))?;
+        partition.range(size).ok_or_else(|| {
+            let end = partition.start.saturating_add(partition.len);
+            wrong(format!(
+                "partition {number} ends at byte {end}, and there are {size}: copy the whole disk"
+            ))
+        })
+    }
+
+    /// Refuses --offset and --partition where TARGET is not read as an image.
+    pub(crate) fn refuse_image_range(&self) -> Result<(), Failure> {
+        let offset = self.offset.map(|_| "--offset");
+        let Some(flag) = offset.or(self.partition.map(|_| "--partition")) else { return Ok(()) };
+        let target = self.target.display();
+        Err(Failure::WrongUse(format!("{target}: {flag} is for images, with a <PATH> in them")))
     }
 
     /// The URL, if it is one.
@@ -79,6 +132,13 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
             "; unmount it, or run 'e2fsck -p {target}', or read what is in place with \
              --ignore-journal"
         )
+    } else if let Error::WholeDisk(table) = error
+        && let Some(first) = table.partitions.first()
+    {
+        let linux = table.partitions.iter().find(|partition| partition.kind.starts_with("Linux"));
+        format!("; run it again with --partition {}", linux.unwrap_or(first).number)
+    } else if matches!(error, Error::PartitionTable { .. }) {
+        " by --offset".to_owned()
     } else if matches!(error, Error::Corrupt { .. }) {
         format!("; 'e2fsck -fn {target}' says what else is")
     } else {
@@ -90,6 +150,8 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
 /// An image that the engine reads: names and inodes as they are asked for, contents ahead.
 #[derive(Debug)]
 pub(crate) struct Image {
+    /// Its first byte in the file.
+    start: u64,
     size: u64,
     metadata: ReadStream,
     contents: ReadStream,
@@ -101,11 +163,11 @@ impl BlockSource for Image {
     }
 
     fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
-        whole(&self.metadata, offset, to)
+        whole(&self.metadata, self.start.saturating_add(offset), to)
     }
 
     fn read_contents(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
-        whole(&self.contents, offset, to)
+        whole(&self.contents, self.start.saturating_add(offset), to)
     }
 }
 

@@ -9,6 +9,7 @@ mod common;
 #[path = "../../ext4/tests/images/mod.rs"]
 mod images;
 
+mod partitions;
 mod said;
 
 use std::collections::BTreeSet;

@@ -7,12 +7,24 @@
 use std::error;
 use std::{fmt, io};
 
+use crate::foreign_format::ForeignFormat;
+use crate::partition::PartitionTable;
+
 /// Why there is no answer. One variant per thing that its reader can do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no ext2, ext3 or ext4 file system in these bytes.
     NotExt4,
+    /// These bytes are in another format.
+    Foreign(ForeignFormat),
+    /// These bytes are a whole disk, whose file systems are in its partitions.
+    WholeDisk(PartitionTable),
+    /// These bytes are a whole disk, and its partition table is damaged.
+    PartitionTable {
+        /// In what way.
+        what: &'static str,
+    },
     /// The file system has features that are not read here.
     Unsupported {
         /// Their names, as `tune2fs` and `mkfs.ext4` say them.
@@ -118,6 +130,16 @@ impl fmt::Display for Error {
             Self::NotExt4 => {
                 write!(f, "no ext4 file system: give the image of one, or a partition of a disk")
             }
+            Self::Foreign(ForeignFormat { name, remedy, .. }) => {
+                write!(f, "is {name}, not ext4: {remedy}")
+            }
+            Self::WholeDisk(table) => {
+                write!(f, "is a whole disk: choose one of its partitions: {table}")
+            }
+            Self::PartitionTable { what } => write!(
+                f,
+                "has a damaged partition table: {what}; give the offset of the file system"
+            ),
             Self::Unsupported { features } => {
                 write!(f, "has features that are not read here: {features}; use the kernel's mount")
             }
@@ -150,6 +172,9 @@ impl error::Error for Error {
         match self {
             Self::Io { source, .. } => Some(source),
             Self::NotExt4
+            | Self::Foreign(_)
+            | Self::WholeDisk(_)
+            | Self::PartitionTable { .. }
             | Self::Unsupported { .. }
             | Self::Journal
             | Self::Short { .. }

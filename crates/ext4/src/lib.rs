@@ -41,6 +41,7 @@ mod extents;
 mod features;
 mod fields;
 mod file;
+mod foreign_format;
 mod group;
 mod hash;
 mod htree;
@@ -48,6 +49,8 @@ mod indirect;
 mod inode;
 mod map;
 mod overhead;
+mod partition;
+mod partition_table;
 mod path;
 mod sought_name;
 mod source;
@@ -63,9 +66,11 @@ pub use block_run::BlockRun;
 pub use dir::{DirectoryEntry, ReadDir};
 pub use error::{Error, ImageLocation};
 pub use features::Features;
+pub use foreign_format::{ForeignFormat, HEAD_LEN};
 pub use group::GroupDescriptor;
 pub use inode::{DeviceNumber, FileKind, Inode, ROOT_INODE, Timestamp};
 pub use map::FileRuns;
+pub use partition::{Partition, PartitionTable};
 pub use source::BlockSource;
 pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
 pub use walk::{TreeWalk, WalkEntry};
@@ -101,12 +106,14 @@ impl<S: BlockSource> Ext4<S> {
         let io = |source| Error::Io { offset: 0, source };
         let found = source.size().map_err(io)?;
         if found < SUPERBLOCK_OFFSET + SUPERBLOCK_LEN as u64 {
-            return Err(Error::NotExt4);
+            return Err(not_ext4(&source));
         }
         let mut bytes = [0; SUPERBLOCK_LEN];
         let offset = SUPERBLOCK_OFFSET;
         source.read(offset, &mut bytes).map_err(|source| Error::Io { offset, source })?;
-        let superblock = Superblock::parse(&bytes)?;
+        let superblock = Superblock::parse(&bytes).map_err(|error| {
+            if matches!(error, Error::NotExt4) { not_ext4(&source) } else { error }
+        })?;
         let wanted = superblock.size();
         if found < wanted {
             return Err(Error::Short { wanted, found });
@@ -231,5 +238,17 @@ impl<S> Ext4<S> {
 impl<S> fmt::Debug for Ext4<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ext4").field("superblock", &self.superblock).finish_non_exhaustive()
+    }
+}
+
+/// The most that can be said of bytes that are no ext4 file system.
+fn not_ext4(source: &impl BlockSource) -> Error {
+    if let Some(format) = ForeignFormat::detect(source) {
+        return Error::Foreign(format);
+    }
+    match PartitionTable::read(source) {
+        Ok(Some(table)) => Error::WholeDisk(table),
+        Ok(None) | Err(Error::Io { .. }) => Error::NotExt4,
+        Err(damaged) => damaged,
     }
 }

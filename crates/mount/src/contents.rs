@@ -114,6 +114,7 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
         return None;
     }
     let block_size = u64::from(inodes.fs().superblock().block_size);
+    let source = inodes.fs().source();
     let mut extents = Vec::new();
     for run in inodes.fs().layout(inode) {
         let run = run.ok()?;
@@ -124,12 +125,11 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
         extents.push(FileExtent {
             start: run.first * block_size,
             len: run.blocks * block_size,
-            place: Some(at * block_size),
+            place: Some(source.place(at * block_size)),
         });
     }
     // What the engine has no room for is read piece by piece.
-    let device = &inodes.fs().source().file;
-    device.open_extents(inode.number.into(), inode.size, extents).ok()
+    source.file.open_extents(inode.number.into(), inode.size, extents).ok()
 }
 
 /// How many files are kept.

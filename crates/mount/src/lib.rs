@@ -41,6 +41,7 @@ mod walk_prefetch;
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,6 +71,8 @@ pub struct MountSettings {
     pub walks: bool,
     /// What to do about a journal with changes that are not in their places.
     pub journal: Journal,
+    /// The bytes of the file that are the image, such as those of a partition; all, if none.
+    pub image_range: Option<Range<u64>>,
     /// The name of what is mounted, in the kernel's list of mounts.
     pub name: String,
     /// Other users may access the mount, as modes, owners and ACLs allow. Without it only the user
@@ -89,6 +92,7 @@ impl Default for MountSettings {
             itable: ItableReadahead::default(),
             walks: true,
             journal: Journal::Refuse,
+            image_range: None,
             name: "foreread".to_owned(),
             allow_other: false,
             max_window: 128 << 10,
@@ -100,11 +104,13 @@ impl Default for MountSettings {
 
 impl fmt::Debug for MountSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { itable, walks, journal, name, allow_other, max_window, memory, log: _ } = self;
+        let Self { itable, walks, journal, image_range, name, .. } = self;
+        let Self { allow_other, max_window, memory, log: _, .. } = self;
         let mut f = f.debug_struct("MountSettings");
         f.field("itable", itable)
             .field("walks", walks)
             .field("journal", journal)
+            .field("image_range", image_range)
             .field("name", name)
             .field("allow_other", allow_other);
         f.field("max_window", max_window).field("memory", memory);
@@ -131,8 +137,14 @@ impl PreparedMount {
     ) -> Result<Self, MountError> {
         let sizes = (THREADS, settings.max_window);
         let plan = MountPlan::new(directory, settings.name, settings.allow_other, sizes)?;
-        let fs =
-            Ext4::open(ImageSource::new(image), settings.journal).map_err(MountError::Image)?;
+        let len = image.len();
+        let range = settings.image_range.unwrap_or(0..len);
+        if range.start > range.end || range.end > len {
+            let (wanted, found) = (range.end.max(range.start), len);
+            return Err(MountError::Image(foreread_ext4::Error::Short { wanted, found }));
+        }
+        let source = ImageSource::part(image, range);
+        let fs = Ext4::open(source, settings.journal).map_err(MountError::Image)?;
         let inodes = Inodes::new(fs, settings.itable);
         // What cannot be listed at all is better said now.
         inodes.fs().root().map_err(MountError::Image)?;

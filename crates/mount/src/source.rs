@@ -22,7 +22,8 @@ use foreread_ext4::BlockSource;
 #[derive(Debug)]
 pub(crate) struct ImageSource {
     pub(crate) file: File,
-    size: u64,
+    /// The bytes of the file that are the image: all of them, or a partition.
+    range: Range<u64>,
     /// Streams that no thread reads by now. There are never more than threads that read.
     idle: Mutex<Vec<ReadStream>>,
     /// What was asked for together, each time.
@@ -31,13 +32,23 @@ pub(crate) struct ImageSource {
 }
 
 impl ImageSource {
+    /// A file as a whole.
+    #[cfg(test)]
     pub(crate) fn new(file: File) -> Self {
-        let size = file.len();
+        let range = 0..file.len();
+        Self::part(file, range)
+    }
+
+    /// The bytes of a file in a range that is inside of it.
+    pub(crate) fn part(file: File, range: Range<u64>) -> Self {
+        assert!(range.start <= range.end, "a range");
+        assert!(range.end <= file.len(), "inside of the file");
         // Superblock and descriptors in one round trip. A read of them says what is wrong.
-        let _ = file.will_need(iter::once(0..HEAD_BYTES));
+        let head = range.start..range.start.saturating_add(HEAD_BYTES);
+        let _ = file.will_need(iter::once(head));
         Self {
             file,
-            size,
+            range,
             idle: Mutex::default(),
             #[cfg(test)]
             batches: Mutex::default(),
@@ -46,7 +57,12 @@ impl ImageSource {
 
     /// Fills `to` if all of it is there. Never waits for the device.
     pub(crate) fn try_read(&self, offset: u64, to: &mut [u8]) -> bool {
-        self.with_stream(|stream| stream.try_read_at(to, offset))
+        self.with_stream(|stream| stream.try_read_at(to, self.place(offset)))
+    }
+
+    /// Returns the place in the file of a byte of the image.
+    pub(crate) fn place(&self, offset: u64) -> u64 {
+        self.range.start.saturating_add(offset)
     }
 
     /// Asks for what will be needed, in order of place.
@@ -69,7 +85,8 @@ impl ImageSource {
         #[cfg(test)]
         self.batches.lock().expect("no test panics here").push(joined.clone());
         if !joined.is_empty() {
-            let _ = self.file.will_need(joined.iter().cloned());
+            let in_file = joined.iter().map(|range| self.place(range.start)..self.place(range.end));
+            let _ = self.file.will_need(in_file);
         }
         joined
     }
@@ -114,16 +131,16 @@ impl ImageSource {
 
 impl BlockSource for ImageSource {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.size)
+        Ok(self.range.end - self.range.start)
     }
 
     fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
-        let len = self.with_stream(|stream| stream.read_at(to, offset));
+        let len = self.with_stream(|stream| stream.read_at(to, self.place(offset)));
         whole(len.map_err(io::Error::other)?, to)
     }
 
     fn read_contents(&self, offset: u64, to: &mut [u8]) -> io::Result<()> {
-        whole(self.file.read_at(to, offset).map_err(io::Error::other)?, to)
+        whole(self.file.read_at(to, self.place(offset)).map_err(io::Error::other)?, to)
     }
 }
 

@@ -58,6 +58,7 @@ const PIECE: usize = 1 << 20;
 
 pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
     if args.path.is_empty() {
+        args.target.refuse_image_range()?;
         return match args.target.url() {
             Some(url) => cat_object(args, url, out),
             None => Err(Failure::WrongUse(format!(

@@ -91,6 +91,7 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
             );
             return Err(Failure::WrongUse(line));
         }
+        args.target.refuse_image_range()?;
         let client = args.target.store.client()?;
         return prefix::list(&client, url, args.recursive, args.json, out);
     }

@@ -133,6 +133,7 @@ const EXAMPLES: &str = "\
 Examples:
   foreread mount disk.img /mnt
   foreread mount /dev/vdb1 /mnt --memory 1G --allow-other
+  foreread mount disk.raw /mnt --partition 2
   foreread mount s3://bucket/disk.img /mnt
   foreread mount s3://bucket/photos/ /mnt --list-lifetime 10s
   foreread mount disk.img /mnt --control /tmp/mnt.sock &
@@ -164,6 +165,7 @@ pub(crate) fn run(args: &MountArgs) -> Result<(), Failure> {
     let device = image.clone();
     let name = args.target.target.display().to_string();
     let settings = MountSettings {
+        image_range: Some(args.target.image_range(&image)?),
         journal: if args.target.ignore_journal { Journal::Ignore } else { Journal::Refuse },
         name: name.clone(),
         itable: args.inode_readahead_blks,

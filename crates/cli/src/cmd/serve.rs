@@ -9,6 +9,7 @@
 mod args;
 mod claim;
 mod command;
+mod container_note;
 mod listen_addresses;
 
 use std::io::{self, Write as _};
@@ -29,6 +30,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub(crate) use self::args::ServeArgs;
 use self::command::RunningCommand;
+use self::container_note::note_container;
 use self::listen_addresses::ListenAddresses;
 use crate::args::max_window::MaxWindow;
 use crate::clock::clock;
@@ -231,7 +233,10 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
         return Ok(OpenedTarget { engine, file, overlay, recording, new_file });
     }
     match engine.open_with(&args.target, &options) {
-        Ok(file) => Ok(OpenedTarget { engine, file, overlay: None, recording, new_file: None }),
+        Ok(file) => {
+            note_container(&args.target);
+            Ok(OpenedTarget { engine, file, overlay: None, recording, new_file: None })
+        }
         Err(error) => Err(not_opened(&engine, args, &error)),
     }
 }

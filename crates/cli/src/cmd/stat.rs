@@ -88,6 +88,7 @@ struct BlockRange {
 pub(crate) fn run(args: &StatArgs, out: &mut Printer) -> Result<(), Failure> {
     #[cfg(feature = "objects")]
     if let Some(url) = args.target.url().filter(|_| args.path.is_empty()) {
+        args.target.refuse_image_range()?;
         return object::print(&args.target.store.client()?, url, args.json, out);
     }
     if args.path.is_empty() {

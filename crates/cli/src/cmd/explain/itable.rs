@@ -6,6 +6,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use foreread_core::itable::{BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
+use foreread_core::sizes;
+use foreread_core::units::ByteCount;
 use serde::Serialize;
 
 use self::image::ItableWindows;
@@ -67,6 +69,16 @@ pub(crate) struct ItableArgs {
     /// Read the TARGET although its journal has changes that are not in place
     #[arg(long, conflicts_with = "table")]
     ignore_journal: bool,
+
+    /// Where the file system begins in TARGET, in bytes (or with K, M, G)
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
+    #[arg(conflicts_with_all = ["table", "partition"])]
+    offset: Option<ByteCount>,
+
+    /// Read partition N of TARGET, a whole disk with an MBR or GPT
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(conflicts_with = "table")]
+    partition: Option<u32>,
 
     /// Read one block too many, as Linux does
     ///
@@ -146,6 +158,8 @@ fn of_image(args: &ItableArgs, out: &mut Printer) -> Result<(), Failure> {
     let target = ImageTarget {
         target: PathBuf::from(target),
         ignore_journal: args.ignore_journal,
+        offset: args.offset,
+        partition: args.partition,
         store: StoreArgs::default(),
     };
     image::run(&target, &inodes, &windows, args.json, out)

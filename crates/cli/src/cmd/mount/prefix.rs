@@ -31,6 +31,8 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     let of_image = [
         (args.control.is_some(), "--control"),
         (args.target.ignore_journal, "--ignore-journal"),
+        (args.target.offset.is_some(), "--offset"),
+        (args.target.partition.is_some(), "--partition"),
         (args.inode_readahead_blks != ItableReadahead::Adaptive, "--inode-readahead-blks"),
     ];
     if let Some((_, flag)) = of_image.into_iter().find(|(is_given, _)| *is_given) {
