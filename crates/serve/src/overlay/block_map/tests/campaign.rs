@@ -158,13 +158,13 @@ fn run(seed: u64, hides_failures: bool) -> Result<u32, String> {
                 if file.write(&version.to_le_bytes(), at, is_fua).is_ok() {
                     map.set(block..block + 1);
                     newest.insert(block, version);
-                    if is_fua && map.save_these(&file, block..block + 1).is_ok() {
+                    if is_fua && map.save_these(&file, block..block + 1, map.reverts()).is_ok() {
                         acknowledged += 1;
                         floors.insert(block, version);
                     }
                 }
             }
-            4..7 if map.save(&file).is_ok() => {
+            4..7 if map.save(&file, || Ok(())).is_ok() => {
                 acknowledged += 1;
                 floors.extend(&newest);
             }
