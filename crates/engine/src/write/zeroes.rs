@@ -64,7 +64,7 @@ impl File {
     /// after the zeros.
     fn is_zero_in_a_hole(&self, part: &Range<u64>) -> bool {
         let (start, end) = (part.start, part.end);
-        let extents = self.handle().file.backend.extents(start, end);
+        let extents = self.handle().file.backend.extents(start, end, 1);
         if !extents.is_ok_and(|extents| extents == [(start..end, false)]) {
             return false;
         }
