@@ -190,8 +190,13 @@ fn run(seed: u64, hides_failures: bool) -> Result<u32, String> {
 /// With the bits beside the engine, 7 of 13 random programs lost blocks that were flushed.
 #[test]
 fn no_acknowledged_block_is_lost_in_random_programs_with_cuts() {
-    let acknowledged: u32 = (0..RUNS).map(|seed| run(seed, false).unwrap()).sum();
-    assert!(u64::from(acknowledged) > 3 * RUNS, "{acknowledged} flushes and FUA writes succeeded");
+    let number = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    let runs = number("OVERLAY_RUNS").unwrap_or(RUNS);
+    let first = number("SEED").unwrap_or(0);
+    let counts = (first..first + runs).map(|seed| u64::from(run(seed, false).unwrap()));
+    let acknowledged: u64 = counts.sum();
+    println!("{runs} programs, {acknowledged} flushes and FUA writes acknowledged, none lost");
+    assert!(runs < RUNS || acknowledged > 3 * runs, "{acknowledged} were acknowledged");
 }
 
 #[test]
