@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::blocking_pool::BlockingPool;
+use crate::blocking_pool::{BlockingPool, BlocksOn};
 use crate::pool::{PAGE, Pool};
 
 /// Which frames have memory, as far as the driver knows.
@@ -79,7 +79,7 @@ impl TouchJob {
     /// Has it done by a thread that waits for nothing else.
     pub(crate) fn start(self) {
         let threads = Arc::clone(&self.threads);
-        threads.run(Box::new(move || self.run()));
+        threads.run(BlocksOn::Memory, Box::new(move || self.run()));
     }
 
     fn run(self) {

@@ -218,6 +218,18 @@ impl File {
         Ok(file.engine.drive()?.path.lost(file.id).is_some())
     }
 
+    /// Returns the number of times that the file has lost writes since it was opened, accepted or
+    /// not. A program that keeps an index of what it wrote compares it with an earlier one: it
+    /// finds a loss, even one that another handle has accepted since.
+    ///
+    /// # Errors
+    ///
+    /// In a forked child.
+    pub fn losses(&self) -> Result<u64, ForkedError> {
+        let file = &self.handle().file;
+        Ok(file.engine.drive()?.path.losses(file.id))
+    }
+
     /// Where in this range the file has data (true) and where holes, in order and without gaps,
     /// from its start on; at most 4096 parts, so that the last one may end before the range does.
     /// What was written is data, if it is on the device yet or not. A block device is all data.

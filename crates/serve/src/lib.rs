@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use counters::{CounterReader, Counters};
 pub use error::ServeError;
-pub use overlay::{Overlay, OverlayError};
+pub use overlay::{Overlay, OverlayError, OverlayLosses};
 pub use server::Server;
 pub use server_state::Stopper;
 

@@ -14,25 +14,30 @@
 //! ```
 
 mod block_map;
+mod error;
 mod format;
+mod losses;
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use foreread::{Engine, File, OpenOptions, SourceIdentity, WriteMode};
+use foreread_files::CommandInput;
 use foreread_files::kept_file::{self, NewFile};
-use foreread_files::{CommandInput, FileError};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::nbd::NbdErrno;
 use crate::overlay::block_map::{BitsFile, BlockMap};
+pub use crate::overlay::error::OverlayError;
+use crate::overlay::error::not_ours;
 use crate::overlay::format::{BLOCK, BLOCK_BYTES, OverlayLayout};
+pub use crate::overlay::losses::OverlayLosses;
 use crate::store::{Store, errno_of};
 
 /// A base that is read, and a local file with what was written over it.
@@ -52,37 +57,14 @@ pub struct Overlay {
     /// The blocks, as the engine writes them.
     blocks: File,
     layout: OverlayLayout,
-    map: BlockMap,
+    map: Arc<BlockMap>,
     /// The same file, for what does not go through the engine: room for blocks. It has the lock.
     file: fs::File,
     /// If this has made it.
     new_file: Option<NewFile>,
-    /// Held while blocks are written for the first time.
-    first_writes: Mutex<()>,
-}
-
-/// Why an overlay cannot be used.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum OverlayError {
-    /// The path is not one for it, or the system refuses.
-    File(FileError),
-    /// The file is no overlay, is damaged, or belongs to another base or version.
-    NotOurs {
-        /// The file.
-        path: PathBuf,
-        /// What it is instead, and what to do.
-        what: String,
-    },
-    /// The engine cannot open it.
-    Open(foreread::OpenError),
-    /// It cannot be read.
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// Held while blocks are written for the first time, and while lost ones revert to the base.
+    first_writes: Arc<Mutex<()>>,
+    losses: OverlayLosses,
 }
 
 impl Overlay {
@@ -128,8 +110,10 @@ impl Overlay {
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
-        let first_writes = Mutex::default();
-        Ok(Self { base, blocks, layout, map, file, new_file, first_writes })
+        let (map, first_writes) = (Arc::new(map), Arc::default());
+        let losses =
+            OverlayLosses::new(blocks.clone(), Arc::clone(&map), Arc::clone(&first_writes));
+        Ok(Self { base, blocks, layout, map, file, new_file, first_writes, losses })
     }
 
     /// Returns the name of the file, if it was made just now: dropped, it removes the file. For a
@@ -145,17 +129,67 @@ impl Overlay {
         self.map.count() * BLOCK
     }
 
-    /// Returns the file that has what was written: it can have lost writes, and is where the owner
-    /// accepts that.
+    /// Returns the file that has what was written. The owner accepts lost writes with
+    /// [`OverlayLosses::accept`], not of this file: the overlay would know only at its next flush,
+    /// which then fails.
     #[must_use]
     pub fn written_file(&self) -> &File {
         &self.blocks
+    }
+
+    /// Returns the handle with which the owner accepts lost writes.
+    #[must_use]
+    pub fn losses(&self) -> &OverlayLosses {
+        &self.losses
     }
 
     /// Returns the base.
     #[must_use]
     pub fn base(&self) -> &File {
         &self.base
+    }
+
+    fn read_once(&self, to: &mut [u8], offset: u64) -> Result<(), NbdErrno> {
+        let end = offset + to.len() as u64;
+        let mut rest = to;
+        for (run, is_there) in self.map.runs(blocks_of(offset..end)) {
+            let (start, end) = ((run.start * BLOCK).max(offset), (run.end * BLOCK).min(end));
+            let len = usize::try_from(end - start).expect("a part of a buffer");
+            let (part, tail) = rest.split_at_mut(len);
+            rest = tail;
+            let (file, at) = if is_there {
+                (&self.blocks, self.layout.data_at + start)
+            } else {
+                (&self.base, start)
+            };
+            read_all(file, part, at).map_err(|error| errno_of(&error))?;
+        }
+        assert!(rest.is_empty(), "the runs of a range are all of it");
+        Ok(())
+    }
+
+    fn write_once(
+        &self,
+        from: &[u8],
+        offset: u64,
+        fua: bool,
+        reverts: u64,
+    ) -> Result<(), NbdErrno> {
+        let blocks = blocks_of(offset..offset + from.len() as u64);
+        let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
+        if self.map.has_all(blocks.clone()) {
+            let written = self.blocks.write_all_at_with(from, self.layout.data_at + offset, mode);
+            written.map_err(|error| errno_of(&error.into()))?;
+        } else {
+            self.write_first(from, offset, mode)?;
+        }
+        if fua {
+            // The blocks are durable, whatever else is not.
+            self.losses.notice().map_err(|error| errno_of(&error))?;
+            let saved = self.map.save_these(&self.blocks, blocks, reverts);
+            saved.map_err(|error| errno_of(&error))?;
+        }
+        Ok(())
     }
 
     /// Writes blocks of which some are not there yet.
@@ -228,22 +262,7 @@ impl Store for Overlay {
     }
 
     fn read(&self, to: &mut [u8], offset: u64) -> Result<(), NbdErrno> {
-        let end = offset + to.len() as u64;
-        let mut rest = to;
-        for (run, is_there) in self.map.runs(blocks_of(offset..end)) {
-            let (start, end) = ((run.start * BLOCK).max(offset), (run.end * BLOCK).min(end));
-            let len = usize::try_from(end - start).expect("a part of a buffer");
-            let (part, tail) = rest.split_at_mut(len);
-            rest = tail;
-            let (file, at) = if is_there {
-                (&self.blocks, self.layout.data_at + start)
-            } else {
-                (&self.base, start)
-            };
-            read_all(file, part, at).map_err(|error| errno_of(&error))?;
-        }
-        assert!(rest.is_empty(), "the runs of a range are all of it");
-        Ok(())
+        self.map.unless_reverted(|_| self.read_once(to, offset))
     }
 
     fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
@@ -251,31 +270,26 @@ impl Store for Overlay {
         if !self.map.has_all(blocks_of(range)) {
             return Ok(0);
         }
+        let reverts = self.map.reverts();
         let written = self.blocks.try_write_at(from, self.layout.data_at + offset);
-        written.map_err(|error| errno_of(&error.into()))
+        let written = written.map_err(|error| errno_of(&error.into()))?;
+        // The caller writes again what this did not take.
+        Ok(if self.map.reverts() == reverts { written } else { 0 })
     }
 
     fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno> {
-        let blocks = blocks_of(offset..offset + from.len() as u64);
-        if blocks.is_empty() {
+        if from.is_empty() {
             return Ok(());
         }
-        let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
-        if self.map.has_all(blocks.clone()) {
-            let written = self.blocks.write_all_at_with(from, self.layout.data_at + offset, mode);
-            written.map_err(|error| errno_of(&error.into()))?;
-        } else {
-            self.write_first(from, offset, mode)?;
-        }
-        if fua {
-            // The blocks are durable, whatever else is not.
-            self.map.save_these(&self.blocks, blocks).map_err(|error| errno_of(&error))?;
-        }
-        Ok(())
+        self.map.unless_reverted(|reverts| self.write_once(from, offset, fua, reverts))
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.map.save(&self.blocks)
+        let saved = self.map.save(&self.blocks, || self.losses.notice());
+        if saved.is_err() {
+            self.losses.notice()?;
+        }
+        saved
     }
 
     fn waits_for_base(&self, range: &Range<u64>, is_write: bool) -> bool {
@@ -360,23 +374,6 @@ fn read_all(file: &File, to: &mut [u8], offset: u64) -> io::Result<()> {
     let read = file.read_at(to, offset).map_err(io::Error::from)?;
     if read < to.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
 }
-
-fn not_ours(path: &Path, what: String) -> OverlayError {
-    OverlayError::NotOurs { path: path.to_owned(), what }
-}
-
-impl fmt::Display for OverlayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(error) => error.fmt(f),
-            Self::Open(error) => error.fmt(f),
-            Self::NotOurs { path, what } => write!(f, "{}: {what}", path.display()),
-            Self::Io { path, source } => write!(f, "{}: {source}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for OverlayError {}
 
 impl fmt::Debug for Overlay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

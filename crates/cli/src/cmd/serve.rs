@@ -70,6 +70,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         engine: engine.clone(),
         file: file.clone(),
         written: overlay.as_ref().map_or(&file, Overlay::written_file).clone(),
+        losses: overlay.as_ref().map(Overlay::losses).cloned(),
         target: args.target.display().to_string(),
         export: args.export.clone(),
         read_only: args.read_only,

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use foreread::{Engine, ForkedError, SettingError};
 use foreread_core::units::ByteCount;
-use foreread_serve::CounterReader;
 use foreread_serve::stats::{ServerInfo, ServerStats, SettingValue, StoreStats};
+use foreread_serve::{CounterReader, OverlayLosses};
 
 use crate::clock::clock;
 use crate::store::{StoreAsked, asked_so_far};
@@ -21,6 +21,8 @@ pub(crate) struct Served {
     pub(crate) file: foreread::File,
     /// Where writes go: the overlay's file, or the same one.
     pub(crate) written: foreread::File,
+    /// Of an overlay, where its owner accepts lost writes.
+    pub(crate) losses: Option<OverlayLosses>,
     pub(crate) target: String,
     pub(crate) export: String,
     pub(crate) read_only: bool,
@@ -106,7 +108,10 @@ impl Served {
                       acknowledged writes were lost";
             return Err(format!("{is}, not to '{value}'"));
         }
-        self.written.accept_lost().map_err(|error| error.to_string())
+        match &self.losses {
+            Some(losses) => losses.accept().map_err(|error| error.to_string()),
+            None => self.written.accept_lost().map_err(|error| error.to_string()),
+        }
     }
 }
 

@@ -365,6 +365,13 @@ impl IoPath {
         self.writeback.lost(file)
     }
 
+    /// Returns the number of times that the file has lost writes since it was opened, accepted or
+    /// not.
+    #[must_use]
+    pub fn losses(&self, file: FileId) -> u64 {
+        self.writeback.losses(file)
+    }
+
     /// How many pages of the file the device does not have yet: dirty, or being written.
     #[must_use]
     pub fn dirty_pages(&self, file: FileId) -> Pages {

@@ -52,6 +52,8 @@ pub(crate) struct FileDirtyPages {
     /// The last loss that was accepted, and how many were.
     pub(crate) accepted: Option<Fault>,
     pub(crate) accepts: u32,
+    /// The number of failed flushes with which it lost writes.
+    pub(crate) losses: u64,
 }
 
 /// An append, or another write that makes its file longer, that has not ended.
@@ -147,6 +149,12 @@ impl FileDirtyPages {
     /// has one to wait for that no page will get.
     fn new() -> Self {
         Self { flush_seq: 1, ..Self::default() }
+    }
+
+    /// Notes a failed flush with which acknowledged writes were lost.
+    pub(super) fn note_loss(&mut self, fault: Fault) {
+        self.lost = Some(fault);
+        self.losses += 1;
     }
 
     /// What a flush that comes now waits for; what is written from now on is of another flush

@@ -56,6 +56,11 @@ impl Writeback {
         self.files.get(file)?.lost
     }
 
+    /// The number of times that the file has lost writes, accepted or not.
+    pub(crate) fn losses(&self, file: FileId) -> u64 {
+        self.files.get(file).map_or(0, |dirty_file| dirty_file.losses)
+    }
+
     /// The domain of a device, which begins with its first write: devices of one disk share one.
     fn domain_of(&mut self, devices: &mut DeviceQueues, device: DeviceId) -> DomainId {
         let domains = &mut self.domains;

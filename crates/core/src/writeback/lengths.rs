@@ -173,7 +173,7 @@ impl Writeback {
             Fault::Short => EIO,
         };
         let dirty_file = self.files.get_mut(file).expect("a file with a lock is listed");
-        dirty_file.lost = Some(Fault::Lost(errno));
+        dirty_file.note_loss(Fault::Lost(errno));
     }
 
     /// The file has this length now, by its driver or by another program. Dirty pages behind its

@@ -176,7 +176,7 @@ impl Writeback {
             if left > self.covered(file, domain) {
                 let dirty_file =
                     self.files.get_mut(file).expect("only files with writes are listed");
-                dirty_file.lost = Some(Fault::Lost(errno));
+                dirty_file.note_loss(Fault::Lost(errno));
             }
         }
     }

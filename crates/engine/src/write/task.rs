@@ -20,6 +20,7 @@ use foreread_core::units::{ByteCount, Nanos};
 
 use super::steps::{fill, keep_open};
 use super::usize_of;
+use crate::blocking_pool::BlocksOn;
 use crate::driver_queue::DriverEvent;
 use crate::error::WriteError;
 use crate::file_state::FileState;
@@ -206,7 +207,8 @@ impl TaskStep {
     ) -> Self {
         Self::Act(Box::new(move |id, len| {
             let pool = Arc::clone(&file.engine.blocking);
-            pool.run(Box::new(move || act(file, id, len)));
+            let on = file.backend.disk().map_or(BlocksOn::Device(file.device), BlocksOn::Disk);
+            pool.run(on, Box::new(move || act(file, id, len)));
         }))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! In:    blocks that were written; flushes.
 //! Out:   runs of blocks that are there, or not.
-//! Never: a bit on disk before its block is durable; a bit that is cleared; a change of one copy of
-//!        a page of bits while the other one is not durable.
+//! Never: a bit on disk before its block is durable; a saved bit that is cleared; a change of one
+//!        copy of a page of bits while the other one is not durable.
 //!
 //! ```text
 //!   bits     what reads go by               set when a block is in the engine's cache
@@ -30,6 +30,8 @@ pub(super) struct BlockMap {
     bits: Box<[AtomicU64]>,
     /// Whether a page of bits has some that are perhaps not saved.
     changed: Box<[AtomicBool]>,
+    /// The number of times that unsaved bits were cleared.
+    reverts: AtomicU64,
     /// Held while bits are written.
     saved: Mutex<SavedBits>,
 }
@@ -92,7 +94,7 @@ impl BlockMap {
         let bits = words.iter().map(|word| AtomicU64::new(*word)).collect();
         let changed = states.iter().map(|page| AtomicBool::new(!page.is_saved)).collect();
         let saved = Mutex::new(SavedBits { words, pages: states.into() });
-        Ok(Ok(Self { layout, bits, changed, saved }))
+        Ok(Ok(Self { layout, bits, changed, reverts: AtomicU64::new(0), saved }))
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -130,8 +132,44 @@ impl BlockMap {
         }
     }
 
-    /// Makes all that was written durable: the blocks first, then their bits.
-    pub(super) fn save(&self, file: &impl BitsFile) -> io::Result<()> {
+    /// Clears the bits that are not saved: their blocks may be lost, and revert to the base. No
+    /// block may be written for the first time meanwhile.
+    pub(super) fn revert_unsaved(&self) {
+        let saved = self.lock();
+        for (bits, saved) in self.bits.iter().zip(&saved.words) {
+            bits.store(*saved, Ordering::Release);
+        }
+        self.reverts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the number of times that unsaved blocks reverted to the base.
+    pub(super) fn reverts(&self) -> u64 {
+        self.reverts.load(Ordering::SeqCst)
+    }
+
+    /// Does something with blocks, again if some reverted to the base meanwhile: it may have
+    /// missed that.
+    pub(super) fn unless_reverted<E>(
+        &self,
+        mut act: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let reverts = self.reverts();
+            act(reverts)?;
+            if self.reverts() == reverts {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes all that was written durable: the blocks first, then their bits. `notice` reverts
+    /// blocks that were lost since it was called last.
+    pub(super) fn save(
+        &self,
+        file: &impl BitsFile,
+        notice: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let reverts = self.reverts();
         // Of this moment: blocks that are written later may not be durable after the flush.
         let changed = self.changed.iter().enumerate();
         let durable: Vec<(usize, u64)> = changed
@@ -140,7 +178,11 @@ impl BlockMap {
             .map(|index| (index, self.bits[index].load(Ordering::Acquire)))
             .collect();
         file.flush()?;
+        notice()?;
         let mut saved = self.lock();
+        if self.reverts() != reverts {
+            return Err(io::Error::other("blocks that were not flushed are lost"));
+        }
         let pages = saved.add(&durable);
         self.write(&mut saved, &pages, file, false)?;
         for page in durable.chunk_by(|a, b| a.0 / PAGE_WORDS == b.0 / PAGE_WORDS) {
@@ -157,9 +199,18 @@ impl BlockMap {
         Ok(())
     }
 
-    /// Saves the bits of blocks that are durable, and no others.
-    pub(super) fn save_these(&self, file: &impl BitsFile, blocks: Range<u64>) -> io::Result<()> {
+    /// Saves the bits of blocks that are durable, and no others. Does nothing if some reverted
+    /// since there were so many `reverts`: then the blocks have to be written again.
+    pub(super) fn save_these(
+        &self,
+        file: &impl BitsFile,
+        blocks: Range<u64>,
+        reverts: u64,
+    ) -> io::Result<()> {
         let mut saved = self.lock();
+        if self.reverts() != reverts {
+            return Ok(());
+        }
         let durable: Vec<_> = words(blocks).collect();
         let pages = saved.add(&durable);
         self.write(&mut saved, &pages, file, true)

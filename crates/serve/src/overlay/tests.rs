@@ -159,6 +159,68 @@ fn a_flush_that_fails_for_the_bits_has_the_blocks_written_again() {
     }
 }
 
+/// A block that was written for the first time and lost read as zeros after the loss was accepted.
+/// A partial FUA write to it saved its bit over the lost bytes beside the write.
+#[test]
+fn blocks_that_are_lost_before_their_first_flush_revert_to_the_base() {
+    for is_accepted_first in [false, true] {
+        let lab = Lab::new();
+        let faults = Arc::new(Faults::default());
+        let base_file = lab.engine.open(lab.path("base")).unwrap();
+        let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
+        let path = lab.path("overlay");
+        let overlay =
+            Overlay::open_with(&lab.engine, base_file, &lab.identity, &path, &options).unwrap();
+        overlay.write(&[5; BLOCK_BYTES], 9 * BLOCK, true).unwrap();
+        overlay.write(&[7; BLOCK_BYTES], BLOCK, false).unwrap();
+        // No frame holds zeroes, so a flush that fails after them loses writes.
+        overlay.zero(3 * BLOCK..4 * BLOCK, false).unwrap();
+        faults.inject_syncs(0..1, Mishap::Errno(5));
+        overlay.written_file().sync_data().unwrap_err();
+        assert!(overlay.written_file().has_lost().unwrap(), "the zeroes are lost");
+        let mut model = base();
+        model[9 * BLOCK_BYTES..10 * BLOCK_BYTES].fill(5);
+        if is_accepted_first {
+            overlay.losses().accept().unwrap();
+            assert!(contents(&overlay) == model, "what no flush covered is the base's");
+        }
+        // Part of a lost block, with its bit still set in memory unless the loss was accepted.
+        overlay.write(&[8; 100], 3 * BLOCK + 50, true).unwrap();
+        model[3 * BLOCK_BYTES + 50..3 * BLOCK_BYTES + 150].fill(8);
+        assert!(contents(&overlay) == model, "accepted first: {is_accepted_first}");
+        assert!(lab.after_crash() == model, "accepted first: {is_accepted_first}");
+        if !is_accepted_first {
+            overlay.flush().unwrap_err();
+            assert!(contents(&overlay) == model, "one loss reverts blocks once");
+            overlay.write(&[9; BLOCK_BYTES], BLOCK, false).unwrap();
+            model[BLOCK_BYTES..2 * BLOCK_BYTES].fill(9);
+            overlay.losses().accept().unwrap();
+        }
+        assert!(contents(&overlay) == model, "what was written again stays");
+        overlay.flush().unwrap();
+        assert!(lab.after_crash() == model, "accepted first: {is_accepted_first}");
+    }
+}
+
+/// A loss that was accepted of the file, not of the overlay, left the bits of lost blocks set.
+#[test]
+fn a_loss_that_was_accepted_of_the_file_fails_the_next_flush_of_the_overlay() {
+    let lab = Lab::new();
+    let faults = Arc::new(Faults::default());
+    let base_file = lab.engine.open(lab.path("base")).unwrap();
+    let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
+    let path = lab.path("overlay");
+    let overlay =
+        Overlay::open_with(&lab.engine, base_file, &lab.identity, &path, &options).unwrap();
+    overlay.zero(3 * BLOCK..4 * BLOCK, false).unwrap();
+    faults.inject_syncs(0..1, Mishap::Errno(5));
+    overlay.written_file().sync_data().unwrap_err();
+    overlay.written_file().accept_lost().unwrap();
+    overlay.flush().unwrap_err();
+    assert!(contents(&overlay) == base() && lab.after_crash() == base());
+    overlay.flush().unwrap();
+}
+
 #[test]
 fn a_file_whose_record_of_blocks_is_damaged_is_refused_and_kept() {
     let lab = Lab::new();

@@ -52,6 +52,7 @@ impl Control {
             engine: engine.clone(),
             file: image.clone(),
             written: image.clone(),
+            losses: None,
             target: target.display().to_string(),
             export: String::new(),
             read_only: true,

@@ -90,15 +90,15 @@ fn bits_are_saved_with_a_flush_and_those_of_durable_blocks_by_themselves() {
     map.set(1..3);
     map.set(40_000..40_001);
     assert_eq!(disk.count(layout), 0);
-    map.save_these(&disk, 40_000..40_001).unwrap();
+    map.save_these(&disk, 40_000..40_001, map.reverts()).unwrap();
     assert!(disk.count(layout) == 1 && disk.map(layout).unwrap().has_all(40_000..40_001));
     disk.good.set(0);
-    map.save(&disk).unwrap_err();
+    map.save(&disk, || Ok(())).unwrap_err();
     assert_eq!(disk.count(layout), 1, "no bit without its block");
-    map.save(&disk).unwrap();
+    map.save(&disk, || Ok(())).unwrap();
     assert_eq!(disk.count(layout), 3);
     map.set(7..8);
-    map.save(&disk).unwrap();
+    map.save(&disk, || Ok(())).unwrap();
     assert_eq!(disk.count(layout), 4);
 }
 
@@ -110,15 +110,15 @@ fn bits_of_a_flush_that_failed_at_any_step_are_saved_by_the_next_one() {
             let (disk, layout) = Disk::new(70_000);
             let map = disk.map(layout).unwrap();
             map.set(1..3);
-            map.save(&disk).unwrap();
+            map.save(&disk, || Ok(())).unwrap();
             map.set(3..5);
             disk.good.set(good);
-            map.save(&disk).unwrap_err();
+            map.save(&disk, || Ok(())).unwrap_err();
             assert!(disk.count(layout) >= 2, "what was acknowledged stays");
             if fua {
-                map.save_these(&disk, 3..5).unwrap();
+                map.save_these(&disk, 3..5, map.reverts()).unwrap();
             } else {
-                map.save(&disk).unwrap();
+                map.save(&disk, || Ok(())).unwrap();
             }
             assert_eq!(disk.count(layout), 4, "{good} good flushes, FUA {fua}");
         }
@@ -131,14 +131,14 @@ fn a_damaged_copy_is_mended_from_the_other_and_two_damaged_ones_are_refused() {
     let (disk, layout) = Disk::new(70_000);
     let map = disk.map(layout).unwrap();
     map.set(1..3);
-    map.save(&disk).unwrap();
+    map.save(&disk, || Ok(())).unwrap();
     for copy in 0..2 {
         for (offset, len) in [(0, 1), (512, 1000), (4095, 1)] {
             disk.tear(layout.bits_at(0, copy) + offset, len);
             *disk.cached.borrow_mut() = disk.stable.borrow().clone();
             let map = disk.map(layout).unwrap();
             assert_eq!(map.count(), 2);
-            map.save(&disk).unwrap();
+            map.save(&disk, || Ok(())).unwrap();
             disk.tear(layout.bits_at(0, 1 - copy), 1);
             assert_eq!(disk.count(layout), 2, "the damaged copy was written again");
             disk.tear(layout.bits_at(0, 1 - copy), 1);
@@ -158,13 +158,13 @@ fn a_torn_write_at_any_step_of_a_save_loses_no_acknowledged_bit() {
             let (disk, layout) = Disk::new(100);
             let map = disk.map(layout).unwrap();
             map.set(1..3);
-            map.save(&disk).unwrap();
+            map.save(&disk, || Ok(())).unwrap();
             map.set(3..4);
             disk.good.set(good);
-            map.save(&disk).unwrap_err();
+            map.save(&disk, || Ok(())).unwrap_err();
             map.set(4..5);
             disk.good.set(again);
-            map.save(&disk).unwrap_err();
+            map.save(&disk, || Ok(())).unwrap_err();
             // The copy that was being written when the last flush failed is torn.
             let next = map.lock().pages[0].next_copy;
             disk.tear(layout.bits_at(0, next) + 100, 700);
