@@ -231,7 +231,7 @@ mod tests {
     async fn a_listing_and_an_error_without_end_take_little_memory() {
         let listing = "bucket?list-type=2&prefix=a";
         let error = answer(Talker(200, 1000), listing).await.unwrap_err();
-        let source = std::error::Error::source(&error).unwrap().to_string();
+        let source = Error::source(&error).unwrap().to_string();
         assert!(source.contains("no listing"), "{source}");
         let error = answer(Talker(200, PAGE_MAX / 2 + 1), listing).await.unwrap_err();
         let source = error.source().unwrap().to_string();
