@@ -148,7 +148,7 @@ fn a_read_of_many_pages_ends_with_the_retries_of_its_one_request() {
     }
 }
 
-/// Right bytes were refused because the head left out a length that nobody needs.
+/// Right bytes were refused because the head left out a length that no read needs.
 #[test]
 fn an_answer_that_leaves_a_length_out_is_read() {
     for fault in [Fault::Chunks, Fault::UnknownLength] {
