@@ -21,7 +21,7 @@ use crate::last_failure::LastFailure;
 use crate::options::StoreOptions;
 use crate::redirects::FoundAt;
 use crate::response_head::StatesDate;
-use crate::retries::{Deadline, StoreUnavailable, until_answered};
+use crate::retries::{Deadline, StoreUnavailable, until_opened};
 
 /// Which request says first what an object is like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -102,7 +102,7 @@ impl AttributesRequest<'_> {
             }
             answered
         };
-        until_answered(self.options, self.deadline, &failure, ask).await
+        until_opened(self.options, self.deadline, &failure, ask).await
     }
 
     async fn first_byte(&self) -> Asked {
@@ -121,7 +121,7 @@ impl AttributesRequest<'_> {
             let options = GetOptions { range, extensions, ..GetOptions::default() };
             self.send(options, &failure).await
         };
-        until_answered(self.options, self.deadline, &failure, ask).await
+        until_opened(self.options, self.deadline, &failure, ask).await
     }
 
     async fn send(&self, mut options: GetOptions, failure: &LastFailure) -> Asked {

@@ -29,6 +29,8 @@ pub(crate) struct PassingFailure {
     pub(crate) asked: Option<Duration>,
     /// Whether the server has answered with an error that says nothing of its load.
     pub(crate) is_server_error: bool,
+    /// Whether there was no connection: no address, a refused one, or a refused certificate.
+    pub(crate) is_unreached: bool,
 }
 
 impl LastFailure {
@@ -58,7 +60,9 @@ impl LastFailure {
             | HttpErrorKind::Interrupted => true,
             HttpErrorKind::Decode | HttpErrorKind::Unknown | _ => false,
         };
-        *lock(&self.passing) = may_pass.then(PassingFailure::default);
+        let is_unreached = error.kind() == HttpErrorKind::Connect;
+        let why = PassingFailure { is_unreached, ..PassingFailure::default() };
+        *lock(&self.passing) = may_pass.then_some(why);
     }
 
     /// An attempt was answered with this status and this start of a text. Returns whether the same
@@ -76,7 +80,8 @@ impl LastFailure {
         let is_server_error = status >= 500 && !matches!(status, 501 | 505);
         let may_pass = is_throttled || is_server_error || status == 408;
         let is_server_error = is_server_error && !is_throttled;
-        *lock(&self.passing) = may_pass.then_some(PassingFailure { asked, is_server_error });
+        let why = PassingFailure { asked, is_server_error, is_unreached: false };
+        *lock(&self.passing) = may_pass.then_some(why);
         may_pass
     }
 

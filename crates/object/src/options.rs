@@ -15,7 +15,8 @@ pub struct StoreOptions {
     /// each of its pages once more.
     pub deadline: Duration,
     /// How often a request is sent again after a response of 429, 503 or another error of the
-    /// server, or a connection that broke, within the deadline.
+    /// server, or a connection that broke, within the deadline. An object that is opened, or a
+    /// listing, whose host cannot be reached at all is an error after four.
     pub retries: usize,
     /// The pause before the first retry; each further one is longer, up to a few seconds. A store
     /// that asks for a longer one (`Retry-After`) gets it, within the deadline.

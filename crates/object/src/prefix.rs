@@ -19,7 +19,7 @@ use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::object_url::encoded;
 use crate::options::StoreOptions;
-use crate::retries::{Deadline, until_answered};
+use crate::retries::{Deadline, until_answered, until_opened};
 
 /// All keys of a store that begin with a prefix.
 ///
@@ -165,14 +165,20 @@ impl Prefix {
         let start = directory_start(&self.start, directory);
         let url = self.url_of(&directory_start("", directory));
         let (prefix, deadline) = (self.clone(), self.options.deadline);
-        let below = start.clone();
+        let (below, is_first) = (start.clone(), token.is_none());
         let owner = self.counted.1.owner;
         let failure = LastFailure::default();
         let noted = failure.clone();
         let listed = owner.wait(async move {
             let deadline = Deadline::of(&prefix.options);
             let list = || prefix.list(&below, is_deep, token.clone(), &noted);
-            deadline.bound(until_answered(&prefix.options, &deadline, &noted, list)).await
+            let options = &prefix.options;
+            // The store has sent the pages before this one.
+            if is_first {
+                deadline.bound(until_opened(options, &deadline, &noted, list)).await
+            } else {
+                deadline.bound(until_answered(options, &deadline, &noted, list)).await
+            }
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {
             Some(Ok((result, next))) => Ok(page_of(&result, next, &start)),

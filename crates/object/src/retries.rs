@@ -73,19 +73,35 @@ fn after(span: Duration) -> Instant {
 pub(crate) struct Retries {
     left: usize,
     done: usize,
+    /// Of these, how many may follow failures to connect, as long as there was no other one.
+    left_unreached: usize,
     pauses: RetryPauses,
 }
 
 impl Retries {
     pub(crate) fn new(options: &StoreOptions) -> Self {
         let (first, longest) = (nanos(options.first_pause), nanos(LONGEST_PAUSE));
-        Self { left: options.retries, done: 0, pauses: RetryPauses::new(first, longest) }
+        let pauses = RetryPauses::new(first, longest);
+        Self { left: options.retries, done: 0, left_unreached: usize::MAX, pauses }
+    }
+
+    /// The retries of a request that nothing is open for yet: a name or a port that is wrong is
+    /// reported after a few of them.
+    fn of_opening(options: &StoreOptions) -> Self {
+        Self { left_unreached: UNREACHED_MAX, ..Self::new(options) }
     }
 
     /// Pauses before the next attempt. Returns false if there is none.
     pub(crate) async fn pause(&mut self, why: PassingFailure, deadline: &Deadline) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
+        if why.is_unreached {
+            let Some(left) = self.left_unreached.checked_sub(1) else { return false };
+            self.left_unreached = left;
+        } else {
+            // The store is there: the next failure is an outage.
+            self.left_unreached = usize::MAX;
+        }
         let time_left = deadline.left();
         let pause = self.pauses.next(why.asked.map(nanos), nanos(time_left), random());
         match pause {
@@ -110,7 +126,26 @@ pub(crate) async fn until_answered<T, F: Future<Output = object_store::Result<T>
     failure: &LastFailure,
     attempt: impl Fn() -> F,
 ) -> object_store::Result<T> {
-    let mut retries = Retries::new(options);
+    send_again(Retries::new(options), deadline, failure, attempt).await
+}
+
+/// The same for a request that opens or lists: a store that cannot be reached at all fails after a
+/// few retries.
+pub(crate) async fn until_opened<T, F: Future<Output = object_store::Result<T>>>(
+    options: &StoreOptions,
+    deadline: &Deadline,
+    failure: &LastFailure,
+    attempt: impl Fn() -> F,
+) -> object_store::Result<T> {
+    send_again(Retries::of_opening(options), deadline, failure, attempt).await
+}
+
+async fn send_again<T, F: Future<Output = object_store::Result<T>>>(
+    mut retries: Retries,
+    deadline: &Deadline,
+    failure: &LastFailure,
+    attempt: impl Fn() -> F,
+) -> object_store::Result<T> {
     loop {
         failure.begin();
         let error = match attempt().await {
@@ -164,6 +199,9 @@ pub(crate) fn random() -> u32 {
 pub(crate) fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
+
+/// Retries of an opening that has had no connection: a second or two by default.
+const UNREACHED_MAX: usize = 4;
 
 /// For a deadline that no clock reaches.
 const FAR: Duration = Duration::from_secs(1 << 30);

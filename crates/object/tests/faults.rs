@@ -130,6 +130,37 @@ fn a_read_of_many_pages_of_a_silent_server_ends_with_its_one_request() {
     assert_eq!(server.gets() - before, 1);
 }
 
+/// Each page was asked for alone when the retries were over: as many requests more as pages, and
+/// their retries.
+#[test]
+fn a_read_of_many_pages_ends_with_the_retries_of_its_one_request() {
+    let server = FaultyServer::start(LEN);
+    let engine = engine();
+    let options = StoreOptions { hedge: false, ..stores_options(2) };
+    let file = open(&engine, &Stores::new(options), &server);
+    file.stream().advise(Advice::Random);
+    for status in [500, 502, 503, 429] {
+        server.always(Fault::Status(status));
+        let before = server.gets();
+        let error = read(&file, 8 * PAGE..16 * PAGE).unwrap_err();
+        assert!(error.contains(&status.to_string()), "{error}");
+        assert_eq!(server.gets() - before, 3, "{status}: {error}");
+    }
+}
+
+/// Right bytes were refused because the head left out a length that no read needs.
+#[test]
+fn an_answer_that_leaves_a_length_out_is_read() {
+    for fault in [Fault::Chunks, Fault::UnknownLength] {
+        let server = FaultyServer::start(LEN);
+        let (engine, stores) = (engine(), stores(0));
+        let file = open(&engine, &stores, &server);
+        server.always(fault);
+        let got = read(&file, 0..LEN + 10);
+        assert!(got.as_ref() == Ok(&bytes(1, 0..LEN)), "{fault:?}: {:?}", got.err());
+    }
+}
+
 #[test]
 fn errors_that_pass_are_not_seen() {
     let server = FaultyServer::start(LEN);
