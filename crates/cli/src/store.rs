@@ -30,7 +30,7 @@ pub(crate) use prices::PriceArgs;
 
 #[cfg(feature = "objects")]
 pub(crate) use opened::{
-    StoreClient, device_name, device_name_of, is_prefix, modified, modified_text,
+    StoreClient, device_name, device_name_of, is_prefix, modified, modified_text, refuses,
 };
 
 /// How stores are asked.

@@ -80,12 +80,24 @@ impl StoreClient {
         prices: PriceArgs,
     ) -> Result<(MeasuredObject, Stores), Failure> {
         let Self(stores) = Self::new(options, prices);
-        Ok((stores.measured(url).map_err(failed)?, stores))
+        match stores.measured(url) {
+            Ok(measured) => Ok((measured, stores)),
+            Err(_) if stores.counters().throttled > 0 => Err(refuses(url)),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     pub(crate) fn list(&self, url: &str, is_deep: bool) -> Result<Listing, Failure> {
         self.0.list(url, is_deep).map_err(failed)
     }
+}
+
+/// The failure of a measurement that a store refuses.
+pub(crate) fn refuses(url: &str) -> Failure {
+    Failure::Check(format!(
+        "{url}: the store refuses requests (503 or 429) again and again; try later, or ask for a \
+         higher limit"
+    ))
 }
 
 /// The name under which what is learnt of a store is remembered.

@@ -88,16 +88,9 @@ fn first_read(
     let read = object.small_reads(vec![size.0 / 2], 1, DEADLINE, &Arc::default());
     match read {
         Ok(_) => Ok(()),
-        Err(_) if stores.counters().throttled > 0 => Err(refuses(url)),
+        Err(_) if stores.counters().throttled > 0 => Err(store::refuses(url)),
         Err(error) => Err(Failure::WrongUse(error.to_string())),
     }
-}
-
-fn refuses(url: &str) -> Failure {
-    Failure::Check(format!(
-        "{url}: the store refuses requests (503 or 429) again and again; try later, or ask for a \
-         higher limit"
-    ))
 }
 
 /// A store as it was measured.
@@ -219,7 +212,7 @@ fn ended(tuned: &TunedStore, stopped: Option<Stopped>) -> Result<(), Failure> {
         Some(Stopped::Interrupted) => Err(Failure::Check("interrupted".to_owned())),
         Some(Stopped::Failed(why)) => Err(Failure::Check(why)),
         None if tuned.findings.chosen.is_some() => Ok(()),
-        None if tuned.findings.ended == Some(StoreSweepEnd::Throttled) => Err(refuses(url)),
+        None if tuned.findings.ended == Some(StoreSweepEnd::Throttled) => Err(store::refuses(url)),
         None => Err(Failure::Check(format!(
             "{url}: the time or the bytes were over before there was an answer; give it more with \
              --seconds and --max-bytes"
