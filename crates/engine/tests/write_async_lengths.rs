@@ -187,6 +187,7 @@ fn a_dropped_append_in_pieces_is_cut_back_to_what_was_written() {
                 assert!(whole == twos, "after {polls} polls");
             }
         }
+        file.sync_data().unwrap();
         wait_until_idle(&engine);
     });
 }
@@ -207,6 +208,7 @@ fn an_append_behind_a_future_that_is_not_polled_times_out() {
         let (_, first) = block_on(begun);
         assert_eq!(first.unwrap(), 0);
         assert_eq!(block_on(file.append_async(&[3; 10])).unwrap(), 600_000);
+        block_on(file.sync_data_async()).unwrap();
         wait_until_idle(&engine);
     });
 }
