@@ -160,7 +160,7 @@ fn a_dropped_append_in_pieces_is_cut_back_to_what_was_written() {
             }
             wait_until(|| wakes.count() > before);
         }
-        if polls % 3 == 0 {
+        if polls.is_multiple_of(3) {
             _ = poll_once(&mut future, &wakes);
         }
     }

@@ -59,9 +59,9 @@ impl File {
     }
 
     /// Appends `from`, and returns the offset at which it begins. Appends of several threads and
-    /// handles follow one another, each in one piece, whatever its size: it begins when the bytes of
-    /// the append before it are in memory. A [`Self::set_len`] beside it comes after the whole of
-    /// it, or before. When the bytes are where a write puts them,
+    /// handles follow one another, each in one piece, whatever its size: it begins when the bytes
+    /// of the append before it are in memory. A [`Self::set_len`] beside it comes after the whole
+    /// of it, or before. When the bytes are where a write puts them,
     /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; until then a reader at the
     /// new end may find zeros.
     ///
