@@ -8,7 +8,7 @@
 //!   dropped                      what becomes of it
 //!   before the first poll        nothing
 //!   while the length changes     the file has its new length, or the old one
-//!   while an append is written   the file is longer; what is not written yet is zeros
+//!   while an append is written   the file keeps what is written; the rest is cut off
 //! ```
 
 use std::future::Future;
@@ -56,8 +56,11 @@ impl File {
 
     /// Appends as [`Self::append`] does, without blocking the thread.
     ///
-    /// Appends that come later wait until all of this one is in memory. Of a future that is dropped
-    /// before, the file keeps what was written, and the rest is cut off.
+    /// Later appends, and writes past the end, wait until all of this one is in memory. Of a future
+    /// that is dropped before, the file keeps what was written, and the rest is cut off.
+    ///
+    /// A future that has begun has to be polled or dropped before the same task awaits another
+    /// append to the file, or a write past its end: else that waits for ever.
     ///
     /// ```no_run
     /// async fn log(file: &foreread::File, record: &[u8]) -> Result<u64, foreread::WriteError> {
@@ -75,7 +78,8 @@ impl File {
     }
 
     /// Appends the bytes of `buffer`, and gives it back with the offset: for tasks that cannot
-    /// borrow. Appends that come later wait until this future was polled to its end, or is dropped.
+    /// borrow. Later appends wait until this future was polled to its end, or is dropped: as for
+    /// [`Self::append_async`].
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {

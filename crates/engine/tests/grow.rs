@@ -140,6 +140,58 @@ fn appends_of_several_threads_and_handles_follow_one_another() {
     });
 }
 
+/// An append made the file longer before its bytes were in memory, and a flush that covered a later
+/// append was answered while they were missing: a log lost acknowledged records.
+#[test]
+fn a_flush_that_covers_an_append_covers_all_bytes_below_it() {
+    const LENS: [usize; 6] = [4 << 20, 1, 65_537, 100, 1_000_000, 4096];
+    with_each("a_flush_that_covers_an_append", |engine, options, path| {
+        let options = options.clone().append(true).create(true);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let file = engine.open_with(path, &options).expect("it is made");
+                scope.spawn(move || {
+                    for number in 0..LENS.len() {
+                        let record = vec![1 + thread as u8; LENS[(number + thread) % LENS.len()]];
+                        let offset = file.append(&record).expect("room");
+                        if thread % 2 == 0 {
+                            continue;
+                        }
+                        file.sync_data().expect("room");
+                        let bytes = fs::read(path).expect("it is there");
+                        let end = offset as usize + record.len();
+                        assert!(bytes[offset as usize..end] == record, "at {offset}");
+                        let hole = bytes[..end].contains(&0);
+                        assert!(!hole, "zeros below {end}, which is acknowledged");
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::metadata(path).expect("it is there").len() as usize, {
+            4 * LENS.iter().sum::<usize>()
+        });
+    });
+}
+
+/// The file stayed longer by all of an append that had failed midway, and ended with zeros.
+#[test]
+fn an_append_that_fails_midway_is_cut_back_to_what_was_written() {
+    with_each("an_append_that_fails_midway", |engine, options, path| {
+        let faults = Arc::new(Faults::default());
+        faults.inject_writes(30..31, 0..u32::MAX, Mishap::Errno(libc::EIO));
+        let options = options.clone().create(true).write_mode(WriteMode::WriteThrough);
+        let file = engine.open_with(path, &options.faults(Arc::clone(&faults))).expect("made");
+        let error = file.append(&vec![1; 600_000]).expect_err("the device refuses page 30");
+        assert!(matches!(error, WriteError::Io { .. }), "{error}");
+        faults.clear();
+        let at = file.append(&[2; 5000]).expect("room") as usize;
+        assert!((30 * 4096..600_000).contains(&at), "{at}");
+        file.sync_data().expect("the device takes it now");
+        let bytes = fs::read(path).expect("it is there");
+        assert!(bytes == [vec![1; at], vec![2; 5000]].concat(), "{at} of {}", bytes.len());
+    });
+}
+
 #[test]
 fn options_mean_what_they_mean_in_std() {
     let dir = folder();

@@ -11,11 +11,12 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use std::time::Duration;
 
 use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};
 use recorded::{Recorded, recorded};
 use support::{Random, check, fill, wait_until, wait_until_idle, with_each_io};
-use tasks::{Executor, Work, block_on, poll_once};
+use tasks::{Counter, Executor, Work, block_on, poll_once};
 use tempfile::TempDir;
 
 const RECORD: usize = 600;
@@ -101,7 +102,7 @@ fn appends_of_many_tasks_and_threads_follow_one_another() {
 }
 
 #[test]
-fn a_dropped_append_is_a_whole_record_or_zeros_or_never() {
+fn a_dropped_append_of_one_piece_is_a_whole_record_or_never() {
     let dir = TempDir::new().unwrap();
     with_each_io("a_dropped_append", |io| {
         let engine = engine(io);
@@ -141,6 +142,73 @@ fn a_dropped_append_is_a_whole_record_or_zeros_or_never() {
         for (number, offset) in acknowledged {
             assert_eq!(found.get(&number), Some(&offset), "record {number}");
         }
+        wait_until_idle(&engine);
+    });
+}
+
+/// A file kept the length of an append whose future was dropped, with zeros for the bytes that were
+/// not written.
+#[test]
+fn a_dropped_append_in_pieces_is_cut_back_to_what_was_written() {
+    /// Polls as often as that, each time when it was woken.
+    fn poll_times<F: Future + Unpin>(mut future: F, polls: usize) {
+        let wakes = Arc::default();
+        for _ in 0..polls {
+            let before = Counter::count(&wakes);
+            if poll_once(&mut future, &wakes).is_ready() {
+                return;
+            }
+            wait_until(|| wakes.count() > before);
+        }
+        if polls.is_multiple_of(3) {
+            _ = poll_once(&mut future, &wakes);
+        }
+    }
+
+    let dir = TempDir::new().unwrap();
+    with_each_io("a_dropped_append_in_pieces", |io| {
+        let engine = engine(io);
+        let file = new_file(&engine, &dir, io);
+        let (ones, twos) = (vec![1; 600_000], vec![2; 1000]);
+        for polls in 0..16 {
+            for is_owned in [false, true] {
+                let before = file.len();
+                if is_owned {
+                    poll_times(file.append_from(ones.clone()), polls);
+                } else {
+                    poll_times(file.append_async(&ones), polls);
+                }
+                let at = block_on(file.append_async(&twos)).unwrap();
+                assert_eq!(file.len(), at + 1000);
+                let mut got = vec![0; usize::try_from(file.len() - before).unwrap()];
+                file.read_exact_at(&mut got, before).unwrap();
+                let (dropped, whole) = got.split_at(got.len() - 1000);
+                assert!(dropped.len() <= ones.len() && dropped == &ones[..dropped.len()]);
+                assert!(whole == twos, "after {polls} polls");
+            }
+        }
+        file.sync_data().unwrap();
+        wait_until_idle(&engine);
+    });
+}
+
+/// A blocking append behind a future that its own thread does not poll waits for ever; with a
+/// time-out it says so, and leaves the line of appends.
+#[test]
+fn an_append_behind_a_future_that_is_not_polled_times_out() {
+    let dir = TempDir::new().unwrap();
+    with_each_io("an_append_behind_a_future", |io| {
+        let builder = Engine::builder().memory(1 << 20).io_backend(io);
+        let engine = recorded(builder.timeout(Duration::from_millis(50)));
+        let file = new_file(&engine, &dir, io);
+        let mut begun = file.append_from(vec![1; 600_000]);
+        assert!(poll_once(&mut begun, &Arc::default()).is_pending());
+        let error = file.append(&[2; 10]).unwrap_err();
+        assert!(matches!(error, WriteError::TimedOut { .. }), "{error}");
+        let (_, first) = block_on(begun);
+        assert_eq!(first.unwrap(), 0);
+        assert_eq!(block_on(file.append_async(&[3; 10])).unwrap(), 600_000);
+        block_on(file.sync_data_async()).unwrap();
         wait_until_idle(&engine);
     });
 }

@@ -59,10 +59,18 @@ impl File {
     }
 
     /// Appends `from`, and returns the offset at which it begins. Appends of several threads and
-    /// handles follow one another, each in one piece, whatever its size. A [`Self::set_len`] beside
-    /// it comes after the whole of it, or before. When the bytes are where a write puts them,
+    /// handles follow one another, each in one piece, whatever its size: it begins when the bytes
+    /// of the append before it are in memory. A [`Self::set_len`] beside it comes after the whole
+    /// of it, or before. When the bytes are where a write puts them,
     /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; until then a reader at the
     /// new end may find zeros.
+    ///
+    /// With [`WriteMode::Fua`](crate::WriteMode) its own bytes and the length are durable. Records
+    /// that were appended before it with another mode need a [`Self::sync_data`].
+    ///
+    /// An [`Self::append_async`] that has begun and is not polled makes this call wait: for ever on
+    /// the thread that would poll it, unless the engine has a
+    /// [time-out](crate::EngineBuilder::timeout).
     ///
     /// Space is reserved before the file grows, where the file system can do that: a file system
     /// that is full refuses the append, not a later flush.
@@ -82,8 +90,9 @@ impl File {
     ///
     /// If the file was opened for reading, or keeps its length because it is a block device; if
     /// there is no space or the system refuses the length: then the file is as long as it was. If
-    /// the device fails afterwards, or does not answer in time, the file is longer by `from`, and
-    /// any part of it may have been written; the rest is zeros.
+    /// the device fails afterwards, or does not answer in time, the file keeps the part of `from`
+    /// that was in memory by then, and the rest is cut off before the next append begins. If the
+    /// system refuses that cut, flushes return [`WriteError::Lost`].
     pub fn append(&self, from: &[u8]) -> Result<u64, WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
