@@ -81,6 +81,21 @@ fn a_crate_uses_only_the_crates_below_it() {
     none(&breaches);
 }
 
+/// Each integration-test binary is linked alone: 175 of them took longer to link than to run.
+#[test]
+fn integration_tests_are_few_binaries() {
+    let binaries: Vec<String> = rust()
+        .into_iter()
+        .map(|file| file.path)
+        .filter(|path| {
+            !path.contains("/src/") && path.split_once("/tests/").is_some_and(|(_, rest)| {
+                !rest.contains('/') || rest.ends_with("/main.rs") && rest.matches('/').count() == 1
+            })
+        })
+        .collect();
+    assert!(binaries.len() <= 35, "{} binaries: {binaries:#?}", binaries.len());
+}
+
 #[test]
 fn every_dependency_has_its_reason_in_the_architecture() {
     let architecture = Source::named("ARCHITECTURE.md").expect("ARCHITECTURE.md");

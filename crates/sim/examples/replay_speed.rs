@@ -8,7 +8,7 @@
 //! Two rates of it are given: by the clock, and by the processor time of this thread, which other
 //! programs change less.
 
-#[path = "../tests/replay/block_trace.rs"]
+#[path = "../tests/it/replay/block_trace.rs"]
 mod block_trace;
 
 use std::error::Error;

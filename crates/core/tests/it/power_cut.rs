@@ -1,0 +1,104 @@
+//! The power fails: what was promised is there, and what is there was written.
+//!
+//! In:    1,200 runs of some hundred steps each, a disk with a cache of its own, and a cut at the
+//!        end of each: of that cache, and of what is on its way, any sector survives or does not.
+//! Out:   nothing; or the seed of a run after which a sector holds
+//!          - something older than a flush or a FUA write had promised, or
+//!          - something that was never there: of another page, or half of one write and half of
+//!            another.
+//! Never: a test that cannot fail: three saboteurs are found out.
+//!
+//! The world is in write_world/; what it looks at on the way is said there.
+
+#![cfg(not(loom))]
+#![expect(clippy::cast_possible_truncation, reason = "the world is small")]
+
+use crate::write_world;
+
+use std::panic;
+
+use foreread_core::path::WriteMode;
+use foreread_core::sched::Choice;
+use write_world::{Answer, Op, Random, Sabotage, World};
+
+#[test]
+fn what_was_promised_survives_and_nothing_is_torn() {
+    for seed in 0..1200 {
+        if let Err(why) = run(seed, Sabotage::Nothing) {
+            panic!("seed {seed}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_does_not_flush_the_disk_is_found_out() {
+    assert!(caught(Sabotage::NoFlush).contains("was promised"));
+}
+
+#[test]
+fn a_fua_write_that_stays_in_the_disks_cache_is_found_out() {
+    assert!(caught(Sabotage::NoFua).contains("was promised"));
+}
+
+#[test]
+fn a_write_into_a_page_that_is_being_written_is_found_out() {
+    let why = caught(Sabotage::InPlace);
+    assert!(why.contains("never written there") || why.contains("is not on the disk"), "{why}");
+}
+
+/// What the first run says that goes wrong.
+fn caught(sabotage: Sabotage) -> String {
+    let says = |seed| match panic::catch_unwind(|| run(seed, sabotage)) {
+        Ok(result) => result.err(),
+        // What the world looks at on the way may be wrong before the cut.
+        Err(panic) => Some(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
+    };
+    (0..400).find_map(says).expect("a test that cannot fail")
+}
+
+fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
+    let mut random = Random(seed << 20);
+    let name = ["noop", "deadline"][random.below(2) as usize];
+    let lens: &[&[usize]] = &[&[100_001, 50_000], &[200_000]];
+    let mut world = World::new(seed, &Choice::from_name(name).unwrap(), lens).sabotaged(sabotage);
+    world.apply(&Op::Set { name: "dirty_age", value: random.below(40) });
+    for _ in 0..random.below(250) {
+        let op = op(&mut random);
+        // A reader would find it out first.
+        if sabotage == Sabotage::InPlace && matches!(op, Op::Read { .. }) {
+            continue;
+        }
+        world.apply(&op);
+        for device in &mut world.devices {
+            device.disk.destage(|| random.once_in(50));
+        }
+    }
+    world.cut()
+}
+
+fn op(random: &mut Random) -> Op {
+    let file = random.below(3) as usize;
+    let which = random.next() as usize;
+    // Often the same places, so that pages are written again while they are on their way.
+    let pos = random.below(12) * 4096 + [0, random.below(4096)][random.below(2) as usize];
+    let len = [4096, 1 + random.below(6000), 1 + random.below(60_000)][random.below(3) as usize];
+    let mode =
+        [WriteMode::WriteBack, WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];
+    let answer = match random.below(12) {
+        0 => Answer::Failed,
+        1 => Answer::Short(random.below(64)),
+        _ => Answer::Good,
+    };
+    match random.below(22) {
+        0..5 => Op::Write { file, pos, len, mode: mode[random.below(4) as usize] },
+        5..10 => Op::Drive { which, fails: random.once_in(20) },
+        10..15 => Op::Complete { which, answer },
+        15 => Op::Flush { file, back: random.once_in(4) },
+        16 => Op::Zero { file, start: pos / 4096, pages: random.below(6) },
+        17 => Op::Read { file, pos, len },
+        18 => Op::Release { which },
+        19 => Op::ChangeLen { file, how: random.next(), len: random.next() >> random.below(64) },
+        20 => Op::Cancel { which },
+        _ => Op::Wait { ms: random.below(60) },
+    }
+}

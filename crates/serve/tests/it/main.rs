@@ -1,0 +1,13 @@
+//! Integration tests of the crate, one binary: a module for each subject.
+
+#[path = "../scrape/mod.rs"]
+mod scrape;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fuzz;
+mod hostile;
+mod metrics;
+mod protocol;
+mod server;
+mod writes;
