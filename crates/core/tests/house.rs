@@ -88,9 +88,11 @@ fn integration_tests_are_few_binaries() {
         .into_iter()
         .map(|file| file.path)
         .filter(|path| {
-            !path.contains("/src/") && path.split_once("/tests/").is_some_and(|(_, rest)| {
-                !rest.contains('/') || rest.ends_with("/main.rs") && rest.matches('/').count() == 1
-            })
+            !path.contains("/src/")
+                && path.split_once("/tests/").is_some_and(|(_, rest)| {
+                    !rest.contains('/')
+                        || rest.ends_with("/main.rs") && rest.matches('/').count() == 1
+                })
         })
         .collect();
     assert!(binaries.len() <= 35, "{} binaries: {binaries:#?}", binaries.len());
