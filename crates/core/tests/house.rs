@@ -85,7 +85,6 @@ fn a_crate_uses_only_the_crates_below_it() {
 #[test]
 fn integration_tests_are_few_binaries() {
     let binaries: Vec<String> = rust()
-        .into_iter()
         .map(|file| file.path)
         .filter(|path| {
             !path.contains("/src/")

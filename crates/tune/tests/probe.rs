@@ -4,6 +4,8 @@
 //! Out:   samples, errors of one line, settings and cached pages as they were.
 //! Never: a claim about speed.
 
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
 #[path = "probe/hanging.rs"]
 mod hanging;
 mod machine;

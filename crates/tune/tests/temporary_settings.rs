@@ -5,6 +5,8 @@
 //! Out:   what is in force afterwards.
 //! Never: a setting of a device that is not the test's own.
 
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
 mod machine;
 
 use std::fs;

@@ -1,7 +1,7 @@
 //! The demo, as a user runs it: what it prints, what it refuses, what it leaves behind.
 
-use crate::chromium;
 use crate::common;
+use crate::html::chromium;
 use crate::said;
 
 use std::fs;

@@ -2,8 +2,6 @@
 
 #[path = "../../../object/tests/bucket_server/mod.rs"]
 mod bucket_server;
-#[path = "html/chromium.rs"]
-mod chromium;
 #[path = "../../../engine/tests/common/mod.rs"]
 mod common;
 #[path = "../../../object/tests/faulty_server/mod.rs"]

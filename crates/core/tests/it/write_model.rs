@@ -12,7 +12,6 @@
 //! The world is in write_world/.
 
 #![cfg(not(loom))]
-#![expect(clippy::cast_possible_truncation, reason = "the world is small")]
 
 use crate::write_world;
 

@@ -9,16 +9,17 @@
 //! in none while a zero acts on it; a pinned page does not change; what is dirty stays within its
 //! limit.
 
+#![allow(clippy::cast_possible_truncation, reason = "the world is small")]
+
 mod check;
 mod disk;
 mod drive;
 mod history;
 mod lengths;
-#[path = "../common/random.rs"]
-mod random;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use crate::random::Random;
 pub(crate) use disk::{Disk, SECTOR};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
@@ -30,7 +31,6 @@ use foreread_core::sched::{self, Choice};
 use foreread_core::table::{Frame, Generation};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use history::History;
-pub(crate) use random::Random;
 
 /// What is done. Numbers are taken modulo what there is.
 #[derive(Clone, Debug)]

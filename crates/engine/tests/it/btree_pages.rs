@@ -9,12 +9,12 @@ use crate::support;
 
 #[path = "../../examples/btree_pages.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example has a main of its own")]
-mod btree_pages;
+mod example;
 
 use std::path::PathBuf;
 use std::thread;
 
-use btree_pages::{Scan, Tree, build};
+use example::{Scan, Tree, build};
 use foreread::{Engine, OpenOptions};
 use support::{Random, wait_until_idle};
 

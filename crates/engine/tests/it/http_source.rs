@@ -6,15 +6,15 @@
 
 #[path = "../../examples/http_source.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example has a main of its own")]
-mod http_source;
+mod example;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use example::HttpFile;
 use foreread::{Blocking, Engine};
-use http_source::HttpFile;
 
 const LEN: usize = 1_000_001;
 

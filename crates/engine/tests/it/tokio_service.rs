@@ -4,7 +4,7 @@ use crate::support;
 
 #[path = "../../examples/tokio_service.rs"]
 #[allow(dead_code, unreachable_pub, reason = "an example has a main of its own")]
-mod tokio_service;
+mod example;
 
 use foreread::Engine;
 use support::{Random, check, wait_until_idle, with_each_io, write_file};
@@ -25,7 +25,7 @@ fn each_client_gets_the_bytes_of_its_ranges() {
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let service = tokio::spawn(tokio_service::serve(listener, file));
+            let service = tokio::spawn(example::serve(listener, file));
             let clients: Vec<_> = (0..12)
                 .map(|client| {
                     tokio::spawn(async move {
@@ -34,16 +34,14 @@ fn each_client_gets_the_bytes_of_its_ranges() {
                         for _ in 0..30 {
                             let offset = if client % 2 == 0 { next } else { random.below(LEN + 9) };
                             let len = random.below(200_000);
-                            let bytes =
-                                tokio_service::fetch(&mut stream, offset, len).await.unwrap();
+                            let bytes = example::fetch(&mut stream, offset, len).await.unwrap();
                             let expected = len.min(LEN.saturating_sub(offset));
                             assert_eq!(bytes.len() as u64, expected, "{len} at {offset}");
                             check(1, offset, &bytes);
                             next = offset + expected;
                         }
                         for (offset, len) in [(u64::MAX, 1), (0, u64::MAX), (LEN, 1)] {
-                            let bytes =
-                                tokio_service::fetch(&mut stream, offset, len).await.unwrap();
+                            let bytes = example::fetch(&mut stream, offset, len).await.unwrap();
                             assert_eq!(bytes.len() as u64, if offset == 0 { LEN } else { 0 });
                         }
                     })

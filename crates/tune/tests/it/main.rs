@@ -1,5 +1,7 @@
 //! Integration tests of the crate, one binary: a module for each subject.
 
+#[path = "../../../engine/tests/common/mod.rs"]
+mod common;
 #[path = "../machine/mod.rs"]
 mod machine;
 #[path = "../remember_common/mod.rs"]

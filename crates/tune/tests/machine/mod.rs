@@ -8,14 +8,11 @@
 #![allow(unused_imports, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]
 
-#[path = "../../../engine/tests/common/mod.rs"]
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-pub use common::{Need, looks_until, needs, scratch, skip};
+pub use super::common::{Need, looks_until, needs, scratch, skip};
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings;
 

@@ -2,7 +2,7 @@
 //!
 //! KEEP_PAGES=DIR keeps pages and pictures, to be looked at.
 
-mod chromium;
+pub(crate) mod chromium;
 use crate::common;
 mod others;
 mod replay;
