@@ -1,6 +1,6 @@
 //! `foreread doctor`, as its users run it: on systems made of text, and on real loop devices.
 //!
-//! In:    the trees of crates/tune/tests/doctor; images of our own.
+//! In:    the trees of crates/tune/tests/it/doctor; images of our own.
 //! Out:   golden reports; devices that are mended by the commands that doctor names.
 //! Never: a device that is not ours; a claim about speed.
 

@@ -1,6 +1,6 @@
 //! `foreread doctor` on recorded systems: mounts, stacks, recordings, fleets.
 //!
-//! In:    crates/tune/tests/doctor/systems: recordings, made of documented attributes; each names
+//! In:    crates/tune/tests/it/doctor/systems: recordings, made of documented attributes; each names
 //!        its source.
 //! Out:   golden reports (`./dev golden`); the same findings from a system and its recording.
 //! Never: this machine's settings.
