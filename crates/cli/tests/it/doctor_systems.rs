@@ -1,7 +1,7 @@
 //! `foreread doctor` on recorded systems: mounts, stacks, recordings, fleets.
 //!
-//! In:    crates/tune/tests/it/doctor/systems: recordings, made of documented attributes; each names
-//!        its source.
+//! In:    crates/tune/tests/it/doctor/systems: recordings, made of documented attributes; each
+//!        names its source.
 //! Out:   golden reports (`./dev golden`); the same findings from a system and its recording.
 //! Never: this machine's settings.
 
