@@ -47,7 +47,7 @@ impl PageCache {
     ///                       +-- u used once: leaves; - unread, x unread by a stream that is gone
     ///
     ///   1. free frames   2. used once   3. unread, not live   4. the tail of the inactive list
-    /// never: unread and live; active, except the excess over all other lists
+    ///   never: unread and live; active, except the excess over all other lists
     /// ```
     ///
     /// Evicting the oldest first would be wrong: the oldest unread page may be the next one that a
