@@ -12,7 +12,7 @@
 //! ```text
 //!   read() ---> page-in: missing? ---> prefetch ---> page-in: frames ---> device queues
 //!                                                                             |
-//!   poll_ready() <--- reads without a wait <--- complete() <--- poll_dispatch()
+//!   poll_ready() <--- reads without a wait <------- complete() <------- poll_dispatch()
 //!        |
 //!   the driver copies from frames(), then release()
 //! ```
