@@ -276,20 +276,17 @@ enum WriteDepthMode {
 ///   a caller waits       bound + 1, + 1 for each write since the last read: at most + 15
 ///   no reads             bound + 2
 ///   calibration          of reads: none                 of writes: one, if the device is idle
-///
-///   bound: the lower bound of the number of requests that the device serves at once
 /// ```
 ///
-/// With reads, one request fewer than the device serves at once leaves room for the next read. A
-/// device that serves one at a time has no such room, and the read waits for one write. Without
-/// reads, two more than the bound: one so that the device never idles between requests, and one so
-/// that it can show that it serves more. When probing, a quarter more, plus the read, is enough to
-/// see that some requests wait.
+/// The bound is the number of requests that the device serves at once at least. With reads, one
+/// fewer leaves room for the next read; on a device that serves one at a time, the read waits for
+/// one write. Without reads, two more: one so that the device never idles between requests, and one
+/// so that it can show that it serves more. When probing, a quarter more, plus the read, is enough
+/// to see that some requests wait.
 ///
 /// A write that a caller waits for is not held back for an expected read, because the waiting
 /// thread is often the one that reads next. A chain of dependent reads returns before many writes
-/// have ended, so it waits for few of them; a flush without reads soon has all its writes at the
-/// device.
+/// have ended, so it waits for few of them; a flush without reads soon has them all in flight.
 fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     assert!(min_parallel > 0, "a device serves at least one request at a time");
