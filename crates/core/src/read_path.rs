@@ -76,8 +76,8 @@ impl ReadPath {
         path
     }
 
-    /// Applies the policy: unread pages are kept if it sizes read-ahead by their number, and demand
-    /// reads precede read-ahead if it wants that.
+    /// Applies the policy: unread pages are kept if the policy bounds their number, and demand
+    /// reads precede read-ahead if it requires that.
     pub(crate) fn apply_policy(&mut self) {
         self.page_in.cache.set_keeps_unread(self.prefetch.keeps_unread());
         self.devices.defers_ahead = self.prefetch.defers_ahead();

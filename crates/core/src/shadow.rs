@@ -229,7 +229,7 @@ mod tests {
             let row = (first..first + 16).map(bucket);
             assert!(row.zip(bucket(first)..).all(|(bucket, wanted)| bucket == wanted));
         }
-        // And all groups are used alike: 63 of them, 1587 of 100,000 pages each bucket.
+        // All groups are used evenly: 63 of them, 1587 of 100,000 pages in each bucket.
         let mut uses = vec![0; shadows.buckets.len()];
         (0..1_600_000).for_each(|page| uses[bucket(page)] += 1);
         assert!(uses.iter().all(|&uses| (1400..1800).contains(&uses)), "{uses:?}");
@@ -253,8 +253,8 @@ mod tests {
 
     #[test]
     fn every_order_of_leaving_and_taking_keeps_the_buckets_whole() {
-        // One bucket to three, so that chains form: all sequences of six steps over three pages,
-        // each in the ring that the sequences before it have left behind.
+        // One to three buckets, so that chains form: all sequences of six steps over three pages,
+        // each starting with the ring left by the previous ones.
         const STEPS: u32 = 6;
         const CHOICES: u32 = 6;
         for frames in 1..=3 {

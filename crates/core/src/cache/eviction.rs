@@ -16,8 +16,9 @@ impl PageCache {
     /// ```
     ///
     /// A page that comes back within that distance is used at least as often as the active pages
-    /// that would have lost their frame to it. Those once proved to be used often, so it has to
-    /// compete with them; the ones that are not used again are demoted one by one.
+    /// that would have lost their frame to it. The active ones were used often at some time, but
+    /// perhaps not since. The refaulted page competes with them: active pages without further use
+    /// are demoted one by one.
     pub(super) fn comes_back_early(&mut self, file: FileSlot, page: PageIndex) -> bool {
         let Some(distance) = self.shadows.take(file, page) else { return false };
         self.stats.refaults += 1;

@@ -254,8 +254,8 @@ impl Frames {
         self.set_home(frame, FrameHome::NONE);
     }
 
-    /// Moves a frame to the head of the active list. Returns true if it did not belong to the
-    /// active list before.
+    /// Moves a frame to the head of the active list. Returns true if it was not bound for it
+    /// already.
     pub(super) fn promote(&mut self, frame: Frame) -> bool {
         let home = self.home(frame);
         self.unlist(frame);

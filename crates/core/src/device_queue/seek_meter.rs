@@ -62,7 +62,7 @@ const WEIGHT_MAX: u32 = 16;
 mod tests {
     use super::*;
 
-    /// A device that takes so long for requests that go on, and for others.
+    /// Returns the meter of a device with these times of sequential and other requests.
     fn meter(going_on_ns: u64, others_ns: u64) -> SeekMeter {
         let mut meter = SeekMeter::default();
         let mut now = Nanos(0);

@@ -344,7 +344,7 @@ const CALIBRATION_DENOM_BLIND: u64 = 10;
 mod tests {
     use super::{DeviceEstimator, Nanos, Op, WriteDemand, WriteDepthLimiter};
 
-    /// Nothing is known of the device, so that the cost of reads is wanted, and then of writes.
+    /// The device is unknown, so the cost of reads has to be measured, and then that of writes.
     #[test]
     fn an_awaited_write_gives_way_to_reads_that_are_there_only() {
         let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());

@@ -344,8 +344,8 @@ mod tests {
 
     const FILE: FileSlot = FileSlot(0);
 
-    /// The requests of a window of ten pages, of which 3 and 4 are resident, if so many frames may
-    /// be filled for it; and how many frames were taken.
+    /// Returns the requests of a window of ten pages, of which 3 and 4 are resident, if
+    /// `frames_ahead` frames may be filled for it; and the number of frames taken.
     fn runs(may_read_ahead: bool, frames_ahead: u64) -> (Vec<u64>, u64) {
         let location = FileLocation::Contiguous(Sector(0));
         let len = ByteCount(100 << 12);

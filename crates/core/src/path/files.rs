@@ -93,9 +93,9 @@ impl IoPath {
     }
 
     /// Returns the expected read cost of a device: that of [`Self::device_model`], or until it is
-    /// measured, the cost restored from [another run](Self::restore_device). `parallel` is the
-    /// number of requests that the device was seen to serve at once, if it may serve more. None if
-    /// the device has been removed or nothing is known.
+    /// measured, the cost restored from [another run](Self::restore_device). If the device may
+    /// serve more requests at once than were seen, `parallel` is the number seen. None if the
+    /// device has been removed or nothing is known.
     #[must_use]
     pub fn expected_model(&self, device: DeviceId) -> Option<DeviceModel> {
         let estimator = self.read_path.devices.get(device)?.estimator();

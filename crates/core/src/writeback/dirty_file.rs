@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_flush_of_a_clean_file_does_not_wait_for_pages_that_are_dirtied_later() {
         let mut file = FileDirtyPages::new();
-        // Unstable pages are to be written again, and have no budget yet: so it waits.
+        // Unstable pages have to be written again and have no budget yet, so the flush waits.
         file.is_rewriting = true;
         let flush = file.end_flush_seq();
         assert_eq!(file.flush_state(flush), FlushState::Waits);

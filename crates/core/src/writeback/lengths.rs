@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Changes of one file and writes to the affected pages are serialised by its page locks. A change
-//! locks all pages from the lower of both ends on. The file's length at that time is not known
-//! before the lock is granted, so the lock starts no later than that of any change before it in the
-//! line.
+//! locks all pages from the lower of both ends on. It learns the file's length only when the lock
+//! is granted, so its range begins no later in the file than the range of any change before it in
+//! the line.
 
 use core::ops::Range;
 
