@@ -53,7 +53,6 @@ impl PageCache {
     ///
     /// Returns None if nothing is inactive, or after `steps_max` steps. If the ahead list is empty
     /// and a frame is available, it terminates without that bound.
-    /// frame available, it ends without a bound.
     pub(super) fn evict_inactive(&mut self, steps_max: u32) -> Option<Frame> {
         debug_assert!(steps_max < u32::MAX || self.frames.ahead() == 0, "a search has a bound");
         let mut promotions = 0;

@@ -139,7 +139,7 @@ impl Frames {
     /// already.
     ///
     /// ```text
-    ///   an old window   |a|b|c|d|    freed in this order, and taken in it by a new window
+    ///   an old window   |a|b|c|d|    freed in this order, and reused in this order by a new window
     ///   its memory      one piece    a request reads into one piece again
     /// ```
     ///

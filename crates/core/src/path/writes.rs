@@ -60,10 +60,10 @@ impl IoPath {
     }
 
     /// Writes all dirty pages of the file to the device, and then requests [the device's
-    /// flush](super::WriteStep::Act). Writes that are not done yet are not waited for.
+    /// flush](super::WriteStep::Act). It does not wait for writes that are not done yet.
     ///
-    /// If the device refused a page, the flush is done with its fault, without an act. The page
-    /// stays dirty; each later flush retries it, and fails too until it is written.
+    /// If the device refused a page, the flush ends with that fault, without an act. The page stays
+    /// dirty; each later flush retries it, and fails as well until it is written.
     ///
     /// # Panics
     ///

@@ -10,7 +10,7 @@ use crate::ids::WriteId;
 ///
 /// ```text
 ///   all frames   |-- pinned --|-- writes --|------------- reads ------------|
-///                    a quarter   a quarter, or the configured limit
+///                   a quarter   a quarter, or the configured limit
 /// ```
 #[derive(Debug)]
 pub(crate) struct DirtyBudget {
