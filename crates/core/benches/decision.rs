@@ -1,10 +1,10 @@
-//! What one decision costs.
+//! The cost of one read-ahead decision.
 //!
 //!     cargo bench -p foreread-core
 //!
-//! The dear case: a miss that no state explains, so that the policy counts 512 pages of history in
-//! the page table. Beside it the cheap ones, and what a reader pays: a look-up, a check that what
-//! it copied is the page, or a pin.
+//! The expensive case is a miss that no state explains, for which the policy counts 512 pages of
+//! history in the page table. For comparison: the cheap decisions, and a reader's own cost: a
+//! look-up, the check of its copy, or a pin.
 
 use std::hint::black_box;
 
@@ -29,12 +29,12 @@ fn cache() -> PageCache {
     cache
 }
 
-/// Where the nth stream begins.
+/// Returns the first page of stream `number`.
 fn far(number: usize) -> PageIndex {
     PageIndex((number as u64) << 40)
 }
 
-/// What a file remembers in which so many streams have met their first marker.
+/// Returns the state of a file in which `count` streams have met their first marker.
 fn streams_of(count: usize, limits: WindowLimits, residency: &impl Residency) -> Streams {
     let (mut state, mut streams) = (StreamState::default(), Streams::default());
     for number in 1..=count {
@@ -94,7 +94,7 @@ fn decisions(c: &mut Criterion) {
         let name = format!("adaptive, marker of one of {streams_before} streams");
         let mut streams = streams_of(streams_before, limits, &residency);
         group.bench_function(name, |b| {
-            // The chain of the last one, far from all that is resident.
+            // The chain of the last one, far from all resident pages.
             let mut page = far(streams_before) + Pages(1);
             b.iter(|| {
                 let marker = Ask { page, ..marker };

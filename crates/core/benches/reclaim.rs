@@ -1,10 +1,10 @@
-//! What it costs to find frames for a window among pages that were read ahead.
+//! The cost of finding frames for a window among read-ahead pages.
 //!
 //!     cargo bench -p foreread-core --bench reclaim
 //!
-//! A window of 32 pages is reclaimed, read ahead and used, again and again, beside unused pages:
-//! none, or 19 per used one, so that the hand looks at 20 pages to free one. Then the same without
-//! a list for read-ahead pages: the fills evict inactive pages.
+//! A window of 32 pages is repeatedly reclaimed, read ahead and used. The cache contains no unused
+//! pages, or 19 for each used one, so that the hand looks at 20 pages to free one. The last case
+//! has no list for read-ahead pages: the fills evict inactive pages.
 
 use std::hint::black_box;
 
@@ -28,7 +28,7 @@ fn read(cache: &mut PageCache, file: FileSlot, start: u64, pages: u64, is_used: 
     }
 }
 
-/// A cache full of pages of which one in so many was used.
+/// Creates a cache full of pages, of which one in `used_1_in` was used.
 fn full(keeps_unread: bool, used_1_in: u64) -> PageCache {
     let mut cache = PageCache::with_frames(FRAMES);
     cache.set_keeps_unread(keeps_unread);

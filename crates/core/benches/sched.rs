@@ -1,8 +1,8 @@
-//! What it costs to queue a request, to choose it and to hear that it has ended.
+//! The cost of queueing a request, choosing it, and handling its completion.
 //!
 //!     cargo bench -p foreread-core --bench sched
 //!
-//! 128 requests are queued all the time, at random places, two of three of them reads.
+//! 128 requests are always queued, at random positions; two thirds of them are reads.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use foreread_core::sched::{Choice, Op, Origin, Payload, Request, Scheduler, Submitter};
 use foreread_core::units::{Nanos, Sector, Sectors};
 
-/// Nothing travels along, and all neighbours may merge.
+/// An empty payload; all adjacent requests may merge.
 #[derive(Debug)]
 struct Nothing;
 
@@ -24,7 +24,7 @@ impl Payload for Nothing {
 
 const QUEUED: usize = 128;
 
-/// A request at a random place; the numbers are those of a linear congruential generator.
+/// Returns a request at a random position, from a linear congruential generator.
 fn request(state: &mut u64, now: Nanos) -> Request<Nothing> {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     let random = *state >> 33;

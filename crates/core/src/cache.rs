@@ -1,10 +1,10 @@
-//! The page cache: which page leaves when another needs its frame, and what becomes of frames.
+//! The page cache: owns the frames and chooses which page to evict when another needs its frame.
 //!
 //! In:    pages to fill, ends of fills, holds of readers, uses, files that close.
 //! Out:   frames; to readers, the [`PageTable`]; to read-ahead, which pages are resident.
 //! Never: a page's bytes, an I/O, a wait. A frame that is being filled or held is never evicted.
 //!
-//! One bound covers everything: frames and all that is kept for them. Model: tests/cache_model.rs.
+//! One memory bound covers the frames and all metadata kept for them. Model: tests/cache_model.rs.
 //! Design, table of cases and sources: docs/cache.md.
 
 mod ahead;
@@ -32,7 +32,7 @@ use crate::shadow::Shadows;
 use crate::table::{FRAMES_MAX, FileSlot, Frame, PageEntry, PageTable, PinBudget, TableWriter};
 use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 
-/// All pages of all files, in one bound of memory.
+/// All pages of all files, within one memory bound.
 ///
 /// ```text
 ///              start_fill                filled              referenced or pinned at the tail,
@@ -46,9 +46,9 @@ use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 ///    +---------- forget ----------------------+   filled again at once
 /// ```
 ///
-/// A frame is on a list unless it is being filled or held, so everything on a list may be evicted
-/// at once, unless a reader has it pinned: of that the lists know nothing until eviction meets it.
-/// A held frame goes back to the head of the list that it belongs to.
+/// A frame is on a list unless it is being filled or held, so every listed frame may be evicted at
+/// once unless a reader has pinned it. The lists do not track pins; eviction checks for them. When
+/// its last hold ends, a frame returns to the head of its list.
 #[derive(Debug)]
 pub struct PageCache {
     table: TableWriter,
@@ -56,15 +56,15 @@ pub struct PageCache {
     shadows: Shadows,
     stats: CacheStats,
     unstable: Unstable,
-    /// Whether pages that are read ahead have a list of their own.
+    /// True while read-ahead pages are kept on a list of their own.
     keeps_unread: bool,
-    /// How many of them the hand may look at, beside those for the frames that are wanted next.
+    /// Looks of the clock hand that earlier reclaims did not need.
     looks_saved: u64,
-    /// What it saw of its readers, for a log.
+    /// Flags of readers that the cache has observed, for a log.
     flag_log: FlagLog,
 }
 
-/// Which pages of one file are resident, for read-ahead.
+/// Residency of one file's pages, for read-ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct FileResidency<'c> {
     table: &'c TableWriter,
@@ -75,13 +75,13 @@ impl PageCache {
     /// The smallest bound: two windows of 128 KiB for each of three or four streams.
     pub const MIN_BOUND: ByteCount = ByteCount(1 << 20);
 
-    /// The largest bound: an entry of the page table has room for so many frames.
+    /// The largest bound: a page table entry can number no more frames.
     pub const MAX_BOUND: ByteCount = ByteCount(FRAMES_MAX as u64 * PAGE_SIZE);
 
-    /// A cache that takes no more memory than `bound`, all told (but for 4 bytes for each file slot
-    /// that was ever closed).
+    /// Creates a cache whose total memory stays within `bound`, except for 4 bytes for each file
+    /// slot that was ever closed.
     ///
-    /// The memory of the frames themselves is the caller's: [`frames`](Self::frames) pages of it.
+    /// The caller provides the memory of the frames: [`frames`](Self::frames) pages.
     ///
     /// # Panics
     ///
@@ -91,7 +91,7 @@ impl PageCache {
         Self::sharing(bound, 0)
     }
 
-    /// The same, where its owner keeps so many `more` bytes for each frame within the bound.
+    /// Creates a cache whose owner keeps `more` bytes for each frame within the same bound.
     #[must_use]
     pub(crate) fn sharing(bound: ByteCount, more: u64) -> Self {
         assert!(bound >= Self::MIN_BOUND, "a bound of {bound} bytes is too small for a cache");
@@ -100,11 +100,11 @@ impl PageCache {
         Self::with_frames(u32::try_from(frames).expect("a bound is at most MAX_BOUND"))
     }
 
-    /// A cache of so many frames, for tests and small models.
+    /// Creates a cache of `frames` frames, for tests and small models.
     ///
     /// # Panics
     ///
-    /// If there are none, or more than an entry of the page table can name.
+    /// If `frames` is 0, or more than a page table entry can number.
     #[must_use]
     pub fn with_frames(frames: u32) -> Self {
         assert!(frames > 0, "a cache has at least one frame");
@@ -121,101 +121,102 @@ impl PageCache {
         }
     }
 
-    /// What the cache keeps for each frame, in the worst case of one page a leaf.
+    /// Metadata bytes for each frame, in the worst case of one page in each leaf.
     #[must_use]
     pub const fn metadata_bytes_per_frame() -> u64 {
         TableWriter::BYTES_PER_FRAME + Frames::BYTES_PER_FRAME + Shadows::BYTES_PER_FRAME
     }
 
-    /// How many frames there are, numbered from 0.
+    /// Returns the number of frames; they are numbered from 0.
     #[must_use]
     pub fn frames(&self) -> u32 {
         self.frames.len()
     }
 
-    /// How many frames were ever used: frames are used in the order of their numbers, and none for
-    /// the first time while one that was used is free.
+    /// Returns the number of frames that were ever used. Frames are first used in the order of
+    /// their numbers, and only when no used frame is free.
     #[must_use]
     pub fn frames_used(&self) -> u32 {
         self.frames.used()
     }
 
-    /// The table, for readers on any thread.
+    /// Returns the page table, for readers on any thread.
     #[must_use]
     pub fn table(&self) -> Arc<PageTable> {
         Arc::clone(self.table.table())
     }
 
-    /// Which pages of the file are resident. A page in flight is; a shadow is not.
+    /// Returns a view of the file's resident pages. A page in flight is resident; a shadow is not.
     #[must_use]
     pub fn residency(&self, file: FileSlot) -> FileResidency<'_> {
         FileResidency { table: &self.table, file }
     }
 
-    /// The entry of a page, if it is resident. Unlike a reader's look-up this one misses nothing.
+    /// Returns the entry of a page if it is resident. A concurrent change cannot make this look-up
+    /// miss, as it can a reader's.
     #[must_use]
     pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<PageEntry> {
         self.table.table().look_up(file, page).map(|found| found.entry())
     }
 
-    /// The page that a frame holds, if that page is in the table.
+    /// Returns the page in a frame, if that page is in the table.
     #[must_use]
     pub fn page_of(&self, frame: Frame) -> Option<(FileSlot, PageIndex)> {
         self.frames.place(frame).map(|place| self.table.page_at(place))
     }
 
-    /// How many frames can be had right now, one after the other.
+    /// Returns the number of frames that can be taken right now, one after the other.
     ///
     /// ```text
     ///   frames   | filled or held | orphans | listed          P . P . . | free |
     ///                                         |<- a quarter ->|<-- available ->|
     /// ```
     ///
-    /// Those are the free and the listed ones without a quarter of all frames: so many may be
-    /// pinned. Why a quarter, and not what the [`PinBudget`] has granted at the moment? The path
-    /// counts the frames for a read first and takes them then. If readers could pin some of them in
-    /// between, the read would stop half-way with frames in its hands. As it is,
+    /// These are the free and listed frames minus a quarter of all frames, the most that readers
+    /// may pin. Subtracting the pins that the [`PinBudget`] has granted so far would not be safe:
+    /// the path first counts the frames for a read and then takes them. If readers pinned some of
+    /// them in between, the read would get stuck with half of its frames. With the fixed quarter,
     ///
-    /// - while one is available, something can be evicted: nothing is free, so more than a quarter
-    ///   is listed, and no more than a quarter is pinned;
-    /// - a read that waits for frames gets them: when all others have ended, what is neither listed
-    ///   nor free is what it holds itself (with what it lacks, an eighth at most), a pinned orphan
-    ///   (a quarter at most), or dirty (a quarter at most, permanently if its device refuses it).
-    ///   So what it lacks is available to it at least;
-    /// - the sum depends on nothing that a reader can change: the same calls have the same outcome
-    ///   whatever other threads do.
+    /// - while a frame is available, something can be evicted: if nothing is free, more than a
+    ///   quarter is listed, and at most a quarter is pinned;
+    /// - a read that waits for frames gets them. When all other reads have ended, the frames that
+    ///   are neither listed nor free are held by this read (with the ones it lacks, at most an
+    ///   eighth), pinned orphans (at most a quarter), or dirty (at most a quarter, permanently if
+    ///   the device refuses them). So at least the frames that it lacks are available;
+    /// - readers cannot change the result: the same calls have the same outcome regardless of other
+    ///   threads.
     ///
-    /// The price: at most three quarters of the frames are filled or held at a time. All of them
-    /// keep pages.
+    /// The cost: at most three quarters of the frames are filled or held at a time. All of them can
+    /// cache pages.
     #[must_use]
     pub fn available(&self) -> Pages {
         Pages(self.frames.idle().0.saturating_sub(PinBudget::of(self.frames())))
     }
 
-    /// How many frames are neither filled nor held, nor orphans.
+    /// Returns the number of frames that are neither being filled nor held, and no orphans.
     #[must_use]
     pub fn idle(&self) -> Pages {
         self.frames.idle()
     }
 
-    /// How many frames have no page.
+    /// Returns the number of frames without a page.
     pub(crate) fn free(&self) -> Pages {
         self.frames.free()
     }
 
-    /// Counters.
+    /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> CacheStats {
         self.stats
     }
 
-    /// Where each frame is.
+    /// Returns the list that each frame is on.
     #[must_use]
     pub fn dump(&self) -> CacheDump {
         self.frames.dump()
     }
 
-    /// Keeps a frame from being evicted, as many times as it is held.
+    /// Adds a hold, which keeps the frame from being evicted until it is released.
     ///
     /// # Panics
     ///
@@ -235,12 +236,12 @@ impl PageCache {
         }
     }
 
-    /// Ends the pins of an orphan, as the last of its unpinners says
-    /// ([`PageTable::unpin`]): the frame is free, unless it is still filled or held.
+    /// Ends the pins of an orphan; the caller learns from [`PageTable::unpin`] that it ended the
+    /// last one. The frame becomes free, unless it is still being filled or held.
     ///
     /// # Panics
     ///
-    /// If the frame is no orphan.
+    /// If the frame is not an orphan.
     pub fn unpinned(&mut self, frame: Frame) {
         let is_orphan = self.is_held(frame) && self.frames.place(frame).is_none();
         assert!(is_orphan, "{frame:?} is not an orphan");
@@ -248,61 +249,63 @@ impl PageCache {
         self.release(frame);
     }
 
-    /// In a replay, whether [`unpinned`](Self::unpinned) has to come for this frame.
+    /// In a replay, returns true if the log still owes a call of [`unpinned`](Self::unpinned) for
+    /// this frame.
     pub(crate) fn is_pinned_orphan(&self, frame: Frame) -> bool {
         self.flag_log.ends_orphan(frame)
     }
 
-    /// What the cache sees of its readers.
+    /// The log of reader flags and evictions.
     #[inline]
     pub(crate) fn flag_log(&mut self) -> &mut FlagLog {
         &mut self.flag_log
     }
 
-    /// Records the result of a look at a flag of a frame's page; in a replay, returns the recorded
-    /// one.
+    /// Records a flag of a frame's page as it was seen; in a replay, returns the recorded value
+    /// instead.
     #[inline]
     pub(crate) fn saw(&mut self, what: FlagSeen, frame: Frame, is_so: bool) -> bool {
         self.flag_log.saw(what, frame, is_so)
     }
 
-    /// Whether the frame has a hold. A fill counts as one; a pin counts only on an orphan.
+    /// Returns true if the frame has a hold. A fill counts as one; pins count only on an orphan.
     #[must_use]
     pub fn is_held(&self, frame: Frame) -> bool {
         self.frames.is_held(frame)
     }
 
-    /// Notes a use of a page, as [`FoundPage::touch`](crate::table::FoundPage::touch) does. A page
-    /// that has left since its user met it is not touched.
+    /// Marks a page as used, as [`FoundPage::touch`](crate::table::FoundPage::touch) does. Does
+    /// nothing if the page has been evicted in the meantime.
     pub fn touch(&mut self, file: FileSlot, page: PageIndex, continues: bool) {
         if let Some(found) = self.table.table().look_up(file, page) {
             found.touch(continues);
         }
     }
 
-    /// Takes the marker off a page; true if there was one.
+    /// Clears the marker of a page; returns true if there was one.
     pub fn take_marker(&mut self, file: FileSlot, page: PageIndex) -> bool {
         let Some(found) = self.table.table().look_up(file, page) else { return false };
         self.flag_log.saw(FlagSeen::Marker, found.entry().frame(), found.take_marker())
     }
 
-    /// Forgets a file of so many pages: its pages leave the table, and its slot may name another
-    /// file. Frames that are filled, held or pinned are orphans, and free when that ends.
+    /// Removes all pages of a file from the table, after which its slot may name another file.
+    /// Frames that are being filled, held or pinned become orphans and are freed when that ends.
     ///
-    /// Costs as many steps as the file may have leaves, or as there are leaves: the fewer.
+    /// Takes as many steps as a file of `pages` pages may have leaves, or as there are leaves if
+    /// that is fewer.
     pub fn forget_file(&mut self, file: FileSlot, pages: Pages) {
         self.forget_range(file, PageIndex(0), pages);
         self.shadows.forget_file(file);
         self.forget_unstable_left(file);
     }
 
-    /// Forgets some pages of a file, at the same cost. Their shadows stay.
+    /// Removes a range of a file's pages from the table, at the same cost. Their shadows stay.
     pub fn forget_range(&mut self, file: FileSlot, start: PageIndex, pages: Pages) {
         self.forget_range_but(file, start, pages, true, |_| false);
     }
 }
 
-/// The frame's page has left the table, otherwise than by eviction.
+/// Handles a page that left the table other than by eviction: its frame becomes an orphan, or free.
 fn disown(frames: &mut Frames, table: &PageTable, log: &mut FlagLog, frame: Frame) {
     let is_pinned = log.saw(FlagSeen::Orphaned, frame, table.orphan(frame));
     if frames.disown(frame, is_pinned) {
@@ -311,13 +314,13 @@ fn disown(frames: &mut Frames, table: &PageTable, log: &mut FlagLog, frame: Fram
 }
 
 impl FileResidency<'_> {
-    /// How many pages just before `page` are resident without a gap, counted to at most `limit`.
+    /// Returns the number of resident pages without a gap just before `page`, at most `limit`.
     #[must_use]
     pub fn history(&self, page: PageIndex, limit: Pages) -> Pages {
         self.table.history(self.file, page, limit)
     }
 
-    /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
+    /// Returns the first page in `[page, page + limit)` that is not resident, or None.
     #[must_use]
     pub fn next_hole(&self, page: PageIndex, limit: Pages) -> Option<PageIndex> {
         self.table.next_hole(self.file, page, limit)

@@ -1,8 +1,9 @@
-//! Device queues: requests wait, go to their devices, and come back.
+//! Device queues: requests wait in a scheduler, are dispatched to their devices, and complete.
 //!
 //! In:    requests for devices; completions; the time.
-//! Out:   the next request to send; what it carried, when it has completed.
-//! Never: a page's state. What a completion means for frames and waiters is for the parts above.
+//! Out:   the next request to dispatch; the payload of a completed one.
+//! Never: a page's state. The modules above handle the effect of a completion on frames and
+//!        waiters.
 //!
 //! ```text
 //!   add --> scheduler --> take --> in flight --> complete --> (handled above) --> finish
@@ -36,41 +37,39 @@ use crate::sched::{BadSetting, Choice, Op, Origin, Request};
 use crate::slab::Slab;
 use crate::units::{ByteCount, Nanos, Sectors};
 
-/// A request that has completed.
+/// A completed request.
 #[derive(Debug)]
 pub(crate) struct CompletedRequest {
     pub(crate) device: DeviceId,
     pub(crate) request: Request<IoPayload>,
     pub(crate) command: Option<DomainCommand>,
-    /// How many of its pages had arrived before, and how long these are.
+    /// Number and length of its pages that had arrived before.
     pub(crate) arrived_pages: usize,
     pub(crate) arrived: Sectors,
     pub(crate) served: ServedRequest,
-    /// How many nanoseconds it was at the device.
+    /// Nanoseconds between its dispatch and its completion.
     pub(crate) ns: u64,
-    /// How many requests were there when it was sent, with itself.
+    /// Requests at the device when it was dispatched, including itself.
     pub(crate) depth: u32,
 }
 
 /// The queues of all devices of a path.
 ///
-/// A device is in `busy` once if it has something queued and room for it, and counted in `full` if
-/// it has something queued and cannot send it now.
+/// A device with queued requests is once in `busy` while it has room, and is counted in `full`
+/// while it cannot dispatch any.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceQueues {
     devices: Slab<DeviceKind, DeviceQueue>,
     in_flight: Slab<RequestKind, InFlight>,
     busy: VecDeque<DeviceId>,
     full: usize,
-    /// Requests in flight that a caller has begun to wait for since, and that no driver has asked
-    /// for.
+    /// Requests in flight that a caller has joined since, and that the driver has not polled yet.
     joined: VecDeque<Tag>,
-    /// The one that was joined last, also if it is known to the driver or has ended: no other has
-    /// its tag.
+    /// The most recently joined request. It may have been polled or have ended; tags are unique.
     joined_last: Option<Tag>,
-    /// Whether a caller waits for devices, so that completions are seen when they happen.
+    /// Tracks whether a caller waits for devices, in which case completions are observed on time.
     pub(crate) observer: LatencyObserver,
-    /// Whether read-ahead waits until no demand read does.
+    /// True if read-ahead is deferred while demand reads are queued.
     pub(crate) defers_ahead: bool,
 }
 
@@ -84,7 +83,7 @@ impl DeviceQueues {
         self.devices.insert(DeviceQueue::new(geometry, scheduler, disk))
     }
 
-    /// Removes a device, with what is queued for it.
+    /// Removes a device; returns it with its queued requests.
     pub(crate) fn remove(
         &mut self,
         id: DeviceId,
@@ -95,7 +94,7 @@ impl DeviceQueues {
         Some((device, queued))
     }
 
-    /// Whether no device was ever added.
+    /// Returns true if no device was ever added.
     pub(crate) fn is_untouched(&self) -> bool {
         self.devices.is_untouched()
     }
@@ -108,7 +107,7 @@ impl DeviceQueues {
         self.devices.get_mut(id)
     }
 
-    /// The device of an open file.
+    /// Returns the device of an open file.
     pub(crate) fn of_file(&self, id: DeviceId) -> &DeviceQueue {
         self.devices.get(id).expect("a device with open files is not removed")
     }
@@ -148,7 +147,7 @@ impl DeviceQueues {
         self.note_busy(device);
     }
 
-    /// The same; the caller sees to it that [`Self::note_busy`] or [`Self::finish`] follows.
+    /// Queues a request; the caller then has to call [`Self::note_busy`] or [`Self::finish`].
     pub(crate) fn add_request_quietly(
         &mut self,
         now: Nanos,
@@ -162,7 +161,7 @@ impl DeviceQueues {
         state.queue.add(now, request);
     }
 
-    /// The next request of a device with room for it.
+    /// Takes the next request from a device with room for it.
     pub(crate) fn take(
         &mut self,
         now: Nanos,
@@ -187,7 +186,7 @@ impl DeviceQueues {
         None
     }
 
-    /// A request that was taken goes to its device.
+    /// Dispatches a request that was taken from its queue.
     pub(crate) fn start(
         &mut self,
         device: DeviceId,
@@ -201,27 +200,28 @@ impl DeviceQueues {
         self.in_flight.insert(InFlight::new(device, request, (sent, depth), command))
     }
 
-    /// A request in flight.
+    /// Returns a request in flight.
     pub(crate) fn in_flight(&self, tag: Tag) -> &InFlight {
         self.in_flight.get(tag).expect("the caller names a request that is in flight")
     }
 
-    /// The same, if it is in flight.
+    /// Returns a request if it is in flight.
     pub(crate) fn find(&self, tag: Tag) -> Option<&InFlight> {
         self.in_flight.get(tag)
     }
 
-    /// The first `bytes` bytes of a read request have arrived: returns the pages that are complete
-    /// now and were not before.
+    /// Records that the first `bytes` bytes of a read request have arrived. Returns the pages
+    /// completed by them.
     ///
-    /// With its last byte a device has served a request. Its reader may take that byte and go on
-    /// before the driver reports the end: no reader waits then, and that end would not count.
+    /// The last byte ends the device's service of the request. Its reader may take that byte and
+    /// continue before the driver reports the completion: no reader waits at that time, so the
+    /// completion itself would not be a valid sample.
     ///
     /// ```text
     ///   device    |== latency ==|byte byte byte|
     ///   reader    |---waits-------------------|  (works, or asks for more)
     ///   driver                   arrived      arrived   complete
-    ///                                         ^ served, and seen
+    ///                                         ^ served, and observed
     /// ```
     pub(crate) fn arrived(&mut self, now: Nanos, tag: Tag, bytes: ByteCount) -> ArrivedPages {
         let in_flight =
@@ -238,7 +238,7 @@ impl DeviceQueues {
         pages
     }
 
-    /// A request has come back. It holds its place at the device until [`Self::finish`].
+    /// Completes a request. It keeps its slot at the device until [`Self::finish`].
     pub(crate) fn complete(
         &mut self,
         now: Nanos,
@@ -251,7 +251,7 @@ impl DeviceQueues {
         let InFlight { device, request, sent, depth, command, arrived_pages, arrived, .. } =
             in_flight;
         let before = in_flight.served;
-        // Before any wait for it ends.
+        // Sample this before the request's own wait ends.
         let observed: Option<ObservedSince> = self.observer.now();
         if let Some(queue) = self.devices.get_mut(device).filter(|_| before.is_none()) {
             queue.completed(now, &request, sent, result, observed);
@@ -265,7 +265,7 @@ impl DeviceQueues {
         CompletedRequest { device, request, command, arrived_pages, arrived, served, ns, depth }
     }
 
-    /// A request that came back was handled: its device has room for another.
+    /// Frees the slot of a completed request once its completion has been handled.
     pub(crate) fn finish(&mut self, device: DeviceId) {
         if let Some(queue) = self.devices.get_mut(device) {
             queue.release_slot();
@@ -273,8 +273,8 @@ impl DeviceQueues {
         }
     }
 
-    /// A flush or a write begins to wait for what a device writes, or ends: writes that were held
-    /// back for a read that may come may go.
+    /// Notes that a flush or a write begins or ceases to wait for this device's writes. Writes held
+    /// back for an expected read are dispatched when such a wait begins.
     pub(crate) fn set_awaited(&mut self, id: DeviceId, begins: bool) {
         let Some(device) = self.devices.get_mut(id) else { return };
         device.set_awaited(begins);
@@ -283,12 +283,12 @@ impl DeviceQueues {
         }
     }
 
-    /// Whether requests are queued, with or without room for them.
+    /// Returns true if requests are queued, with or without room for them.
     pub(crate) fn is_pending(&self) -> bool {
         !self.busy.is_empty() || self.full > 0
     }
 
-    /// Puts a device in the line for dispatch if it has something queued and room for it.
+    /// Puts a device in line for dispatch if it has both queued requests and room.
     pub(crate) fn note_busy(&mut self, id: DeviceId) {
         let Some(device) = self.devices.get_mut(id) else { return };
         let (has_room, is_queued) = (device.has_room(), !device.is_queue_empty());
@@ -300,8 +300,8 @@ impl DeviceQueues {
         self.set_full(id, !has_room && is_queued);
     }
 
-    /// The scheduler gives nothing now although something is queued: it waits for a completion, or
-    /// for a time.
+    /// Notes that the scheduler returns none of its queued requests because it waits for a
+    /// completion or a time.
     fn note_held_back(&mut self, id: DeviceId) {
         let is_held_back = self.devices.get(id).is_some_and(|device| !device.is_queue_empty());
         self.set_full(id, is_held_back);
@@ -316,14 +316,14 @@ impl DeviceQueues {
         }
     }
 
-    /// When a scheduler may give something although nothing was asked and nothing completed.
+    /// Returns the time at which a scheduler may dispatch without a new request or completion.
     pub(crate) fn wake_at(&self) -> Option<Nanos> {
-        // One without room is asked when a request ends, and not before.
+        // A device without room cannot dispatch before one of its requests ends.
         let waiting = self.devices.iter().filter(|(_, device)| device.has_room());
         waiting.filter_map(|(_, device)| device.wake_at()).min()
     }
 
-    /// Puts those devices in the line for dispatch whose time has come.
+    /// Puts the devices in line for dispatch that waited for this time.
     pub(crate) fn wake(&mut self, now: Nanos) {
         let is_due = |device: &DeviceQueue| device.wake_at().is_some_and(|at| at <= now);
         let due = self.devices.iter().filter(|(_, device)| is_due(device)).map(|(id, _)| id);
@@ -340,7 +340,7 @@ impl DeviceQueues {
         self.devices.get(id).map_or_else(Vec::new, DeviceQueue::scheduler_settings)
     }
 
-    /// Changes a setting of a device's scheduler; `scheduler` itself is one.
+    /// Changes a setting of a device's scheduler, or with `scheduler` replaces it.
     pub(crate) fn set_scheduler(
         &mut self,
         id: DeviceId,
@@ -356,8 +356,9 @@ impl DeviceQueues {
         Ok(())
     }
 
-    /// Gives a device another scheduler while it works: what is queued moves, with its age; what is
-    /// at the device will end in the new one. The one that it has already stays as it is set.
+    /// Replaces a device's scheduler while it is in use. Queued requests move with their age;
+    /// requests in flight will complete in the new scheduler. A scheduler of the same name is kept
+    /// with its settings.
     fn exchange_scheduler(&mut self, id: DeviceId, name: &str) -> Result<(), BadSetting> {
         let choice = Choice::for_device(name)?;
         let Some(device) = self.devices.get_mut(id) else { return Ok(()) };
@@ -383,8 +384,8 @@ impl DeviceQueues {
     }
 }
 
-/// Whether the end of a request is seen when it comes, although no read waits: so it is with
-/// writes, which a flush or a writer's room may wait for, and with direct requests.
+/// Returns true if the request's completion is observed on time although no read waits. This is so
+/// for writes, because a flush or the dirty budget may wait for them, and for direct requests.
 fn is_awaited(request: &Request<IoPayload>) -> bool {
     request.origin.op == Op::Write || !request.load.direct.is_empty()
 }

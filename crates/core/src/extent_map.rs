@@ -1,8 +1,5 @@
-//! Extent maps: where the bytes of a file are that does not lie on its device in one run.
-//!
-//! In:    extents, as a file system keeps them.
-//! Out:   for each page of the file: one place, zeros, or the parts that it is made of.
-//! Never: an extent that is out of order, or that does not begin and end with a sector: refused.
+//! Extent maps: the device positions of a file that is not contiguous on its device. Extents that
+//! are out of order or not aligned to sectors are rejected.
 //!
 //! ```text
 //!   file     0        8K       16K  17K 18K            40K     len
@@ -22,95 +19,95 @@ use crate::units::{
     ByteCount, MAX_FILE_BYTES, PAGE_SIZE, PageIndex, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
 };
 
-/// Bytes of a file that lie one after another on its device, or that are all zeros.
+/// A range of a file that is contiguous on its device, or a hole.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileExtent {
-    /// Where they begin in the file.
+    /// Offset in the file.
     pub start: ByteCount,
-    /// How many.
+    /// Length in bytes.
     pub len: ByteCount,
-    /// Where they begin on the device. None: a hole, which reads as zeros.
+    /// Offset on the device. None for a hole, which reads as zeros.
     pub place: Option<ByteCount>,
 }
 
-/// Where a file's bytes are. What no extent names is a hole.
+/// Device positions of a file's bytes. Ranges that no extent covers are holes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExtentMap {
-    /// Each ends where the next begins. The last is a hole, and has no end.
+    /// Each run ends where the next begins. The last is a hole without end.
     runs: Vec<MappedRun>,
 }
 
-/// Sixteen bytes, because a file of many pieces has many of them.
+/// 16 bytes, because a fragmented file has many of these.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct MappedRun {
-    /// Where it begins in the file.
+    /// Offset in the file.
     start: Sector,
-    /// Where it begins on the device; [`HOLE`] for zeros.
+    /// Offset on the device; [`HOLE`] for zeros.
     place: Sector,
 }
 
-/// Why extents make no map: the first that is wrong, from 0.
+/// An error in a list of extents: the index of the first bad one, from 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum BadExtents {
-    /// It begins before the one before it ends.
+    /// It starts before the end of the preceding one.
     Disorder(usize),
-    /// It does not begin and end with a sector of 512 bytes.
+    /// It is not aligned to sectors of 512 bytes.
     Unaligned(usize),
-    /// It ends behind what any file or device may have.
+    /// It ends past the limit for files and devices.
     TooFar(usize),
-    /// With it the map takes more memory than it may.
+    /// With it, the map exceeds its memory limit.
     TooMuch(usize),
 }
 
-/// Why a file was not opened.
+/// Reason why a file was not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OpenError {
-    /// Too many are open.
+    /// Too many files are open.
     TooMany,
-    /// The extent maps of open files take as much memory as they may.
+    /// The extent maps of open files have reached their memory limit.
     ExtentMaps {
-        /// How much that is.
+        /// The limit.
         limit: ByteCount,
     },
 }
 
-/// Where a file is on its device.
+/// Location of a file on its device.
 #[derive(Clone, Debug)]
 pub(crate) enum FileLocation {
-    /// In one run from here on.
+    /// Contiguous from this sector on.
     Contiguous(Sector),
-    /// In pieces.
+    /// In extents.
     Extents(Arc<ExtentMap>),
 }
 
-/// Where a page is.
+/// Location of a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PagePlace {
-    /// In one run from here on.
+    /// Contiguous from this sector on.
     At(Sector),
-    /// Nowhere: zeros.
+    /// A hole, which reads as zeros.
     Hole,
-    /// In several places, or not all of it is anywhere.
+    /// In several places, or partly a hole.
     Parts,
 }
 
 impl ExtentMap {
-    /// The map that these extents make. They are in order and do not overlap; neighbours become
-    /// one.
+    /// Creates a map from extents in ascending order that do not overlap; adjacent ones are merged.
     ///
     /// # Errors
     ///
-    /// If they are not, or if one does not begin and end with a sector.
+    /// If they are out of order or overlap, or one is not aligned to sectors.
     pub fn new(extents: impl IntoIterator<Item = FileExtent>) -> Result<Self, BadExtents> {
         Self::within(ByteCount(u64::MAX), extents)
     }
 
-    /// The same, if it takes no more memory than `limit`; nor is more taken before that is known.
+    /// Creates a map like [`new`](Self::new) that takes at most `limit` bytes of memory.
+    /// Reads no further extents once the map exceeds it.
     ///
     /// # Errors
     ///
-    /// As above, or if it takes more.
+    /// As for [`new`](Self::new), or if the map would exceed `limit`.
     pub fn within(
         limit: ByteCount,
         extents: impl IntoIterator<Item = FileExtent>,
@@ -139,13 +136,13 @@ impl ExtentMap {
         Ok(layout)
     }
 
-    /// What it costs in memory.
+    /// Returns the memory used by the map.
     #[must_use]
     pub fn bytes(&self) -> ByteCount {
         ByteCount((size_of::<Self>() + self.runs.capacity() * size_of::<MappedRun>()) as u64)
     }
 
-    /// One past the last byte of the device that it names.
+    /// Returns the offset behind the last byte on the device that the map refers to.
     #[must_use]
     pub fn device_end(&self) -> ByteCount {
         let ends = self.runs.windows(2).filter(|pair| pair[0].place != HOLE);
@@ -153,7 +150,7 @@ impl ExtentMap {
         ends.max().unwrap_or(ByteCount::ZERO)
     }
 
-    /// Where in a range are data (true) and where holes, in order and without gaps.
+    /// Returns the data (true) and holes (false) of a range, in order and without gaps.
     pub fn parts(&self, range: Range<ByteCount>) -> impl Iterator<Item = (Range<ByteCount>, bool)> {
         let first = self.index_of(Sector(range.start.0 / SECTOR_SIZE));
         let runs = self.runs[first..].iter().enumerate();
@@ -165,7 +162,7 @@ impl ExtentMap {
         })
     }
 
-    /// Adds a run, unless it goes on where the last one ends.
+    /// Appends a run, or merges it with the last one if it continues that.
     fn push(&mut self, run: MappedRun) {
         let goes_on = self.runs.last().is_some_and(|last| match (last.place, run.place) {
             (HOLE, HOLE) => true,
@@ -177,13 +174,13 @@ impl ExtentMap {
         }
     }
 
-    /// Which run a sector of the file lies in.
+    /// Returns the index of the run that contains a sector of the file.
     fn index_of(&self, sector: Sector) -> usize {
         self.runs.partition_point(|run| run.start <= sector) - 1
     }
 
-    /// Where a page of the file is. `near` is where the last one was found, and says afterwards
-    /// where this one was: pages are asked for in order, and then there is nothing to search.
+    /// Returns the location of a page. `near` is the index of the run where the last page was
+    /// found, and is updated: sequential look-ups then need no search.
     pub(crate) fn page(&self, page: PageIndex, near: &mut usize) -> PagePlace {
         let start = Sector(page.0 * SECTORS_PER_PAGE);
         let (has_begun, has_ended) = (self.runs[*near].start <= start, self.end(*near) <= start);
@@ -201,8 +198,8 @@ impl ExtentMap {
         }
     }
 
-    /// The parts that a page is made of, as far as the file has `len` bytes of it, and where each
-    /// is; None: zeros.
+    /// Returns the parts of a page that are within its first `len` bytes, each with its device
+    /// position; None for a hole.
     pub(crate) fn parts_of(
         &self,
         page: PageIndex,
@@ -222,14 +219,14 @@ impl ExtentMap {
         })
     }
 
-    /// One past the last sector of a run.
+    /// Returns the sector behind the last one of a run.
     fn end(&self, index: usize) -> Sector {
         self.runs.get(index + 1).map_or(Sector(u64::MAX), |next| next.start)
     }
 }
 
 impl FileLocation {
-    /// Where the file begins. Only one that lies in one run is written, or has a beginning.
+    /// Returns the start of a contiguous file. Extent-mapped files are read only and never need it.
     pub(crate) fn start(&self) -> Sector {
         match self {
             Self::Contiguous(start) => *start,
@@ -237,7 +234,7 @@ impl FileLocation {
         }
     }
 
-    /// What it costs in memory beside its file.
+    /// Returns the memory that this takes in addition to the file's own.
     pub(crate) fn bytes(&self) -> ByteCount {
         match self {
             Self::Contiguous(_) => ByteCount::ZERO,
@@ -247,7 +244,7 @@ impl FileLocation {
 }
 
 impl FileExtent {
-    /// The run that it is, and where that ends in the file.
+    /// Converts the extent to a run, and returns it with its end in the file.
     fn run(&self, index: usize) -> Result<(MappedRun, Sector), BadExtents> {
         let place = self.place.unwrap_or(ByteCount::ZERO);
         for at in [self.start, self.len, place] {
@@ -256,7 +253,7 @@ impl FileExtent {
             }
         }
         for start in [self.start, place] {
-            // A page more, so that a caller that rounds up does not leave the range either.
+            // One page of slack, so that rounding up stays in range.
             let end = start.0.checked_add(self.len.0).and_then(|end| end.checked_add(PAGE_SIZE));
             if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
                 return Err(BadExtents::TooFar(index));
@@ -282,7 +279,7 @@ impl fmt::Display for BadExtents {
 
 impl core::error::Error for BadExtents {}
 
-/// Stands for the place of what is nowhere.
+/// Marks a run as a hole.
 const HOLE: Sector = Sector(u64::MAX);
 
 #[cfg(test)]

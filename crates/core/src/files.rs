@@ -1,15 +1,11 @@
-//! Open files and their streams: where a file is on its device, who reads it, whether it may go.
-//!
-//! In:    files that are opened and closed, streams that begin and end.
-//! Out:   ids.
-//! Never: a search among the streams of other files: each file leads to its own.
+//! Open files and their streams. Each file links its own streams, so closing it searches no others.
 //!
 //! ```text
 //!   file --newest--> stream <--newer, older--> stream <--newer, older--> stream
 //! ```
 //!
-//! A closed file stays until its last read and its last write have ended: until then its slot in
-//! the page table is no other file's.
+//! A closed file is kept until its last read and its last write have ended, because until then its
+//! slot in the page table must not be reused.
 
 use crate::driver_io::Config;
 use crate::extent_map::{FileLocation, OpenError};
@@ -19,18 +15,18 @@ use crate::slab::Slab;
 use crate::table::FILES_MAX;
 use crate::units::{ByteCount, PageIndex};
 
-/// An open file, or a closed one that something still works on.
+/// An open file, or a closed one with work in progress.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) len: ByteCount,
     pub(crate) device: DeviceId,
-    /// Where on the device.
+    /// Location on the device.
     pub(crate) location: FileLocation,
-    /// The newest of its streams, which leads to the others.
+    /// Newest of the file's streams, linked to the others.
     newest_stream: Option<StreamId>,
-    /// Reads that are not released yet.
+    /// Reads not released yet.
     pub(crate) reads: u32,
-    /// Writes, zeroes and flushes that are not over.
+    /// Writes, zeroes and flushes in progress.
     pub(crate) writes: u32,
     pub(crate) is_closing: bool,
 }
@@ -40,9 +36,9 @@ pub(crate) struct OpenFile {
 pub(crate) struct PathStream {
     pub(crate) file: FileId,
     pub(crate) reader: ReaderState,
-    /// Whether its uses never make a page active.
+    /// True if uses by this stream never make a page active.
     pub(crate) no_reuse: bool,
-    /// Its neighbours among the streams of its file.
+    /// Neighbours in the file's list of streams.
     newer: Option<StreamId>,
     older: Option<StreamId>,
 }
@@ -52,7 +48,7 @@ pub(crate) struct PathStream {
 pub(crate) struct Files {
     files: Slab<FileKind, OpenFile>,
     streams: Slab<StreamKind, PathStream>,
-    /// What the extent maps of open files take.
+    /// Memory used by the extent maps of open files.
     extent_maps: ByteCount,
     extent_maps_limit: ByteCount,
 }
@@ -67,7 +63,7 @@ impl Files {
         }
     }
 
-    /// How much all extent maps may take together.
+    /// Returns the memory limit for all extent maps together.
     pub(crate) fn extent_maps_limit(&self) -> ByteCount {
         self.extent_maps_limit
     }
@@ -106,35 +102,35 @@ impl Files {
         self.files.get_mut(file)
     }
 
-    /// A file that is open, or closed and worked on.
+    /// Returns a file that is open, or closed with work in progress.
     pub(crate) fn used(&self, file: FileId) -> &OpenFile {
         self.files.get(file).expect("a file outlives its reads and writes")
     }
 
-    /// The same, to change it.
+    /// Returns it mutably.
     pub(crate) fn used_mut(&mut self, file: FileId) -> &mut OpenFile {
         self.files.get_mut(file).expect("a file outlives its reads and writes")
     }
 
-    /// A write of the file begins, or something else that it must outlive.
+    /// Begins a write of the file, or other work that the file must outlive.
     pub(crate) fn begin_work(&mut self, file: FileId) {
         self.used_mut(file).writes += 1;
     }
 
-    /// That has ended.
+    /// Ends such work.
     pub(crate) fn end_work(&mut self, file: FileId) {
         let state = self.used_mut(file);
         state.writes = state.writes.checked_sub(1).expect("a file counts its writes");
     }
 
-    /// A file that is open.
+    /// Returns an open file.
     pub(crate) fn open_file(&self, file: FileId) -> &OpenFile {
         let state = self.files.get(file).expect("the caller names a file that is not gone");
         assert!(!state.is_closing, "{file:?} is closed");
         state
     }
 
-    /// A file that is open and may be written.
+    /// Returns an open file that may be written.
     pub(crate) fn writable(&self, file: FileId) -> &OpenFile {
         let state = self.open_file(file);
         assert!(state.is_contiguous(), "{file:?} is extent-mapped, and read only");
@@ -145,7 +141,7 @@ impl Files {
         self.files.get(file).is_some_and(|file| !file.is_closing)
     }
 
-    /// The file whose pages are found at a slot of the page table.
+    /// Returns the file that uses a slot of the page table.
     pub(crate) fn at(&self, slot: u32) -> Option<(FileId, &OpenFile)> {
         self.files.with_id_at(slot)
     }
@@ -154,12 +150,13 @@ impl Files {
         self.files.any(holds)
     }
 
-    /// Whether none was ever opened.
+    /// Returns true if no file was ever opened.
     pub(crate) fn is_untouched(&self) -> bool {
         self.files.is_untouched()
     }
 
-    /// Lets a closed file go after its last read and its last write; says whether it went.
+    /// Removes a closed file after its last read and its last write; returns true if it was
+    /// removed.
     pub(crate) fn end_if_over(&mut self, file: FileId) -> bool {
         let is_over = |state: &OpenFile| state.is_closing && state.reads + state.writes == 0;
         if !self.files.get(file).is_some_and(is_over) {
@@ -191,7 +188,7 @@ impl Files {
         self.streams.get_mut(stream)
     }
 
-    /// A stream to change, and its file.
+    /// Returns a stream mutably, and its file.
     pub(crate) fn stream_and_file(
         &mut self,
         stream: StreamId,
@@ -200,7 +197,7 @@ impl Files {
         (self.streams.get_mut(stream), self.files.get(file))
     }
 
-    /// Ends a stream. One of a closed file may be ended too, or not.
+    /// Ends a stream. A stream of a closed file may already be gone.
     pub(crate) fn close_stream(&mut self, stream: StreamId) {
         let Some(PathStream { file, newer, older, .. }) = self.streams.remove(stream) else {
             return;
@@ -236,7 +233,7 @@ impl Files {
         }
     }
 
-    /// Marks a file closed and ends its streams; returns how long it was. None if it is closed.
+    /// Marks a file closed, ends its streams and returns its length. None if it was already closed.
     pub(crate) fn close(&mut self, file: FileId) -> Option<ByteCount> {
         let state = self.files.get_mut(file).filter(|state| !state.is_closing)?;
         state.is_closing = true;
@@ -251,12 +248,12 @@ impl Files {
 }
 
 impl OpenFile {
-    /// Whether it lies on its device in one run.
+    /// Returns true if the file is contiguous on its device.
     pub(crate) fn is_contiguous(&self) -> bool {
         matches!(self.location, FileLocation::Contiguous(_))
     }
 
-    /// One past the file's last page.
+    /// Returns the index behind the file's last page.
     pub(crate) fn end(&self) -> PageIndex {
         PageIndex(self.len.pages_up().0)
     }
@@ -268,6 +265,6 @@ impl PathStream {
     }
 }
 
-/// Extent maps may take a sixteenth of the memory, beside it: 4096 extents in the smallest engine,
-/// and a million in one of 256 MiB.
+/// Extent maps may take a sixteenth of the memory bound, on top of it: 4096 extents in the smallest
+/// engine, and a million in one of 256 MiB.
 const EXTENT_MAPS_DENOM: u64 = 16;

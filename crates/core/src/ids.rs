@@ -1,55 +1,51 @@
-//! The names of a path's things: devices, files, streams, reads, writes, requests.
-//!
-//! In:    nothing.
-//! Out:   one type of id for each kind, so that none is taken for another.
-//! Never: what they name. Each part keeps its own.
+//! Ids of a path's objects, with a separate type for each kind so that they cannot be mixed up.
 
 use crate::slab::Id;
 use crate::table::FileSlot;
 
-/// The kind of [`DeviceId`].
+/// Type tag of [`DeviceId`].
 #[derive(Debug)]
 pub enum DeviceKind {}
-/// The kind of [`FileId`].
+/// Type tag of [`FileId`].
 #[derive(Debug)]
 pub enum FileKind {}
-/// The kind of [`StreamId`].
+/// Type tag of [`StreamId`].
 #[derive(Debug)]
 pub enum StreamKind {}
-/// The kind of [`ReadId`].
+/// Type tag of [`ReadId`].
 #[derive(Debug)]
 pub enum ReadKind {}
-/// The kind of [`WriteId`].
+/// Type tag of [`WriteId`].
 #[derive(Debug)]
 pub enum WriteIdKind {}
-/// The kind of [`DirectId`].
+/// Type tag of [`DirectId`].
 #[derive(Debug)]
 pub enum DirectKind {}
-/// The kind of [`Tag`].
+/// Type tag of [`Tag`].
 #[derive(Debug)]
 pub enum RequestKind {}
-/// The kind of [`DomainId`].
+/// Type tag of [`DomainId`].
 #[derive(Debug)]
 pub(crate) enum DomainKind {}
 
-/// Names a device.
+/// Identifies a device.
 pub type DeviceId = Id<DeviceKind>;
-/// Names an open file.
+/// Identifies an open file.
 pub type FileId = Id<FileKind>;
-/// Names a stream: the read-ahead state of one reader of one file.
+/// Identifies a stream: the read-ahead state of one reader of one file.
 pub type StreamId = Id<StreamKind>;
-/// Names a read.
+/// Identifies a read.
 pub type ReadId = Id<ReadKind>;
-/// Names a write, a write of zeroes or a flush.
+/// Identifies a write, a write of zeroes, a flush or a change of length.
 pub type WriteId = Id<WriteIdKind>;
-/// Names a direct request.
+/// Identifies a direct request.
 pub type DirectId = Id<DirectKind>;
-/// Names a request that a device is working on.
+/// Identifies a request in flight on a device.
 pub type Tag = Id<RequestKind>;
-/// Names a flush domain.
+/// Identifies a flush domain.
 pub(crate) type DomainId = Id<DomainKind>;
 
-/// Numbers the commands of a flush domain in the order in which they began.
+/// Sequence number of a command in its flush domain, in the order of their starts.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct CommandSeq(pub(crate) u64);
 
@@ -60,7 +56,7 @@ pub(crate) struct DomainCommand {
     pub(crate) seq: CommandSeq,
 }
 
-/// Names a dirty page; a number that is used again when the page is clean.
+/// Identifies a dirty page; reused once the page is clean.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct DirtyId(pub(crate) u32);
 
@@ -73,7 +69,7 @@ pub(crate) enum Waiter {
     Write(WriteId),
 }
 
-/// Where a file is found in the page table.
+/// Returns the file's slot in the page table.
 pub(crate) fn slot_of(file: FileId) -> FileSlot {
     FileSlot(file.index())
 }

@@ -1,12 +1,12 @@
-//! The core of foreread: every policy of a read path, and the state machine that joins them.
+//! The core of foreread: all policies of a read path, and the state machine that joins them.
 //!
 //! In:    reads, markers met, completions, and the time, all as arguments.
 //! Out:   device I/O to start ([`path`]), reads that are ready, and the trace of each decision.
-//! Never: a clock, a file, a thread, a page's bytes, an error. It cannot fail: what a device says
-//!        is an input like any other.
+//! Never: a clock, a file, a thread, a page's bytes, an error. Device errors are inputs, so no call
+//!        fails because of one.
 //!
-//! Programs with a page cache of their own need only [`prefetch`]; programs with an event loop of
-//! their own drive [`path::IoPath`] themselves. The crate `foreread` does both over io_uring.
+//! Programs with their own page cache need only [`prefetch`]; programs with their own event loop
+//! drive [`path::IoPath`] directly. The crate `foreread` does both over io_uring.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 

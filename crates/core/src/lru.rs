@@ -1,10 +1,5 @@
-//! Lists of frames, linked by index.
-//!
-//! In:    a frame to put at a head, to take from a tail, or to take out of the middle.
-//! Out:   the order in which frames came, for the policy that decides which one leaves.
-//! Never: an allocation after the start, a pointer, a policy. A frame is on one list at a time.
-//!
-//! The lists share one array of links: what is on none of them costs no other memory.
+//! Doubly linked lists of frames, by index instead of pointer. A frame is on one list at a time, so
+//! all lists share one array of links, and nothing is allocated after the start.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,8 +9,8 @@ use crate::table::Frame;
 
 /// The links of all frames.
 ///
-/// A link is a frame's number + 1, and 0 is the end: so the array starts as zeros, which the system
-/// hands out only as they are written.
+/// A link is a frame's number + 1, and 0 is the end. The array therefore starts as zeros, which the
+/// system allocates lazily.
 #[derive(Debug)]
 pub(crate) struct LruLinks(Vec<LruLink>);
 
@@ -30,7 +25,7 @@ pub(crate) struct LruLinks(Vec<LruLink>);
 ///          prev           prev           prev
 /// ```
 ///
-/// Pages come in at the head. The tail has been here longest, so what leaves is taken there.
+/// Pages enter at the head. The tail has been on the list longest, so eviction takes it.
 #[derive(Debug, Default)]
 pub(crate) struct LruList {
     head: u32,
@@ -38,7 +33,7 @@ pub(crate) struct LruList {
     len: u32,
 }
 
-/// `[prev, next]`. An array, because the system's zeros are taken as they are for arrays only.
+/// `[prev, next]`. It is an array because the allocator hands out zero pages for arrays only.
 type LruLink = [u32; 2];
 
 impl LruLinks {
@@ -59,17 +54,17 @@ impl LruList {
         self.len
     }
 
-    /// The frame at the tail, if there is one.
+    /// Returns the frame at the tail.
     pub(crate) fn tail(&self) -> Option<Frame> {
         self.tail.checked_sub(1).map(Frame)
     }
 
-    /// The frame that was pushed on this list just after `frame`; None for that at the head.
+    /// Returns the frame that was pushed just after `frame`; None for the frame at the head.
     pub(crate) fn before(&self, links: &LruLinks, frame: Frame) -> Option<Frame> {
         links.0[frame.0 as usize][PREV].checked_sub(1).map(Frame)
     }
 
-    /// Puts a frame that is on no list at the head.
+    /// Inserts a frame that is on no list at the head.
     pub(crate) fn push_head(&mut self, links: &mut LruLinks, frame: Frame) {
         let new = frame.0 + 1;
         assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
@@ -84,7 +79,7 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Puts a frame that is on no list at the tail.
+    /// Inserts a frame that is on no list at the tail.
     pub(crate) fn push_tail(&mut self, links: &mut LruLinks, frame: Frame) {
         let new = frame.0 + 1;
         assert!(*links.get(new) == [END; 2], "{frame:?} is on a list already");
@@ -99,26 +94,27 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Takes the frame that is at the head, if there is one.
+    /// Removes and returns the frame at the head.
     pub(crate) fn pop_head(&mut self, links: &mut LruLinks) -> Option<Frame> {
         let frame = Frame(self.head.checked_sub(1)?);
         self.remove(links, frame);
         Some(frame)
     }
 
-    /// Takes the frame that is at the tail, if there is one.
+    /// Removes and returns the frame at the tail.
     pub(crate) fn pop_tail(&mut self, links: &mut LruLinks) -> Option<Frame> {
         let frame = self.tail()?;
         self.remove(links, frame);
         Some(frame)
     }
 
-    /// Takes a frame out from wherever it is on this list.
+    /// Removes a frame from any position of this list.
     pub(crate) fn remove(&mut self, links: &mut LruLinks, frame: Frame) {
         let old = frame.0 + 1;
         let [prev, next] = *links.get(old);
         assert!(self.len > 0, "{frame:?} is not on an empty list");
-        // Both neighbours name it, or it is the end itself: else it is on another list, or on none.
+        // Both neighbours, or head and tail, must name it: otherwise it is on another list, or on
+        // none.
         let before = if prev == END { &mut self.head } else { &mut links.get(prev)[NEXT] };
         assert!(*before == old, "{frame:?} is not where its links say");
         *before = next;
@@ -132,7 +128,7 @@ impl LruList {
         assert!((self.tail == END) == (self.len == 0), "a list that is empty has no tail");
     }
 
-    /// The frames from head to tail.
+    /// Returns the frames from head to tail.
     pub(crate) fn iter(&self, links: &LruLinks) -> impl Iterator<Item = Frame> {
         let mut link = self.head;
         iter::from_fn(move || {

@@ -1,9 +1,9 @@
-//! Page-in: pages that are not resident get frames and become requests, and their waiters are told.
+//! Page-in: assigns frames to missing pages, builds requests for them, and wakes their waiters.
 //!
 //! In:    ranges of pages to read; the ends of requests.
 //! Out:   runs of pages for the device queues; frames held for reads; the waiters of a frame that
 //!        is filled, or whose fill failed.
-//! Never: a decision what to read: that is the prefetcher's.
+//! Never: a choice of pages to read: the prefetcher makes it.
 
 pub(crate) mod partial_fill;
 pub(crate) mod read;
@@ -18,24 +18,24 @@ use crate::extent_map::{ExtentMap, FileLocation, PagePlace};
 use crate::table::FileSlot;
 use crate::units::{ByteCount, PAGE_SIZE, PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 
-/// The cache, and what its fills bring.
+/// The cache, with the waiters and partial fills of its frames.
 #[derive(Debug)]
 pub(crate) struct PageIn {
     pub(crate) cache: PageCache,
-    /// The reads and writes that wait for each frame.
+    /// Reads and writes that wait for each frame.
     pub(crate) waiters: Waiters,
-    /// Pages that do not come with one request.
+    /// Pages that need more than one request, or zeros.
     pub(crate) partial: PartialFills,
 }
 
-/// A file, as far as its pages are read.
+/// The properties of a file that page-in needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilePages<'f> {
     pub(crate) slot: FileSlot,
     pub(crate) len: ByteCount,
-    /// Where the file is on its device.
+    /// The file's location on its device.
     pub(crate) location: &'f FileLocation,
-    /// The largest request that the device takes.
+    /// The largest request that the device accepts.
     pub(crate) max_io: Pages,
 }
 
@@ -48,12 +48,12 @@ impl PageIn {
 }
 
 impl FilePages<'_> {
-    /// How many bytes of the page the file has.
+    /// Returns the number of bytes of the page that are in the file.
     pub(crate) fn page_len(&self, page: PageIndex) -> u32 {
         page_len(self.len, page)
     }
 
-    /// Where a page begins on the device, if all of it is in one place.
+    /// Returns the device position of a page, if the whole page is in one place.
     pub(crate) fn sector_of(&self, page: PageIndex) -> Option<Sector> {
         match self.location {
             FileLocation::Contiguous(start) => Some(*start + Sectors(page.0 * SECTORS_PER_PAGE)),
@@ -64,7 +64,7 @@ impl FilePages<'_> {
         }
     }
 
-    /// Where a page is on the device: a sector for each of its parts.
+    /// Calls `add` with the device position of each part of a page.
     pub(crate) fn sectors_of(&self, page: PageIndex, mut add: impl FnMut(Sector)) {
         match self.location {
             FileLocation::Contiguous(start) => add(*start + Sectors(page.0 * SECTORS_PER_PAGE)),
@@ -79,8 +79,8 @@ impl FilePages<'_> {
         }
     }
 
-    /// Hands the parts of a page to `add`, each with its place on the device; holes go to
-    /// `partial`. `near` is where in the extent map the last page was found.
+    /// Passes the parts of a page to `add` with their device positions, and holes to `partial`.
+    /// `near` is the position in the extent map where the last page was found.
     pub(crate) fn place(
         &self,
         page: PageIndex,
@@ -103,7 +103,7 @@ impl FilePages<'_> {
     }
 }
 
-/// The same for a page that lies in several places, or not wholly anywhere.
+/// Places a page that is in several extents, or has holes.
 fn place_parts(
     map: &ExtentMap,
     page: PageIndex,
@@ -124,7 +124,7 @@ fn place_parts(
     partial.begin(&fill.filling, count);
 }
 
-/// How many bytes of the page a file of this length has.
+/// Returns the number of bytes of the page in a file of this length.
 pub(crate) fn page_len(file_len: ByteCount, page: PageIndex) -> u32 {
     assert!(page.offset() < file_len, "{page:?} lies behind a file of {file_len} bytes");
     (file_len - page.offset()).0.min(PAGE_SIZE) as u32

@@ -1,4 +1,4 @@
-//! The state machine of a storage path: files, streams, one cache, a scheduler per device.
+//! The state machine of a storage path: files, streams, one cache, a scheduler for each device.
 //!
 //! In:    reads that missed, markers that hits met, writes and flushes, arrivals and completions,
 //!        and the time.
@@ -6,25 +6,25 @@
 //!        ([`IoPath::poll_ready`]), steps of writes ([`IoPath::poll_write`]), a trace.
 //! Never: a page's bytes, a clock, a wait, an error of its own. A device's error is an input.
 //!
-//! This is glue. Its parts own their state: `read_path` (files, page-in, prefetch, device
-//! queues) and `writeback`.
+//! This module is glue. `read_path` (files, page-in, prefetch, device queues) and `writeback` own
+//! the state.
 //!
 //! ```text
 //!   read() ---> page-in: missing? ---> prefetch ---> page-in: frames ---> device queues
 //!                                                                             |
-//!   poll_ready() <--- reads that wait for nothing more <--- complete() <--- poll_dispatch()
+//!   poll_ready() <--- reads without a wait <------- complete() <------- poll_dispatch()
 //!        |
 //!   the driver copies from frames(), then release()
 //! ```
 //!
 //! # The driver's contract
 //!
-//! The *driver* is the caller: an event loop, or threads that take turns. Hits do not come here:
-//! the driver looks pages up in [`IoPath::table`], and calls [`IoPath::read`] only when one is
-//! missing. `now` is not to go back; where it does, no time has passed.
+//! The *driver* is the caller: an event loop, or threads that take turns. Hits do not enter the
+//! path: the driver looks pages up in [`IoPath::table`] and calls [`IoPath::read`] only if one is
+//! missing. `now` must not go backwards; an earlier time counts as no time passed.
 //!
 //! ```text
-//!   call                                 what may follow, and what must
+//!   call                                 allowed or required next
 //!   add_device, open*, stream            anything; a stream ends with close_stream or its file
 //!   read, read_planned                   poll_ready names it once; then frames, and release once;
 //!                                        cancel_read at any time
@@ -34,23 +34,23 @@
 //!   change_len                           poll_write: SetLen at most once -> acted or not_acted;
 //!                                        Done once
 //!   poll_dispatch = Some(io)             the driver starts the I/O; for a read of pages, arrived
-//!                                        as they come; complete once, with its result. Where a
-//!                                        read ends inside a page, the driver fills the rest of
-//!                                        its frame with zeros before: they are the file's bytes
-//!                                        if change_len makes it longer
-//!   arrived                              the driver writes no more to the pages that are complete;
+//!                                        as they come; complete once, with the result. If a read
+//!                                        ends inside a page, the driver first zeroes the rest of
+//!                                        its frame: these become bytes of the file if change_len
+//!                                        makes it longer
+//!   arrived                              the driver no longer writes to the complete pages;
 //!                                        poll_ready may name their readers
-//!   anything with `now`                  more I/O, reads or steps may be there: poll_dispatch,
-//!                                        poll_ready, poll_write until each says None; fill_holes
-//!                                        where extent-mapped files are open
+//!   anything with `now`                  more I/O, reads or steps may be available: call
+//!                                        poll_dispatch, poll_ready and poll_write until each
+//!                                        returns None; fill_holes if extent-mapped files are open
 //!   poll_timeout = Some(at)              at that time: timeout
 //!   pin of an orphan ends                unpinned
-//!   close                                nothing but close_stream for that file's ids; what is in
-//!                                        flight still completes, and reads are still released
-//!   remove_device                        complete for what was in flight
+//!   close                                only close_stream for that file's ids; requests in flight
+//!                                        still complete, and reads are still released
+//!   remove_device                        complete for requests in flight
 //! ```
 //!
-//! Ids that are unknown, or used against this table, panic: they are bugs of the driver.
+//! An unknown id, or one used against this table, is a bug of the driver and panics.
 //!
 //! ```
 //! use foreread_core::geometry::Geometry;
@@ -70,7 +70,7 @@
 //! let file = path.open(device, ByteCount(1 << 20)).unwrap();
 //! let stream = path.stream(file);
 //!
-//! // A reader missed: the path asks for I/O, and the driver does it.
+//! // A reader missed: the path requests I/O, and the driver does it.
 //! let read = path.read(Nanos(0), stream, ByteCount(0), ByteCount(4096), None);
 //! while let Some(io) = path.poll_dispatch(Nanos(0)) {
 //!     // ... read `io.len` bytes at `io.offset` into the frames of `path.io_frames(io.tag)` ...
@@ -118,7 +118,7 @@ use crate::windows::Windows;
 use crate::writeback::Writeback;
 use crate::writeback::dirty_pages::DirtyPages;
 
-/// The state machine.
+/// The state machine of a storage path.
 #[derive(Debug)]
 pub struct IoPath {
     config: Config,
@@ -130,11 +130,11 @@ pub struct IoPath {
 
 /// # The path itself
 impl IoPath {
-    /// A path with nothing in it.
+    /// Creates an empty path.
     ///
     /// # Panics
     ///
-    /// If `config.memory` is below [`PageCache::MIN_BOUND`]: the caller checks a user's value.
+    /// If `config.memory` is below [`PageCache::MIN_BOUND`]; the caller validates user input.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let cache = PageCache::sharing(config.memory, BYTES_PER_FRAME);
@@ -148,90 +148,92 @@ impl IoPath {
         }
     }
 
-    /// What the path was made with.
+    /// Returns the configuration that the path was created with.
     #[must_use]
     pub fn config(&self) -> Config {
         self.config
     }
 
-    /// The page table, for callers that serve hits.
+    /// Returns the page table, for callers that serve hits.
     #[must_use]
     pub fn table(&self) -> Arc<PageTable> {
         self.read_path.page_in.cache.table()
     }
 
-    /// How many frames there are.
+    /// Returns the number of frames.
     #[must_use]
     pub fn frame_count(&self) -> u32 {
         self.read_path.page_in.cache.frames()
     }
 
-    /// How many frames were ever used: the first ones. A driver may have memory ready for the next.
+    /// Returns the number of frames that were ever used, which are the first ones. A driver may
+    /// prepare memory for the next.
     #[must_use]
     pub fn frames_used(&self) -> u32 {
         self.read_path.page_in.cache.frames_used()
     }
 
-    /// How many frames are idle at this moment: neither filled nor held, nor pinned orphans.
+    /// Returns the number of frames that are neither being filled nor held nor pinned orphans.
     #[must_use]
     pub fn idle_frames(&self) -> u64 {
         self.read_path.page_in.cache.idle().0
     }
 
-    /// How many frames are free at this moment: no page has them, and none is read into them.
+    /// Returns the number of frames that have no page and are not being filled.
     #[must_use]
     pub fn free_frames(&self) -> u64 {
         self.read_path.page_in.cache.free().0
     }
 
-    /// The largest window: what was asked for, or an eighth of the memory.
+    /// Returns the largest window: the configured one, or an eighth of the memory.
     #[must_use]
     pub fn max_window(&self) -> Pages {
         self.read_path.prefetch.max_window()
     }
 
-    /// Counters since the path was made.
+    /// Returns the counters since the path was created.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.read_path.telemetry.stats
     }
 
-    /// How large the windows were since the path was made.
+    /// Returns the distribution of window sizes since the path was created.
     #[must_use]
     pub fn windows(&self) -> Windows {
         self.read_path.telemetry.windows
     }
 
-    /// The cache's counters.
+    /// Returns the cache's counters.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
         self.read_path.page_in.cache.stats()
     }
 
-    /// Keeps the last `events` events for [`Self::poll_trace`]; 0, as at first, keeps none.
+    /// Keeps the last `events` events for [`Self::poll_trace`]; 0, the default, keeps none.
     pub fn set_trace(&mut self, events: usize) {
         self.read_path.telemetry.trace.set_capacity(events);
     }
 
-    /// How many events the trace keeps.
+    /// Returns the number of events that the trace keeps.
     #[must_use]
     pub fn trace_capacity(&self) -> usize {
         self.read_path.telemetry.trace.capacity()
     }
 
-    /// The oldest event of the trace.
+    /// Takes the oldest event of the trace.
     pub fn poll_trace(&mut self) -> Option<TraceEvent> {
         self.read_path.telemetry.trace.pop()
     }
 
-    /// How many events were lost because they were not taken in time.
+    /// Returns the number of events that were overwritten before they were taken.
     #[must_use]
     pub fn trace_lost(&self) -> u64 {
         self.read_path.telemetry.trace.lost()
     }
 
-    /// Lets everything go on that can: writes that have their pages, those that wait for budget,
-    /// and what waits for frames; then the flusher looks what is due.
+    /// Lets everything proceed that can: writes that have their pages, writes that wait for budget,
+    /// and reads and writes that wait for frames. Then the flusher starts the device writes that
+    /// are due.
     fn make_progress(&mut self, now: Nanos) {
         self.writeback.continue_rewrites(&mut self.read_path, now);
         loop {
@@ -239,7 +241,7 @@ impl IoPath {
             self.grant_frames(now);
             self.writeback.grant_pages(&mut self.read_path, now);
             self.writeback.grant_budget(&mut self.read_path, now);
-            // A write that ends early may give its pages to another one.
+            // A write that ends early may unlock its pages for another one.
             if !self.writeback.has_unlocked() {
                 break;
             }
@@ -251,7 +253,7 @@ impl IoPath {
         }
     }
 
-    /// Starts what waits for frames, as far as there are frames.
+    /// Starts reads and writes that wait for frames, in order, while frames are available.
     fn grant_frames(&mut self, now: Nanos) {
         let Self { read_path, writeback, .. } = self;
         while let Some(waiter) = read_path.reads.frame_line.pop_front() {
@@ -268,6 +270,6 @@ impl IoPath {
     }
 }
 
-/// What the path keeps for each frame beside the cache.
+/// Memory that the path needs for each frame outside the cache.
 const BYTES_PER_FRAME: u64 =
     Waiters::BYTES_PER_FRAME + HintedFrames::BYTES_PER_FRAME + DirtyPages::BYTES_PER_FRAME;

@@ -1,14 +1,14 @@
-//! The read path: files, page-in, prefetch and device queues, joined. It is complete without
-//! writes; writeback works on top of it.
+//! The read path joins files, page-in, prefetch and device queues. It works without writes;
+//! writeback is a layer above it.
 //!
 //! In:    reads that missed, markers that hits met, hints, completions.
-//! Out:   requests in the device queues; reads that are ready; writes that a frame's end wakes.
-//! Never: half a read. It starts when all frames that it lacks can be had, or not at all.
+//! Out:   requests in the device queues; reads that are ready; writes woken by the end of a fill.
+//! Never: a partly started read. A read starts when all frames that it lacks are available.
 //!
 //! ```text
-//!   read --> page-in: what is missing --> prefetch: what to read --> page-in: frames --> devices
-//!                                                                                           |
-//!   ready <-- reads that wait for nothing more <-- waiters of the frame <-- completed ------'
+//!   read --> page-in: missing pages --> prefetch: the plan --> page-in: frames --> devices
+//!                                                                                      |
+//!   ready <-- reads with no wait left <-- waiters of the frame <-- completed ----------'
 //! ```
 
 pub(crate) mod completion;
@@ -33,7 +33,7 @@ use crate::trace::Trace;
 use crate::units::{Nanos, PageIndex, Pages};
 use crate::windows::Windows;
 
-/// What a path tells of itself.
+/// Counters, window statistics and trace of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Telemetry {
     pub(crate) stats: Stats,
@@ -41,7 +41,7 @@ pub(crate) struct Telemetry {
     pub(crate) trace: Trace,
 }
 
-/// Everything that a path has which only reads.
+/// The state of a path that does not depend on writes.
 #[derive(Debug)]
 pub(crate) struct ReadPath {
     pub(crate) files: Files,
@@ -49,11 +49,11 @@ pub(crate) struct ReadPath {
     pub(crate) prefetch: Prefetcher,
     pub(crate) devices: DeviceQueues,
     pub(crate) reads: Reads,
-    /// Writes that waited for a frame that is filled, written or failed now: they are told by the
-    /// next call of writeback, before anything else happens.
+    /// Writes whose frame has been filled or written, or has failed. The next call into writeback
+    /// delivers them before it does anything else.
     pub(crate) woken_writes: VecDeque<(WriteId, Option<Fault>)>,
     pub(crate) telemetry: Telemetry,
-    /// When something last came back from a device, or was to be written.
+    /// Time of the last completion, or of the last write request.
     pub(crate) clock: Nanos,
 }
 
@@ -76,14 +76,14 @@ impl ReadPath {
         path
     }
 
-    /// Pages that were read ahead are kept for their readers if the policy says how many there are,
-    /// and demand reads go before read-ahead if it says so.
+    /// Applies the policy: unread pages are kept if the policy bounds their number, and demand
+    /// reads precede read-ahead if it requires that.
     pub(crate) fn apply_policy(&mut self) {
         self.page_in.cache.set_keeps_unread(self.prefetch.keeps_unread());
         self.devices.defers_ahead = self.prefetch.defers_ahead();
     }
 
-    /// A file is about to be closed: how long its streams ran is counted for its device.
+    /// Counts the run lengths of a file's streams for its device, before the file is closed.
     pub(crate) fn count_runs_of_closed(&mut self, file: FileId) {
         let Some(open) = self.files.get(file).filter(|open| !open.is_closing) else { return };
         let (device, file_end) = (open.device.index(), PageIndex(open.len.pages_up().0));
@@ -91,7 +91,8 @@ impl ReadPath {
         self.prefetch.count_runs_of_closed(device, slot_of(file), file_end, cache);
     }
 
-    /// A read has been released, or a write has ended: a closed file may go now.
+    /// Removes a closed file after a read was released or a write ended, if nothing uses it any
+    /// more.
     pub(crate) fn end_file_if_over(&mut self, file: FileId) -> bool {
         let is_over = self.files.end_if_over(file);
         assert!(!is_over || self.files.get(file).is_none(), "{file:?} is gone when it is over");
@@ -104,7 +105,7 @@ impl ReadPath {
     }
 }
 
-/// An open file, as far as its pages are read from its device.
+/// Returns the view of an open file that page-in needs.
 pub(crate) fn file_pages<'f>(
     file: FileId,
     open: &'f OpenFile,
@@ -114,12 +115,12 @@ pub(crate) fn file_pages<'f>(
     FilePages { slot: slot_of(file), len: open.len, location: &open.location, max_io }
 }
 
-/// The most pages that one read may hold.
+/// Returns the largest number of pages that one read may hold.
 pub(crate) fn largest_read(cache: &PageCache) -> Pages {
     Pages(u64::from(cache.frames()) / ONE_READ_DENOM).max(Pages(1))
 }
 
-/// One read may hold an eighth of the frames, and a window is no larger: so six readers at a time
-/// never wait for each other's frames (a quarter is kept for pins), and no reader can take the
-/// cache for itself.
+/// One read may hold an eighth of the frames, which also bounds a window. Six readers at a time
+/// therefore never wait for each other's frames (a quarter is reserved for pins), and no reader can
+/// monopolise the cache.
 pub(crate) const ONE_READ_DENOM: u64 = 8;

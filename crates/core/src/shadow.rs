@@ -1,10 +1,5 @@
-//! Shadows: what an evicted page leaves behind, so that its return tells how much too early it
-//! left.
-//!
-//! In:    pages as they are evicted, frames as they become active, pages as they come back.
-//! Out:   the refault distance of a page that comes back.
-//! Never: more than one shadow a frame (the oldest is overwritten), a match for a file that was
-//!        closed, a resident page: to read-ahead a shadow is nothing.
+//! Shadows: records of evicted pages, from which the refault distance of a returning page is
+//! computed. Each frame has at most one shadow; the oldest is overwritten. Read-ahead ignores them.
 //!
 //! The rule is Linux's (mm/workingset.c); semantics and sources are in docs/cache.md.
 
@@ -17,7 +12,7 @@ use crate::units::PageIndex;
 /// The shadows of a cache.
 ///
 /// ```text
-///   buckets, by fingerprint        ring: one place an eviction, as many as frames
+///   buckets, by fingerprint        ring: one slot per eviction, as many as frames
 ///   +---+                          +------+------+------+------+------+------+
 ///   | 5 |------------------------> |      |      |      |      |  s5  |      |
 ///   +---+                          |  s1  |  s2  |      |  s4  |   |  | old  |
@@ -27,33 +22,33 @@ use crate::units::PageIndex;
 ///                                     +---- older of the bucket ---+
 /// ```
 ///
-/// Why a ring, and not shadows in the leaves where the pages were: a leaf lives as long as it holds
-/// a page. Random reads over a large file leave shadows in leaves that hold nothing else, and the
-/// bound on memory would be gone.
+/// The shadows are in a ring, not in the leaves of their pages, because a leaf lives only as long
+/// as it has a page. Random reads over a large file would keep leaves alive for shadows alone and
+/// exceed the memory bound.
 ///
-/// Why neighbours lie side by side: a stream asks for the shadow of each page that it reads, and
-/// leaves that of each page that it displaces. The buckets of 16 pages in a row are one cache line,
-/// and pages that are evicted in a row have places in a row.
+/// Neighbours are adjacent in memory because a stream looks up the shadow of each page that it
+/// reads, and leaves one for each page that it displaces. The buckets of 16 consecutive pages are
+/// one cache line, and pages evicted in a row have consecutive slots in the ring.
 #[derive(Debug)]
 pub(crate) struct Shadows {
     /// Evictions and activations so far.
     age: u64,
     ring: Vec<Shadow>,
-    /// For each place of the ring, the next older shadow of its bucket (place + 1), or 0.
+    /// For each slot of the ring, the next older shadow of its bucket (slot + 1), or 0.
     older: Vec<u32>,
-    /// For each bucket its newest shadow (place + 1), or 0.
+    /// For each bucket, its newest shadow (slot + 1), or 0.
     buckets: Vec<u32>,
     cursor: u32,
-    /// For each file slot, how many files it named before this one. It ends behind the last slot
-    /// that named more than one.
+    /// For each file slot, the number of files that used it before. Ends with the last slot that
+    /// was reused.
     lives: Vec<u32>,
 }
 
-/// `[fingerprint of the page, age when it was evicted]`; a fingerprint of 0 is no shadow.
+/// `[fingerprint of the page, age at its eviction]`; a fingerprint of 0 means no shadow.
 ///
-/// The last bits of a fingerprint are those of the page's number, the others a hash of the rest and
-/// the file. Two pages that share one (a chance of 2^-32 even among 2^28 shadows) are taken for one
-/// another: then a page starts on the wrong list, and that is all.
+/// The last bits of a fingerprint are those of the page number; the others hash the rest of it and
+/// the file. Two pages with the same fingerprint (a chance of 2^-32 even among 2^28 shadows) are
+/// confused, and a page then starts on the wrong list. That has no other effect.
 type Shadow = [u64; 2];
 
 impl Shadows {
@@ -71,17 +66,17 @@ impl Shadows {
         }
     }
 
-    /// Counts a frame that became active: to stay resident, a page must now outlive one more.
+    /// Counts an activation: to stay resident, a page would have had to outlive one more.
     pub(crate) fn count_activation(&mut self) {
         self.age += 1;
     }
 
-    /// Counts a page that was evicted and leaves no shadow.
+    /// Counts the eviction of a page that leaves no shadow.
     pub(crate) fn count_eviction(&mut self) {
         self.age += 1;
     }
 
-    /// Leaves the shadow of a page that is evicted now, so many evictions before its turn.
+    /// Records the shadow of a page evicted now, `too_early` evictions before its turn.
     pub(crate) fn leave(&mut self, file: FileSlot, page: PageIndex, too_early: u64) {
         let place = self.cursor;
         self.cursor = if place + 1 < self.len() { place + 1 } else { 0 };
@@ -97,7 +92,7 @@ impl Shadows {
         self.age += 1;
     }
 
-    /// Takes the shadow of a page that comes back, and tells its refault distance.
+    /// Removes the shadow of a page that comes back, and returns its refault distance.
     ///
     /// ```text
     ///   evicted                             comes back
@@ -106,10 +101,10 @@ impl Shadows {
     ///      |<------------- distance ------------>|        E itself counts
     /// ```
     ///
-    /// Why this number: each eviction and each activation moved the pages behind it one place
-    /// nearer to the tail of the inactive list. With `distance` more places there, the page would
-    /// have been resident now. So it is compared with the length of the active list: that is where
-    /// the places would have to come from. Back before its turn came, it is 0.
+    /// Each eviction and each activation moved the pages behind it one position nearer to the tail
+    /// of the inactive list. With `distance` more positions there, the page would still be
+    /// resident. The distance is compared with the length of the active list, which would have had
+    /// to give up these positions. It is 0 if the page comes back before its turn.
     pub(crate) fn take(&mut self, file: FileSlot, page: PageIndex) -> Option<u64> {
         let fingerprint = self.fingerprint(file, page);
         let mut link = self.buckets[self.bucket(fingerprint)];
@@ -124,7 +119,7 @@ impl Shadows {
         None
     }
 
-    /// Makes all shadows of the file strangers to whatever its slot names next.
+    /// Invalidates all shadows of the file before its slot is reused.
     pub(crate) fn forget_file(&mut self, file: FileSlot) {
         assert!(file.0 < FILES_MAX, "{file:?} is no file slot");
         let slot = file.0 as usize;
@@ -160,7 +155,7 @@ impl Shadows {
     fn fingerprint(&self, file: FileSlot, page: PageIndex) -> u64 {
         let lives = self.lives.get(file.0 as usize).copied().unwrap_or(0);
         let life = u64::from(lives) << 32 | u64::from(file.0);
-        // One bit is always set: no fingerprint is 0.
+        // One bit is always set, so that no fingerprint is 0.
         let group = mix(mix(page.0 / GROUP) ^ life) | GROUP;
         group - group % GROUP + page.0 % GROUP
     }
@@ -177,7 +172,7 @@ impl Shadows {
     }
 }
 
-/// So many buckets fill a cache line.
+/// Buckets in a cache line.
 const GROUP_LEN: usize = 64 / size_of::<u32>();
 const GROUP: u64 = GROUP_LEN as u64;
 
@@ -234,7 +229,7 @@ mod tests {
             let row = (first..first + 16).map(bucket);
             assert!(row.zip(bucket(first)..).all(|(bucket, wanted)| bucket == wanted));
         }
-        // And all groups are used alike: 63 of them, 1587 of 100,000 pages each bucket.
+        // All groups are used evenly: 63 of them, 1587 of 100,000 pages in each bucket.
         let mut uses = vec![0; shadows.buckets.len()];
         (0..1_600_000).for_each(|page| uses[bucket(page)] += 1);
         assert!(uses.iter().all(|&uses| (1400..1800).contains(&uses)), "{uses:?}");
@@ -258,8 +253,8 @@ mod tests {
 
     #[test]
     fn every_order_of_leaving_and_taking_keeps_the_buckets_whole() {
-        // One bucket to three, so that chains form: all sequences of six steps over three pages,
-        // each in the ring that the sequences before it have left behind.
+        // One to three buckets, so that chains form: all sequences of six steps over three pages,
+        // each starting with the ring left by the previous ones.
         const STEPS: u32 = 6;
         const CHOICES: u32 = 6;
         for frames in 1..=3 {

@@ -1,9 +1,4 @@
-//! Things that come and go, found by ids that cannot be mistaken for a later thing in the same
-//! place.
-//!
-//! In:    values.
-//! Out:   an [`Id`] for each, valid until it is removed.
-//! Never: a second life for an id. Each use of a place has its own generation.
+//! A slab of values with generational ids. An id is never reused, even when its slot is.
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -11,14 +6,14 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// Names one value in a [`Slab`]; `K` says of which kind.
+/// Identifies one value in a [`Slab`]; `K` tags its kind.
 pub struct Id<K> {
     index: u32,
     generation: u32,
     of: PhantomData<fn() -> K>,
 }
 
-/// Values with ids of the kind `K`.
+/// Values with ids of kind `K`.
 #[derive(Debug)]
 pub(crate) struct Slab<K, T> {
     places: Vec<SlabSlot<T>>,
@@ -63,7 +58,7 @@ impl<K, T> Slab<K, T> {
             return None;
         }
         let value = place.value.take()?;
-        // 2^32 uses of one place later an id could come back; by then its holder is long gone.
+        // The generation wraps after 2^32 uses of one slot; no holder keeps an id for that long.
         place.generation = place.generation.wrapping_add(1);
         self.free.push(id.index);
         Some(value)
@@ -74,7 +69,7 @@ impl<K, T> Slab<K, T> {
         place.value.as_ref().filter(|_| place.generation == id.generation)
     }
 
-    /// What is at a place, and its id.
+    /// Returns the value in a slot, with its id.
     pub(crate) fn with_id_at(&self, index: u32) -> Option<(Id<K>, &T)> {
         let place = self.places.get(index as usize)?;
         let id = Id { index, generation: place.generation, of: PhantomData };
@@ -102,7 +97,7 @@ impl<K, T> Slab<K, T> {
         self.places.iter().filter_map(|place| place.value.as_ref()).any(holds)
     }
 
-    /// Whether nothing was ever inserted.
+    /// Returns true if nothing was ever inserted.
     pub(crate) fn is_untouched(&self) -> bool {
         self.places.is_empty()
     }
@@ -113,19 +108,19 @@ impl<K, T> Slab<K, T> {
 }
 
 impl<K> Id<K> {
-    /// The place, from 0: small, dense, and used again after a removal.
+    /// Returns the slot, from 0: small, dense, and reused after a removal.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// The id as one number, for tags that travel through a device and back.
+    /// Returns the id as one number, for tags that travel through a device and back.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The id that gave this number.
+    /// Creates an id from the result of [`to_bits`](Self::to_bits).
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of one word")]
     pub const fn from_bits(bits: u64) -> Self {

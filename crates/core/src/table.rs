@@ -1,11 +1,12 @@
-//! The page table: which frame holds a page, for any number of readers and one driver.
+//! The page table: finds the frame of a page, for any number of readers and one driver.
 //!
 //! In:    a file and a page.
-//! Out:   the page's [`PageEntry`], and a way to ask later whether it still holds, or to pin it; to
-//!        the driver also which pages around it are resident.
-//! Never: a lock, a page's bytes. A reader may miss a page that is there; it never gets another's.
+//! Out:   the page's [`PageEntry`], which a reader can check again later or pin; to the driver,
+//!        also the residency of the pages around it.
+//! Never: a lock, a page's bytes. A reader may miss a resident page, but never gets another page's
+//!        entry.
 //!
-//! Which line each ordering guards, and against what, is in tests/loom.rs.
+//! tests/loom.rs explains which access each memory ordering guards, and against which race.
 
 mod entry;
 mod pins;
@@ -23,11 +24,11 @@ pub(crate) use self::writer::TableWriter;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::units::{MAX_FILE_PAGES, PageIndex};
 
-/// Names an open file in the table. The number may name another file once this one is forgotten.
+/// Index of an open file in the table. It may be reused after the file is forgotten.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileSlot(pub u32);
 
-/// All that readers share: arrays of words, of a size that never changes.
+/// The state shared with readers: arrays of words of fixed size.
 ///
 /// ```text
 ///   (file, page / 64)
@@ -41,24 +42,24 @@ pub struct FileSlot(pub u32);
 ///                               +------------+          +---------------------------+
 /// ```
 ///
-/// Why a hash and not a tree per file: random reads over 1 TiB then cost what the memory bound
-/// allows and no more. In the worst case each leaf holds one page, so there are as many leaves as
-/// frames. Memory of leaves is reused and never freed, so a reader that comes late reads a word
-/// that means another page, and finds that out; it never reads something that is no word.
+/// A hash, unlike a tree for each file, bounds the metadata of random reads over 1 TiB by the
+/// memory bound. In the worst case each leaf contains one page, so there are as many leaves as
+/// frames. Leaf memory is reused but never freed. A late reader may therefore load the entry of
+/// another page, and detects that, but it never reads memory that is not an entry.
 #[derive(Debug)]
 pub struct PageTable {
     /// `hash << 32 | leaf + 1`, or 0.
     slots: Box<[AtomicU64]>,
-    /// For each leaf the [`LeafKey`] of the pages that it holds now, or 0.
+    /// For each leaf, the [`LeafKey`] of its current pages, or 0.
     keys: Box<[AtomicU64]>,
-    /// For each leaf its [`PageEntry`]s, or 0.
+    /// For each leaf, its [`PageEntry`]s, or 0.
     cells: Box<[AtomicU64]>,
-    /// For each frame its pins: see `table/pins.rs`.
+    /// For each frame, its pins; see `table/pins.rs`.
     frames: Box<[AtomicU64]>,
     pins: PinBudget,
 }
 
-/// A page that was in the table when the reader looked.
+/// A page that was in the table when the reader looked it up.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundPage<'t> {
     cell: &'t AtomicU64,
@@ -66,10 +67,10 @@ pub struct FoundPage<'t> {
 }
 
 impl PageTable {
-    /// Finds a page; any thread may ask at any time.
+    /// Looks up a page, from any thread.
     ///
-    /// None means "not seen": the page may be there all the same if its leaf is just being moved.
-    /// A caller that must know asks the driver.
+    /// None means "not seen": the look-up can miss a resident page while its leaf is being moved. A
+    /// caller that needs certainty goes through the driver.
     #[inline]
     #[must_use]
     pub fn look_up(&self, file: FileSlot, page: PageIndex) -> Option<FoundPage<'_>> {
@@ -77,23 +78,24 @@ impl PageTable {
         let leaf = self.find(key)?;
         let cell = self.cell(EntryPlace { leaf, index: index_in_leaf(page) });
         let entry = PageEntry(cell.load(Ordering::Acquire));
-        // The leaf may have been given to other pages since it was found, and then the entry is one
-        // of theirs. Keys change only while a leaf is empty, so after an entry of theirs we cannot
-        // load our old key. (After our own, evicted entry we can; `still_holds` finds that out.)
+        // The leaf may have been reused for other pages since it was found; the entry is then one
+        // of theirs. Keys change only while a leaf is empty, so after loading an entry of other
+        // pages we cannot load our old key. (After our own, evicted entry we can; `still_holds`
+        // detects that.)
         let is_ours = self.key(leaf) == Some(key);
         (is_ours && entry.is_present()).then_some(FoundPage { cell, entry })
     }
 }
 
 impl FoundPage<'_> {
-    /// The entry as it was when the page was found.
+    /// Returns the entry as it was at the look-up.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> PageEntry {
         self.entry
     }
 
-    /// Whether what was copied out of the frame since the look-up is the page.
+    /// Returns true if the bytes copied from the frame since the look-up belong to the page.
     ///
     /// ```text
     ///   reader   load entry       copy                    fence, load entry again
@@ -102,30 +104,30 @@ impl FoundPage<'_> {
     ///   -----------------------------|------------------|===========|------------>
     /// ```
     ///
-    /// If the copy saw one byte of the refill, it came after the driver's fence, and so the second
-    /// load sees at least the cleared entry. What comes later has another generation.
+    /// If the copy saw a single byte of the refill, it came after the driver's fence, and the
+    /// second load sees at least the cleared entry. Any later entry has another generation.
     #[inline]
     #[must_use]
     pub fn still_holds(&self) -> bool {
         fence(Ordering::Acquire);
         let now = PageEntry(self.cell.load(Ordering::Relaxed));
-        // What is up to date stays so as long as it is there.
+        // An up-to-date page stays so until it leaves.
         self.entry.is_up_to_date() && now.names_same(self.entry)
     }
 
-    /// Notes a use of the page: the first clears `unused`, a later one sets `referenced`, unless it
-    /// merely `continues` where the stream's last read ended (one pass over a page is one use).
+    /// Records a use of the page. The first use clears `unused`; a later one sets `referenced`,
+    /// unless it `continues` where the stream's last read ended (one pass over a page is one use).
     ///
-    /// A page that has left in the meantime is not touched.
+    /// Does nothing if the page has left in the meantime.
     #[inline]
     pub fn touch(&self, continues: bool) {
-        // Most uses change nothing, and an entry that is only loaded costs no other reader a miss.
+        // Most uses change nothing, and a plain load does not invalidate other cores' cache lines.
         if self.entry.touched(continues).is_some() {
             self.change(|entry| entry.touched(continues));
         }
     }
 
-    /// Takes the marker off the page; true for exactly one caller.
+    /// Clears the page's marker; returns true for exactly one caller.
     #[inline]
     #[must_use]
     pub fn take_marker(&self) -> bool {
@@ -133,10 +135,10 @@ impl FoundPage<'_> {
             && self.change(|entry| entry.has_marker().then(|| entry.without(MARKER)))
     }
 
-    /// Changes the entry as long as it names the same page; says whether it did.
+    /// Changes the entry while it names the same page; returns true if it did.
     ///
-    /// Tries again when it loses a race. That ends: a page's life in a frame has few flags to lose
-    /// races to, and each is set and cleared rarely.
+    /// Retries after losing a race. The number of retries is bounded: a page has few flags, and
+    /// each is set and cleared rarely while the page is in its frame.
     fn change(&self, next: impl Fn(PageEntry) -> Option<PageEntry>) -> bool {
         let next = |word| {
             let now = PageEntry(word);
@@ -146,32 +148,33 @@ impl FoundPage<'_> {
     }
 }
 
-/// Where the table keeps an entry.
+/// Position of an entry in the table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct EntryPlace {
     pub(crate) leaf: u32,
     pub(crate) index: u32,
 }
 
-/// What a leaf holds: `file + 1` in 19 bits, then the first page / 64 in 45 bits.
+/// The pages of a leaf: `file + 1` in 19 bits, then the first page / 64 in 45 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct LeafKey(u64);
 
-/// One place of the index: the hash of a leaf's key in the upper half, leaf + 1 in the lower; or 0.
+/// A slot of the index: the hash of a leaf's key in the upper half, leaf + 1 in the lower; 0 if
+/// empty.
 ///
-/// The hash saves a look at the keys of neighbours, and tells where the slot would like to be.
+/// The hash spares a search the keys of colliding leaves, and determines the slot's home position.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Slot(u64);
 
-/// The index: open addressing with linear probing, no more than half full.
+/// The index: open addressing with linear probing, at most half full.
 ///
-/// All of it is relaxed. A slot says where to look, and the leaf's key says whether that was right.
+/// All accesses are relaxed: a slot only suggests a leaf, and the leaf's key confirms it.
 impl PageTable {
     #[inline]
     fn find(&self, key: LeafKey) -> Option<u32> {
         let hash = key.hash();
         let mut at = self.home(hash);
-        // Leaves may move while a reader looks: one round is enough, and bounds the search.
+        // Leaves may move during a reader's search; one pass is enough and bounds it.
         for _ in 0..self.slots.len() {
             let slot = self.slot(at);
             if slot == Slot::EMPTY {
@@ -193,7 +196,7 @@ impl PageTable {
         self.set_slot(at, Slot::new(hash, leaf));
     }
 
-    /// Removes a slot and moves those behind it to where a search will look for them.
+    /// Removes a slot and moves later slots of the probe sequence up to close the hole.
     ///
     /// ```text
     ///   homes    a   a   b   a   e      remove the first a:
@@ -219,7 +222,8 @@ impl PageTable {
         self.set_slot(hole, Slot::EMPTY);
     }
 
-    /// Where the search for a hash begins: as far through the slots as the hash is through 2^32.
+    /// Returns the position where the search for a hash begins, scaled from 2^32 to the number of
+    /// slots.
     #[inline]
     fn home(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.slots.len() as u64) >> u32::BITS) as usize
@@ -230,7 +234,7 @@ impl PageTable {
         if at + 1 < self.slots.len() { at + 1 } else { 0 }
     }
 
-    /// How many steps forward lead from one place to another.
+    /// Returns the number of steps forward from one position to another.
     fn distance(&self, from: usize, to: usize) -> usize {
         if from <= to { to - from } else { self.slots.len() - from + to }
     }
@@ -282,19 +286,19 @@ impl Slot {
 impl LeafKey {
     #[inline]
     fn of(file: FileSlot, page: PageIndex) -> Self {
-        // A larger page would find itself in another file.
+        // A larger page index would alias another file.
         assert!(file.0 < FILES_MAX, "{file:?} is no file slot");
         assert!(page.0 < MAX_FILE_PAGES.0, "{page:?} is past the end of the largest file");
         Self(u64::from(file.0 + 1) << BASE_BITS | (page.0 / LEAF_PAGES))
     }
 
-    /// The key of the 64 pages before, if the file has any.
+    /// Returns the key of the preceding 64 pages, if the file has any.
     #[inline]
     fn before(self) -> Option<Self> {
         (self.0 & BASE_MASK != 0).then(|| Self(self.0 - 1))
     }
 
-    /// The key of the 64 pages after, if a file may have any.
+    /// Returns the key of the following 64 pages, if a file can have any.
     #[inline]
     fn after(self) -> Option<Self> {
         (self.0 & BASE_MASK != BASE_MASK).then(|| Self(self.0 + 1))
@@ -319,11 +323,11 @@ const fn index_in_leaf(page: PageIndex) -> u32 {
     (page.0 % LEAF_PAGES) as u32
 }
 
-/// Mixes a word so that each of the upper bits depends on all bits. No two words mix to the same.
+/// Mixes a word so that each upper bit depends on all bits. The mapping is a bijection.
 ///
-/// Why two multiplications: after one, words at equal steps lie at equal steps again, and there are
-/// steps (4181 leaves, with this factor) at which they lie side by side. In a table with linear
-/// probing such a file makes one heap, and a look-up walks through thousands of slots.
+/// One multiplication is not enough: it maps words at equal steps to values at equal steps, and for
+/// some steps (4181 leaves, with this factor) these values are adjacent. With linear probing such a
+/// file forms one cluster, and a look-up walks through thousands of slots.
 #[inline]
 pub(crate) const fn mix(word: u64) -> u64 {
     let word = word.wrapping_mul(MIX_FIRST);
@@ -333,12 +337,12 @@ pub(crate) const fn mix(word: u64) -> u64 {
 /// One past the largest file slot: a key has 19 bits for `file + 1`.
 pub(crate) const FILES_MAX: u32 = (1 << (u64::BITS - BASE_BITS)) - 1;
 
-/// Pages in a leaf: as many as a word has bits, so that a run of them is counted in one step.
+/// Pages in a leaf: as many as a word has bits, so that one instruction counts a run of them.
 const LEAF_PAGES: u64 = 64;
 const LEAF_CELLS: usize = 64;
 
-/// Half of the slots are empty at least. A search that fails then looks at 2.5 slots on average
-/// (Knuth, volume 3, 6.4), which is one cache line.
+/// At least half of the slots are empty. A failed search then probes 2.5 slots on average (Knuth,
+/// volume 3, 6.4), which fit one cache line.
 const SLOTS_PER_LEAF: usize = 2;
 
 /// The largest file has 2^51 pages, so 2^45 leaves.
@@ -346,6 +350,6 @@ const BASE_BITS: u32 = 45;
 const BASE_MASK: u64 = (1 << BASE_BITS) - 1;
 const _: () = assert!(MAX_FILE_PAGES.0 == LEAF_PAGES << BASE_BITS);
 
-/// Odd, and without a pattern: 2^64 over the golden ratio, and a factor of splitmix64.
+/// Odd numbers without a pattern: 2^64 over the golden ratio, and a factor of splitmix64.
 const MIX_FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const MIX_SECOND: u64 = 0xbf58_476d_1ce4_e5b9;

@@ -1,4 +1,4 @@
-//! Units: an index is not a count, and a count is not a size.
+//! Units: distinct types for positions, counts and sizes.
 //!
 //! ```text
 //!   PageIndex + Pages = PageIndex      Pages + Pages = Pages      Pages::bytes() -> Bytes
@@ -6,26 +6,26 @@
 //!   Sector + Sectors = Sector          Sectors + Sectors = Sectors
 //! ```
 //!
-//! What is not in this table does not compile. That is the point: the classic off-by-one of a read
-//! path adds a byte offset to a page index, or a count to a size. Every operation that leaves the
-//! range of its type is a bug of the caller and panics; none wraps.
+//! Any other operation does not compile. This catches the classic off-by-one of a read path, where
+//! a byte offset is added to a page index, or a count to a size. An operation that leaves the range
+//! of its type is a bug of the caller and panics; none wraps.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// Bytes in a page: the unit of the cache, on every machine, whatever its own page size is.
+/// Bytes in a page: the unit of the cache on every machine, regardless of the machine's page size.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Bytes in a sector: the unit in which Linux counts the size of a device.
+/// Bytes in a sector: the unit of Linux for the size of a device.
 pub const SECTOR_SIZE: u64 = 512;
 
 /// Sectors in a page.
 pub const SECTORS_PER_PAGE: u64 = PAGE_SIZE / SECTOR_SIZE;
 
-/// No file is longer: the kernel's own limit for a file's offset is 2^63 - 1 bytes.
+/// The longest file: the kernel limits file offsets to 2^63 - 1 bytes.
 pub const MAX_FILE_BYTES: ByteCount = ByteCount(i64::MAX as u64);
 
-/// No file has more pages.
+/// The largest number of pages in a file.
 pub const MAX_FILE_PAGES: Pages = MAX_FILE_BYTES.pages_up();
 
 macro_rules! quantity {
@@ -65,7 +65,7 @@ macro_rules! count {
         impl Sub for $name {
             type Output = Self;
 
-            /// A negative count is a bug, so it panics.
+            /// Panics on a negative count, which is a bug.
             #[inline]
             fn sub(self, other: Self) -> Self {
                 Self(checked(self.0.checked_sub(other.0)))
@@ -80,10 +80,10 @@ macro_rules! count {
         }
 
         impl $name {
-            /// None of it.
+            /// The empty count.
             pub const ZERO: Self = Self(0);
 
-            /// What is left of `self` without `other`, or nothing.
+            /// Subtracts `other`, or returns zero if it is larger.
             #[inline]
             #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
@@ -109,7 +109,7 @@ macro_rules! position {
         impl Sub for $name {
             type Output = $count;
 
-            /// The distance from `earlier`. A negative distance is a bug, so it panics.
+            /// Returns the distance from `earlier`. Panics if it is negative, which is a bug.
             #[inline]
             fn sub(self, earlier: Self) -> $count {
                 $count(checked(self.0.checked_sub(earlier.0)))
@@ -119,15 +119,15 @@ macro_rules! position {
 }
 
 count! {
-    /// A size, or an offset from the start of a file: pages and sectors count, bytes measure.
+    /// A size in bytes, or an offset from the start of a file.
     ByteCount
 }
 count! {
-    /// How many pages.
+    /// A number of pages.
     Pages
 }
 count! {
-    /// How many sectors of 512 bytes.
+    /// A number of sectors of 512 bytes.
     Sectors
 }
 position! {
@@ -140,21 +140,21 @@ position! {
 }
 
 quantity! {
-    /// A point in time, in nanoseconds since whatever the driver calls its start.
+    /// A point in time, in nanoseconds since a start chosen by the driver.
     ///
     /// The core never reads a clock: the driver passes the time in.
     Nanos
 }
 
 impl ByteCount {
-    /// The page that holds the byte at this offset.
+    /// Returns the page that contains the byte at this offset.
     #[inline]
     #[must_use]
     pub const fn page(self) -> PageIndex {
         PageIndex(self.0 / PAGE_SIZE)
     }
 
-    /// How many pages hold this many bytes; a part of a page counts as one.
+    /// Returns the number of pages for this many bytes; a partial page counts as one.
     #[inline]
     #[must_use]
     pub const fn pages_up(self) -> Pages {
@@ -163,11 +163,11 @@ impl ByteCount {
 }
 
 impl Pages {
-    /// Their size.
+    /// Returns the size in bytes.
     ///
     /// # Panics
     ///
-    /// If that does not fit 64 bits.
+    /// If the size does not fit 64 bits.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> ByteCount {
@@ -179,7 +179,7 @@ impl Pages {
 }
 
 impl PageIndex {
-    /// Where the page starts in its file.
+    /// Returns the page's offset in its file.
     #[inline]
     #[must_use]
     pub const fn offset(self) -> ByteCount {
@@ -188,11 +188,11 @@ impl PageIndex {
 }
 
 impl Sectors {
-    /// Their size.
+    /// Returns the size in bytes.
     ///
     /// # Panics
     ///
-    /// If that does not fit 64 bits.
+    /// If the size does not fit 64 bits.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> ByteCount {
@@ -204,7 +204,7 @@ impl Sectors {
 }
 
 impl Sector {
-    /// Where the sector starts on its device.
+    /// Returns the sector's offset on its device.
     #[inline]
     #[must_use]
     pub const fn offset(self) -> ByteCount {

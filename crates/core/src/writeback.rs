@@ -1,16 +1,16 @@
-//! Writeback: dirty pages, how many there may be, when their device gets them, and what a flush
-//! waits for.
+//! Writeback: tracks dirty pages, limits their number, writes them to their devices, and completes
+//! flushes.
 //!
-//! In:    a range of a file and how far it must get; the driver's word that it has copied or acted;
-//!        the ends of write requests.
-//! Out:   steps: copy into these frames, act now, it is over; write requests.
-//! Never: a page's bytes, a blocking act, an error of its own.
+//! In:    a range of a file and the required durability; the driver's reports that it has copied or
+//!        acted; the ends of write requests.
+//! Out:   steps for the driver (copy into these frames, act now, done); write requests.
+//! Never: a page's bytes, a blocking call, an error of its own.
 //!
 //! ```text
 //!   write        --> its pages, budget, frames, old bytes --> Fill --> filled --> Done
 //!   change_len   --> its pages, device writes there end   --> SetLen --> acted --> Done
 //!   write_zeroes --> its pages, device writes there end   --> Act  --> acted  --> Done
-//!   flush        --> all that was written before is out   --> Act  --> acted  --> Done
+//!   flush        --> all earlier writes are on the device --> Act  --> acted  --> Done
 //! ```
 //!
 //! Design, table of cases, promises: docs/writes.md.
@@ -57,33 +57,33 @@ use crate::units::Nanos;
 /// The flush domain of a path's devices.
 type Domain = FlushDomain<DurableEnd>;
 
-/// All that a path has which writes, beside what it has which reads.
+/// The state that a path needs for writes, apart from the state for reads.
 #[derive(Debug)]
 pub(crate) struct Writeback {
     writes: Slab<WriteIdKind, WriteCommand>,
-    /// What is kept of each file that was written.
+    /// State of each file that was written.
     files: DirtyFiles,
     dirty: DirtyPages,
     budget: DirtyBudget,
     settings: WritebackSettings,
     domains: Slab<DomainKind, Domain>,
-    /// Those with pages that have no budget to be written again yet: the ones that were unstable
-    /// when a flush failed, at the end of this interval.
+    /// Domains with pages to be written again after a failed flush that have no budget yet. These
+    /// pages were unstable at the end of the interval.
     rewriting: Vec<(DomainId, FlushInterval)>,
-    /// Files of which the flusher may write something, now or later.
+    /// Files with work for the flusher, now or later.
     flusher_line: VecDeque<FileId>,
-    /// When the flusher next looks at what ages.
+    /// Time at which the flusher next looks for aged pages.
     next_due: Nanos,
-    /// How a device last refused a page.
+    /// Fault of the last page that a device refused.
     last_fault: Fault,
-    /// What the drivers of writes are to do.
+    /// Steps for the drivers of writes.
     steps: VecDeque<WriteReady>,
-    /// Writes that have their pages and nothing else yet.
+    /// Writes that have just got their pages.
     unlocked: VecDeque<WriteId>,
 }
 
 impl Writeback {
-    /// Without writes, for a cache of so many frames.
+    /// Creates the state for a cache of `frames` frames.
     pub(crate) fn new(frames: u32) -> Self {
         Self {
             writes: Slab::new(),
@@ -102,5 +102,5 @@ impl Writeback {
     }
 }
 
-/// Nothing is due.
+/// No page is due.
 const NEVER: Nanos = Nanos(u64::MAX);

@@ -1,17 +1,14 @@
-//! Readers against the driver, in every interleaving that the memory model allows.
-//!
-//! In:    a cache of one frame, so that each fill evicts what a reader may be looking at.
-//! Out:   nothing, or the interleaving in which a reader got what it should not.
-//! Never: the order that one processor happens to choose.
+//! Readers against the driver, in every interleaving that the memory model allows. The cache has
+//! one frame, so that each fill evicts the page that a reader may be using.
 //!
 //! ```text
 //!   RUSTFLAGS="--cfg loom" cargo test -p foreread-core --test loom
 //! ```
 //!
-//! Each model says what it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`: with any of
-//! that removed or made relaxed, the model was seen to fail. Here a frame's bytes are two relaxed
-//! atomics; the engine copies them in a way that the compiler cannot see into. The models of pins,
-//! whose readers look at plain memory, are in loom/pins.rs, those of writes in loom/writes.rs.
+//! Each model names the code that it guards in `table.rs`, `table/writer.rs` and `table/pins.rs`:
+//! without it, or with it relaxed, the model was seen to fail. Here a frame's bytes are two relaxed
+//! atomics; the engine copies them opaquely to the compiler. The models of pins, whose readers use
+//! plain memory, are in loom/pins.rs, and those of writes in loom/writes.rs.
 
 #![cfg(loom)]
 
@@ -36,10 +33,10 @@ const KEPT_PAGE: PageIndex = PageIndex(2);
 /// A way to read a page.
 type Read = fn(&PageTable, FileSlot, PageIndex, &Bytes) -> Option<[u64; 2]>;
 
-/// A frame's bytes: two words, because a copy that stops half-way shows in two.
+/// A frame's bytes: two words, so that a torn copy shows.
 type Bytes = Arc<[AtomicU64; 2]>;
 
-/// A cache of one frame, or of two of which one is held: all else goes through the same frame.
+/// Creates a cache of one frame, or of two with one held: all other pages share one frame.
 fn cache(keep: Option<PageIndex>) -> (PageCache, Bytes) {
     let mut cache = PageCache::with_frames(1 + u32::from(keep.is_some()));
     if let Some(page) = keep {
@@ -57,14 +54,14 @@ fn fill(cache: &mut PageCache, file: FileSlot, page: PageIndex, bytes: &Bytes, b
     cache.filled(filling);
 }
 
-/// Reads the page as the engine does, but copies even what cannot be up to date; None is a miss.
+/// Reads the page as the engine does, but copies even if it cannot be up to date; None is a miss.
 fn read(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
     let found = table.look_up(file, page)?;
     let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
     found.still_holds().then_some(copy)
 }
 
-/// The same by a look-up of a run, as long reads do.
+/// Reads by a look-up of a run, as long reads do.
 fn read_run(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -> Option<[u64; 2]> {
     let run = table.look_up_run(file, page, 1);
     let copy = [bytes[0].load(Ordering::Relaxed), bytes[1].load(Ordering::Relaxed)];
@@ -72,8 +69,9 @@ fn read_run(table: &PageTable, file: FileSlot, page: PageIndex, bytes: &Bytes) -
 }
 
 /// Guards the four orderings of a copy: Acquire in `look_up`, the fences of `still_holds` and
-/// `remove`, Release in `set_up_to_date`. And in `still_holds` the look at both entries; and the
-/// generation, without which the entry of the third fill is the entry of the first.
+/// `remove`, Release in `set_up_to_date`. Also guards the comparison of both entries in
+/// `still_holds`, and the generation, without which the entry of the third fill equals that of the
+/// first.
 #[test]
 fn a_reader_never_accepts_bytes_of_another_page_or_of_two() {
     let reads: [Read; 2] = [read, read_run];
@@ -100,7 +98,7 @@ fn never_accepts_two(read: Read) {
     });
 }
 
-/// Guards the look at the leaf's key after the entry in `look_up`: the one in `find` is too early.
+/// Guards the check of the leaf's key after the entry in `look_up`: the one in `find` is too early.
 #[test]
 fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
     let reads: [Read; 2] = [read, read_run];
@@ -125,10 +123,10 @@ fn a_reader_never_accepts_the_page_of_the_file_that_has_the_leaf_now() {
     }
 }
 
-/// Guards the same where the leaf comes back to the file, with other bytes of the page.
+/// Guards the same if the leaf returns to the file, with other bytes of the page.
 #[test]
 fn a_reader_never_accepts_the_page_of_a_file_that_had_the_leaf_in_between() {
-    // All interleavings take more than a minute; those with three interruptions, two seconds.
+    // All interleavings take more than a minute; those with three preemptions, two seconds.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
     model.check(|| {
@@ -165,8 +163,8 @@ fn a_marker_is_taken_by_exactly_one_of_two_readers() {
     });
 }
 
-/// Guards that `Found::change` looks whether the entry names the same page. The page leaves and
-/// comes back with another marker: a reader takes the one it saw, and not the other.
+/// Guards the check in `Found::change` that the entry names the same page. The page leaves and
+/// returns with another marker: a reader takes the one it saw, and not the other.
 #[test]
 fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
     loom::model(|| {
@@ -188,7 +186,7 @@ fn a_marker_is_taken_at_most_once_while_its_page_leaves_and_comes_back() {
 }
 
 /// Guards the same for uses; Release in `insert`, without which the new entry may be seen before
-/// its leaf's new key; and that a key changes only while its leaf is empty.
+/// its leaf's new key; and the rule that a key changes only while its leaf is empty.
 #[test]
 fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
     loom::model(|| {
@@ -211,7 +209,7 @@ fn a_use_neither_brings_an_evicted_page_back_nor_counts_for_the_next_one() {
     });
 }
 
-/// Guards that `Found::change` and `TableWriter::update` try again when they lose a race.
+/// Guards the retry of `Found::change` and `TableWriter::update` after a lost race.
 #[test]
 fn no_use_is_lost_between_two_readers_and_the_end_of_the_fill() {
     loom::model(|| {

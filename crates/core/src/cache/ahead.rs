@@ -1,11 +1,9 @@
-//! Pages that were read ahead: they stay until they are used, and leave first when they have been.
+//! Reclaims frames for read-ahead: unread pages of live streams stay, pages that were used once are
+//! evicted first.
 //!
-//! In:    how many frames the next window wants; which streams are alive.
-//! Out:   frames, none of them from an unread page of a live stream; how many there are.
-//! Never: work per use. Hits do not call the cache: a clock hand finds used pages later.
-//!
-//! Off unless asked for: then the ahead list is empty, and all is as if it were not there.
-//! Model: tests/cache_model.rs. Design: docs/cache.md.
+//! Hits do no work for this: a clock hand finds used pages later. While the ahead list is switched
+//! off it is empty, and the cache behaves as if it did not exist. Model: tests/cache_model.rs.
+//! Design: docs/cache.md.
 
 use super::FlagSeen;
 use super::PageCache;
@@ -13,11 +11,11 @@ use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::{PageIndex, Pages};
 
 impl PageCache {
-    /// Whether a page that is read ahead has a list of its own until it is seen used, so that it is
-    /// the last to leave. At first it has none.
+    /// Switches the ahead list on or off. While it is on, a page that is read ahead stays on a list
+    /// of its own, evicted last, until the clock hand sees that it was used. It is off at first.
     ///
-    /// Pages that are there when it begins stay where they are. When it ends, those on that list
-    /// become inactive or active as all others: no hand looks for used ones among them any more.
+    /// Switching it on does not move resident pages. Switching it off moves the listed pages to the
+    /// inactive or active list, like all others.
     pub fn set_keeps_unread(&mut self, keeps_unread: bool) {
         if self.keeps_unread && !keeps_unread {
             self.frames.end_ahead();
@@ -25,21 +23,21 @@ impl PageCache {
         self.keeps_unread = keeps_unread;
     }
 
-    /// Whether it does.
+    /// Returns true if the ahead list is on.
     #[must_use]
     pub fn keeps_unread(&self) -> bool {
         self.keeps_unread
     }
 
-    /// How many frames read-ahead could have in the long run: all but those of active pages, and
-    /// those that are held for something else (wanted, dirty, orphans).
+    /// Returns the number of frames that read-ahead could occupy in the long run: all except those
+    /// of active pages and those held for another reason (demand reads, dirty pages, orphans).
     #[must_use]
     pub fn room_for_ahead(&self) -> Pages {
         self.frames.room_for_ahead()
     }
 
-    /// Frees frames for pages to be read ahead, until `want` are free or nothing more may leave;
-    /// says how many are free.
+    /// Frees frames for pages to be read ahead, until `want` are free or nothing more may be
+    /// evicted. Returns the number of free frames.
     ///
     /// ```text
     ///             tail                        ahead                         head
@@ -48,20 +46,21 @@ impl PageCache {
     ///                       |                             +-- used again: active
     ///                       +-- u used once: leaves; - unread, x unread by a stream that is gone
     ///
-    ///   1. what is free   2. used once   3. unread, not live   4. the tail of the inactive list
-    ///   never: unread and live; active, but for what is more than all the others
+    ///   1. free frames   2. used once   3. unread, not live   4. the tail of the inactive list
+    ///   never: unread and live; active, except the excess over all other lists
     /// ```
     ///
-    /// Why not the oldest first: the oldest unread page may be the next that a slow reader wants,
-    /// and it was read to be there. Pages of a stream are used in turn, so the hand finds those
-    /// that were used side by side, and has a long way between. So looks are saved: each frame
-    /// wanted is worth so many, and what one does not need another may have. While one page in so
-    /// many has been used, the hand finds enough, and no call pays for all pages each time.
+    /// Evicting the oldest first would be wrong: the oldest unread page may be the next one that a
+    /// slow reader needs. A stream uses its pages in order, so used pages are adjacent on the list,
+    /// and long unread stretches separate them. The hand therefore saves looks: each wanted frame
+    /// adds `LOOKS_FOR_USED` of them, and a call that needs fewer leaves the rest to later calls.
+    /// If at least one page in `LOOKS_FOR_USED` has been used, the hand finds enough, and no call
+    /// scans the whole list each time.
     ///
-    /// `is_live` says whether a stream is still expected to read a page. It is called for unread
-    /// pages only, and only after the hand has looked once at all that it may.
+    /// `is_live` returns true if a stream is still expected to read a page. It is called for unread
+    /// pages only, and only after the hand has used up its looks for used ones.
     ///
-    /// Without a list of their own, pages are counted that are available, and none leaves.
+    /// While the ahead list is off, this evicts nothing and returns the number of available frames.
     pub fn reclaim(
         &mut self,
         want: Pages,
@@ -85,21 +84,21 @@ impl PageCache {
         self.frames.free()
     }
 
-    /// Takes the frame of the page that matters least, for a page that is wanted now.
+    /// Evicts the least valuable page and returns its frame, for a page that is needed now.
     ///
     /// ```text
     ///   1. used once, if the hand finds one soon     3. active, the tail
     ///   2. the tail of the inactive list             4. unread, the oldest: a caller waits
     /// ```
     ///
-    /// Why active before unread: an active page that leaves may be wanted again, an unread one will
-    /// be, and it was already paid for.
+    /// Active pages go before unread ones because an active page may be used again, whereas an
+    /// unread page will be, and its read has already been paid for.
     pub(super) fn evict(&mut self) -> Frame {
         assert!(self.idle() > self.frames.free(), "one is available, and it is not free");
         if let Some(frame) = self.evict_used() {
             return frame;
         }
-        // More than once only if readers pin what is about to be met, each time.
+        // This loops more than once only if readers keep pinning the page that comes up next.
         loop {
             let two_lists = self.frames.in_two_lists();
             let steps_max = if self.frames.ahead() == 0 { u32::MAX } else { two_lists };
@@ -123,7 +122,8 @@ impl PageCache {
         }
     }
 
-    /// Looks at a few pages on the ahead list, for one that was used once.
+    /// Evicts a page that was used once, if one of the next few pages on the ahead list is such a
+    /// page.
     fn evict_used(&mut self) -> Option<Frame> {
         let looks = self.frames.ahead().min(LOOKS_FOR_ONE);
         (0..looks).find_map(|_| {
@@ -133,8 +133,8 @@ impl PageCache {
         })
     }
 
-    /// Looks at pages on the ahead list, no page twice, until so many frames are free; says how
-    /// many it looked at.
+    /// Moves the hand over the ahead list, at most once around, until `want` frames are free.
+    /// Returns the number of pages it looked at.
     fn sweep(
         &mut self,
         want: Pages,
@@ -162,7 +162,7 @@ impl PageCache {
         looks
     }
 
-    /// Whether a page was read ahead and no reader has come to it; None if it is not resident.
+    /// Returns true if a page was read ahead and not used yet; None if it is not resident.
     pub(crate) fn is_unread(&mut self, file: FileSlot, page: PageIndex) -> Option<bool> {
         let entry = self.look_up(file, page)?;
         Some(self.flag_log.saw(FlagSeen::Unused, entry.frame(), entry.is_unused()))
@@ -174,19 +174,20 @@ impl PageCache {
         self.flag_log.saw(FlagSeen::Used, frame, is_used)
     }
 
-    /// Says where a page goes that was seen used; if it is evicted, that is its frame.
+    /// Decides where a page goes that was seen used. Returns its frame if it was evicted.
     ///
     /// ```text
-    ///   u used   - unread     | evicted | stays: its reader  | inactive: there is no telling |
+    ///   u used   - unread     | evicted | stays: its reader  | inactive: undecidable         |
     ///     not resident        | u u     | is at it   u -     | u                             |
     ///                         | ^       |            ^       | ^                             |
     ///                         |         | going back - u     |                               |
     ///                         |         |              ^     |   (used again, or back early: |
-    ///                         |         |                    |    active, whatever is beside)|
+    ///                         |         |                    |    active in any case)        |
     /// ```
     ///
-    /// Why look beside it: a reader of 1000 bytes at a time uses each page several times. Were that
-    /// page evicted, the next read would miss, in each stream once a turn of the hand.
+    /// The neighbours matter because a reader of 1000 bytes at a time uses each page several times.
+    /// If the page it is reading were evicted, its next read would miss, in each stream once per
+    /// turn of the hand.
     fn settle_used(&mut self, frame: Frame, place: EntryPlace) -> Option<Frame> {
         debug_assert!(self.frames.is_ahead(frame), "{frame:?} is on the ahead list");
         if self.take_referenced(frame, place) || self.frames.is_active(frame) {
@@ -219,16 +220,16 @@ impl PageCache {
     }
 }
 
-/// How many pages the hand may look at for each frame wanted, to find one that was used. The law of
-/// windows leaves one frame in twenty free of unread pages, so this is enough on average.
+/// Pages the hand may look at for each wanted frame, to find a used one. The memory shares leave
+/// one frame in twenty free of unread pages, so this is enough on average.
 const LOOKS_FOR_USED: u64 = 96;
 
-/// How many looks can be saved: a way once round the pages of 64 MiB, about a tenth of a
-/// millisecond.
+/// Largest number of saved looks: one turn over the pages of 64 MiB, about 0.1 ms.
 const LOOKS_SAVED_MAX: u64 = 1 << 14;
 
-/// The same, to find an unread one that no stream will read.
+/// Pages the hand may look at for each wanted frame, to find an unread one that no stream will
+/// read.
 const LOOKS_FOR_DEAD: u64 = 4;
 
-/// How many pages the hand looks at before a wanted page takes another's frame elsewhere.
+/// Pages the hand looks at on a demand read before it falls back to the other lists.
 const LOOKS_FOR_ONE: u32 = 8;

@@ -1,45 +1,41 @@
-//! What a cache tells of itself: counters, and where each frame is.
-//!
-//! In:    nothing: these are values.
-//! Out:   the same, at any time.
-//! Never: a rule.
+//! Counters of a cache, and a dump of the list that each frame is on.
 
 use alloc::vec::Vec;
 
 use crate::table::Frame;
 
-/// Counters since the cache was made.
+/// Counters since the cache was created.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CacheStats {
-    /// Pages that left because another needed their frame.
+    /// Pages evicted because another page needed their frame.
     pub evictions: u64,
-    /// Of those, the ones that were read ahead and never used.
+    /// Evicted pages that were read ahead and never used.
     pub evicted_before_use: u64,
-    /// Pages that became active: referenced or pinned when they reached the tail, or back early
-    /// enough.
+    /// Pages that became active: referenced or pinned at the tail of the inactive list, or
+    /// refaulted early enough.
     pub activations: u64,
-    /// Pages that went back from the active to the inactive list.
+    /// Pages moved back from the active to the inactive list.
     pub demotions: u64,
-    /// Pages that came back while their shadow was there.
+    /// Pages that came back while their shadow still existed.
     pub refaults: u64,
-    /// Of those, the ones that came back early enough to start as active.
+    /// Refaulted pages that came back early enough to start as active.
     pub refaults_activated: u64,
 }
 
-/// Where each frame is, for tests and for people. Lists are from head to tail.
+/// The list of each frame, for tests and debugging. Lists run from head to tail.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CacheDump {
-    /// They hold nothing.
+    /// Frames without a page.
     pub free: Vec<Frame>,
-    /// The next to be evicted is the last.
+    /// The last one is evicted next.
     pub inactive: Vec<Frame>,
-    /// The next to become inactive is the last.
+    /// The last one becomes inactive next.
     pub active: Vec<Frame>,
-    /// They were read ahead, and not seen used since. The last has been there longest.
+    /// Frames read ahead and not seen used since. The last one is the oldest.
     pub ahead: Vec<Frame>,
-    /// They are being filled or held, and their page is in the table. So is what is dirty.
+    /// Frames being filled or held whose page is in the table; dirty pages among them.
     pub held: Vec<Frame>,
-    /// They are being filled, held or pinned, and their page is not in the table any more; or they
-    /// are fresh, and not in it yet.
+    /// Frames being filled, held or pinned whose page has left the table; and fresh frames, which
+    /// have not entered it yet.
     pub orphans: Vec<Frame>,
 }

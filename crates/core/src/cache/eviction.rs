@@ -1,16 +1,13 @@
-//! Eviction: which page leaves when another needs its frame, and which comes back as active.
-//!
-//! In:    the lists of frames; the flags that readers set; shadows.
-//! Out:   a frame.
-//! Never: a frame that is held, filled or pinned.
+//! Eviction: chooses the page to evict, and detects refaults that deserve the active list. Held,
+//! filling and pinned frames are never evicted.
 
 use super::{FlagSeen, PageCache};
 use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::PageIndex;
 
 impl PageCache {
-    /// Whether a page that is filled now has been away for so short a time that it would still be
-    /// here had it been active.
+    /// Returns true if a page that is filled now was evicted so recently that it would still be
+    /// resident had it been active.
     ///
     /// ```text
     ///   |<---- active ---->|<------- inactive ------->|
@@ -18,9 +15,10 @@ impl PageCache {
     ///                                                    |<------->| distance
     /// ```
     ///
-    /// Why compare with the active list: a page that comes back within that distance is used at
-    /// least as often as the active pages that its frame would have come from, and those were only
-    /// used often once. It competes with them; if it wins nothing, they are demoted one by one.
+    /// A page that comes back within that distance is used at least as often as the active pages
+    /// that would have lost their frame to it. The active ones were used often at some time, but
+    /// perhaps not since. The refaulted page competes with them: active pages without further use
+    /// are demoted one by one.
     pub(super) fn comes_back_early(&mut self, file: FileSlot, page: PageIndex) -> bool {
         let Some(distance) = self.shadows.take(file, page) else { return false };
         self.stats.refaults += 1;
@@ -32,7 +30,7 @@ impl PageCache {
         true
     }
 
-    /// Takes the frame of the inactive page that matters least.
+    /// Evicts the least valuable inactive page and returns its frame.
     ///
     /// ```text
     ///           active                         inactive
@@ -43,17 +41,18 @@ impl PageCache {
     ///                                                        +-- not: evicted
     /// ```
     ///
-    /// Why two lists: a page that is read once passes through the inactive list only, so a scan of
-    /// a large file cannot push out what is used again and again. Why active is never the longer
-    /// one: a page must have time to be used a second time before it reaches the tail.
+    /// A page that is read once passes through the inactive list only, so a scan of a large file
+    /// does not evict the working set. The active list is never the longer one, so that a page has
+    /// time to be used a second time before it reaches the tail.
     ///
-    /// A pinned page goes around as active, and not back to the head of its own list: if all that
-    /// is inactive is pinned, the page that can leave is on the other list. Each page is met once
-    /// before any is met twice, and one is not pinned. So this takes no more steps than there are
-    /// pins, and those that readers add meanwhile, and `PROMOTIONS_MAX`, and one.
+    /// A pinned page moves to the active list rather than to the head of its own: if all inactive
+    /// pages are pinned, the evictable page is on the active list. Each page is visited once before
+    /// any is visited twice, and at least one is not pinned. The number of steps is therefore at
+    /// most the number of pins, those added by readers during the search, `PROMOTIONS_MAX`, and
+    /// one.
     ///
-    /// None if nothing is inactive, or after so many steps. With an ahead list that is empty, and a
-    /// frame available, it ends without a bound.
+    /// Returns None if nothing is inactive, or after `steps_max` steps. If the ahead list is empty
+    /// and a frame is available, it terminates without that bound.
     pub(super) fn evict_inactive(&mut self, steps_max: u32) -> Option<Frame> {
         debug_assert!(steps_max < u32::MAX || self.frames.ahead() == 0, "a search has a bound");
         let mut promotions = 0;
@@ -70,11 +69,11 @@ impl PageCache {
         None
     }
 
-    /// Ends the life of a page whose frame was closed.
+    /// Removes a page whose frame was closed, and records its shadow.
     ///
-    /// One from the ahead list leaves before its turn: had it gone through the inactive list, it
-    /// would be here for as many more evictions as that is long. That is what its shadow says. One
-    /// that was kept and never used leaves none: its first use will not be a second one.
+    /// A page on the ahead list is evicted early: on the inactive list it would have survived as
+    /// many more evictions as that list is long, and its shadow accounts for them. A page of that
+    /// list which was never used leaves no shadow: its first use will not be a second one.
     pub(super) fn evict_closed(&mut self, frame: Frame, place: EntryPlace) -> Frame {
         assert!(!self.is_held(frame), "{frame:?} is held, and is not evicted");
         self.note_leaving(frame, place);
@@ -100,14 +99,15 @@ impl PageCache {
         self.flag_log.saw(FlagSeen::Referenced, frame, is_referenced)
     }
 
-    /// Moves a listed page to the active list. One that came back early was counted when it did.
+    /// Moves a listed page to the active list. A page that refaulted early was counted at its
+    /// refault.
     pub(super) fn promote(&mut self, frame: Frame) {
         if self.frames.promote(frame) {
             self.count_activation();
         }
     }
 
-    /// Takes the frame away from readers, unless one has it pinned.
+    /// Closes the frame to readers, unless one has it pinned. Returns true if it is closed.
     pub(super) fn close(&mut self, frame: Frame) -> bool {
         debug_assert!(!self.is_held(frame), "{frame:?} is held, and is not evicted");
         let is_pinned = self.flag_log.foretells_pin(frame) || !self.table.table().close(frame);
@@ -120,9 +120,10 @@ impl PageCache {
     }
 }
 
-/// After so many pages got another round, the next one leaves even if it was referenced.
+/// Referenced pages that get another round in one search; the next page is evicted even if it is
+/// referenced.
 ///
-/// When all of them are referenced, the flag has nothing to say, and looking for one that is not
-/// would cost as many steps as there are frames, with the engine's mutex held. 32 steps are about
-/// a microsecond, a tenth of the fastest read that they make room for.
+/// When all pages are referenced, the flag carries no information, and the search for one that is
+/// not would scan every frame with the engine's mutex held. 32 steps take about a microsecond, a
+/// tenth of the fastest read that they make room for.
 const PROMOTIONS_MAX: u32 = 32;

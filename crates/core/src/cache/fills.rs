@@ -1,8 +1,4 @@
 //! Fills: a page that is not resident gets a frame, which a device fills or fails to fill.
-//!
-//! In:    a page to fill; the end of its fill.
-//! Out:   a frame; to readers, its entry, up to date or gone.
-//! Never: a choice which page leaves: that is eviction's.
 
 use super::{PageCache, disown};
 use crate::table::{FileSlot, Frame, Generation, PageEntry};
@@ -11,17 +7,17 @@ use crate::units::{PageIndex, Pages};
 /// Why a page is filled.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Use {
-    /// A caller waits for it: that is its first use.
+    /// A caller waits for it, which is its first use.
     Wanted,
-    /// Read ahead: a stream reads what comes before it.
+    /// Read ahead: a stream is reading the pages before it.
     Ahead,
-    /// Not asked for yet, but a hint said that it would be needed.
+    /// Prefetched because of a hint.
     Hinted,
 }
 
-/// A fill that has started: a frame into which a page is being read.
+/// A fill in progress: a frame into which a page is being read.
 ///
-/// It is given back exactly once, to [`PageCache::filled`] or [`PageCache::fill_failed`].
+/// It must be passed exactly once to [`PageCache::filled`] or [`PageCache::fill_failed`].
 #[derive(Debug, Eq, PartialEq)]
 #[must_use = "a frame whose fill never ends is lost"]
 pub struct Filling {
@@ -30,11 +26,11 @@ pub struct Filling {
 }
 
 impl PageCache {
-    /// Takes a frame for a page that is not resident: a free one, or that of the page that matters
-    /// least. From here on the page is in the table, but not up to date.
+    /// Takes a frame for a page that is not resident, evicting the least valuable page if none is
+    /// free. From then on the page is in the table, but not up to date.
     ///
-    /// The caller makes sure that one is available, and holds what it still needs: this may evict
-    /// anything that is on a list.
+    /// The caller checks that a frame is available and holds all frames that it still needs,
+    /// because this may evict any listed one.
     ///
     /// # Panics
     ///
@@ -47,8 +43,8 @@ impl PageCache {
         marker: bool,
     ) -> Filling {
         assert!(self.available() > Pages::ZERO, "no frame for {page:?} of {file:?}");
-        // Before anything is evicted for it: that would change the distance, and its shadow may be
-        // the one that is overwritten.
+        // Read the shadow before evicting: an eviction changes the distance and may overwrite the
+        // shadow.
         let active = self.comes_back_early(file, page);
         let frame = match self.frames.take_free() {
             Some(frame) => frame,
@@ -68,8 +64,8 @@ impl PageCache {
         Filling { frame, generation }
     }
 
-    /// Takes a frame for bytes that a device reads on its way to others: no page gets it, and it is
-    /// free again when its fill ends, well or not.
+    /// Takes a frame for bytes that a device reads only because they are between two wanted ranges.
+    /// No page gets the frame, and it is freed when the fill ends, successful or not.
     ///
     /// # Panics
     ///
@@ -81,8 +77,8 @@ impl PageCache {
         Filling { frame, generation: self.table.table().generation(frame) }
     }
 
-    /// Ends a fill that went well. When the frame's last hold ends, it goes to the head of its
-    /// list; if its page has left the table in the meantime, it becomes free instead.
+    /// Ends a successful fill. When the frame's last hold ends, it moves to the head of its list,
+    /// or becomes free if its page has left the table in the meantime.
     ///
     /// # Panics
     ///
@@ -97,7 +93,7 @@ impl PageCache {
         self.release(frame);
     }
 
-    /// Ends a fill that failed. The page leaves the table, so that the next reader misses again.
+    /// Ends a failed fill. The page leaves the table, so that the next reader misses again.
     ///
     /// # Panics
     ///
@@ -122,21 +118,20 @@ impl PageCache {
 }
 
 impl Filling {
-    /// The frame to read into.
+    /// Returns the frame to read into.
     #[must_use]
     pub fn frame(&self) -> Frame {
         self.frame
     }
 
-    /// Which of the frame's pages this is.
+    /// Returns the generation of the frame for which it is filled.
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// The same fill for one more part of its page, of those that come on their own, or for a
-    /// request that goes on when the page has arrived: only one of them is given back, the last
-    /// part.
+    /// Returns a copy of this fill for another part of its page, or for a request that continues
+    /// after the page has arrived. Only the last copy is passed back to the cache.
     pub(crate) fn part(&self) -> Self {
         Self { frame: self.frame, generation: self.generation }
     }

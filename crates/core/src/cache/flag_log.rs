@@ -1,8 +1,5 @@
-//! What the cache saw of flags that readers change, and which pages it evicted.
-//!
-//! In:    the result of each look at a flag; each eviction.
-//! Out:   events, in their order, for the log of a path; in a replay, the results as they were.
-//! Never: a call, or the log itself. The path takes the events before each of its own steps.
+//! Records reader flags as the cache saw them, and evictions, for the log of a path; in a replay,
+//! supplies the recorded values instead. The path takes the events before each of its own steps.
 //!
 //! ```text
 //!   path      did(read)                          gave(read 7)          did(poll)
@@ -16,74 +13,75 @@ use core::mem;
 use crate::table::{FileSlot, Frame};
 use crate::units::PageIndex;
 
-/// What the path saw of its readers.
+/// A flag set by readers, as the path saw it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FlagSeen {
     /// A page at the tail had been used again.
     Referenced,
-    /// A page at the tail was pinned.
+    /// A page about to be evicted was pinned.
     Pinned,
-    /// A page that was evicted, that was hinted some time ago, or that lies ahead of a stream that
-    /// seems to have ended, had not been used.
+    /// A page that was evicted, hinted some time ago, or is ahead of a stream that seems to have
+    /// ended, had not been used.
     Unused,
-    /// A page that was read ahead, and that was looked at before it reached a tail, had been used.
+    /// A page that was read ahead had been used when the hand looked at it.
     Used,
-    /// A page that left otherwise was pinned: its frame is an orphan until it is unpinned.
+    /// A page that left other than by eviction was pinned: its frame is an orphan until it is
+    /// unpinned.
     Orphaned,
     /// A read met a page that still had its marker.
     Marker,
 }
 
-/// Something that the cache saw or did, and that a log keeps.
+/// An observation or action of the cache that a log keeps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CacheEvent {
-    /// A flag of a frame's page was set; so many looks before it, since the last event or step,
-    /// found theirs clear.
+    /// A flag of a frame's page was set. The number counts the looks since the last event or step
+    /// that found their flag clear.
     Saw(FlagSeen, Frame, u32),
-    /// A page left because another needed its frame.
+    /// A page was evicted because another needed its frame.
     Evicted {
-        /// Of which file.
+        /// The file of the page.
         file: FileSlot,
-        /// Which.
+        /// The page's index.
         page: PageIndex,
-        /// From where.
+        /// The frame it was evicted from.
         frame: Frame,
     },
 }
 
-/// The events of a cache: not kept, kept, or compared with those of an earlier run.
+/// The events of a cache: ignored, recorded, or compared with those of an earlier run.
 #[derive(Debug, Default)]
 pub(crate) enum FlagLog {
     #[default]
     Off,
     Recording {
         events: Vec<CacheEvent>,
-        /// How many looks have found a flag clear since the last event or step.
+        /// Looks since the last event or step that found their flag clear.
         clear: u32,
     },
     Replaying(EventReplay),
 }
 
-/// The events that are to come, until the path's next own step.
+/// The recorded events up to the path's next own step.
 #[derive(Debug, Default)]
 pub(crate) struct EventReplay {
     expected: VecDeque<CacheEvent>,
-    /// Whether anything may come after those: the log was full there.
+    /// True if the log was full after these events, so that any event may follow.
     is_open: bool,
-    /// How many looks have found a flag clear since the last event or step.
+    /// Looks since the last event or step that found their flag clear.
     clear: u32,
-    /// How many of the expected events came.
+    /// Number of expected events that occurred.
     came: usize,
-    /// The first that came otherwise; from there on anything may come.
+    /// The first deviation; after it, events are no longer compared.
     mismatch: Option<EventMismatch>,
-    /// The frames whose pins were seen at the end of their page.
+    /// Frames that were pinned when their page left the table.
     pinned_orphans: Vec<Frame>,
 }
 
-/// Where a replay's events went otherwise.
+/// The first event of a replay that deviates from the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct EventMismatch {
-    /// What came; None if a flag is clear that was set.
+    /// The event of the replay; None if a flag is clear that was set in the log.
     pub(crate) got: Option<CacheEvent>,
 }
 
@@ -96,7 +94,7 @@ impl FlagLog {
         Self::Replaying(EventReplay::default())
     }
 
-    /// Records the result of a look at the flags of `frame`. In a replay, returns the recorded one.
+    /// Records a flag of `frame` as seen. In a replay, returns the recorded value instead.
     #[inline]
     pub(super) fn saw(&mut self, what: FlagSeen, frame: Frame, is_so: bool) -> bool {
         match self {
@@ -113,7 +111,7 @@ impl FlagLog {
         }
     }
 
-    /// A page was evicted.
+    /// Records an eviction.
     #[inline]
     pub(super) fn evicted(&mut self, file: FileSlot, page: PageIndex, frame: Frame) {
         let event = CacheEvent::Evicted { file, page, frame };
@@ -127,33 +125,35 @@ impl FlagLog {
         }
     }
 
-    /// In a replay, which has no readers: whether the recorded run found the frame pinned here.
+    /// In a replay, which has no readers: returns true if the recorded run found the frame pinned
+    /// here.
     pub(super) fn foretells_pin(&self, frame: Frame) -> bool {
         let Self::Replaying(replay) = self else { return false };
         replay.expected.front() == Some(&CacheEvent::Saw(FlagSeen::Pinned, frame, replay.clear))
     }
 
-    /// Whether the frame has pins, at the end of its page, that have not ended yet; in a replay.
+    /// In a replay, returns true if the frame was pinned when its page left and has not been
+    /// unpinned yet.
     pub(super) fn ends_orphan(&self, frame: Frame) -> bool {
         matches!(self, Self::Replaying(replay) if replay.pinned_orphans.contains(&frame))
     }
 
-    /// Those pins have ended.
+    /// Records that an orphan was unpinned.
     pub(super) fn unpinned(&mut self, frame: Frame) {
         if let Self::Replaying(replay) = self {
             replay.pinned_orphans.retain(|&orphan| orphan != frame);
         }
     }
 
-    /// The events since the last step of the path, which makes one now.
+    /// Takes the events since the path's last step; a new step begins.
     pub(crate) fn take_events(&mut self) -> Vec<CacheEvent> {
         let Self::Recording { events, clear } = self else { return Vec::new() };
         *clear = 0;
         mem::take(events)
     }
 
-    /// In a replay, ends a step of the path: how many of the expected events came, and the first
-    /// that came otherwise. `expected` are those until the path's next step.
+    /// In a replay, ends a step of the path. `expected` are the events up to its next step; if
+    /// `is_open`, any may follow them.
     pub(crate) fn next_events(
         &mut self,
         expected: impl Iterator<Item = CacheEvent>,
@@ -166,7 +166,7 @@ impl FlagLog {
         }
     }
 
-    /// In a replay, how many of the expected events came, and the first that came otherwise.
+    /// In a replay, returns the number of expected events that occurred, and the first deviation.
     pub(crate) fn progress(&self) -> (usize, Option<EventMismatch>) {
         match self {
             Self::Replaying(replay) => (replay.came, replay.mismatch),
@@ -183,7 +183,7 @@ impl EventReplay {
         self.clear = 0;
     }
 
-    /// Whether nothing is compared from here on.
+    /// Returns true if events are no longer compared.
     fn is_free(&self) -> bool {
         self.mismatch.is_some() || self.is_open && self.expected.is_empty()
     }
@@ -200,13 +200,14 @@ impl EventReplay {
     }
 
     fn saw(&mut self, what: FlagSeen, frame: Frame, is_so: bool) -> bool {
-        // From there on the flags are as the replay has them: anything goes, and nothing counts.
+        // After a deviation the replay's own flags count.
         if self.is_free() {
             return is_so;
         }
         let event = CacheEvent::Saw(what, frame, self.clear);
         let was_so = self.expected.front() == Some(&event);
-        // Readers clear the first two and set the next; here are none. So it cannot be otherwise.
+        // Readers clear `Unused` and `Marker` and set `Referenced` and `Used`. A replay has no
+        // readers, so its flag can differ from the recorded one only in the other direction.
         let is_possible = match what {
             FlagSeen::Unused | FlagSeen::Marker => is_so || !was_so,
             FlagSeen::Referenced | FlagSeen::Used => was_so || !is_so,

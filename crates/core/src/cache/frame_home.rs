@@ -1,19 +1,16 @@
-//! Where in the page table the page of a frame is, and to which list the frame belongs: one word.
-//!
-//! In:    a place, flags, a mark.
-//! Out:   the same.
-//! Never: a list.
+//! Position of a frame's page in the page table and the frame's list, packed into one word.
 
 use crate::table::EntryPlace;
 
-/// Where in the table the page of a frame is, and to which list the frame belongs; 0 is nowhere.
+/// Position of a frame's page in the table, and the list the frame belongs to; 0 if it has no page.
 ///
 /// ```text
 ///   mark, 27 bits | leaf, 28 bits | index in the leaf, 6 | ahead, 1 | active, 1 | 1
 /// ```
 ///
-/// A page that is both belongs to the ahead list until it is seen used, and is active then. The
-/// mark is that of an unstable page ([`super::unstable`]) and goes with the page; 0 is none.
+/// A page with both flags belongs to the ahead list until it is seen used, and is active from then
+/// on. The mark is that of an unstable page ([`super::unstable`]) and moves with the page; 0 is
+/// none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct FrameHome(pub(super) u64);
 
@@ -57,7 +54,7 @@ impl FrameHome {
     }
 }
 
-/// What is left of a [`FrameHome`]'s word.
+/// Bits of a [`FrameHome`] that remain for the mark.
 pub(super) const MARK_BITS: u32 = 27;
 
 const _: () = assert!(FrameHome::MARK + MARK_BITS == u64::BITS);

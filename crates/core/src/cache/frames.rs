@@ -1,8 +1,5 @@
-//! What becomes of each frame: free, on a list, held, or an orphan.
-//!
-//! In:    where the page of a frame is in the table, holds and their ends.
-//! Out:   a frame that is free, or the one at the tail.
-//! Never: a policy. Which list a frame belongs to, and when it leaves, the cache says.
+//! State of each frame: free, on a list, held, or an orphan. The cache decides which list a frame
+//! belongs to and when it is evicted.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,29 +24,28 @@ use crate::units::Pages;
 ///            +----------------+------------------+
 /// ```
 ///
-/// A fill is one of the holds, and so are the pins of an orphan, together. Everything here starts
-/// as zeros, which are free of charge until they are written: frames that were never used are not
-/// even on the list of free ones.
+/// A fill counts as a hold, and so do the pins of an orphan, together. All arrays start as zeros,
+/// which cost no memory until they are written: frames that were never used are not even on the
+/// free list.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// [`FrameHome`]s. Bare numbers, because the system's zeros are taken as they are for those
-    /// only.
+    /// [`FrameHome`]s, as plain integers because only for those does the allocator hand out the
+    /// system's zero pages.
     homes: Vec<u64>,
     holds: Vec<u32>,
     links: LruLinks,
-    /// Frames that were used and are free again; the last one in is the first one out, because its
-    /// memory is the warmest.
+    /// Frames that were used and are free again. The last one in is the first one out, because its
+    /// memory is warmest in the CPU's caches.
     free: LruList,
-    /// Frames from here on were never used.
+    /// Frames from this number on were never used.
     fresh: u32,
     inactive: LruList,
     active: LruList,
-    /// Pages that were read ahead and not seen used since; empty unless the cache keeps
-    /// unread ones.
+    /// Pages read ahead and not seen used since; empty unless the cache keeps unread pages.
     ahead: LruList,
-    /// The next page on that list to look at; None is the one at the tail.
+    /// Next page on the ahead list to look at; None stands for the tail.
     hand: Option<Frame>,
-    /// How many frames belong to that list, held ones as well.
+    /// Frames that belong to the ahead list, held ones included.
     ahead_homes: u32,
 }
 
@@ -78,48 +74,48 @@ impl Frames {
         u32::try_from(self.holds.len()).expect("a frame's number fits 28 bits")
     }
 
-    /// How many were ever used: those from here on never were.
+    /// Returns the number of frames that were ever used; frames from this number on never were.
     pub(super) fn used(&self) -> u32 {
         self.fresh
     }
 
-    /// How many are free.
+    /// Returns the number of free frames.
     pub(super) fn free(&self) -> Pages {
         debug_assert!(self.fresh <= self.len(), "more frames were used than there are");
         Pages((self.free.len() + (self.len() - self.fresh)).into())
     }
 
-    /// How many are free or listed.
+    /// Returns the number of free and listed frames.
     pub(super) fn idle(&self) -> Pages {
         self.free() + Pages((self.inactive.len() + self.active.len() + self.ahead.len()).into())
     }
 
-    /// How many are free, inactive, or belong to the ahead list.
+    /// Returns the number of frames that are free, inactive, or belong to the ahead list.
     pub(super) fn room_for_ahead(&self) -> Pages {
         self.free() + Pages((self.inactive.len() + self.ahead_homes).into())
     }
 
-    /// How long the inactive list is.
+    /// Length of the inactive list.
     pub(super) fn inactive(&self) -> u32 {
         self.inactive.len()
     }
 
-    /// How long the inactive and the active list are together.
+    /// Length of the inactive and the active list together.
     pub(super) fn in_two_lists(&self) -> u32 {
         self.inactive.len() + self.active.len()
     }
 
-    /// How long the ahead list is.
+    /// Length of the ahead list.
     pub(super) fn ahead(&self) -> u32 {
         self.ahead.len()
     }
 
-    /// How long the active list is.
+    /// Length of the active list.
     pub(super) fn active(&self) -> u32 {
         self.active.len()
     }
 
-    /// Where the frame's page is; None if it is in the table no more.
+    /// Returns the position of the frame's page; None if it is no longer in the table.
     pub(super) fn place(&self, frame: Frame) -> Option<EntryPlace> {
         self.home(frame).place()
     }
@@ -139,22 +135,23 @@ impl Frames {
         })
     }
 
-    /// Gives back a frame that was taken from a list; it is taken after all that are free already.
+    /// Frees a frame that was taken from a list. It is reused after all frames that are free
+    /// already.
     ///
     /// ```text
-    ///   an old window   |a|b|c|d|    leaves in this order, and a new one takes its frames so:
-    ///   its memory      one piece    what a request reads into is one piece again
+    ///   an old window   |a|b|c|d|    freed in this order, and reused in this order by a new window
+    ///   its memory      one piece    a request reads into one piece again
     /// ```
     ///
-    /// Why it matters: a request into scattered pages has a segment for each, and a device that
-    /// takes 128 of them makes two requests of 1 MiB.
+    /// A request into scattered pages needs a segment for each, and a device limited to 128
+    /// segments splits a window of 1 MiB in two.
     pub(super) fn put_free(&mut self, frame: Frame) {
         assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds a page");
         assert!(!self.is_held(frame), "{frame:?} is held");
         self.free.push_tail(&mut self.links, frame);
     }
 
-    /// Starts the life of a page in the frame; the fill is its first hold.
+    /// Assigns a page to the frame; the fill is its first hold.
     pub(super) fn start(&mut self, frame: Frame, place: EntryPlace, active: bool, ahead: bool) {
         assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
@@ -162,27 +159,27 @@ impl Frames {
         self.holds[frame.0 as usize] = 1;
     }
 
-    /// Takes a free frame for bytes that are about to be written; the write is its first hold.
+    /// Takes a free frame for bytes about to be written; the write is its first hold.
     pub(super) fn start_fresh(&mut self, frame: Frame) {
         assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(!self.is_held(frame), "{frame:?} is held for another page");
         self.holds[frame.0 as usize] = 1;
     }
 
-    /// Those bytes are a page's now.
+    /// Gives the written bytes a page.
     pub(super) fn settle(&mut self, frame: Frame, place: EntryPlace, active: bool) {
         assert!(self.home(frame) == FrameHome::NONE, "{frame:?} holds another page");
         assert!(self.is_held(frame), "{frame:?} is fresh no more");
         self.set_home(frame, FrameHome::new(place, active, false));
     }
 
-    /// Whether the frame belongs to the ahead list.
+    /// Returns true if the frame belongs to the ahead list.
     pub(super) fn is_ahead(&self, frame: Frame) -> bool {
         self.home(frame).is_ahead()
     }
 
-    /// Whether the frame, whose page is in the table, belongs to the active list, now or once it is
-    /// seen used.
+    /// Returns true if the frame, whose page is in the table, belongs to the active list, now or
+    /// once it is seen used.
     pub(super) fn is_active(&self, frame: Frame) -> bool {
         self.home(frame).is_active()
     }
@@ -196,8 +193,8 @@ impl Frames {
         *holds = holds.checked_add(1).expect("fewer than 2^32 readers of one page");
     }
 
-    /// Ends one hold. After the last, the frame goes to the head of its list; or it is free, and
-    /// then this is true.
+    /// Ends one hold. After the last one the frame moves to the head of its list, or becomes free;
+    /// returns true if it is free.
     pub(super) fn release(&mut self, frame: Frame) -> bool {
         let holds = &mut self.holds[frame.0 as usize];
         *holds = holds.checked_sub(1).expect("a frame that is released was held");
@@ -215,11 +212,11 @@ impl Frames {
         home == FrameHome::NONE
     }
 
-    /// Notes that the frame's page is in the table no more. The frame is an orphan; or it is free,
-    /// and then this is true.
+    /// Records that the frame's page has left the table. The frame becomes an orphan or free;
+    /// returns true if it is free.
     ///
-    /// The pins of an orphan are one more hold, all together, and the last unpinner ends it. Before
-    /// that they are none: what the pins of a listed frame come to, eviction alone must know.
+    /// The pins of an orphan together count as one hold, which the last unpinner ends. Pins of a
+    /// listed frame are no hold: only eviction checks them.
     pub(super) fn disown(&mut self, frame: Frame, is_pinned: bool) -> bool {
         assert!(self.home(frame) != FrameHome::NONE, "{frame:?} holds no page");
         self.hold(frame);
@@ -227,21 +224,21 @@ impl Frames {
         !is_pinned && self.release(frame)
     }
 
-    /// The frame at the tail of the inactive list, and where its page is.
+    /// Returns the frame at the tail of the inactive list, and the position of its page.
     pub(super) fn tail(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.inactive.tail()?;
         debug_assert!(!self.is_held(frame), "{frame:?} is held, and on a list");
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// The frame at the tail of the ahead list, which has been there longest.
+    /// Returns the oldest frame of the ahead list, at its tail.
     pub(super) fn oldest_ahead(&self) -> Option<(Frame, EntryPlace)> {
         let frame = self.ahead.tail()?;
         debug_assert!(self.is_ahead(frame), "{frame:?} belongs to another list");
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// The frame under the hand, which moves on to the one that came next, and from the head back
+    /// Returns the frame under the clock hand and advances the hand towards the head, then around
     /// to the tail.
     pub(super) fn next_ahead(&mut self) -> Option<(Frame, EntryPlace)> {
         let frame = self.hand.or(self.ahead.tail())?;
@@ -250,15 +247,15 @@ impl Frames {
         Some((frame, self.place(frame).expect("a frame on a list holds a page")))
     }
 
-    /// Takes a frame, whose page has left the table, from its list.
+    /// Takes a frame whose page has left the table off its list.
     pub(super) fn take(&mut self, frame: Frame) {
         assert!(!self.is_held(frame), "{frame:?} is on no list");
         self.unlist(frame);
         self.set_home(frame, FrameHome::NONE);
     }
 
-    /// Moves a frame from its list to the head of the active list; says whether it was to go
-    /// anywhere else.
+    /// Moves a frame to the head of the active list. Returns true if it was not bound for it
+    /// already.
     pub(super) fn promote(&mut self, frame: Frame) -> bool {
         let home = self.home(frame);
         self.unlist(frame);
@@ -277,8 +274,8 @@ impl Frames {
         self.inactive.push_head(&mut self.links, frame);
     }
 
-    /// Moves all frames of the ahead list, the oldest first, to where they go otherwise. One that
-    /// is held goes there when that ends.
+    /// Moves all frames of the ahead list, oldest first, to the list that they belong to without
+    /// it. Held frames join that list when their last hold ends.
     pub(super) fn end_ahead(&mut self) {
         while let Some(frame) = self.ahead.tail() {
             if self.is_active(frame) {
@@ -295,19 +292,19 @@ impl Frames {
         assert!(self.ahead.tail().is_none(), "no frame is on the list that has ended");
     }
 
-    /// The mark of the frame's page; 0 if it has none.
+    /// Returns the mark of the frame's page; 0 if it has none.
     pub(super) fn mark(&self, frame: Frame) -> u32 {
         self.home(frame).mark()
     }
 
-    /// Gives the frame's page a mark.
+    /// Sets the mark of the frame's page.
     pub(super) fn set_mark(&mut self, frame: Frame, mark: u32) {
         let home = self.home(frame);
         assert!(home != FrameHome::NONE, "{frame:?} holds no page");
         self.set_home(frame, home.marked(mark));
     }
 
-    /// The frames whose page has a mark, in their order.
+    /// Returns the frames whose page has a mark, in the order of their numbers.
     pub(super) fn marked(&self) -> impl Iterator<Item = (Frame, u32, EntryPlace)> {
         let used = (0..self.fresh).map(Frame);
         used.filter_map(|frame| {
@@ -317,9 +314,9 @@ impl Frames {
     }
 
     /// Moves frames from the tail of the active list to the head of the inactive one until the
-    /// active list is not longer than the others; says how many.
+    /// active list is not longer than the others together. Returns the number moved.
     ///
-    /// Each of them was promoted before, so on average that is no more than one a promotion.
+    /// Each of them was promoted before, so there is at most one demotion per promotion on average.
     pub(super) fn balance(&mut self) -> u32 {
         let mut demotions = 0;
         while self.active.len() > self.inactive.len() + self.ahead.len() {
@@ -329,8 +326,8 @@ impl Frames {
         demotions
     }
 
-    /// Moves the frame at the tail of the active list to the head of the inactive one, if there is
-    /// one.
+    /// Moves the frame at the tail of the active list to the head of the inactive one. Returns
+    /// false if the active list is empty.
     pub(super) fn demote(&mut self) -> bool {
         let Some(frame) = self.active.pop_tail(&mut self.links) else { return false };
         debug_assert!(self.is_active(frame), "{frame:?} belongs to another list");

@@ -1,8 +1,5 @@
-//! What holds between the parts of a cache whenever no call is on its way: for tests.
-//!
-//! In:    a cache.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change. Looks at each frame, so no call of a driver does it.
+//! Invariants between the parts of a cache, checked by tests between calls. The check visits every
+//! frame, so no driver's call runs it.
 
 use super::PageCache;
 use crate::table::{Frame, PinBudget};
@@ -13,7 +10,7 @@ impl PageCache {
     ///
     /// # Panics
     ///
-    /// If they do not: then the cache has a bug.
+    /// If they do not agree, which is a bug of the cache.
     pub fn assert_consistent(&self) {
         let dump = self.dump();
         let listed = dump.inactive.len() + dump.active.len() + dump.ahead.len();
@@ -53,7 +50,8 @@ impl PageCache {
         assert!(granted <= max, "{granted} pins are granted, of {max}");
     }
 
-    /// The frame's page is in the table, with an entry that names this frame and its generation.
+    /// Checks that the frame's page is in the table, with an entry that names this frame and its
+    /// generation.
     fn assert_has_page(&self, frame: Frame, is_filled: bool) {
         let Some((file, page)) = self.page_of(frame) else {
             panic!("{frame:?} is listed or held without a page, and no orphan");

@@ -1,24 +1,20 @@
-//! Unstable pages: written to their device, and not yet covered by a successful device flush.
-//!
-//! In:    pages whose device write has ended; the start of each device flush.
-//! Out:   after a failed flush, the unstable pages that are still in memory, and which files have
-//!        lost some.
-//! Never: a decision what to do about them: that is `writeback/durability.rs`.
+//! Unstable pages: written to their device, but not yet covered by a successful device flush. After
+//! a failed flush, `writeback/durability.rs` reads here which of them are still in memory and which
+//! files have lost some.
 //!
 //! ```text
 //!   interval     0         |      1          |   2
 //!   written      a   b     |  c    (b again) |  d
 //!   flush                  F0                F1
-//!                covers a, b                 covers those and c, b
+//!                covers a, b                 covers a, b, c and the second b
 //! ```
 //!
-//! The name is that of NFS, where a client keeps unstable writes until a COMMIT. Here an unstable
-//! page may be evicted like any other clean page. That it was is all that is kept then: one number
-//! for each file.
+//! The name is NFS's, where a client keeps unstable writes until a COMMIT. Here an unstable page
+//! may be evicted like any other clean page; the cache then keeps only one number for each file.
 //!
-//! A page's mark is its interval modulo 2^27 - 1, plus one, in a word that each frame has anyway.
-//! The mark of a page that has been stable for 2^27 - 1 flushes looks young again; after a failed
-//! flush such a page is written once more, which does no harm.
+//! A page's mark is its interval modulo 2^27 - 1, plus one, in spare bits of a word that each frame
+//! needs anyway. After 2^27 - 1 further flushes the mark of a stable page looks recent again; a
+//! failed flush then rewrites that page once more, which is harmless.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -28,15 +24,15 @@ use super::frame_home::MARK_BITS;
 use crate::table::{EntryPlace, FileSlot, Frame};
 use crate::units::PageIndex;
 
-/// The time between the starts of two device flushes, of any file; counted from 1.
+/// Interval between the starts of two device flushes, of any file; numbered from 1.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct FlushInterval(pub(crate) u64);
 
-/// Counts intervals, and remembers which files have lost unstable pages from memory.
+/// Counts intervals and remembers which files have lost unstable pages from memory.
 #[derive(Debug)]
 pub(super) struct Unstable {
     now: FlushInterval,
-    /// For each file, the newest interval of an unstable page that is not in memory any more.
+    /// For each file, the newest interval of an unstable page that is no longer in memory.
     left: BTreeMap<u32, FlushInterval>,
 }
 
@@ -46,7 +42,7 @@ pub(crate) struct UnstablePage {
     pub(crate) file: FileSlot,
     pub(crate) page: PageIndex,
     pub(crate) frame: Frame,
-    /// In which interval its device write ended.
+    /// The interval in which its device write ended.
     pub(crate) written: FlushInterval,
 }
 
@@ -61,7 +57,7 @@ impl Unstable {
         u32::try_from(self.now.0 % MARKS).expect("a mark is below 2^27") + 1
     }
 
-    /// The newest interval that has this mark.
+    /// Returns the newest interval with this mark.
     fn interval(&self, mark: u32) -> FlushInterval {
         debug_assert!(mark > 0 && u64::from(mark) <= MARKS, "{mark} is no mark");
         let age = (self.now.0 % MARKS + MARKS + 1 - u64::from(mark)) % MARKS;
@@ -76,14 +72,15 @@ impl Unstable {
 }
 
 impl PageCache {
-    /// A device flush starts: it covers this interval and those before.
+    /// Starts a device flush: returns the current interval, which the flush covers with all earlier
+    /// ones.
     pub(crate) fn end_flush_interval(&mut self) -> FlushInterval {
         let ended = self.unstable.now;
         self.unstable.now = FlushInterval(ended.0 + 1);
         ended
     }
 
-    /// The device has the page's bytes, perhaps in a volatile cache.
+    /// Marks a page as written to the device, perhaps only to its volatile cache.
     pub(crate) fn set_unstable(&mut self, frame: Frame) {
         assert!(self.is_held(frame), "{frame:?} is held until its device write is handled");
         if self.frames.place(frame).is_some() {
@@ -91,36 +88,36 @@ impl PageCache {
         }
     }
 
-    /// The page is dirty again, or durable.
+    /// Clears the mark of a page that is dirty again, or durable.
     pub(crate) fn clear_unstable(&mut self, frame: Frame) {
         if self.frames.place(frame).is_some() {
             self.frames.set_mark(frame, 0);
         }
     }
 
-    /// Bytes of the file were given to its device that are in no frame.
+    /// Notes that bytes of the file were written to the device without being in any frame.
     pub(crate) fn note_unstable_beside_cache(&mut self, file: FileSlot) {
         self.unstable.note_left(file, self.unstable.now);
     }
 
-    /// An unstable page will not be written again.
+    /// Notes that an unstable page will not be rewritten.
     pub(crate) fn note_unstable_left(&mut self, file: FileSlot, written: FlushInterval) {
         self.unstable.note_left(file, written);
     }
 
-    /// The newest interval in which an unstable page of the file was written that is not in memory
-    /// any more.
+    /// Returns the newest interval in which an unstable page of the file was written that is no
+    /// longer in memory.
     pub(crate) fn unstable_left(&self, file: FileSlot) -> Option<FlushInterval> {
         self.unstable.left.get(&file.0).copied()
     }
 
-    /// The file is closed.
+    /// Drops the record of a file that is closed.
     pub(crate) fn forget_unstable_left(&mut self, file: FileSlot) {
         self.unstable.left.remove(&file.0);
     }
 
-    /// All pages that have a mark, in the order of their frames. Looks at each frame: for the rare
-    /// case that a flush has failed.
+    /// Returns all marked pages, in the order of their frames. Scans every frame, which is
+    /// acceptable because it runs only after a failed flush.
     pub(crate) fn unstable_pages(&self) -> Vec<UnstablePage> {
         let marked = self.frames.marked();
         marked
@@ -131,7 +128,7 @@ impl PageCache {
             .collect()
     }
 
-    /// A page leaves the table, and not because newer bytes take its place.
+    /// Notes that a page leaves the table without being replaced by newer bytes.
     pub(super) fn note_leaving(&mut self, frame: Frame, place: EntryPlace) {
         let mark = self.frames.mark(frame);
         if mark != 0 {
@@ -140,7 +137,7 @@ impl PageCache {
         }
     }
 
-    /// The same of a page that `file` forgets.
+    /// Notes the same for a page of a file that is being forgotten.
     pub(super) fn note_forgotten(
         unstable: &mut Unstable,
         frames: &super::frames::Frames,
@@ -154,7 +151,7 @@ impl PageCache {
     }
 }
 
-/// How many different marks there are; 0 is none.
+/// Number of different marks; 0 is none.
 const MARKS: u64 = (1 << MARK_BITS) - 1;
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
-//! Pages that are written: a write fills a fresh frame, and the page's entry is swapped to it.
-//!
-//! In:    a page whose new bytes are there.
-//! Out:   a frame for them beforehand; afterwards, to readers, the new frame.
-//! Never: a byte changed where a reader may be looking. The old frame is not reused before all its
-//!        fills, holds, pins and device writes have ended.
+//! Writes fill a fresh frame, and the page's entry is swapped to it. A reader never sees bytes
+//! change: the old frame is not reused before all its fills, holds, pins and device writes have
+//! ended.
 //!
 //! ```text
 //!            start_write              put_written                 release: it is on the device
@@ -18,9 +15,9 @@ use super::{PageCache, disown};
 use crate::table::{FileSlot, Frame, PageEntry};
 use crate::units::{PageIndex, Pages};
 
-/// A frame for a page's new bytes: held, and not in the table, so that no reader sees it.
+/// A frame for a page's new bytes. It is held and not in the table, so no reader sees it.
 ///
-/// It is given back exactly once, to [`PageCache::put_written`] or [`PageCache::drop_fresh`].
+/// It must be passed exactly once to [`PageCache::put_written`] or [`PageCache::drop_fresh`].
 #[derive(Debug, Eq, PartialEq)]
 #[must_use = "a fresh frame that is neither put nor dropped is lost"]
 pub struct Fresh {
@@ -28,10 +25,10 @@ pub struct Fresh {
 }
 
 impl PageCache {
-    /// Takes a frame for bytes that are about to be written: a free one, or that of the page that
-    /// matters least.
+    /// Takes a frame for bytes about to be written, evicting the least valuable page if none is
+    /// free.
     ///
-    /// The caller makes sure that one is available, as for [`start_fill`](Self::start_fill).
+    /// The caller checks that a frame is available, as for [`start_fill`](Self::start_fill).
     ///
     /// # Panics
     ///
@@ -47,7 +44,7 @@ impl PageCache {
         Fresh { frame }
     }
 
-    /// The page's bytes are in the fresh frame: readers find them there from now on. The frame
+    /// Publishes the bytes in the fresh frame: from now on readers find the page there. The frame
     /// stays held until [`release`](Self::release).
     ///
     /// ```text
@@ -55,7 +52,7 @@ impl PageCache {
     ///   old frame     orphan while it is filled, held or pinned; else free at once
     /// ```
     ///
-    /// The writer's use counts as the page's first, so that it is not `unused`. A page that was not
+    /// The write counts as the page's first use, so the page is not `unused`. A page that was not
     /// resident is added as if it had been read.
     ///
     /// # Panics
@@ -82,20 +79,20 @@ impl PageCache {
         }
     }
 
-    /// Frees the frame of a write that does not take place.
+    /// Frees the frame of a write that was abandoned.
     ///
     /// # Panics
     ///
-    /// If the frame is held otherwise.
+    /// If the frame has other holds.
     #[expect(clippy::needless_pass_by_value, reason = "a fresh frame is dropped once")]
     pub fn drop_fresh(&mut self, fresh: Fresh) {
-        // Nothing ever named this life of the frame, so its word is clean, as of a free one.
+        // Nothing ever referred to this use of the frame, so its generation and pin word are clean.
         let is_free = self.frames.release(fresh.frame);
         assert!(is_free, "{:?} is held by others", fresh.frame);
     }
 
-    /// Forgets some pages of a file, but for those whose frame is one to `keep`. `notes_unstable`
-    /// says whether unstable ones among them are noted as out of memory.
+    /// Removes a range of a file's pages from the table, except those whose frame `keep` accepts.
+    /// If `notes_unstable`, unstable pages among them are recorded as no longer in memory.
     pub(crate) fn forget_range_but(
         &mut self,
         file: FileSlot,
@@ -117,13 +114,13 @@ impl PageCache {
 }
 
 impl Fresh {
-    /// The frame to write into.
+    /// Returns the frame to write into.
     #[must_use]
     pub fn frame(&self) -> Frame {
         self.frame
     }
 
-    /// The frame, to be filled for no page.
+    /// Returns the frame, to be filled for no page.
     pub(super) fn into_frame(self) -> Frame {
         self.frame
     }

@@ -1,8 +1,5 @@
-//! Read-ahead requests of one device that wait while demand requests do.
-//!
-//! In:    requests that no caller waits for; a page that a reader has come to.
-//! Out:   the oldest of them, the one that starts at a sector, the one that reads a page.
-//! Never: a decision when they go: [`super::queue`] takes them.
+//! Read-ahead requests of one device that are deferred while demand requests are queued.
+//! [`super::queue`] decides when they are dispatched.
 //!
 //! ```text
 //!   by place   |==3==|    |=1=|        |====2====|        merged where they touch
@@ -18,30 +15,30 @@ use crate::sched::Request;
 use crate::table::Frame;
 use crate::units::{Sector, Sectors};
 
-/// The requests that wait.
+/// The deferred requests.
 #[derive(Debug)]
 pub(super) struct AheadQueue {
-    /// None where none waits: there may be ten thousand devices, and few of them at work.
+    /// None while no request is deferred: there may be ten thousand devices, few of them active.
     waiting: Option<Box<WaitingReads>>,
-    /// No request is longer.
+    /// Length of the device's largest request.
     max: Sectors,
 }
 
-/// At least one request.
+/// At least one deferred request.
 #[derive(Debug, Default)]
 struct WaitingReads {
     by_place: BTreeMap<Place, Request<IoPayload>>,
-    /// Where the request of each number starts.
+    /// Start of each request, by its number.
     by_age: BTreeMap<u64, Sector>,
-    /// The number of the next request.
+    /// Number of the next request.
     next: u64,
 }
 
-/// Where a request starts, and its number: two files may name the same sectors.
+/// Start of a request, and its number because two files may share sectors.
 type Place = (Sector, u64);
 
 impl AheadQueue {
-    /// Without a request; the largest of its device has `max` sectors.
+    /// Creates an empty queue for a device with requests of up to `max` sectors.
     pub(super) fn new(max: Sectors) -> Self {
         Self { waiting: None, max }
     }
@@ -54,24 +51,24 @@ impl AheadQueue {
         self.waiting.as_ref().map_or(0, |waiting| waiting.by_age.len())
     }
 
-    /// Adds a request, as one with its neighbours where they touch. It has the place of the oldest
-    /// of them in the order of age.
+    /// Adds a request, merged with adjacent ones. The merged request is as old as the oldest of
+    /// them.
     pub(super) fn add(&mut self, request: Request<IoPayload>) {
         debug_assert!(request.load.is_ahead, "a caller waits for it");
         self.waiting.get_or_insert_default().add(request, self.max);
     }
 
-    /// Takes the one that has waited for longest.
+    /// Takes the oldest request.
     pub(super) fn take_oldest(&mut self) -> Option<Request<IoPayload>> {
         self.take(WaitingReads::oldest)
     }
 
-    /// Takes the one that starts at a sector.
+    /// Takes the request that starts at a sector.
     pub(super) fn take_at(&mut self, start: Sector) -> Option<Request<IoPayload>> {
         self.take(|waiting| waiting.at(start))
     }
 
-    /// Takes the one that reads a sector into a frame.
+    /// Takes the request that reads a sector into a frame.
     pub(super) fn take_filling(
         &mut self,
         sector: Sector,
@@ -132,7 +129,7 @@ impl WaitingReads {
         let reads = |request: &Request<IoPayload>| {
             request.end() > sector && request.load.frames().any(|it| it == frame)
         };
-        // Two requests with the same sectors, of different files, are rare.
+        // Requests of different files for the same sectors are rare.
         let (&place, _) = near.take(OVERLAPS_MAX).find(|(_, request)| reads(request))?;
         Some(place)
     }
@@ -150,5 +147,5 @@ impl WaitingReads {
     }
 }
 
-/// So many requests that begin before a sector are looked at for it.
+/// Requests examined for one sector among those that start before it.
 const OVERLAPS_MAX: usize = 4;

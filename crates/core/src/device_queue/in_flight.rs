@@ -1,8 +1,5 @@
-//! One request in flight: what its device was sent, and how much of it has come.
-//!
-//! In:    a request that was taken from its queue; how many bytes of it have arrived.
-//! Out:   the pages that are complete, each once; the pages that are still to come.
-//! Never: the end of a fill: that is for the parts above.
+//! A request in flight, and the part of it that has arrived. Each page is reported as complete
+//! once; the modules above end its fill.
 
 use alloc::vec::Vec;
 
@@ -12,33 +9,33 @@ use crate::ids::{DeviceId, DomainCommand};
 use crate::sched::Request;
 use crate::units::{ByteCount, Nanos, Sector, Sectors};
 
-/// A request that a device is working on.
+/// A request in flight on a device.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) device: DeviceId,
     pub(crate) request: Request<IoPayload>,
     pub(super) sent: SentRequest,
-    /// How many requests were at the device when it was sent, with itself.
+    /// Requests at the device when it was dispatched, including itself.
     pub(super) depth: u32,
-    /// Of a write from the cache, its place in the order of its flush domain.
+    /// Position of a cached write in the order of its flush domain.
     pub(crate) command: Option<DomainCommand>,
-    /// How many of its pages have arrived, from the first on: their fills have ended.
+    /// Number of its first pages that have arrived; their fills have ended.
     pub(crate) arrived_pages: usize,
-    /// How long these pages are.
+    /// Length of these pages.
     pub(super) arrived: Sectors,
-    /// How much of it has come, as its driver said last.
+    /// Bytes that have arrived, as last reported by the driver.
     arrived_bytes: ByteCount,
-    /// Once its device has served it, which is when its last byte has arrived.
+    /// The time at which the last byte had arrived, which ends the device's service.
     pub(super) served: Option<ServedRequest>,
-    /// Whether a caller began to wait for a page of it after it was sent.
+    /// True if a caller began to wait for one of its pages after it was dispatched.
     pub(super) is_joined: bool,
 }
 
-/// When a device had served a request.
+/// Time at which a device had served a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServedRequest {
     pub(crate) at: Nanos,
-    /// Whether that was seen when it happened; otherwise `at` is an upper bound.
+    /// True if the end was observed on time; otherwise `at` is an upper bound.
     pub(crate) is_seen: bool,
 }
 
@@ -65,29 +62,30 @@ impl InFlight {
         }
     }
 
-    /// The pages that are still to come.
+    /// Returns the pages that have not arrived yet.
     pub(crate) fn expected_pages(&self) -> &[PageFill] {
         &self.request.load.pages[self.arrived_pages..]
     }
 
-    /// Whether its driver may say that so much has arrived: no less than before, and no more than
-    /// was asked for.
+    /// Returns true if the driver may report that `bytes` have arrived: not less than before, and
+    /// not more than requested.
     pub(crate) fn can_arrive(&self, bytes: ByteCount) -> bool {
         let reads_pages = !self.request.load.pages.is_empty();
         reads_pages && self.arrived_bytes <= bytes && bytes <= self.request.sectors.bytes()
     }
 
-    /// Whether it may end so: a transfer has no less in the end than had arrived.
+    /// Returns true if this result is valid: a transfer cannot end with fewer bytes than had
+    /// arrived.
     pub(crate) fn can_complete(&self, result: Result<ByteCount, i32>) -> bool {
         result.is_err() || result.is_ok_and(|bytes| self.arrived_bytes <= bytes)
     }
 
-    /// Whether all of it has arrived, and its device was not known to have served it.
+    /// Returns true if all bytes have arrived and the request is not yet recorded as served.
     pub(super) fn is_newly_served(&self) -> bool {
         self.served.is_none() && self.arrived_bytes == self.request.sectors.bytes()
     }
 
-    /// So much has arrived: the pages that are complete now and were not before.
+    /// Records that `bytes` have arrived; returns the pages completed by them.
     pub(super) fn arrive(&mut self, bytes: ByteCount) -> ArrivedPages {
         self.arrived_bytes = bytes;
         let Self { device, request, arrived_pages, arrived, .. } = self;
@@ -109,8 +107,8 @@ impl InFlight {
 #[derive(Debug)]
 pub(crate) struct ArrivedPages {
     pub(crate) device: DeviceId,
-    /// Where on the device the first of them lies.
+    /// Device position of the first page.
     pub(crate) start: Sector,
-    /// Their fills, which end now.
+    /// Their fills, which now end.
     pub(crate) pages: Vec<PageFill>,
 }

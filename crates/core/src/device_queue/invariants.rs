@@ -1,8 +1,4 @@
-//! What holds between devices and their requests after each call.
-//!
-//! In:    the queues of a path.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Invariants between devices and their requests, which hold after each call.
 
 use alloc::collections::BTreeMap;
 
@@ -10,9 +6,10 @@ use super::{DeviceId, DeviceQueues};
 use crate::sched::Op;
 
 impl DeviceQueues {
-    /// Checks that each device counts its requests in flight: as many steps as there are of those.
+    /// Checks the devices' counts of requests in flight, with one step for each such request.
     pub(crate) fn assert_in_flight(&self) {
-        // The last number: those that their device has served, and whose end is still to come.
+        // The last element counts requests already served, for which no completion was reported
+        // yet.
         let mut counts: BTreeMap<DeviceId, [u32; 3]> = BTreeMap::new();
         for (_, request) in self.in_flight.iter() {
             let op = if request.served.is_some() { 2 } else { request.request.origin.op as usize };
@@ -27,7 +24,7 @@ impl DeviceQueues {
         }
     }
 
-    /// Checks all devices: which are in line for dispatch, and which have no room.
+    /// Checks the line for dispatch and the count of full devices.
     pub(crate) fn assert_consistent(&self) {
         self.assert_in_flight();
         for (id, device) in self.devices.iter() {

@@ -1,13 +1,10 @@
-//! Reads of pages that are on their way already.
-//!
-//! In:    pages that a caller begins to wait for.
-//! Out:   the requests in flight that bring them, each once, for a driver whose device can hurry.
-//! Never: a change of what is in flight; a request that has ended.
+//! Joins: reads of pages that are already in flight. Each joined request is reported once, for
+//! drivers that can speed up a request, for example by hedging. Joins change no request.
 //!
 //! ```text
 //!   read-ahead   |== sent ================ .. late
 //!   reader                 |-- waits ------ ..
-//!                          ^ joined: worth as much as a demand request from now on
+//!                          ^ joined: as urgent as a demand request from now on
 //! ```
 
 use super::DeviceQueues;
@@ -19,8 +16,8 @@ use crate::table::Frame;
 use crate::units::{Nanos, PageIndex, Sector};
 
 impl DeviceQueues {
-    /// A caller waits for a page of an open file that is being read into `frame`: if its request
-    /// waits behind demand requests, it is one from now on; if it is in flight, it is joined.
+    /// Notes that a caller waits for a page of an open file that is being read into `frame`. A
+    /// deferred read-ahead request for it becomes a demand request; a request in flight is joined.
     pub(crate) fn promote(
         &mut self,
         now: Nanos,
@@ -40,10 +37,10 @@ impl DeviceQueues {
         });
     }
 
-    /// Notes the request in flight that reads a sector, if there is one that was not joined.
+    /// Joins the request in flight that reads a sector, unless it was joined before.
     fn join(&mut self, device: DeviceId, sector: Sector) {
         let reads = |request: &InFlight| request.device == device && request.is_to_read(sector);
-        // Readers mostly wait for pages of one request, and come to it more than once.
+        // Readers mostly wait for pages of the same request, and join it more than once.
         let is_noted = |tag: Tag| self.in_flight.get(tag).is_some_and(reads);
         if self.joined_last.is_some_and(is_noted) {
             return;
@@ -58,14 +55,15 @@ impl DeviceQueues {
         }
     }
 
-    /// Takes a request in flight that was joined since, and its device.
+    /// Takes a request in flight that was joined, with its device.
     pub(crate) fn take_joined(&mut self) -> Option<(DeviceId, Tag)> {
         let tag = self.joined.pop_front()?;
         let request = self.in_flight.get(tag).expect("one that ends is forgotten");
         Some((request.device, tag))
     }
 
-    /// A request has ended: no more than are in flight are kept for a driver that does not ask.
+    /// Removes a completed request from the queue of joins, which bounds the queue even if the
+    /// driver never polls it.
     pub(super) fn forget_joined(&mut self, tag: Tag, request: &InFlight) {
         if request.is_joined {
             self.joined.retain(|other| *other != tag);
@@ -74,7 +72,7 @@ impl DeviceQueues {
 }
 
 impl InFlight {
-    /// Whether it reads a sector, and that has not arrived.
+    /// Returns true if this request reads a sector that has not arrived yet.
     fn is_to_read(&self, sector: Sector) -> bool {
         let is_read = self.request.origin.op == Op::Read;
         is_read && self.request.start + self.arrived <= sector && sector < self.request.end()

@@ -1,8 +1,5 @@
-//! What the path's requests carry: frames to fill or to write, or the names of direct requests.
-//!
-//! In:    pages of a window, dirty pages, a page that is tried again, a request that asks no cache.
-//! Out:   what waits for its result.
-//! Never: a merge that makes a caller wait longer, or that hides which page is bad.
+//! Payload of the path's requests: frames to fill or to write, or ids of direct requests. A merge
+//! never prolongs a caller's wait, nor hides which page is bad.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -15,19 +12,20 @@ use crate::units::{
     ByteCount, Nanos, PAGE_SIZE, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sector, Sectors,
 };
 
-/// One page of a request, or a part of one.
+/// One page of a request, or a part of a page.
 #[derive(Debug, Eq, PartialEq)]
 pub struct PageFill {
-    /// The frame that it goes to.
+    /// The frame to fill.
     pub filling: Filling,
-    /// Which part of it.
+    /// The part of the page.
     pub part: PagePart,
-    /// How many bytes of that the file has: all of them, but for a file's last page.
+    /// Bytes of the part that are in the file; fewer than the part's size only in a file's last
+    /// page.
     pub len: u32,
 }
 
-/// A part of a page, in whole sectors: all of it, but where a page of a file lies in several places
-/// of its device.
+/// A part of a page, in whole sectors. It is the whole page unless the page is in several places on
+/// its device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PagePart {
     from: u16,
@@ -39,39 +37,39 @@ pub struct PagePart {
 pub(crate) struct WritePage {
     pub(crate) dirty: DirtyId,
     pub(crate) frame: Frame,
-    /// How many of its bytes the file has: all of them, but for a file's last page.
+    /// Bytes of the page that are in the file; less than a page only at the end of the file.
     pub(crate) len: u32,
 }
 
-/// What a request of the path carries: one of the three lists is not empty.
+/// Payload of a request: exactly one of the three lists is not empty.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct IoPayload {
-    /// Its pages, in the order of their sectors.
+    /// Pages to read, in the order of their sectors.
     pub(crate) pages: Vec<PageFill>,
-    /// Those it writes, in the order of their sectors.
+    /// Pages to write, in the order of their sectors.
     pub(crate) writes: Vec<WritePage>,
-    /// The direct requests that it serves.
+    /// Direct requests served by this request.
     pub(crate) direct: Vec<DirectId>,
-    /// Whether no caller waits for any of it.
+    /// True if no caller waits for any of it.
     pub(crate) is_ahead: bool,
-    /// Whether it is a second try of a page whose request failed.
+    /// True if it retries one page of a failed request.
     pub(crate) is_retry: bool,
-    /// Whether a plan decided where it starts and ends.
+    /// True if a plan determined its range.
     pub(crate) is_planned: bool,
-    /// Whether its writes are done only when they are durable (FUA).
+    /// True for FUA writes, which complete only when they are durable.
     pub(crate) is_fua: bool,
-    /// How many requests of the flusher it was made of.
+    /// Number of flusher requests merged into it.
     pub(crate) parts: u32,
 }
 
 impl PageFill {
-    /// A page that its device has in one place.
+    /// Creates the fill of a page that is in one place on its device.
     pub(crate) fn whole(filling: Filling, len: u32) -> Self {
         assert!(len > 0 && u64::from(len) <= PAGE_SIZE, "a page of {len} bytes");
         Self { filling, part: PagePart::WHOLE, len }
     }
 
-    /// A part of a page of which the file has so many bytes, from the page's start.
+    /// Creates the fill of a part of a page of which the file has `page_len` bytes.
     #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
     pub(crate) fn part(filling: &Filling, part: PagePart, page_len: u32) -> Self {
         let end = part.bytes().end.min(page_len as usize);
@@ -79,15 +77,15 @@ impl PageFill {
         Self { filling: filling.part(), part, len: (end - part.bytes().start) as u32 }
     }
 
-    /// The end of its fill, while its request is still in flight: the request keeps what it says of
-    /// the page, and must not end the fill again.
+    /// Returns a copy of the fill, to be ended while the request is in flight. The request keeps
+    /// its own copy for reference and must not end it again.
     pub(crate) fn ended(&self) -> Self {
         Self { filling: self.filling.part(), part: self.part, len: self.len }
     }
 
-    /// Whether a result of so many bytes covers this page, which begins `from` bytes from the start
-    /// of its request: a request may end early, at the end of a file or because a device stopped in
-    /// the middle.
+    /// Returns true if a result of `result` bytes covers this page, which begins `from` sectors
+    /// into its request. A request may end early at the end of a file, or because the device
+    /// stopped.
     ///
     /// ```text
     ///   page      0           1           2
@@ -99,7 +97,7 @@ impl PageFill {
         result >= from.bytes() + ByteCount(u64::from(self.len))
     }
 
-    /// How many bytes of this page came with such a result.
+    /// Returns the bytes of this page that arrived with such a result.
     #[expect(clippy::cast_possible_truncation, reason = "at most a page")]
     pub(crate) fn got(&self, from: Sectors, result: ByteCount) -> u32 {
         result.saturating_sub(from.bytes()).0.min(u64::from(self.len)) as u32
@@ -107,11 +105,11 @@ impl PageFill {
 }
 
 impl PagePart {
-    /// All of it.
+    /// The whole page.
     #[expect(clippy::cast_possible_truncation, reason = "4096")]
     pub const WHOLE: Self = Self { from: 0, len: PAGE_SIZE as u16 };
 
-    /// So many sectors of a page, from one of them on.
+    /// Creates a part of `sectors` sectors, starting at sector `from` of the page.
     #[expect(clippy::cast_possible_truncation, reason = "a page is short, and was looked at")]
     pub(crate) fn new(from: Sectors, sectors: Sectors) -> Self {
         assert!(sectors > Sectors::ZERO, "a part has at least one sector");
@@ -119,7 +117,7 @@ impl PagePart {
         Self { from: from.bytes().0 as u16, len: sectors.bytes().0 as u16 }
     }
 
-    /// Which bytes of the page.
+    /// Returns the byte range in the page.
     #[must_use]
     pub fn bytes(self) -> Range<usize> {
         usize::from(self.from)..usize::from(self.from) + usize::from(self.len)
@@ -129,7 +127,7 @@ impl PagePart {
         self == Self::WHOLE
     }
 
-    /// How long it is.
+    /// Returns the length in sectors.
     pub(crate) fn sectors(self) -> Sectors {
         Sectors(u64::from(self.len) / SECTOR_SIZE)
     }
@@ -140,28 +138,28 @@ impl IoPayload {
         Self { pages: Vec::from([page]), is_ahead, ..Self::default() }
     }
 
-    /// A page of a request that failed, alone.
+    /// Creates the payload of a retry, which reads one page alone.
     pub(crate) fn again(page: PageFill) -> Self {
         Self { is_retry: true, ..Self::of_page(page, false) }
     }
 
-    /// How many pages it reads; one that comes in parts counts with each of them.
+    /// Returns the number of pages to read; a page read in parts counts once for each part.
     pub(crate) fn page_count(&self) -> Pages {
         Pages(self.pages.len() as u64)
     }
 
-    /// The frames of its pages, in their order.
+    /// Returns the frames of the pages, in their order.
     pub(crate) fn frames(&self) -> impl Iterator<Item = Frame> {
         let read = self.pages.iter().map(|page| page.filling.frame());
         read.chain(self.writes.iter().map(|page| page.frame))
     }
 
-    /// How many bytes it writes from the cache.
+    /// Returns the number of bytes to write from the cache.
     pub(crate) fn write_len(&self) -> ByteCount {
         ByteCount(self.writes.iter().map(|page| u64::from(page.len)).sum())
     }
 
-    /// How many of the pages that it writes so many bytes cover.
+    /// Returns the number of written pages that a result of `bytes` covers.
     pub(crate) fn written_by(&self, bytes: ByteCount) -> Pages {
         let ends = self.writes.iter().scan(0, |at, page| {
             let end = *at + u64::from(page.len);
@@ -171,8 +169,8 @@ impl IoPayload {
         Pages(ends.filter(|&end| end <= bytes.0).count() as u64)
     }
 
-    /// How much a request with this payload moves: whole sectors, but for what is written at the
-    /// end of a file.
+    /// Returns the number of bytes that a request with this payload transfers: whole sectors,
+    /// except for a write at the end of a file.
     pub(crate) fn len(&self, sectors: Sectors) -> ByteCount {
         match self.write_len() {
             ByteCount::ZERO => sectors.bytes(),
@@ -180,7 +178,8 @@ impl IoPayload {
         }
     }
 
-    /// Whether it reads pages, writes pages, or serves direct requests, and no two of these.
+    /// Returns true if it has exactly one kind of payload: page reads, page writes, or direct
+    /// requests.
     pub(crate) fn has_one_kind(&self) -> bool {
         let kinds = [self.pages.is_empty(), self.writes.is_empty(), self.direct.is_empty()];
         kinds.iter().filter(|is_empty| !**is_empty).count() == 1
@@ -190,18 +189,18 @@ impl IoPayload {
         self.pages.iter().all(|page| page.part.is_whole())
     }
 
-    /// Whether the last page it writes is the short one at the end of a file: what follows on the
-    /// device is not the rest of that page.
+    /// Returns true if the last page to write is cut off by the end of its file: the sectors that
+    /// follow on the device do not continue that page.
     fn ends_short(&self) -> bool {
         self.writes.last().is_some_and(|page| u64::from(page.len) < PAGE_SIZE)
     }
 }
 
 impl Payload for IoPayload {
-    /// A request that a caller waits for never merges with one that none waits for: the wait would
-    /// be longer. A retry stays alone: its purpose is to find the one bad page. A planned request
-    /// stays as it is: what the plan has split would be joined again. FUA writes merge with each
-    /// other only: they may cost the others a flush.
+    /// A demand request never merges with a read-ahead request, which would make its caller wait
+    /// longer. A retry stays alone, because it has to find the one bad page. A planned request
+    /// stays as it is, because a merge would undo the plan's split. FUA writes merge only with each
+    /// other, as they may cost other writes a flush.
     fn can_take(&self, next: &Self) -> bool {
         let is_same_kind = self.pages.is_empty() == next.pages.is_empty()
             && self.writes.is_empty() == next.writes.is_empty();
@@ -224,7 +223,7 @@ impl Payload for IoPayload {
     }
 }
 
-/// A run of pages that a file wants read, before its device knows of it.
+/// A run of pages to be read, before it is queued for its device.
 #[derive(Debug)]
 pub(crate) struct PageRun {
     pub(crate) start: Sector,
@@ -238,12 +237,13 @@ impl PageRun {
         Self { start, sectors, job: IoPayload::of_page(page, is_ahead) }
     }
 
-    /// A page, or part of one, that is asked for a second time.
+    /// Creates the run of a page, or part of one, that is read again.
     pub(crate) fn again(start: Sector, page: PageFill) -> Self {
         Self { start, sectors: page.part.sectors(), job: IoPayload::again(page) }
     }
 
-    /// Adds a page that follows on the device; gives it back if that is elsewhere, or too much.
+    /// Appends a page that follows on the device. Returns it if it is not adjacent or would exceed
+    /// the largest request.
     pub(crate) fn append(
         &mut self,
         start: Sector,
@@ -265,18 +265,18 @@ impl PageRun {
         Ok(())
     }
 
-    /// One past its last sector.
+    /// Returns the sector behind the last one.
     pub(crate) fn end(&self) -> Sector {
         self.start + self.sectors
     }
 
-    /// Whether so many whole pages more fit into it.
+    /// Returns true if `pages` more whole pages fit.
     pub(crate) fn has_room(&self, pages: Pages, max_io: Pages) -> bool {
         let sectors = self.sectors + Sectors(pages.0 * SECTORS_PER_PAGE);
         sectors <= Sectors(max_io.0 * SECTORS_PER_PAGE) && self.job.has_whole_pages()
     }
 
-    /// The request that it is.
+    /// Converts the run to a request.
     pub(crate) fn request(self, now: Nanos, origin: crate::sched::Origin) -> Request<IoPayload> {
         let Self { start, sectors, job } = self;
         debug_assert!(
@@ -287,6 +287,6 @@ impl PageRun {
     }
 }
 
-/// A kernel takes so many places in memory at once (UIO_MAXIOV), which parts of pages would reach
-/// before their request is too long. Whole pages are as many as a request may have.
+/// The kernel accepts this many buffers in one call (UIO_MAXIOV). Partial pages could exceed it
+/// before the request is too long; whole pages are limited by the length of a request.
 const PLACES_MAX: usize = 1024;

@@ -1,9 +1,5 @@
-//! One device: what is queued for it, what it is doing, and what is known of it.
-//!
-//! In:    requests; their ends.
-//! Out:   the next request to send; when to look again.
-//! Never: a frame, a file, a decision about what to read. Which request is next, its scheduler
-//!        says.
+//! One device: its queued requests, its requests in flight, and its model. Its scheduler chooses
+//! the next request.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -20,65 +16,65 @@ use crate::sched::{Choice, Op, Request, Scheduler, Why};
 use crate::table::Frame;
 use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sector, Sectors};
 
-/// What a device is doing, and what is known of it.
+/// Load and model of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceState {
-    /// The name of its scheduler.
+    /// Name of its scheduler.
     pub scheduler: &'static str,
-    /// Reads that wait to be sent; those that merged are one.
+    /// Queued reads; merged ones count once.
     pub queued_reads: u64,
-    /// Writes that wait to be sent; those that merged are one.
+    /// Queued writes; merged ones count once.
     pub queued_writes: u64,
-    /// Reads that it works on.
+    /// Reads in flight.
     pub in_flight_reads: u32,
-    /// Writes that it works on.
+    /// Writes in flight.
     pub in_flight_writes: u32,
-    /// How many writes it may have, set or learnt. None: no limit.
+    /// Limit of writes in flight, configured or learnt. None for no limit.
     pub write_limit: Option<u32>,
-    /// Reads that went because they had waited for too long, so far.
+    /// Reads dispatched because they had expired, so far.
     pub expired_reads: u64,
-    /// Writes that went because they had waited for too long, so far.
+    /// Writes dispatched because they had expired, so far.
     pub expired_writes: u64,
-    /// How many requests it was seen to serve at once at least.
+    /// Lower bound of the number of requests that it serves at once.
     pub min_parallel: u32,
-    /// What reads cost, if enough is known.
+    /// Cost of reads, once enough is known.
     pub reads: Option<DeviceModel>,
-    /// What writes cost, if enough is known.
+    /// Cost of writes, once enough is known.
     pub writes: Option<DeviceModel>,
 }
 
-/// A device: what is queued for it and how much it is doing.
+/// A device with its queued requests and its load.
 #[derive(Debug)]
 pub(crate) struct DeviceQueue {
     pub(crate) geometry: Geometry,
     pub(super) queue: Box<dyn Scheduler<IoPayload>>,
     in_flight: u32,
-    /// How many requests of the flusher are queued or in flight.
+    /// Requests of the flusher, queued or in flight.
     pub(crate) flusher_requests: u32,
-    /// How many flushes and writes wait for what it writes.
+    /// Flushes and writes that wait for its writes.
     awaited: u32,
-    /// It is in the line for dispatch.
+    /// True while it is in the line for dispatch.
     pub(super) is_busy: bool,
-    /// It has something queued, and no room for it, or its scheduler holds it back.
+    /// True while it has queued requests, but no room for them or a scheduler that holds them back.
     pub(super) is_full: bool,
     ahead: AheadQueue,
     seeks: SeekMeter,
-    /// One past the last sector that was sent.
+    /// The sector behind the last one dispatched.
     sent_end: Sector,
-    /// How many demand requests went before the oldest read-ahead.
+    /// Demand requests dispatched before the oldest deferred read-ahead.
     passed: u32,
-    /// How many read-ahead requests went one after another before demand reads that wait.
+    /// Sequential read-ahead requests dispatched in a row before queued demand reads.
     went_on: u32,
-    /// How many read-ahead requests it works on.
+    /// Read-ahead requests in flight.
     ahead_in_flight: u32,
-    /// How many read-ahead requests went since the last demand request.
+    /// Read-ahead requests dispatched since the last demand request.
     since_demand: u32,
     limiter: WriteDepthLimiter,
-    /// None until something was read or written: many files are opened and few of them used.
+    /// None until the device is used: many files are opened and few of them used.
     estimator: Option<Box<DeviceEstimator>>,
-    /// The number of what it lies on with others, if that is known.
+    /// Number of the disk that it shares with others, if known.
     pub(crate) disk: Option<u64>,
-    /// None until something was written.
+    /// None until the first write.
     pub(crate) domain: Option<DomainId>,
 }
 
@@ -107,32 +103,33 @@ impl DeviceQueue {
         }
     }
 
-    /// Whether one more request may be sent.
+    /// Returns true if another request may be dispatched.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight < self.geometry.depth
     }
 
-    /// Whether it is reading something at present.
+    /// Returns true if a read is in flight.
     pub(crate) fn is_reading(&self) -> bool {
         self.limiter.in_flight(Op::Read) > 0
     }
 
-    /// What is known of it, if anything was read or written.
+    /// Returns the device's estimator, if it was read or written.
     pub(crate) fn estimator(&self) -> Option<&DeviceEstimator> {
         self.estimator.as_deref()
     }
 
-    /// Whether nothing waits to be sent.
+    /// Returns true if no request is queued.
     pub(super) fn is_queue_empty(&self) -> bool {
         self.queue.is_empty() && self.ahead.is_empty()
     }
 
-    /// Queues a read that no caller waits for, behind all that a caller waits for.
+    /// Queues a read-ahead request behind all demand requests.
     pub(super) fn add_ahead(&mut self, request: Request<IoPayload>) {
         self.ahead.add(request);
     }
 
-    /// A reader waits for a page that is read ahead: its request is a demand request from now on.
+    /// Turns a deferred read-ahead request into a demand request because a reader waits for its
+    /// page.
     pub(super) fn promote(&mut self, now: Nanos, sector: Sector, frame: Frame) {
         if let Some(mut request) = self.ahead.take_filling(sector, frame) {
             request.load.is_ahead = false;
@@ -140,12 +137,12 @@ impl DeviceQueue {
         }
     }
 
-    /// Whether a read that waits for its turn behind demand requests may be one of this device.
+    /// Returns true if read-ahead requests are deferred.
     pub(super) fn has_ahead(&self) -> bool {
         !self.ahead.is_empty()
     }
 
-    /// Its device is gone: all that waits to be sent.
+    /// Removes and returns all queued requests, when the device is removed.
     pub(super) fn drain(&mut self) -> Vec<Request<IoPayload>> {
         let mut queued = self.queue.drain();
         while let Some(request) = self.ahead.take_oldest() {
@@ -155,7 +152,7 @@ impl DeviceQueue {
         queued
     }
 
-    /// The next request to send, if the scheduler gives one.
+    /// Takes the next request to dispatch, if the scheduler returns one.
     pub(super) fn take(&mut self, now: Nanos) -> Option<Request<IoPayload>> {
         assert!(self.has_room(), "a device without room is not asked");
         self.release_ahead(now);
@@ -165,8 +162,9 @@ impl DeviceQueue {
         request
     }
 
-    /// How many read-ahead requests it may work on. While demand reads come, no more than it serves
-    /// at once: the others would wait in the device, and a demand read that comes behind them.
+    /// Returns the limit of read-ahead requests in flight. While demand reads arrive, it is the
+    /// number that the device serves at once: further ones would wait inside the device, with any
+    /// later demand read behind them.
     fn ahead_limit(&self) -> u32 {
         if self.since_demand >= DEMAND_LASTS {
             return u32::MAX;
@@ -175,11 +173,11 @@ impl DeviceQueue {
         served.map_or(u32::MAX, |served| served.max(AHEAD_LIMIT_MIN))
     }
 
-    /// Hands read-ahead to the scheduler, as far as it is its turn.
+    /// Passes deferred read-ahead to the scheduler when it is its turn.
     ///
     /// ```text
     ///   no demand read queued         the oldest
-    ///   a demand read is queued       what starts where the last request ended, on a disk, but
+    ///   a demand read is queued       the one that continues the last request, on a disk, but
     ///                                 no endless stream of it
     ///                                 the oldest, after a number of demand reads went before it
     /// ```
@@ -189,7 +187,7 @@ impl DeviceQueue {
             return;
         }
         if self.queue.queued(Op::Read) == 0 {
-            // None of it is in the scheduler: it has no read.
+            // The scheduler has no read, and so no read-ahead either.
             let room = self.ahead_limit().saturating_sub(self.ahead_in_flight);
             let most = if self.queue.sorts() { RELEASED_SORTED } else { 1 };
             for _ in 0..most.min(room) {
@@ -216,13 +214,13 @@ impl DeviceQueue {
         }
     }
 
-    /// One more flush or write waits for what the device writes, or one less.
+    /// Notes that a flush or write begins or ceases to wait for the device's writes.
     pub(super) fn set_awaited(&mut self, begins: bool) {
         let awaited = &mut self.awaited;
         *awaited = if begins { *awaited + 1 } else { awaited.checked_sub(1).expect(AWAITED) };
     }
 
-    /// Tells the scheduler how many writes may go, if it wants to know.
+    /// Passes the write limit to the scheduler, if it uses one.
     fn limit_writes(&mut self, now: Nanos) {
         self.limiter.clear_hold();
         let Some(hold_ns) = self.queue.wants_limit() else { return };
@@ -236,14 +234,14 @@ impl DeviceQueue {
         self.queue.limit_writes(Some(limit));
     }
 
-    /// When its scheduler may give something although nothing came or ended: it waits for a time,
-    /// or writes are held back for a read that does not come.
+    /// Returns the time at which the scheduler may dispatch without a new request or completion: it
+    /// waits for that time, or holds writes back for a read that may not come.
     pub(super) fn wake_at(&self) -> Option<Nanos> {
         let held_until = self.limiter.held_until().filter(|_| !self.is_queue_empty());
         self.queue.wake_at().into_iter().chain(held_until).min()
     }
 
-    /// A request was taken for the device.
+    /// Records the dispatch of a request.
     pub(super) fn sent(&mut self, now: Nanos, request: &Request<IoPayload>) -> SentRequest {
         let op = request.origin.op;
         let others = self.at_device();
@@ -260,7 +258,7 @@ impl DeviceQueue {
         sent
     }
 
-    /// A request has completed; it still counts as in flight until [`Self::release_slot`].
+    /// Records the completion of a request, which keeps its slot until [`Self::release_slot`].
     pub(super) fn completed(
         &mut self,
         now: Nanos,
@@ -286,17 +284,17 @@ impl DeviceQueue {
         &self.limiter
     }
 
-    /// How many of its slots are taken.
+    /// Returns the number of slots taken.
     pub(super) fn slots_taken(&self) -> u32 {
         self.in_flight
     }
 
-    /// How many requests it works on, without those that have ended and were not handled.
+    /// Returns the number of requests at the device, without completed ones that still have a slot.
     pub(super) fn at_device(&self) -> u32 {
         self.limiter.in_flight(Op::Read) + self.limiter.in_flight(Op::Write)
     }
 
-    /// A completed request was handled: another may be sent in its place.
+    /// Frees the slot of a request after its completion was handled.
     pub(super) fn release_slot(&mut self) {
         self.in_flight = self.in_flight.checked_sub(1).expect("a slot was taken for each request");
         assert!(
@@ -305,7 +303,7 @@ impl DeviceQueue {
         );
     }
 
-    /// What it is doing and what is known of it.
+    /// Returns the device's load and model.
     pub(super) fn state(&self) -> DeviceState {
         let model = |op| self.estimator.as_ref().and_then(|it| it.model_of(op));
         DeviceState {
@@ -323,7 +321,7 @@ impl DeviceQueue {
         }
     }
 
-    /// The settings of its scheduler as they are now, its name first.
+    /// Returns the current settings of its scheduler, its name first.
     pub(super) fn scheduler_settings(&self) -> Vec<(&'static str, String)> {
         let (name, mut settings) = self.queue.tunables();
         settings.insert(0, ("scheduler", String::from(name)));
@@ -331,26 +329,26 @@ impl DeviceQueue {
     }
 }
 
-/// After so many demand reads went before it, the oldest read-ahead goes: it gets a part of the
-/// device however many readers wait.
+/// Demand reads dispatched before the oldest deferred read-ahead gets a turn. This guarantees
+/// read-ahead a part of the device no matter how many readers wait.
 const PASSED_MAX: u32 = 16;
 
-/// A stream whose reader is as fast as a disk always has a window that goes on: after so many, a
-/// demand read goes.
+/// Sequential read-ahead requests in a row before a demand read gets a turn. A stream whose reader
+/// keeps up with the disk always has another such window.
 const WENT_ON_MAX: u32 = 16;
 
-/// So many read-ahead requests after a demand request, none is expected any more.
+/// Read-ahead requests after which no further demand request is expected.
 const DEMAND_LASTS: u32 = 64;
 
-/// With one at a time the device would be idle until the next one is sent.
+/// With a single one, the device would be idle until the next is dispatched.
 const AHEAD_LIMIT_MIN: u32 = 2;
 
-/// A scheduler that sorts gets so many at a time to sort, a batch of `deadline`.
+/// Read-ahead requests passed to a sorting scheduler at a time: a batch of `deadline`.
 const RELEASED_SORTED: u32 = 16;
 
 const AWAITED: &str = "a wait that ends has begun";
 
-/// The largest request that a device takes, in sectors.
+/// Returns the device's largest request in sectors.
 pub(super) fn largest_request(geometry: &Geometry) -> Sectors {
     Sectors(geometry.max_io.0 * SECTORS_PER_PAGE)
 }

@@ -1,27 +1,23 @@
-//! Whether a request that starts where the last one ended costs a device less than others: a disk
-//! has no seek to do, flash memory has none to save.
-//!
-//! In:    how long the device needed for each request, beside those that it had already.
-//! Out:   whether it has an arm.
-//! Never: a cost that is used for anything else.
+//! Detects whether sequential requests cost a device less than others: a disk then saves a seek,
+//! flash memory does not. The measured times are not used for anything else.
 //!
 //! ```text
-//!   disk    |-- seek, turn --|=|-- seek, turn --|=|=|=|=|      those that go on: short
-//!   flash   |- cost -|=|- cost -|=|- cost -|====|                            no shorter
+//!   disk    |-- seek, turn --|=|-- seek, turn --|=|=|=|=|      sequential ones: shorter
+//!   flash   |- cost -|=|- cost -|=|- cost -|====|                             no shorter
 //! ```
 
 use crate::units::Nanos;
 
-/// The mean times of requests that go on and of others.
+/// Mean times of sequential and of other requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SeekMeter {
     going_on: MeanTime,
     others: MeanTime,
-    /// When the last request ended.
+    /// End of the last request.
     ended: Nanos,
 }
 
-/// A mean in which the newest count most.
+/// A weighted mean that favours recent values.
 #[derive(Clone, Copy, Debug, Default)]
 struct MeanTime {
     ns: u64,
@@ -29,8 +25,8 @@ struct MeanTime {
 }
 
 impl SeekMeter {
-    /// A request has ended that was at the device for `ns`; `is_seen` if that was seen when it
-    /// happened.
+    /// Records the end of a request that was at the device for `ns`; `is_seen` if the end was
+    /// observed on time.
     pub(super) fn ended(&mut self, now: Nanos, ns: u64, goes_on: bool, is_seen: bool) {
         let ns = ns.min(now.0.saturating_sub(self.ended.0));
         self.ended = now;
@@ -40,8 +36,8 @@ impl SeekMeter {
         }
     }
 
-    /// Whether a request that goes on takes less than half of what others do. Yes, before both were
-    /// seen: a request that is sent in order costs nothing but its transfer.
+    /// Returns true if a sequential request takes less than half the time of others. Assumes so
+    /// until both have been measured: a sequential request then costs only its transfer.
     pub(super) fn has_arm(&self) -> bool {
         let is_known = self.going_on.count >= COUNT_MIN && self.others.count >= COUNT_MIN;
         !is_known || self.going_on.ns < self.others.ns / 2
@@ -56,17 +52,17 @@ impl MeanTime {
     }
 }
 
-/// Fewer requests say nothing.
+/// Fewer requests are not conclusive.
 const COUNT_MIN: u32 = 4;
 
-/// A request is worth at least a sixteenth of the mean.
+/// Each request contributes at least a sixteenth of the mean.
 const WEIGHT_MAX: u32 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A device that takes so long for requests that go on, and for others.
+    /// Returns the meter of a device with these times of sequential and other requests.
     fn meter(going_on_ns: u64, others_ns: u64) -> SeekMeter {
         let mut meter = SeekMeter::default();
         let mut now = Nanos(0);

@@ -1,8 +1,5 @@
-//! The adaptive write-depth limit: how many writes a device may have beside reads.
-//!
-//! In:    what a device is doing, its model, whether reads are around.
-//! Out:   a limit for its scheduler; when that will change by time alone.
-//! Never: a limit for a scheduler that does not ask for one.
+//! The adaptive write-depth limit: the number of writes a device may have in flight along with
+//! reads. Schedulers that want no limit get none.
 //!
 //! ```text
 //!   reads             R  R  R            .. hold .. |                     R
@@ -16,52 +13,53 @@ use crate::device_model::DeviceEstimator;
 use crate::sched::Op;
 use crate::units::Nanos;
 
-/// What a limit follows from, beside the device's model.
+/// State of the limit, apart from the device's model.
 #[derive(Debug, Default)]
 pub(super) struct WriteDepthLimiter {
-    /// At the device, by direction.
+    /// Requests at the device, by direction.
     in_flight: [u32; 2],
     expired: [u64; 2],
-    /// When the last read ended, if that is not long ago.
+    /// End of the last read, if it was recent.
     read_ended: Option<Nanos>,
-    /// Until when writes are held back because a read has ended and none came since.
+    /// Time until which writes are held back for a read that may follow the last one.
     held_until: Option<Nanos>,
-    /// How many requests have ended.
+    /// Number of requests that have ended.
     ended: u64,
-    /// How many writes have ended since a read was last sent or ended.
+    /// Writes that have ended since a read was last dispatched or ended.
     unread: u32,
     calibrations: [Calibration; 2],
     probe: DepthProbe,
 }
 
-/// What is asked of a device when a limit is wanted.
+/// State of a device when a limit is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteDemand {
-    /// How many reads wait for it.
+    /// Queued reads.
     pub(super) queued_reads: usize,
-    /// How long after a read the next one is expected.
+    /// Time after a read within which the next one is expected.
     pub(super) hold_ns: u64,
-    /// Whether a caller waits for writes, as a flush does.
+    /// True if a caller waits for writes, as a flush does.
     pub(super) is_awaited: bool,
 }
 
-/// Calibration: a time in which requests of one direction go alone, to measure their cost.
+/// Calibration: a period in which requests of one direction are dispatched alone, to measure their
+/// cost.
 ///
 /// ```text
-///   wanted, and cost is old       8 came alone, or 32 ended      a hundred times as long, or 1 s
+///   cost needed, and outdated     8 came alone, or 32 ended      100 times as long, or 1 s
 ///   |------- calibration ---------|------------------------------|---- ..
-///   a write goes only to an idle device; while reads are calibrated, no write goes
+///   writes are dispatched only to an idle device; while reads are calibrated, none is dispatched
 /// ```
 ///
-/// Without it nothing is learnt of a device that is never idle, and a device that became slower
-/// under load would look as if it served fewer at once: its limit would fall, and fall again.
+/// Without calibration, nothing is learnt about a device that is never idle. A device that became
+/// slower under load would seem to serve fewer requests at once, and its limit would keep falling.
 #[derive(Clone, Copy, Debug, Default)]
 struct Calibration {
-    /// The present one, or None.
+    /// The current calibration, if one is in progress.
     since: Option<CalibrationStart>,
-    /// Not before then is the next one.
+    /// Earliest start of the next one.
     next: Nanos,
-    /// How many samples there were when it was last known that the cost is not old.
+    /// Number of samples when the cost was last known to be fresh.
     samples: u64,
 }
 
@@ -72,25 +70,25 @@ struct CalibrationStart {
     ended: u64,
 }
 
-/// Probing: a time in which a few more writes than usual go beside reads, to see whether the
-/// device serves them.
+/// Probing: a period in which a few more writes than usual are dispatched along with reads, to find
+/// out whether the device serves them.
 ///
-/// Beside reads there are never more requests than the device was thought to serve: it could not
-/// show that it serves more.
+/// Without it, a device in mixed use never has more requests than it is thought to serve, and could
+/// not show that it serves more.
 #[derive(Clone, Copy, Debug, Default)]
 struct DepthProbe {
-    /// When the present one began, if there is one.
+    /// Start of the current probe, if one is in progress.
     since: Option<Nanos>,
-    /// What was known, and how many requests had ended, when it last learnt something. If less is
-    /// known afterwards, the device has changed.
+    /// The lower bound of the parallelism, and the number of ended requests, when the bound last
+    /// rose. A lower bound afterwards means that the device has changed.
     min_parallel: u32,
     ended: u64,
-    /// Not before then is the next one.
+    /// Earliest start of the next probe.
     next: Nanos,
 }
 
 impl WriteDepthLimiter {
-    /// A request went to the device; `is_expired` if it had waited for too long.
+    /// Records a dispatch; `is_expired` if the request had expired.
     pub(super) fn sent(&mut self, op: Op, is_expired: bool) {
         self.expired[op as usize] += u64::from(is_expired);
         self.in_flight[op as usize] += 1;
@@ -99,7 +97,7 @@ impl WriteDepthLimiter {
         }
     }
 
-    /// A request has ended.
+    /// Records the end of a request.
     pub(super) fn ended(&mut self, now: Nanos, op: Op) {
         let in_flight = &mut self.in_flight[op as usize];
         *in_flight = in_flight.checked_sub(1).expect("a request that ends was sent");
@@ -110,27 +108,27 @@ impl WriteDepthLimiter {
         }
     }
 
-    /// How many requests of a direction are at the device.
+    /// Returns the number of requests of a direction at the device.
     pub(super) fn in_flight(&self, op: Op) -> u32 {
         self.in_flight[op as usize]
     }
 
-    /// How many requests of a direction went because they had waited for too long.
+    /// Returns the number of requests of a direction that were dispatched because they had expired.
     pub(super) fn expired(&self, op: Op) -> u64 {
         self.expired[op as usize]
     }
 
-    /// Until when writes are held back for a read that may come.
+    /// Returns the time until which writes are held back for an expected read.
     pub(super) fn held_until(&self) -> Option<Nanos> {
         self.held_until
     }
 
-    /// Writes are held back no more, until [`Self::limit`] says so again.
+    /// Stops holding writes back until [`Self::limit`] sets a new hold.
     pub(super) fn clear_hold(&mut self) {
         self.held_until = None;
     }
 
-    /// How many writes the device may have now; `depth` is how many requests it takes.
+    /// Returns the number of writes that the device may have now; `depth` is its queue depth.
     pub(super) fn limit(
         &mut self,
         now: Nanos,
@@ -147,7 +145,7 @@ impl WriteDepthLimiter {
         let mode = if has_reads && self.is_calibrating(now, Op::Read, estimator) {
             WriteDepthMode::ReadsAlone
         } else if demand.is_awaited && !has_reads {
-            // Not while costs are learnt, either: one at a time is what a flush would wait for.
+            // A calibration would make the flush wait for one write at a time.
             WriteDepthMode::Awaited { unread: self.unread }
         } else if self.is_calibrating(now, Op::Write, estimator) {
             WriteDepthMode::WritesAlone
@@ -161,7 +159,7 @@ impl WriteDepthLimiter {
         limit(mode, estimator.min_parallel(), depth, self.in_flight)
     }
 
-    /// Whether reads wait, are at the device, or have just ended.
+    /// Determines whether reads are queued or in flight, or have just ended.
     fn reads_around(&mut self, now: Nanos, demand: WriteDemand) -> ReadsAround {
         if demand.queued_reads > 0 || self.in_flight[Op::Read as usize] > 0 {
             return ReadsAround::Present;
@@ -174,7 +172,7 @@ impl WriteDepthLimiter {
         if self.held_until.is_some() { ReadsAround::Expected } else { ReadsAround::None }
     }
 
-    /// Whether requests of this direction go alone for a while.
+    /// Returns true while requests of this direction are calibrated; starts and ends calibrations.
     fn is_calibrating(&mut self, now: Nanos, op: Op, estimator: &mut DeviceEstimator) -> bool {
         let (samples, ended) = (estimator.samples(op), self.ended);
         let in_flight = self.in_flight.iter().sum::<u32>();
@@ -188,7 +186,7 @@ impl WriteDepthLimiter {
             if is_fresh {
                 calibration.next = Nanos(now.0.saturating_add(CALIBRATION_EVERY_NS));
             } else {
-                // What is there must end before one can be alone.
+                // Requests already in flight have to end before one can be alone.
                 let ended = ended + u64::from(in_flight);
                 calibration.since = Some(CalibrationStart { at: now, samples, ended });
                 estimator.renew(op);
@@ -200,7 +198,7 @@ impl WriteDepthLimiter {
             return true;
         }
         let took_ns = now.0.saturating_sub(since.at.0);
-        // As long as the load is of sizes whose cost is unknown, nothing else can be learnt.
+        // While the load consists of sizes with unknown cost, nothing else can be learnt.
         let pause_ns = if estimator.is_blind() {
             took_ns.saturating_mul(CALIBRATION_DENOM_BLIND)
         } else {
@@ -211,12 +209,12 @@ impl WriteDepthLimiter {
         false
     }
 
-    /// Whether a few more than usual go beside reads.
+    /// Returns true while more writes than usual are dispatched along with reads.
     fn is_probing(&mut self, now: Nanos, estimator: &DeviceEstimator) -> bool {
         let (min_parallel, ended) = (estimator.min_parallel(), self.ended);
         let probe = &mut self.probe;
         let Some(since) = probe.since else {
-            // What they cost must be known, or nothing is learnt.
+            // Without a known cost, a probe teaches nothing.
             let is_due = now >= probe.next || min_parallel < probe.min_parallel;
             let begins = is_due && !estimator.is_blind();
             if begins {
@@ -243,55 +241,56 @@ impl WriteDepthLimiter {
     }
 }
 
-/// Whether a device is read.
+/// Reads of a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ReadsAround {
-    /// Reads are queued, or at the device.
+    /// Reads are queued or in flight.
     Present,
-    /// The last one ended less than a hold ago, and there is none now.
+    /// The last one ended less than a hold ago, and none is present.
     Expected,
     None,
 }
 
-/// What goes for the moment.
+/// Current rule for dispatching writes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WriteDepthMode {
-    /// Reads are around, and their cost is wanted.
+    /// Reads are present or expected, and their cost has to be measured.
     ReadsAlone,
-    /// The cost of writes is wanted.
+    /// The cost of writes has to be measured.
     WritesAlone,
-    /// Reads are around.
+    /// Reads are present or expected.
     Beside,
-    /// Reads are around, and it is tried whether more than usual are served.
+    /// As above, and more writes than usual are tried.
     Probing,
-    /// No read is there, whether or not one may come, and a caller waits for writes; so many have
-    /// ended since the last read.
+    /// No read is present, a caller waits for writes, and `unread` writes have ended since the last
+    /// read.
     Awaited { unread: u32 },
-    /// There are no reads.
+    /// No reads are present or expected.
     NoReads,
 }
 
-/// How many writes a device may have.
+/// Returns the number of writes that a device may have.
 ///
 /// ```text
-///   reads are around     at least - 1, not below 1      tried: at least + a quarter
-///   a caller waits       at least + 1, + 1 for each write since the last read: at most + 15
-///   no reads             at least + 2
-///   a cost is wanted     of reads: none                 of writes: one, if the device is idle
+///   reads                bound - 1, not below 1         probing: bound + a quarter
+///   a caller waits       bound + 1, + 1 for each write since the last read: at most + 15
+///   no reads             bound + 2
+///   calibration          of reads: none                 of writes: one, if the device is idle
 /// ```
 ///
-/// One less than it serves at once: a read that comes finds a way free. With one way there is none,
-/// and the read waits for one write. Two more without reads: one so that a way never waits for
-/// its next request, and one so that a device that serves more than was thought can show it. A
-/// quarter more, with the read, are enough to see that some wait.
+/// The bound is the number of requests that the device serves at once at least. With reads, one
+/// fewer leaves room for the next read; on a device that serves one at a time, the read waits for
+/// one write. Without reads, two more: one so that the device never idles between requests, and one
+/// so that it can show that it serves more. When probing, a quarter more, plus the read, is enough
+/// to see that some requests wait.
 ///
-/// A write that a caller waits for is not held back for a read that may come: the thread that reads
-/// next is often the one that waits. A chain of reads comes back before many writes have ended, and
-/// so waits for few; a flush that no read interrupts soon has all its writes at the device.
+/// A write that a caller waits for is not held back for an expected read, because the waiting
+/// thread is often the one that reads next. A chain of dependent reads returns before many writes
+/// have ended, so it waits for few of them; a flush without reads soon has them all in flight.
 fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2]) -> u32 {
     let [reads, writes] = in_flight;
     assert!(min_parallel > 0, "a device serves at least one request at a time");
-    // The last place at the device is a read's.
+    // The last slot of the device is reserved for a read.
     let beside = |most: u32| most.min(depth.saturating_sub(1)).max(1);
     match mode {
         WriteDepthMode::ReadsAlone => 0,
@@ -303,48 +302,49 @@ fn limit(mode: WriteDepthMode, min_parallel: u32, depth: u32, in_flight: [u32; 2
     }
 }
 
-/// How many samples came; a device that changed begins to count anew.
+/// Returns the number of new samples; a changed device restarts the count.
 const fn came_since(samples: u64, before: u64) -> u64 {
     if samples >= before { samples - before } else { samples }
 }
 
-/// As many as make a model.
+/// Enough samples for a model.
 const CALIBRATION_SAMPLES: u64 = 8;
 
-/// If so many ended and still not enough were alone, others keep the device busy: a later
-/// calibration may find fewer.
+/// If this many requests have ended without enough of them being alone, other requests keep the
+/// device busy, and a later calibration may find fewer.
 const CALIBRATION_ENDED: u64 = 32;
 
-/// An estimate of how many are served needs sixteen, and the first of them were there before.
+/// Estimating the parallelism takes 16 requests, and the first of them were dispatched before.
 const PROBE_ENDED: u64 = 48;
 
-/// And so many times what the device serves at once: eight rounds, and some to get there.
+/// Additional rounds of requests, each as large as the parallelism: eight, and some to get there.
 const PROBE_ROUNDS: u64 = 12;
 
-/// Probing takes a twentieth of the time at most, and costs reads a quarter and one request then.
+/// Probing takes at most a twentieth of the time, during which reads cost a quarter and one request
+/// more.
 const PROBE_DENOM: u64 = 20;
 
-/// What a read waits for that comes during a flush after a time without reads, beside what the
-/// device serves at once: on one head 15 service times, once.
+/// Extra writes that a read may find at the device when it arrives during a flush, after a period
+/// without reads; on a device with one head it waits for 15 service times, once.
 const UNREAD_MOST: u32 = 14;
 
-/// How old a cost may be. A device changes when a cache fills or credits end, which takes seconds.
+/// Maximum age of a cost. A device changes when a cache fills or burst credits end, within seconds.
 const CALIBRATION_EVERY_NS: u64 = 1_000_000_000;
 
-/// A calibration includes the idle times and flushes that interrupt it, which may take hours.
+/// Upper limit of a pause: a calibration includes idle times and flushes, which may take hours.
 const CALIBRATION_PAUSE_MOST_NS: u64 = 600_000_000_000;
 
-/// Calibration takes a hundredth of the time at most.
+/// Calibration takes at most a hundredth of the time.
 const CALIBRATION_DENOM: u64 = 100;
 
-/// A tenth, as long as nothing can be learnt without it.
+/// At most a tenth while nothing can be learnt without it.
 const CALIBRATION_DENOM_BLIND: u64 = 10;
 
 #[cfg(test)]
 mod tests {
     use super::{DeviceEstimator, Nanos, Op, WriteDemand, WriteDepthLimiter};
 
-    /// Nothing is known of the device, so that the cost of reads is wanted, and then of writes.
+    /// The device is unknown, so the cost of reads has to be measured, and then that of writes.
     #[test]
     fn an_awaited_write_gives_way_to_reads_that_are_there_only() {
         let (mut limiter, mut estimator) = (WriteDepthLimiter::default(), DeviceEstimator::new());

@@ -1,12 +1,9 @@
-//! Pages that do not come with one request: holes, and pages whose parts lie in several places.
-//!
-//! In:    the parts that a page is made of; what became of each.
-//! Out:   zeros for the driver to write; the page, when all of it is there.
-//! Never: a page that is partly there. More than there are frames: each page here is being filled.
+//! Partial fills: pages with holes, and pages whose parts are read by several requests. A page
+//! becomes up to date only when all its parts have arrived.
 //!
 //! ```text
 //!   page     |== b ==|== c ==|....... 0 .......|        three parts, of which two are read
-//!   left        3       2            1       0          it is up to date, or it failed
+//!   left        3       2            1       0          up to date, or failed
 //! ```
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -19,20 +16,21 @@ use crate::ids::DeviceId;
 use crate::sched::Origin;
 use crate::table::Frame;
 
-/// The pages that do not come with one request.
+/// Pages with holes, and pages that several requests fill.
 #[derive(Debug, Default)]
 pub(crate) struct PartialFills {
-    /// Pages of which more than one part is to come.
+    /// Pages with more than one part in flight.
     pages: BTreeMap<Frame, PartialFill>,
-    /// What is to be zeros.
+    /// Parts to be filled with zeros.
     holes: VecDeque<PageFill>,
 }
 
-/// A page of which some parts are in flight.
+/// A page with parts in flight.
 #[derive(Debug)]
 struct PartialFill {
     left: usize,
-    /// The fault of a part that is not tried again: a caller waited, or its device is gone.
+    /// The fault of a part that is not retried because a caller waited for it or its device is
+    /// gone.
     fault: Option<Fault>,
     /// Parts that failed while no caller waited.
     failed: Vec<FailedPart>,
@@ -47,29 +45,29 @@ pub(crate) struct FailedPart {
     pub(crate) fault: Fault,
 }
 
-/// How a part of a page ended.
+/// Result of one part of a page.
 #[derive(Debug)]
 pub(crate) enum PartEnd {
     Good,
-    /// It is not tried again.
+    /// Failed, and not retried.
     Bad(Fault),
-    /// It may be tried again, if a caller waits when all others have ended.
+    /// Failed, and retried if a caller waits once all other parts have ended.
     Retry(FailedPart),
 }
 
-/// What becomes of a page, when a part has ended.
+/// State of a page after one of its parts has ended.
 #[derive(Debug)]
 pub(crate) enum PageEnd {
-    /// Other parts are still to come.
+    /// Other parts are still in flight.
     Waits,
-    /// All is there.
+    /// All parts have arrived.
     Good,
-    /// Some of it failed; these parts may be tried again, unless it is empty.
+    /// Some parts failed. The listed ones may be retried; the list may be empty.
     Bad(Fault, Vec<FailedPart>),
 }
 
 impl PartialFills {
-    /// A page comes in so many parts; the last that ends gives the fill back.
+    /// Starts a page of `parts` parts; the last one to end returns the fill to the cache.
     pub(crate) fn begin(&mut self, filling: &Filling, parts: usize) {
         assert!(parts > 0, "a page has at least one part");
         if parts > 1 {
@@ -79,7 +77,7 @@ impl PartialFills {
         }
     }
 
-    /// Whether more than one part of a page is to come.
+    /// Returns true if parts of the page are in flight.
     pub(crate) fn contains(&self, frame: Frame) -> bool {
         self.pages.contains_key(&frame)
     }
@@ -96,7 +94,7 @@ impl PartialFills {
         self.holes.pop_front()
     }
 
-    /// One more part of a page has ended; one that comes alone is all that its page has.
+    /// Ends a part of a page. If its page is not tracked, the part is the only one.
     pub(crate) fn end_part(&mut self, frame: Frame, end: PartEnd) -> PageEnd {
         let Some(partial) = self.pages.get_mut(&frame) else {
             assert!(matches!(end, PartEnd::Good), "a part that comes alone fails as a page");

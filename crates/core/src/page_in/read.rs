@@ -1,8 +1,4 @@
-//! One read: what it covers of its file, and the frames that it holds.
-//!
-//! In:    a range of a file; what is resident of it.
-//! Out:   its pages and their frames.
-//! Never: a frame taken: that is the walk's.
+//! A read in progress: its byte range, and the frames that it holds.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -16,30 +12,30 @@ use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 /// A read in progress.
 #[derive(Debug)]
 pub(crate) struct PageRead {
-    /// None of a planned read: no policy is asked for it.
+    /// None for a planned read, which consults no policy.
     pub(crate) stream: Option<StreamId>,
     pub(crate) file: FileId,
     pub(crate) pos: ByteCount,
-    /// How much was asked for.
+    /// Requested length.
     pub(crate) requested: ByteCount,
-    /// How much it covers.
+    /// Covered length.
     pub(crate) len: ByteCount,
-    /// The pages it asked for, not clipped at the end of the file: policies see what was asked.
+    /// The requested pages, not clipped at the end of the file: policies see the full request.
     pub(crate) count: Pages,
     pub(crate) prev_pos: Option<ByteCount>,
     pub(crate) began: Nanos,
     pub(crate) frames: ReadFrames,
-    /// How much of the budget of planned reads it has.
+    /// Pages taken from the budget of planned reads.
     pub(crate) budget: Pages,
     pub(crate) fault: Option<Fault>,
-    /// The least length that its file has been given since it began, or is being given; if none,
-    /// what no file has more than.
+    /// Smallest length that its file has had since the read began, or is being cut to; the maximum
+    /// file length if it was not cut.
     pub(crate) least_len: ByteCount,
 }
 
 impl PageRead {
-    /// What it covers of a file of this length: less than was asked if the file ends before, or if
-    /// it would need too many frames.
+    /// Computes the covered range in a file of this length: shorter than requested if the file ends
+    /// earlier or the read would need too many frames.
     pub(crate) fn cover(&mut self, file_len: ByteCount) {
         let first = self.pos.page();
         if self.pos >= file_len {
@@ -56,7 +52,8 @@ impl PageRead {
         assert!(!self.frames.pages.is_empty(), "a read that is not over has a page");
     }
 
-    /// The frames of what it covers: not all that it holds, if the file was cut meanwhile.
+    /// Returns the frames of the covered range. The read may hold more if the file was cut in the
+    /// meantime.
     pub(crate) fn covered_frames(&self) -> &[Frame] {
         let end =
             if self.is_over() { self.pos.page().0 } else { (self.pos + self.len).pages_up().0 };
@@ -65,8 +62,8 @@ impl PageRead {
         &self.frames.frames[..pages]
     }
 
-    /// What a page that could not be read means for it, of which `got` bytes came: a fault; or, if
-    /// the file was cut meanwhile and had no more, the end of the read.
+    /// Returns the fault for the read of a page of which only `got` bytes arrived. If the file was
+    /// cut in the meantime and ended there, the read ends at that point instead, without a fault.
     pub(crate) fn fault_of(&mut self, frame: Frame, fault: Fault, got: u32) -> Option<Fault> {
         let index = self.frames.frames.iter().position(|it| *it == frame);
         let index = index.expect("a read waits for frames of its own");
@@ -79,25 +76,25 @@ impl PageRead {
         None
     }
 
-    /// Whether there is nothing to read for it.
+    /// Returns true if the read covers nothing.
     pub(crate) fn is_over(&self) -> bool {
         self.len == ByteCount::ZERO
     }
 }
 
-/// What a read takes from the cache, page by page.
+/// The pages and frames of a read.
 #[derive(Debug)]
 pub(crate) struct ReadFrames {
     pub(crate) id: Option<ReadId>,
-    /// The pages that the read covers, clipped at the end of the file.
+    /// Pages that the read covers, clipped at the end of the file.
     pub(crate) pages: Range<PageIndex>,
     /// Their frames, in order; [`NO_FRAME`] until the page is fetched.
     pub(crate) frames: Vec<Frame>,
-    /// How many of those are still to be fetched: so many frames are set aside.
+    /// Pages still to be fetched; this many frames are set aside.
     pub(crate) missing: Pages,
-    /// How many frames are still being filled.
+    /// Frames still being filled.
     pub(crate) outstanding: u32,
-    /// The first page, if the read goes on in the middle of the page where the last one ended.
+    /// The first page, if the read continues in the middle of the page where the last one ended.
     pub(crate) continues: Option<PageIndex>,
 }
 
@@ -116,7 +113,7 @@ impl Default for ReadFrames {
 }
 
 impl ReadFrames {
-    /// Holds the frames of all pages that are resident or on their way, and counts the others.
+    /// Holds the frames of all pages that are resident or in flight, and counts the missing ones.
     pub(crate) fn hold_what_is_resident(&mut self, cache: &mut PageCache, file: FileSlot) {
         assert!(self.frames.is_empty(), "a read starts once");
         self.missing = Pages::ZERO;
@@ -138,7 +135,7 @@ impl ReadFrames {
         assert!(self.missing <= pages, "{:?} of {pages:?} are missing", self.missing);
     }
 
-    /// The reader takes a page, which is in `frame`; says whether its frame was not known before.
+    /// Notes that the reader takes a page in `frame`; returns true if the page had no frame before.
     pub(super) fn take(&mut self, page: PageIndex, frame: Frame) -> bool {
         assert!(self.pages.contains(&page), "{page:?} is not the read's");
         let index = usize::try_from((page - self.pages.start).0)
@@ -149,7 +146,7 @@ impl ReadFrames {
         is_new
     }
 
-    /// Whether a page of it has no frame yet.
+    /// Returns true if a page has no frame yet.
     pub(crate) fn has_unknown(&self) -> bool {
         debug_assert!(self.outstanding as usize <= self.frames.len(), "one wait for each page");
         self.frames.contains(&NO_FRAME)

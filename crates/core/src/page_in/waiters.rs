@@ -1,8 +1,5 @@
-//! The reads and writes that wait for each frame.
-//!
-//! In:    a read or a write that needs a frame which is being filled, or which is being written.
-//! Out:   all of them, once that has ended.
-//! Never: a search. Each frame has a list of its own.
+//! Reads and writes that wait for each frame. Every frame has a list of its waiters, so waking them
+//! needs no search.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,7 +10,8 @@ use crate::table::Frame;
 /// The waiters of all frames.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    /// Per frame, its first node plus one; 0 for none, so that untouched memory means no waiter.
+    /// For each frame, its first node plus one; 0 for none, so that untouched memory means no
+    /// waiter.
     first: Vec<u32>,
     nodes: Vec<WaiterNode>,
     free: Vec<u32>,
@@ -26,7 +24,7 @@ struct WaiterNode {
 }
 
 impl Waiters {
-    /// What each frame costs here; each waiter costs a node more.
+    /// Bytes for each frame; each waiter adds a node.
     pub(crate) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64;
 
     pub(crate) fn new(frames: u32) -> Self {
@@ -50,7 +48,7 @@ impl Waiters {
         *first = index + 1;
     }
 
-    /// How many waits there are, for all frames.
+    /// Returns the number of waits for all frames.
     pub(crate) fn count(&self) -> usize {
         debug_assert!(self.free.len() <= self.nodes.len(), "a node is free twice");
         self.nodes.len() - self.free.len()
@@ -60,7 +58,7 @@ impl Waiters {
         self.first[frame.0 as usize] != 0
     }
 
-    /// The waiters of `from` join those of `to`.
+    /// Moves the waiters of `from` to `to`.
     pub(crate) fn move_to(&mut self, from: Frame, to: Frame) {
         assert!(from != to, "{from:?} would lose its waiters");
         let moved = core::mem::take(&mut self.first[from.0 as usize]);
@@ -73,7 +71,7 @@ impl Waiters {
         self.first[to.0 as usize] = moved;
     }
 
-    /// Takes one of the frame's waiters.
+    /// Removes and returns one of the frame's waiters.
     pub(crate) fn take(&mut self, frame: Frame) -> Option<Waiter> {
         let index = self.first[frame.0 as usize].checked_sub(1)?;
         let node = self.nodes[index as usize];

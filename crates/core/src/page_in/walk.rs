@@ -1,9 +1,6 @@
-//! A walk through some pages of a file: what is not resident gets a frame and becomes a request,
-//! what a read takes is held for it.
-//!
-//! In:    the calls of [`crate::prefetch::walk`], for a read, a marker or a hint.
-//! Out:   runs of pages for the device, frames held for the reader, waits noted.
-//! Never: a frame taken from the pages that the same read has yet to fetch.
+//! A walk through pages of a file, driven by [`crate::prefetch::walk`] for a read, a marker or a
+//! hint. Missing pages get frames and become requests; pages of the read are held for it. The walk
+//! never takes a frame that the same read still needs.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -20,14 +17,14 @@ use crate::stats::Stats;
 use crate::table::Frame;
 use crate::units::{PageIndex, Pages, SECTORS_PER_PAGE, Sector, Sectors};
 
-/// What pages are read for.
+/// Reason for reading pages.
 #[derive(Debug)]
 pub(crate) enum Purpose<'a> {
     /// A read waits for some of them.
     Read(&'a mut ReadFrames),
     /// A reader met a marker.
     Marker,
-    /// A caller said that it will need them.
+    /// The application announced that it will need them.
     Hint(&'a mut HintedFrames),
 }
 
@@ -38,22 +35,21 @@ pub(crate) struct PageInWalk<'a> {
     pub(crate) stats: &'a mut Stats,
     pub(crate) file: FilePages<'a>,
     pub(crate) purpose: Purpose<'a>,
-    /// Whether frames may be taken for pages ahead.
+    /// True if pages may be read ahead.
     pub(crate) may_read_ahead: bool,
-    /// How many frames may be filled for pages ahead; None: as many as there are.
+    /// Frames left for pages ahead; None for no limit.
     pub(crate) frames_ahead: Option<Pages>,
-    /// So many resident pages between two that are missing are read again, and dropped, if that
-    /// joins two requests.
+    /// Largest gap of resident pages that is read again, and discarded, if that joins two requests.
     pub(crate) bridge: Pages,
-    /// Whether no use of this stream makes a page active.
+    /// True if uses by this stream never make a page active.
     pub(crate) no_reuse: bool,
-    /// Where the fetches since the last plan first ended for want of frames.
+    /// First page since the last plan that got no frame.
     pub(crate) cut_at: Option<PageIndex>,
-    /// The requests so far.
+    /// Requests built so far.
     pub(crate) runs: Vec<PageRun>,
-    /// Pages that were on their way already and that the read waits for.
+    /// Pages already in flight that the read waits for.
     pub(crate) joined: Vec<(PageIndex, Frame)>,
-    /// Where in the extent map the last page was found.
+    /// Position in the extent map where the last page was found.
     near: usize,
 }
 
@@ -82,7 +78,7 @@ impl<'a> PageInWalk<'a> {
         }
     }
 
-    /// How many frames are set aside for pages of the read that are still missing.
+    /// Returns the number of frames set aside for missing pages of the read.
     pub(crate) fn set_aside(&self) -> Pages {
         match &self.purpose {
             Purpose::Read(frames) => frames.missing,
@@ -90,10 +86,10 @@ impl<'a> PageInWalk<'a> {
         }
     }
 
-    /// Whether a frame may be had for this page, and for what use.
+    /// Returns the use for which this page may get a frame, or None.
     ///
-    /// Pages of the read itself always get one: so many were set aside when it started. Pages ahead
-    /// get what is left over, and nothing while another read waits for frames.
+    /// Pages of the read itself always get one, because their frames were set aside when it
+    /// started. Pages ahead get the remaining frames, and none while another read waits for frames.
     fn frame_for(&mut self, page: PageIndex) -> Option<Use> {
         if let Purpose::Read(frames) = &mut self.purpose
             && frames.pages.contains(&page)
@@ -121,8 +117,8 @@ impl<'a> PageInWalk<'a> {
         }
     }
 
-    /// Notes that a page got no frame. Returns where to go on: what a read needs lies behind it if
-    /// the window goes backwards.
+    /// Notes that a page got no frame. Returns the page to continue with: in a backwards window,
+    /// the pages that the read needs are behind this one.
     fn cut(&mut self, page: PageIndex) -> Option<PageIndex> {
         self.cut_at.get_or_insert(page);
         match &self.purpose {
@@ -141,7 +137,7 @@ impl<'a> PageInWalk<'a> {
         }
     }
 
-    /// Starts the fill of a page; `first_new` is the first run that may be continued.
+    /// Starts the fill of a page; only runs from `first_new` on may be extended.
     fn start_fill(&mut self, page: PageIndex, use_: Use, has_marker: bool, first_new: usize) {
         assert!(first_new <= self.runs.len(), "requests are only added");
         let Self { page_in, file, purpose, runs, near, .. } = self;
@@ -159,20 +155,20 @@ impl<'a> PageInWalk<'a> {
 }
 
 impl PageInWalk<'_> {
-    /// Resident pages follow on those that are fetched. Reads them, too, into frames that are
-    /// dropped, if the pages behind them are missing and so become part of the same request.
-    /// Returns where to go on.
+    /// Handles resident pages after fetched ones. If the missing pages behind them can then join
+    /// the same request, reads the resident ones again into frames that are discarded. Returns the
+    /// page to continue with.
     ///
     /// ```text
     ///   pages      |-------|....|-----|              - missing   . resident
-    ///   two        |= R + 7 ====|= R + 5 ==|         R what a request costs, in pages of transfer
+    ///   two        |= R + 7 ====|= R + 5 ==|         R: cost of a request, in pages of transfer
     ///   one        |= R + 7 + 4 + 5 ==|              cheaper, as long as a gap is smaller than R
     /// ```
     fn cross_gap(&mut self, pages: Range<PageIndex>, first_new: usize) -> PageIndex {
         let limit = self.bridge + Pages(1);
         let hole = self.next_hole(pages.start, limit).filter(|hole| *hole < pages.end);
         let Some(hole) = hole else {
-            // It is too long, and so is all that is left of it.
+            // The gap is too long, and so is any rest of it.
             return self.next_hole(pages.start, pages.end - pages.start).unwrap_or(pages.end);
         };
         if !self.can_cross(pages.start..hole, first_new) {
@@ -192,15 +188,15 @@ impl PageInWalk<'_> {
         hole
     }
 
-    /// Whether this page gets a frame if one is free.
+    /// Returns true if this page gets a frame when one is free.
     fn may_have_frame(&self, page: PageIndex) -> bool {
         let is_wanted =
             matches!(&self.purpose, Purpose::Read(frames) if frames.pages.contains(&page));
         is_wanted || self.may_read_ahead && self.frames_ahead != Some(Pages::ZERO)
     }
 
-    /// Whether a gap of resident pages, and the page behind it, may become part of the newest
-    /// request: they follow on the device, and frames are free for them.
+    /// Returns true if a gap of resident pages, and the page behind it, can join the newest
+    /// request: they are adjacent on the device, and frames are free for them.
     fn can_cross(&self, gap: Range<PageIndex>, first_new: usize) -> bool {
         if !self.may_have_frame(gap.end) {
             return false;
@@ -280,7 +276,7 @@ impl PageSet for PageInWalk<'_> {
         fetched
     }
 
-    /// The end of a hold puts a frame at the head of its list.
+    /// Releasing a hold moves the frame to the head of its list.
     fn rescue(&mut self, pages: Range<PageIndex>) {
         let cache = &mut self.page_in.cache;
         let mut page = pages.start;
@@ -301,7 +297,7 @@ impl PageSet for PageInWalk<'_> {
             cache.look_up(slot, page).expect("a page is consumed when it is resident or in flight");
         let is_new = read.take(page, entry.frame());
         if is_new {
-            // Wanted when it was asked for: that was its first use.
+            // Its first use was recorded when it was requested.
             cache.hold(entry.frame());
         } else {
             let continues = self.no_reuse || read.continues == Some(page);
@@ -320,8 +316,8 @@ impl PageSet for PageInWalk<'_> {
     }
 }
 
-/// Adds the page to the newest run if it is its neighbour and fits, else begins another. A window
-/// is one request whether or not a read waits for part of it.
+/// Appends the page to the newest run if it is adjacent and fits; otherwise starts a new run. A
+/// window is one request whether or not a read waits for part of it.
 fn append(
     runs: &mut Vec<PageRun>,
     first_new: usize,
@@ -348,8 +344,8 @@ mod tests {
 
     const FILE: FileSlot = FileSlot(0);
 
-    /// The requests of a window of ten pages, of which 3 and 4 are resident, if so many frames may
-    /// be filled for it; and how many frames were taken.
+    /// Returns the requests of a window of ten pages, of which 3 and 4 are resident, if
+    /// `frames_ahead` frames may be filled for it; and the number of frames taken.
     fn runs(may_read_ahead: bool, frames_ahead: u64) -> (Vec<u64>, u64) {
         let location = FileLocation::Contiguous(Sector(0));
         let len = ByteCount(100 << 12);

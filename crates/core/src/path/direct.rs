@@ -1,11 +1,8 @@
-//! Direct requests: a run of sectors, read or written past the cache.
+//! Direct requests read or write a run of sectors past the cache.
 //!
-//! In:    a range, a direction, a submitter.
-//! Out:   a request for the queue of its device, beside those of the cache; what became of it.
-//! Never: a page of the cache, or a byte: what is moved, and where to, is the driver's.
-//!
-//! For callers with a cache of their own, and for writes past the cache: they share the device with
-//! the cache's requests, and the scheduler decides between them.
+//! They are for callers with a cache of their own, and for writes that bypass this one. The
+//! scheduler arbitrates between them and the cache's requests to the same device. The driver
+//! supplies the memory.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -26,7 +23,7 @@ pub(super) struct DirectRequests {
 }
 
 impl DirectRequests {
-    /// A request for `sectors` sectors from `start` on, to be queued.
+    /// Creates a request for `sectors` sectors from `start` on, to be queued.
     pub(super) fn begin(
         &mut self,
         now: Nanos,
@@ -40,7 +37,7 @@ impl DirectRequests {
         (id, Request { start, sectors, origin, arrival: now, load })
     }
 
-    /// A request ended with so many bytes: which of the direct requests in it are served.
+    /// Ends the direct requests merged into a request of which `bytes` bytes were transferred.
     ///
     /// ```text
     ///   |== first ==|=== second ===|= third =|      of the merged request

@@ -1,8 +1,5 @@
-//! The calls of a path for files and devices: opened, changed under their readers, closed.
-//!
-//! In:    where a file is on its device; what became of it.
-//! Out:   ids; pages forgotten; reads that wait for frames cut to what there is.
-//! Never: a read lost. What is in flight ends, whatever becomes of its file meanwhile.
+//! Calls for files and devices: opening, changing and closing them under their readers. A read in
+//! flight always ends, even if its file is cut or closed in the meantime.
 
 use alloc::string::{String, ToString as _};
 use alloc::sync::Arc;
@@ -25,21 +22,21 @@ use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages, Sector};
 
 /// # Devices and files
 impl IoPath {
-    /// Adds a device, with a scheduler in front of it.
+    /// Adds a device with its own scheduler.
     ///
     /// # Panics
     ///
-    /// If `geometry` says that the device takes no request, or none of a page.
+    /// If `geometry` allows no request in flight, or none as large as a page.
     pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
         self.add_device_on(None, geometry, scheduler)
     }
 
-    /// The same, of what lies on a disk with others, if the number of that is known: what was
-    /// learnt of one is where the next begins.
+    /// Adds a device that shares disk number `disk` with others, if known. Values learnt for one of
+    /// them are the starting point of the next.
     ///
     /// # Panics
     ///
-    /// If `geometry` says that the device takes no request, or none of a page.
+    /// If `geometry` allows no request in flight, or none as large as a page.
     pub fn add_device_on(
         &mut self,
         disk: Option<u64>,
@@ -55,13 +52,13 @@ impl IoPath {
         id
     }
 
-    /// Changes a setting of a device's scheduler, from its next decision on; `scheduler` itself is
-    /// one: `noop`, or `deadline` with its limit of writes learnt. Of a device that is gone:
-    /// nothing.
+    /// Changes a setting of a device's scheduler, from its next decision on. `scheduler` itself is
+    /// a setting: `noop`, or `deadline` with its limit of writes learnt. Does nothing if the device
+    /// has been removed.
     ///
     /// # Errors
     ///
-    /// If the scheduler has no such setting, or the value makes no sense for it.
+    /// If the scheduler has no such setting or rejects the value.
     pub fn set_scheduler(
         &mut self,
         device: DeviceId,
@@ -75,49 +72,52 @@ impl IoPath {
         self.read_path.devices.set_scheduler(device, name, value)
     }
 
-    /// The settings of a device's scheduler as they are now, its own name first. Each can be given
-    /// to [`Self::set_scheduler`]. Of a device that is gone: none.
+    /// Returns the current settings of a device's scheduler, its name first. Each can be passed to
+    /// [`Self::set_scheduler`]. Empty if the device has been removed.
     #[must_use]
     pub fn scheduler_settings(&self, device: DeviceId) -> Vec<(&'static str, String)> {
         self.read_path.devices.scheduler_settings(device)
     }
 
-    /// What a device is doing and what is known of it. None if it is gone.
+    /// Returns the queue and model of a device. None if it has been removed.
     #[must_use]
     pub fn device_state(&self, device: DeviceId) -> Option<DeviceState> {
         self.read_path.devices.state(device)
     }
 
-    /// What is known of how a device reads. None if it is gone, or too little was read of it.
+    /// Returns the measured read cost of a device. None if it has been removed, or too few reads
+    /// were measured.
     #[must_use]
     pub fn device_model(&self, device: DeviceId) -> Option<DeviceModel> {
         self.read_path.devices.get(device)?.estimator()?.model()
     }
 
-    /// What reads of a device cost: as [`Self::device_model`] says, and before that is known as
-    /// [another run](Self::restore_device) has learnt it. `parallel` is how many requests were seen
-    /// to be served at once, if there may be more. None if the device is gone, or nothing is known.
+    /// Returns the expected read cost of a device: that of [`Self::device_model`], or until it is
+    /// measured, the cost restored from [another run](Self::restore_device). If the device may
+    /// serve more requests at once than were seen, `parallel` is the number seen. None if the
+    /// device has been removed or nothing is known.
     #[must_use]
     pub fn expected_model(&self, device: DeviceId) -> Option<DeviceModel> {
         let estimator = self.read_path.devices.get(device)?.estimator();
         self.read_path.prefetch.device_model(device.index(), estimator)
     }
 
-    /// What was learnt of a device, for the next run of a program: its cost too, if that is known.
-    /// None before anything is, or if the device is gone.
+    /// Returns the values learnt about a device, to be stored for the program's next run, including
+    /// its cost if known. None if nothing was learnt yet, or the device has been removed.
     ///
-    /// With the learnt window alone a device would have to be measured again; with its cost,
-    /// [`Self::restore_device`] can tell whether it is the same one.
+    /// The cost lets [`Self::restore_device`] check that the device is still the same. With the
+    /// window alone, the device would have to be measured again.
     #[must_use]
     pub fn learnt_device(&self, device: DeviceId) -> Option<LearntDevice> {
         self.read_path.devices.get(device)?;
         self.read_path.prefetch.learnt_device(device.index())
     }
 
-    /// Begins with what [another run](Self::learnt_device) has learnt of a device, instead of
-    /// measuring it: right after [`Self::add_device`]. Its first requests check it, and eight in a
-    /// row that contradict it end it. What this path has learnt of the same disk counts more. What
-    /// is not [plausible](LearntDevice::is_plausible) is ignored.
+    /// Starts a device with the values that [another run](Self::learnt_device) has learnt, instead
+    /// of measuring it; call it right after [`Self::add_device`]. The first requests check these
+    /// values, and eight contradictions in a row discard them. Values that this path has learnt
+    /// about the same disk take precedence. Values that are not
+    /// [plausible](LearntDevice::is_plausible) are ignored.
     ///
     /// ```
     /// # use foreread_core::geometry::Geometry;
@@ -147,12 +147,12 @@ impl IoPath {
         }
     }
 
-    /// Removes a device that no open file lies on. What was queued for it is dropped, and all that
-    /// wait for it get [`Fault::Short`]; what it is working on still ends with [`Self::complete`].
+    /// Removes a device without open files. Queued requests are dropped, and their waiters get
+    /// [`Fault::Short`]. Requests in flight still end with [`Self::complete`].
     ///
     /// # Panics
     ///
-    /// In debug builds, if an open file lies on it.
+    /// In debug builds, if it has open files.
     pub fn remove_device(&mut self, now: Nanos, id: DeviceId) {
         debug_assert!(!self.has_files_on(id), "an open file lies on {id:?}");
         self.did(|| PathCall::RemoveDevice { now, device: id });
@@ -175,17 +175,17 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// Opens a file of `len` bytes that begins at the start of the device and lies there in one
-    /// run. None if too many files are open.
+    /// Opens a file of `len` bytes that is contiguous from the start of the device. None if too
+    /// many files are open.
     pub fn open(&mut self, device: DeviceId, len: ByteCount) -> Option<FileId> {
         self.open_at(device, Sector(0), len)
     }
 
-    /// The same for a file that begins elsewhere: several may lie on one device.
+    /// Opens a contiguous file that begins at `start`; a device may contain several.
     ///
     /// # Panics
     ///
-    /// If there is no such device, or no file may be so long.
+    /// If there is no such device, or `len` exceeds the largest file.
     pub fn open_at(&mut self, device: DeviceId, start: Sector, len: ByteCount) -> Option<FileId> {
         self.did(|| PathCall::Open { device, start, len });
         let id = self.open_location(device, FileLocation::Contiguous(start), len).ok();
@@ -193,20 +193,20 @@ impl IoPath {
         id
     }
 
-    /// Opens a read-only file of `len` bytes whose pages lie where its extent map says.
+    /// Opens a read-only file of `len` bytes, mapped to its device by extents.
     ///
-    /// A page may lie anywhere, or in several places, and is asked for with as many requests. Of
-    /// holes the driver makes zeros: see [`Self::fill_holes`]. What the map names behind the end
-    /// of the device fails with [`Fault::Short`].
+    /// A page may be anywhere on the device, or in several places, and takes one request for each.
+    /// The driver zeroes the holes; see [`Self::fill_holes`]. Reads of extents past the end of the
+    /// device fail with [`Fault::Short`].
     ///
     /// # Errors
     ///
     /// If too many files are open, or if the extent maps of open files would take more than a
-    /// sixteenth of the memory bound, which they take beside it.
+    /// sixteenth of the memory bound. Their memory is not part of the bound.
     ///
     /// # Panics
     ///
-    /// If there is no such device, or no file may be so long.
+    /// If there is no such device, or `len` exceeds the largest file.
     pub fn open_extents(
         &mut self,
         device: DeviceId,
@@ -235,34 +235,33 @@ impl IoPath {
         Ok(file)
     }
 
-    /// How much the extent maps of all open files may take together.
+    /// Returns the limit of the memory for the extent maps of all open files.
     #[must_use]
     pub fn extent_maps_limit(&self) -> ByteCount {
         self.read_path.files.extent_maps_limit()
     }
 
-    /// Closes a file: its streams end and its pages leave the cache.
+    /// Closes a file: its streams end, and its pages leave the cache.
     ///
     /// ```text
-    ///   its reads              what becomes of them
-    ///   that wait for frames   end now, with a length of 0
-    ///   on their way           end as they would have
+    ///   its reads              outcome
+    ///   waiting for frames     end now, with a length of 0
+    ///   in flight              end as they would have
     /// ```
     ///
-    /// Dirty pages are dropped: to keep them, [flush](Self::flush) first. Writes and flushes that
-    /// wait end now, with [`Fault::Short`]; those whose driver copies or acts
-    /// end when it is done.
+    /// Dirty pages are dropped; [flush](Self::flush) first to keep them. Waiting writes and flushes
+    /// end now with [`Fault::Short`]; those whose driver is copying or acting end when it is done.
     ///
-    /// The file itself goes with the last of them that is released: until then its
-    /// [slot](Self::slot) is no other file's. Nothing else may be done with a closed file; to close
-    /// it again does nothing.
+    /// The file itself is removed when the last of them is released. Until then its
+    /// [slot](Self::slot) is not reused. A closed file accepts no other call; closing it again does
+    /// nothing.
     pub fn close(&mut self, now: Nanos, file: FileId) {
         self.did(|| PathCall::Close { now, file });
         let Self { read_path, writeback, .. } = self;
         read_path.count_runs_of_closed(file);
         let Some(len) = read_path.files.close(file) else { return };
         read_path.prefetch.close_file(slot_of(file));
-        // It must not go before all is done.
+        // Keep the file until the end of this call.
         read_path.files.begin_work(file);
         writeback.close_file(read_path, file);
         read_path.page_in.cache.forget_file(slot_of(file), len.pages_up());
@@ -272,29 +271,29 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The file has another length now: another program has changed it. A driver that changes
-    /// lengths itself calls [`Self::change_len`].
+    /// Sets a new length after another program has changed the file. A driver that changes lengths
+    /// itself calls [`Self::change_len`].
     ///
     /// ```text
     ///   grew     |=====|=====|==   |              |=====|=====|.....|.....|..
     ///                         ^ the page at the old end is forgotten: it has more bytes now
     ///
     ///   shrank   |=====|=====|=====|==            |=====|==...|
-    ///                     ^ from the page at the new end on all are forgotten: if the file grows
-    ///                       again, zeros follow, and not what was there
+    ///                     ^ all pages from the new end on are forgotten: if the file grows
+    ///                       again, zeros follow instead of the old bytes
     /// ```
     ///
     /// Reads that wait for frames are cut to the new length, and end with a length of 0 if they
-    /// start behind it. Reads in flight end at the new end, too. One that came there before this
-    /// call is [`Fault::Short`]: the caller reads again.
+    /// start behind it. Reads in flight also end at the new end. A read that reached the missing
+    /// bytes before this call gets [`Fault::Short`], and the caller reads again.
     ///
-    /// Dirty pages behind the new end are dropped, and no flush waits for them; the others stay as
-    /// they are. A device write in flight is not cancelled: the caller flushes a written file
-    /// before it cuts it.
+    /// Dirty pages behind the new end are dropped, and no flush waits for them; others are not
+    /// affected. A device write in flight is not cancelled, so the caller flushes a written file
+    /// before cutting it.
     ///
     /// # Panics
     ///
-    /// If the file is closed, or no file may be so long.
+    /// If the file is closed, or `len` exceeds the largest file.
     pub fn set_len(&mut self, now: Nanos, file: FileId, len: ByteCount) {
         assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
         self.did(|| PathCall::SetLen { now, file, len });
@@ -305,9 +304,9 @@ impl IoPath {
         }
     }
 
-    /// These pages of the file are out of date, or not needed any more: they leave the cache. Reads
-    /// on their way are not disturbed, and later ones ask the device. Pages that are dirty or being
-    /// written stay: the device has nothing newer. Of a closed file: nothing.
+    /// Removes pages of the file from the cache because they are out of date or no longer needed.
+    /// Reads in flight continue, and later reads go to the device. Pages that are dirty or being
+    /// written stay, because the device has nothing newer. Does nothing if the file is closed.
     pub fn invalidate(&mut self, now: Nanos, file: FileId, pages: Range<PageIndex>) {
         self.did(|| PathCall::Invalidate { now, file, pages: pages.clone() });
         if self.read_path.files.get(file).is_none() || pages.start >= pages.end {
@@ -317,20 +316,20 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The pages that lie wholly in `len` bytes at `pos`: what goes when the application says that
-    /// it does not need those any more.
+    /// Returns the pages that are entirely within `len` bytes at `pos`: the ones to drop when the
+    /// application no longer needs these bytes.
     ///
     /// ```text
-    ///   bytes        |-----------------------|         a part of a page may be needed by others
+    ///   bytes        |-----------------------|         part of a page may still be needed
     ///   pages   |......|=======|=======|.......|
     ///
-    ///   at the end   |------------------|              of the last page there is no other part
+    ///   at the end   |------------------|              the last page has no other part
     ///   pages   |......|=======|========|
     /// ```
     ///
     /// # Panics
     ///
-    /// If the file is closed and gone.
+    /// If the file is closed and removed.
     #[must_use]
     pub fn whole_pages(&self, file: FileId, pos: ByteCount, len: ByteCount) -> Range<PageIndex> {
         let end_of_file =
@@ -344,7 +343,7 @@ impl IoPath {
         start..end
     }
 
-    /// Where the file is found in the [`Self::table`].
+    /// Returns the file's slot in the [`Self::table`].
     #[must_use]
     pub fn slot(file: FileId) -> FileSlot {
         slot_of(file)

@@ -1,8 +1,5 @@
-//! The path's end of its log: when it is kept, and what a replay asks before each call.
-//!
-//! In:    how much may be kept.
-//! Out:   the steps; to [`crate::replay`], whether a call makes sense.
-//! Never: a step that changes the path. Recorded or not, it does the same.
+//! The path's side of its log: recording, and the checks that a replay makes before each call.
+//! Recording never changes the path's decisions.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,12 +14,12 @@ use crate::units::ByteCount;
 
 /// # Log
 impl IoPath {
-    /// Keeps up to `steps` of a log for [`Self::take_log`]; it ends if they are not taken in time.
-    /// 0, as at first, keeps none.
+    /// Keeps up to `steps` steps of a log for [`Self::take_log`]; the log ends if they are not
+    /// taken in time. 0, the default, keeps none.
     ///
     /// # Panics
     ///
-    /// If anything was done to the path before: a log that begins later cannot be replayed.
+    /// If the path was used before: a log that begins later cannot be replayed.
     pub fn record(&mut self, steps: usize) {
         let path = &mut self.read_path;
         let is_new = path.devices.is_untouched() && path.files.is_untouched();
@@ -33,7 +30,7 @@ impl IoPath {
         *path.page_in.cache.flag_log() = flags;
     }
 
-    /// The steps since the last time, for [`replay`](crate::replay::replay).
+    /// Takes the steps since the last call, for [`replay`](crate::replay::replay).
     pub fn take_log(&mut self) -> Vec<LogStep> {
         let cache = &self.read_path.page_in.cache;
         let (cache, idle) = (cache.stats(), cache.idle());
@@ -43,19 +40,19 @@ impl IoPath {
         self.log.take()
     }
 
-    /// Notes a call.
+    /// Logs a call.
     #[inline]
     pub(super) fn did(&mut self, call: impl FnOnce() -> PathCall) {
         self.log.did(self.read_path.page_in.cache.flag_log(), call);
     }
 
-    /// Notes what the path says.
+    /// Logs an output of the path.
     #[inline]
     pub(super) fn gave(&mut self, output: impl FnOnce() -> PathOutput) {
         self.log.gave(self.read_path.page_in.cache.flag_log(), output);
     }
 
-    /// The same, where what it says is to be looked up.
+    /// Logs an output that has to be computed, if a log is kept.
     #[inline]
     pub(super) fn gave_with(&mut self, output: impl FnOnce(&Self) -> PathOutput) {
         if !matches!(self.log, CallLog::Off) {
@@ -64,18 +61,18 @@ impl IoPath {
         }
     }
 
-    /// Follows a log from here on.
+    /// Starts to follow a log.
     pub(crate) fn follow(&mut self, steps: Vec<LogStep>) {
         self.log = CallLog::replaying(steps);
         *self.read_path.page_in.cache.flag_log() = FlagLog::replaying();
     }
 
-    /// In a replay, the next call to make.
+    /// In a replay, returns the next call to make.
     pub(crate) fn next_call(&mut self) -> Result<Option<PathCall>, Box<Mismatch>> {
         self.log.next_input(self.read_path.page_in.cache.flag_log())
     }
 
-    /// In a replay, how many steps of the log have come.
+    /// In a replay, returns the number of steps followed.
     pub(crate) fn steps_followed(&self) -> usize {
         self.log.at()
     }

@@ -1,8 +1,5 @@
-//! The calls of a path for planned reads: requests that the caller has planned itself.
-//!
-//! In:    runs of pages, each one request of a plan ([`crate::ranges::plan`]).
-//! Out:   reads that are ready, as with [`IoPath::read`].
-//! Never: read-ahead, or a merge of two requests of a plan.
+//! Calls for planned reads, whose requests the caller has planned itself ([`crate::ranges::plan`]).
+//! They are neither read ahead nor merged.
 
 use core::ops::Range;
 
@@ -15,18 +12,18 @@ use crate::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex};
 
 /// # Planned reads
 impl IoPath {
-    /// Reads those of `pages` that are not resident, as one request where they lie together, and
-    /// nothing else: no policy is asked, and the request is not merged with others.
+    /// Reads the missing pages of a range, with one request where they are contiguous. No policy is
+    /// consulted, and the request is not merged with others.
     ///
-    /// All planned reads share one budget of pages in flight ([`Self::planned_budget`]); those that
-    /// it has no room for wait, first come, first served. What a read has of it comes back when its
-    /// pages have come, also if it is not released yet. At most [`Self::largest_planned`] bytes
-    /// serve one read: [`ReadReady::len`](crate::driver_io::ReadReady::len) says how much it covers.
-    /// One behind the end of the file is ready at once, with a length of 0.
+    /// All planned reads share one budget of pages in flight ([`Self::planned_budget`]); reads that
+    /// exceed it wait, first come, first served. A read returns its budget when its pages have
+    /// arrived, even before it is released. One read covers at most [`Self::largest_planned`]
+    /// bytes; [`ReadReady::len`](crate::driver_io::ReadReady::len) reports the covered length. A
+    /// read past the end of the file is ready at once, with a length of 0.
     ///
     /// # Panics
     ///
-    /// If the file is closed, or there are no pages.
+    /// If the file is closed, or `pages` is empty.
     ///
     /// # Examples
     ///
@@ -65,31 +62,32 @@ impl IoPath {
         id
     }
 
-    /// A read that waits for budget or for frames ends, with a length of 0; one that has started
-    /// goes on. Either way it is ready once, and is released. Of a read that was released: nothing.
+    /// Cancels a read that waits for budget or frames: it ends with a length of 0. A read that has
+    /// started continues. Both become ready once and must be released. Does nothing if the read was
+    /// released.
     pub fn cancel_read(&mut self, now: Nanos, id: ReadId) {
         self.did(|| PathCall::CancelRead { now, id });
         self.read_path.cancel_read(id);
         self.make_progress(now);
     }
 
-    /// How many bytes planned reads may have in flight together: a quarter of the frames.
+    /// Returns the limit of bytes that planned reads may have in flight: a quarter of the frames.
     #[must_use]
     pub fn planned_budget(&self) -> ByteCount {
         self.read_path.planned_budget().bytes()
     }
 
-    /// The largest planned read: an eighth of the frames, as with all reads.
+    /// Returns the largest planned read: an eighth of the frames, as for all reads.
     #[must_use]
     pub fn largest_planned(&self) -> ByteCount {
         self.read_path.prefetch.largest_read().bytes()
     }
 
-    /// What a plan for reads of this file needs: what is known of its device, and the limits of a
-    /// request. None if the file is closed.
+    /// Returns the device model and the request limits for planning reads of this file. None if the
+    /// file is closed.
     ///
-    /// As long as it is not known what a request costs, a plan reads each range by itself; as long
-    /// as it is not known what its bytes cost, it counts with 100 MB/s for each request.
+    /// While the cost of a request is unknown, a plan reads each range separately; while the cost
+    /// of a byte is unknown, it assumes 100 MB/s for each request.
     #[must_use]
     pub fn planning(&self, file: FileId) -> Option<(CostModel, RequestLimits)> {
         let path = &self.read_path;
@@ -105,14 +103,14 @@ impl IoPath {
         Some((model, RequestLimits { align: PAGE_SIZE, largest, budget }))
     }
 
-    /// How many bytes of planned reads are in flight, or wait for frames.
+    /// Returns the bytes of planned reads that are in flight or wait for frames.
     #[must_use]
     pub fn planned_in_flight(&self) -> ByteCount {
         self.read_path.planned_in_flight().bytes()
     }
 }
 
-/// A device of which nothing is known: a merge saves nothing, and neither does a split.
+/// Model of an unknown device: merging or splitting saves nothing.
 const UNKNOWN: CostModel = CostModel {
     latency_ns: 0,
     connection_bytes_per_s: 100_000_000,

@@ -1,8 +1,5 @@
-//! The calls of a path for reads: streams, reads, markers, hints.
-//!
-//! In:    what readers do.
-//! Out:   reads that are ready, and their frames.
-//! Never: a hit. The caller that serves hits looks them up in [`IoPath::table`].
+//! Calls for streams, reads, markers and hints. Hits do not come here: the caller serves them from
+//! [`IoPath::table`].
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -18,7 +15,7 @@ use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
 /// # Reads
 impl IoPath {
-    /// Begins a stream: each reader of a file, in each thread, has one of its own.
+    /// Begins a stream. Each reader of a file needs its own, in each thread.
     ///
     /// # Panics
     ///
@@ -30,14 +27,14 @@ impl IoPath {
         id
     }
 
-    /// Ends a stream. One of a closed file may be ended too, or not.
+    /// Ends a stream. A stream of a closed file may be ended, but need not.
     pub fn close_stream(&mut self, stream: StreamId) {
         self.did(|| PathCall::CloseStream { stream });
         self.read_path.files.close_stream(stream);
     }
 
-    /// Sets what the stream's owner says of it, from its next question on. Of a closed stream:
-    /// nothing.
+    /// Sets the access pattern announced by the stream's owner, from the next decision on. Does
+    /// nothing if the stream is closed.
     pub fn advise(&mut self, stream: StreamId, advice: Advice) {
         self.did(|| PathCall::Advise { stream, advice });
         if let Some(stream) = self.read_path.files.stream_mut(stream) {
@@ -45,10 +42,10 @@ impl IoPath {
         }
     }
 
-    /// Sets whether the pages that this stream uses are left to the cache as if they would not be
-    /// used again: its uses never make a page active. Of a closed stream: nothing.
+    /// Sets whether the cache treats pages used by this stream as not reused: its uses never make a
+    /// page active. Does nothing if the stream is closed.
     ///
-    /// Holds for reads that come here. A caller that serves hits does the same with
+    /// This applies to reads that enter the path. A caller that serves hits has to do the same with
     /// [`FoundPage::touch`](crate::table::FoundPage::touch).
     pub fn set_no_reuse(&mut self, stream: StreamId, no_reuse: bool) {
         self.did(|| PathCall::SetNoReuse { stream, no_reuse });
@@ -57,8 +54,8 @@ impl IoPath {
         }
     }
 
-    /// Sets the submitter that the stream reads for: some schedulers are fair to submitters. At
-    /// first all streams are of the same. Of a closed stream: nothing.
+    /// Sets the submitter of the stream; some schedulers are fair among submitters. Initially all
+    /// streams have the same one. Does nothing if the stream is closed.
     pub fn set_submitter(&mut self, stream: StreamId, submitter: Submitter) {
         self.did(|| PathCall::SetSubmitter { stream, submitter });
         if let Some(stream) = self.read_path.files.stream_mut(stream) {
@@ -66,8 +63,8 @@ impl IoPath {
         }
     }
 
-    /// The stream's next read follows an explicit seek: only the rule `lseek` looks at that. Of a
-    /// closed stream: nothing.
+    /// Notes that the stream's next read follows an explicit seek, which only the rule `lseek`
+    /// considers. Does nothing if the stream is closed.
     pub fn seeked(&mut self, stream: StreamId) {
         self.did(|| PathCall::Seeked { stream });
         if let Some(stream) = self.read_path.files.stream_mut(stream) {
@@ -75,26 +72,28 @@ impl IoPath {
         }
     }
 
-    /// Gives the streams of `submitter` a weight of their own: under pressure, memory for
-    /// read-ahead is shared by weight first, and what one cannot use is lent to the others. All
-    /// submitters without a weight are one here, of weight 1. Only `adaptive` looks at it.
+    /// Sets the weight of a submitter's streams: under memory pressure, read-ahead memory is first
+    /// divided by weight, and shares that a submitter cannot use are lent to the others. All
+    /// submitters without a weight together count as one, of weight 1. Only `adaptive` considers
+    /// weights.
     ///
-    /// A weight is between 1 and 1000, one above counts as 1000. One of 0 takes the submitter's own
-    /// away.
+    /// Weights are between 1 and 1000; larger values count as 1000. 0 removes the submitter's
+    /// weight.
     ///
     /// # Errors
     ///
-    /// If [`TooManyWeights::MOST`] others have one: then nothing has changed.
+    /// If [`TooManyWeights::MOST`] other submitters have weights; nothing changes then.
     pub fn set_weight(&mut self, submitter: Submitter, weight: u32) -> Result<(), TooManyWeights> {
         self.did(|| PathCall::SetWeight { submitter, weight });
         self.read_path.prefetch.set_weight(submitter, weight)
     }
 
-    /// Reads what is not resident of `len` bytes at `pos`, and what the policy wants ahead of it.
+    /// Reads the missing pages of `len` bytes at `pos`, and the read-ahead that the policy decides
+    /// on.
     ///
-    /// `prev_pos` is the byte after the last one that the stream's previous read returned. At most
-    /// an eighth of all frames serve one read: [`ReadReady::len`] says how much it covers. One at
-    /// the end of the file, or behind it, is ready at once, with a length of 0.
+    /// `prev_pos` is the byte after the last one that the stream's previous read returned. One read
+    /// covers at most an eighth of all frames; [`ReadReady::len`] reports the covered length. A
+    /// read at or past the end of the file is ready at once, with a length of 0.
     ///
     /// # Panics
     ///
@@ -113,8 +112,9 @@ impl IoPath {
         id
     }
 
-    /// A hit met and cleared the marker of `page`, with `count` pages left of its read, that one
-    /// included. Of a closed stream, or behind the end of the file: nothing.
+    /// Handles a hit that cleared the marker of `page`, with `count` pages left of its read,
+    /// including that one. Does nothing if the stream is closed or the page is past the end of the
+    /// file.
     pub fn marker(
         &mut self,
         now: Nanos,
@@ -127,12 +127,12 @@ impl IoPath {
         self.read_path.met_marker(now, stream, page, count, prev_pos);
     }
 
-    /// Asks the device for those of `pages` pages from `start` on that are not resident, and
-    /// returns how many those are. A read that comes later finds them, or joins them.
+    /// Requests the missing pages among `pages` pages from `start` on, and returns their number. A
+    /// later read finds them resident or joins their request.
     ///
-    /// Pages past the end of the file are left out; so is the rest of a hint when half of the
-    /// frames hold unused hinted pages, or when reads wait for frames. Of a closed
-    /// file: nothing.
+    /// Pages past the end of the file are ignored, and so is the rest of a hint once half of the
+    /// frames are unused hinted pages, or while reads wait for frames. Does nothing if the file is
+    /// closed.
     pub fn will_need(&mut self, now: Nanos, file: FileId, start: PageIndex, pages: Pages) -> Pages {
         self.did(|| PathCall::WillNeed { now, file, start, pages });
         let requested = self.read_path.will_need(now, file, start, pages);
@@ -141,7 +141,7 @@ impl IoPath {
         requested
     }
 
-    /// The next read that waits for nothing more.
+    /// Takes the next read that has become ready.
     pub fn poll_ready(&mut self) -> Option<ReadReady> {
         self.did(|| PathCall::PollReady);
         let ready = self.read_path.reads.pop_ready();
@@ -158,7 +158,8 @@ impl IoPath {
         ready
     }
 
-    /// A read's frames, in the order of its pages, once it is ready and until it is released.
+    /// Returns a read's frames, in the order of its pages, from when it is ready until it is
+    /// released.
     ///
     /// # Panics
     ///
@@ -168,7 +169,7 @@ impl IoPath {
         self.read_path.reads.frames(id)
     }
 
-    /// The driver has copied what it wanted: the frames of a read that was ready may be used again.
+    /// Releases the frames of a ready read after the driver has copied from them.
     ///
     /// # Panics
     ///
@@ -180,30 +181,29 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The last pin of an orphan has ended, as [`PageTable::unpin`](crate::table::PageTable::unpin)
-    /// said: the frame may be used again.
+    /// Releases an orphan after its last pin has ended, as reported by
+    /// [`PageTable::unpin`](crate::table::PageTable::unpin).
     ///
     /// # Panics
     ///
-    /// If the frame is no orphan.
+    /// If the frame is not an orphan.
     pub fn unpinned(&mut self, now: Nanos, frame: Frame) {
         self.did(|| PathCall::Unpinned { now, frame });
         self.read_path.page_in.cache.unpinned(frame);
         self.make_progress(now);
     }
 
-    /// Whether [`Self::fill_holes`] has anything to do.
+    /// Returns true if [`Self::fill_holes`] has work to do.
     #[must_use]
     pub fn has_holes(&self) -> bool {
         self.read_path.page_in.partial.has_holes()
     }
 
-    /// Has the driver write zeros into all that is to be zeros: the bytes of a frame that an
-    /// [extent-mapped file](Self::open_extents) has nowhere. No device is asked for them. Reads may
-    /// be ready afterwards.
+    /// Lets the driver zero the bytes of frames that are holes of an [extent-mapped
+    /// file](Self::open_extents), which need no device I/O. Reads may be ready afterwards.
     ///
-    /// To be called after whatever may begin to read, wherever there are such files; without them
-    /// it does nothing.
+    /// Call it after every call that may start a read while such files are open; without them it
+    /// does nothing.
     pub fn fill_holes(&mut self, now: Nanos, mut zero: impl FnMut(Frame, Range<usize>)) {
         if !self.has_holes() {
             return;
@@ -217,7 +217,7 @@ impl IoPath {
                 self.read_path.end_fill(now, fill);
                 self.writeback.tell_woken(&mut self.read_path);
             }
-            // What waited for frames may want more of it.
+            // Reads that waited for frames may have added holes.
             self.make_progress(now);
         }
     }

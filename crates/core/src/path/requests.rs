@@ -1,8 +1,5 @@
-//! The calls of a path for requests: I/O to start, completions, time, direct requests.
-//!
-//! In:    a device with room; what of a request has arrived, and what became of it; the time.
-//! Out:   device I/O; direct requests that have ended.
-//! Never: an error that no caller waits for.
+//! Calls for requests: I/O to start, completions, time, direct requests. An error is reported only
+//! if a caller waits for it.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -22,7 +19,7 @@ use crate::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 /// # Requests
 impl IoPath {
-    /// The next device I/O to start; None when there is none, or no device has room.
+    /// Takes the next device I/O to start; None if there is none or no device has room.
     pub fn poll_dispatch(&mut self, now: Nanos) -> Option<DeviceIo> {
         self.did(|| PathCall::PollDispatch { now });
         let io = self.dispatch(now);
@@ -57,8 +54,8 @@ impl IoPath {
         Some(DeviceIo { tag, device, op, fua, offset: start.offset(), len })
     }
 
-    /// The pages of a read request that was dispatched and has not completed, without those that
-    /// have [arrived](Self::arrived); of a write none.
+    /// Returns the pages of a read request in flight, without those that have
+    /// [arrived](Self::arrived); empty for a write.
     ///
     /// # Panics
     ///
@@ -68,9 +65,8 @@ impl IoPath {
         self.read_path.devices.in_flight(tag).expected_pages()
     }
 
-    /// Where a read request that was dispatched and has not completed goes, in the order of its
-    /// pages: the frames, and which bytes of each. Pages that have [arrived](Self::arrived) are
-    /// left out.
+    /// Returns the frames of a read request in flight and the bytes of each to read into, in the
+    /// order of its pages. Pages that have [arrived](Self::arrived) are left out.
     ///
     /// # Panics
     ///
@@ -79,9 +75,8 @@ impl IoPath {
         self.pages(tag).iter().map(|page| (page.filling.frame(), page.part.bytes()))
     }
 
-    /// The frames of a request that was dispatched and has not completed, in the order of its
-    /// pages: to read into, or to write from. Pages that have [arrived](Self::arrived) are left
-    /// out.
+    /// Returns the frames of a request in flight, in the order of its pages, to read into or to
+    /// write from. Pages that have [arrived](Self::arrived) are left out.
     ///
     /// # Panics
     ///
@@ -91,7 +86,7 @@ impl IoPath {
         in_flight.request.load.frames().skip(in_flight.arrived_pages)
     }
 
-    /// How much a request that was dispatched and has not completed asks for.
+    /// Returns the length of a request in flight.
     ///
     /// # Panics
     ///
@@ -102,7 +97,7 @@ impl IoPath {
         request.load.len(request.sectors)
     }
 
-    /// Whether no caller waited for any page of a request when it was dispatched.
+    /// Returns true if no caller waited for any page of the request when it was dispatched.
     ///
     /// # Panics
     ///
@@ -112,39 +107,40 @@ impl IoPath {
         self.read_path.devices.in_flight(tag).request.load.is_ahead
     }
 
-    /// Takes a request in flight that a caller has begun to wait for since it was dispatched, and
-    /// its device; each is returned once. A driver whose device can hurry for some requests, by a
-    /// second copy of what is late, learns here that what was [read ahead](Self::is_ahead) is waited
-    /// for by now. No decision follows from it: a driver need not ask.
+    /// Takes a request in flight, with its device, that a caller has joined since its dispatch;
+    /// each is returned once. A driver that can speed up single requests, for example by hedging a
+    /// late one, learns here that a caller now waits for a [read-ahead](Self::is_ahead) request.
+    /// Polling is optional and changes no decision.
     pub fn poll_joined(&mut self) -> Option<(DeviceId, Tag)> {
         self.read_path.devices.take_joined()
     }
 
-    /// The first `bytes` bytes of a read request are in its frames; the rest is still to come.
+    /// Reports that the first `bytes` bytes of a read request are in its frames; the rest is still
+    /// in flight.
     ///
-    /// Pages that are complete become up to date, and reads that wait for nothing else are ready.
-    /// The request stays in flight until [`Self::complete`], whose result counts from its start.
-    /// If it fails, the pages that have arrived stay good. To be called as soon as they are there,
-    /// whether a reader waits or not: with its last byte a request has been served, and what its
-    /// device takes is learnt from that time.
+    /// Complete pages become up to date, and reads that wait for nothing else become ready. The
+    /// request stays in flight until [`Self::complete`], whose result counts from its start. If it
+    /// fails, pages that have arrived stay good. Call this as soon as the bytes have arrived, even
+    /// if no reader waits: the arrival of the last byte ends the request's service time, from which
+    /// the device is learnt.
     ///
     /// ```text
     ///   page      0           1           2           3
-    ///   |===========|===========|=====......|...........|    after 10000 bytes 0 and 1 are up to
-    ///                              ^10000                    date; 2 and 3 are the request's still
+    ///   |===========|===========|=====......|...........|    after 10000 bytes, 0 and 1 are up to
+    ///                              ^10000                    date; 2 and 3 are still in flight
     /// ```
     ///
-    /// The frames of pages that have arrived are no longer the request's, and may be given to other
-    /// pages at any time: the driver must not write to them again. For devices that transfer a
-    /// request from its start to its end, such as a network connection.
+    /// The frames of pages that have arrived no longer belong to the request and may be reused at
+    /// any time: the driver must not write to them again. This is for devices that transfer a
+    /// request from start to end, such as a network connection.
     ///
     /// # Panics
     ///
-    /// If the request is not in flight, reads no pages, or is for fewer bytes.
+    /// If the request is not in flight, reads no pages, or is shorter than `bytes`.
     ///
     /// # Examples
     ///
-    /// The reader of the first page is ready when the first page has come.
+    /// The reader of the first page is ready as soon as that page has arrived.
     ///
     /// ```
     /// # use foreread_core::geometry::Geometry;
@@ -187,7 +183,7 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// A device has done what `tag` asked: so many bytes, or the error number.
+    /// Ends a request in flight with the number of bytes transferred, or the error number.
     ///
     /// # Panics
     ///
@@ -242,36 +238,35 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// Whether requests are queued. If [`Self::poll_dispatch`] gives none, the driver has to wait
-    /// for completions, or they stay queued.
+    /// Returns true if requests are queued. If [`Self::poll_dispatch`] returns None nevertheless,
+    /// they stay queued until the driver reports completions.
     #[must_use]
     pub fn is_dispatch_pending(&self) -> bool {
         self.read_path.devices.is_pending()
     }
 
-    /// When [`Self::poll_dispatch`] may give something although nothing was asked and nothing
-    /// completed meanwhile: a scheduler waits for that time, or dirty pages are old enough then.
-    /// Then call [`Self::timeout`].
+    /// Returns the time at which [`Self::poll_dispatch`] may return I/O without another call or
+    /// completion, because a scheduler idles until then or dirty pages come of age. Call
+    /// [`Self::timeout`] then.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let wake_at = self.read_path.devices.wake_at();
         wake_at.into_iter().chain(self.writeback.next_write_out(&self.read_path)).min()
     }
 
-    /// To be called at the time that [`Self::poll_timeout`] named; too early does no harm.
+    /// Handles the time returned by [`Self::poll_timeout`]; calling it too early is harmless.
     pub fn timeout(&mut self, now: Nanos) {
         self.did(|| PathCall::Timeout { now });
         self.read_path.devices.wake(now);
         self.make_progress(now);
     }
 
-    /// Queues a request for `sectors` sectors from `start` on. Neighbours may be merged on the way:
-    /// each is told of on its own by [`Self::poll_done`].
+    /// Queues a request for `sectors` sectors from `start` on. Adjacent requests may be merged, but
+    /// [`Self::poll_done`] reports each separately.
     ///
     /// # Panics
     ///
-    /// If there is no such device, or if it is for nothing, or for more than the device takes at
-    /// once.
+    /// If there is no such device, or `sectors` is 0 or exceeds the device's largest request.
     pub fn direct(
         &mut self,
         now: Nanos,
@@ -287,7 +282,7 @@ impl IoPath {
         id
     }
 
-    /// The next direct request that has ended.
+    /// Takes the next direct request that has ended.
     pub fn poll_done(&mut self) -> Option<DirectDone> {
         self.did(|| PathCall::PollDone);
         let done = self.direct.pop_done();

@@ -1,8 +1,4 @@
-//! What may be changed of a path while it runs.
-//!
-//! In:    a name and a value, as text.
-//! Out:   the same of all settings, as they are now.
-//! Never: a value that is corrected in silence.
+//! Settings of a path that can be changed while it runs, as names and values in text.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -23,21 +19,21 @@ impl IoPath {
     /// Changes one setting of the path, from its next decision on.
     ///
     /// ```text
-    ///   dirty_limit        bytes      what writes may hold; at most a quarter of the memory
+    ///   dirty_limit        bytes      memory that writes may hold; at most a quarter of it all
     ///   dirty_background   bytes      more than this is written at once; auto: half of the limit
-    ///   dirty_age          ms         what is dirty for so long is written
+    ///   dirty_age          ms         pages dirty for longer are written
     ///   writes_queued      a number   write requests of one device, queued or in flight
-    ///   max_window         bytes      the largest read-ahead window; at most an eighth of it
-    ///                      auto       what is of use on its device, as measured
+    ///   max_window         bytes      the largest window; at most an eighth of the memory
+    ///                      auto       the largest useful window of its device, as measured
     ///   policy             a name     the read-ahead policy
     /// ```
     ///
-    /// Bytes may end in K, M or G. What waits for a setting goes on with the next call that has the
-    /// time: [`Self::timeout`] will do.
+    /// Bytes may end in K, M or G. Requests held back by the old value proceed with the next call
+    /// that takes the time, for example [`Self::timeout`].
     ///
     /// # Errors
     ///
-    /// If there is none of that name, or the value makes no sense.
+    /// If there is no such setting, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
         self.did(|| {
             let (name, value) = (name.to_string(), value.to_string());
@@ -60,12 +56,12 @@ impl IoPath {
             }
             _ => writeback.set(name, value, Self::SETTINGS)?,
         }
-        // What is wanted now may be due already.
+        // The change may make device writes due already.
         writeback.look_again();
         Ok(())
     }
 
-    /// All settings of the path, as they are now: what [`Self::set`] takes.
+    /// Returns the current values of all settings, in the form that [`Self::set`] takes.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let prefetch = &self.read_path.prefetch;

@@ -1,8 +1,4 @@
-//! The calls of a path for writes and flushes.
-//!
-//! In:    what writers do; the driver's word that it has copied or acted.
-//! Out:   steps of writes.
-//! Never: a page's bytes.
+//! Calls for writes and flushes. The driver reports when it has copied bytes or acted.
 
 use core::ops::Range;
 
@@ -17,15 +13,16 @@ use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages};
 impl IoPath {
     /// Writes `len` bytes at `pos` of an open file.
     ///
-    /// At most an eighth of all frames serve one write, and no more than may be dirty:
-    /// [`WriteStep::Fill`](super::WriteStep::Fill) says how much it covers. It is cut at the end of
-    /// the file, which a write never moves; one behind the end is done at once, with a length of 0.
+    /// One write covers at most an eighth of all frames, and at most the dirty limit;
+    /// [`WriteStep::Fill`](super::WriteStep::Fill) reports the covered length. It is cut at the end
+    /// of the file, which a write never moves. A write past the end is done at once, with a length
+    /// of 0.
     ///
     /// ```text
-    ///   mode           Done when                            a failed device write is told to
+    ///   mode           Done when                            a failed device write is reported to
     ///   WriteBack      it is in the cache                   the flushes that follow
     ///   WriteThrough   the device has each of its pages     this write, and those flushes
-    ///   Fua            each of its pages is durable           this write, and those flushes
+    ///   Fua            each of its pages is durable         this write, and those flushes
     /// ```
     ///
     /// # Panics
@@ -62,11 +59,11 @@ impl IoPath {
         id
     }
 
-    /// Waits until the device has all that was written to the file before, and then wants
-    /// [its own flush](super::WriteStep::Act). Writes that are not done yet are not waited for.
+    /// Writes all dirty pages of the file to the device, and then requests [the device's
+    /// flush](super::WriteStep::Act). It does not wait for writes that are not done yet.
     ///
-    /// If the device refused a page, this is done with its fault, without an act. The page stays
-    /// dirty; each later flush tries it again, and says so again until it is written.
+    /// If the device refused a page, the flush ends with that fault, without an act. The page stays
+    /// dirty; each later flush retries it, and fails as well until it is written.
     ///
     /// # Panics
     ///
@@ -76,8 +73,8 @@ impl IoPath {
         self.begin_flush(now, file, true)
     }
 
-    /// The same without the device's own flush: it may have all in a cache that a power cut
-    /// empties.
+    /// Writes all dirty pages of the file without flushing the device, which may keep them in a
+    /// volatile cache.
     ///
     /// # Panics
     ///
@@ -95,12 +92,12 @@ impl IoPath {
         id
     }
 
-    /// Keeps writes out of whole pages while the caller zeroes or discards them on the device: when
-    /// [`WriteStep::Act`](super::WriteStep::Act) comes. What the cache has of them is forgotten
-    /// once that is over, well or not, but for dirty pages, if it failed.
+    /// Locks whole pages against writes while the caller zeroes or discards them on the device, at
+    /// [`WriteStep::Act`](super::WriteStep::Act). Afterwards their cached contents are dropped,
+    /// except dirty pages if the act failed.
     ///
-    /// A range is cut at the end of the file, which may have become shorter when the act comes:
-    /// the driver acts on [`Self::act_range`]. Of nothing, it is done at once.
+    /// The range is cut at the end of the file, which may have moved when the act comes; the driver
+    /// acts on [`Self::act_range`]. An empty range is done at once.
     ///
     /// # Panics
     ///
@@ -110,8 +107,8 @@ impl IoPath {
         self.begin_zeroes(now, file, pages, false)
     }
 
-    /// The same of pages that the caller discards: what they hold afterwards is undefined, so no
-    /// later flush answers for it.
+    /// Locks pages in the same way while the caller discards them. Their contents are undefined
+    /// afterwards, so no later flush reports errors for them.
     ///
     /// # Panics
     ///
@@ -121,25 +118,25 @@ impl IoPath {
         self.begin_zeroes(now, file, pages, true)
     }
 
-    /// Changes the length of a file: for drivers whose files grow. Changes of one file and writes
-    /// there go one after the other; a write that is asked for before
-    /// [`WriteStep::Done`](super::WriteStep::Done) is cut at the end that the file had.
+    /// Changes the length of a file, for drivers whose files grow. Changes of one file and
+    /// overlapping writes are serialised. A write begun before
+    /// [`WriteStep::Done`](super::WriteStep::Done) is cut at the old end.
     ///
     /// ```text
-    ///   the length is         what comes
-    ///   right already         Done
-    ///   to grow               SetLen
-    ///   to shrink             SetLen, when device writes behind the new end have ended, and the
-    ///                         page at the new end is written; or Done, with the fault of that page
-    ///   to be more than a     Done, with EFBIG: what an append comes to is not known before
-    ///     file may have
+    ///   the length            step
+    ///   is right already      Done
+    ///   grows                 SetLen
+    ///   shrinks               SetLen, once device writes behind the new end have ended and the
+    ///                         page at the new end is written; or Done, with that page's fault
+    ///   exceeds the largest   Done, with EFBIG: the result of an append is not known before
+    ///     file
     /// ```
     ///
-    /// When [`SetLen`](super::WriteStep::SetLen) comes, the driver gives the file that length. If it
-    /// does, dirty pages behind a new end are dropped, reads that wait for frames are cut, and what
-    /// the file gets at its end is zeros. If it fails, all is as it was. Done tells the length
-    /// before: there the bytes of an append begin. A device flush that fails afterwards may undo
-    /// the change: that is [`Fault::Lost`].
+    /// At [`SetLen`](super::WriteStep::SetLen), the driver gives the file that length. On success,
+    /// dirty pages behind a new end are dropped, reads that wait for frames are cut, and bytes
+    /// added to the file are zeros. On failure, nothing changes. Done reports the previous length,
+    /// which is where the bytes of an append begin. If a later device flush fails, the change may
+    /// be undone; that is [`Fault::Lost`].
     ///
     /// ```
     /// # use foreread_core::geometry::Geometry;
@@ -162,7 +159,7 @@ impl IoPath {
     ///
     /// # Panics
     ///
-    /// If the file is closed or extent-mapped, or no file may have the length that is asked for.
+    /// If the file is closed or extent-mapped, or the requested length exceeds the largest file.
     pub fn change_len(&mut self, now: Nanos, file: FileId, change: LenChange) -> WriteId {
         if let LenChange::Exact(len) | LenChange::AtLeast(len) = change {
             assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
@@ -175,18 +172,18 @@ impl IoPath {
         id
     }
 
-    /// Makes a file longer for an append, or for another write behind its end, that is written in
-    /// pieces by [`Self::write_appended`], as [`Self::change_len`] does. Those of one file change
-    /// its length one after the other, each when the pieces of the one before are filled: where an
-    /// append begins, all bytes before it are there. If the file is cut before all pieces are
-    /// written, what they write ends there, although the file may have become longer again: as if
-    /// the append had been written at once, and then the file been cut.
+    /// Extends a file, as [`Self::change_len`] does, for an append or another write past its end
+    /// that is written in pieces by [`Self::write_appended`]. Appends to one file are serialised:
+    /// each changes the length after the pieces of the previous one are filled, so all bytes before
+    /// the start of an append are present. If the file is cut before all pieces are written, later
+    /// pieces end there even if the file has grown again, as if the append had been written at once
+    /// and the file been cut afterwards.
     ///
-    /// Until [`Self::end_append`] it costs 40 bytes of the file.
+    /// It takes 40 bytes of memory until [`Self::end_append`].
     ///
     /// # Panics
     ///
-    /// If the file is closed or extent-mapped, or no file may have the length that is asked for.
+    /// If the file is closed or extent-mapped, or the requested length exceeds the largest file.
     pub fn begin_append(&mut self, now: Nanos, file: FileId, change: LenChange) -> WriteId {
         if let LenChange::Exact(len) | LenChange::AtLeast(len) = change {
             assert!(len <= MAX_FILE_BYTES, "a file of {len} bytes");
@@ -199,7 +196,7 @@ impl IoPath {
         id
     }
 
-    /// Writes a piece of an append that has made the file longer, as [`Self::write`] does.
+    /// Writes a piece of an append, as [`Self::write`] does.
     ///
     /// # Panics
     ///
@@ -216,14 +213,14 @@ impl IoPath {
         self.begin_write(now, what, mode, submitter, Some(append))
     }
 
-    /// No more pieces of an append follow, because all are filled, one has failed, or its caller
-    /// has left. Returns the change of length, if there is one, that takes back what was not
-    /// written, so that the next append follows what was: the driver does it as for
+    /// Ends an append after all its pieces are filled, one has failed, or its caller has gone.
+    /// Returns the change of length, if needed, that removes the part that was not written, so that
+    /// the next append follows the written bytes; the driver executes it as for
     /// [`Self::change_len`]. If it fails, the file has lost writes.
     ///
-    /// To be called after the change of length that the append began with is done. If it is called
-    /// before, that is to be cancelled first ([`Self::cancel_write`]), and once it is done
-    /// nevertheless, [`Self::end_left_append`] is to be called.
+    /// Call it after the append's initial change of length is done. If it is called earlier, first
+    /// cancel that change ([`Self::cancel_write`]); if the change still gets done, call
+    /// [`Self::end_left_append`].
     pub fn end_append(&mut self, now: Nanos, file: FileId, append: WriteId) -> Option<WriteId> {
         self.did(|| PathCall::EndAppend { now, file, append });
         self.read_path.clock = now;
@@ -235,7 +232,8 @@ impl IoPath {
         cut
     }
 
-    /// Ends an append whose change of length is done, if [`Self::end_append`] was called before.
+    /// Ends an append whose change of length is done, if [`Self::end_append`] was called before
+    /// that.
     pub fn end_left_append(
         &mut self,
         now: Nanos,
@@ -260,7 +258,7 @@ impl IoPath {
         id
     }
 
-    /// The next step of a write.
+    /// Takes the next step of a write.
     pub fn poll_write(&mut self) -> Option<WriteReady> {
         self.did(|| PathCall::PollWrite);
         let ready = self.writeback.pop_step();
@@ -270,33 +268,33 @@ impl IoPath {
         ready
     }
 
-    /// Where a write goes that is to be [filled](super::WriteStep::Fill), page by page.
+    /// Returns the destinations of a write to be [filled](super::WriteStep::Fill), page by page.
     ///
     /// # Panics
     ///
-    /// If the write's driver has not been told to fill, or has filled.
+    /// If the write is not between its fill step and [`Self::filled`].
     #[must_use]
     pub fn fills(&self, id: WriteId) -> &[WriteFill] {
         self.writeback.fills(id)
     }
 
-    /// What a zero or a discard is to [act](super::WriteStep::Act) on: the bytes that the file has
-    /// of the pages that it was asked for. Other writes may be on their way behind them.
+    /// Returns the range that a zero or discard [acts](super::WriteStep::Act) on: the requested
+    /// pages, cut at the end of the file. Other writes past that range may be in progress.
     ///
     /// # Panics
     ///
-    /// If this is no zero or discard, or its driver has not been told to act.
+    /// If this is no zero or discard, or not at its act step.
     #[must_use]
     pub fn act_range(&self, id: WriteId) -> Range<ByteCount> {
         self.writeback.act_range(&self.read_path, id)
     }
 
-    /// The driver has copied what [`WriteStep::Fill`](super::WriteStep::Fill) said: from here on
-    /// readers find the new bytes, and the pages are dirty.
+    /// Reports that the driver has copied the bytes of [`WriteStep::Fill`](super::WriteStep::Fill).
+    /// Readers find the new bytes from now on, and the pages are dirty.
     ///
     /// # Panics
     ///
-    /// If the write was not to be filled.
+    /// If the write is not at its fill step.
     pub fn filled(&mut self, now: Nanos, id: WriteId) {
         self.did(|| PathCall::Filled { now, id });
         self.read_path.clock = now;
@@ -304,11 +302,11 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The driver has acted, well or not: the error number.
+    /// Reports that the driver has acted, with the error number if it failed.
     ///
     /// # Panics
     ///
-    /// If the write's driver has not been told to act.
+    /// If the write is not at its act step.
     pub fn acted(&mut self, now: Nanos, id: WriteId, result: Result<(), i32>) {
         self.did(|| PathCall::Acted { now, id, result });
         self.read_path.clock = now;
@@ -316,12 +314,12 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The driver does not act, because no caller waits for this any more: it ends with this error
-    /// number. A flush that was not sent to the device says nothing of what the device has.
+    /// Reports that the driver does not act because the caller has gone; the operation ends with
+    /// this error number. A flush that was not sent gives no information about the device.
     ///
     /// # Panics
     ///
-    /// If the write's driver has not been told to act.
+    /// If the write is not at its act step.
     pub fn not_acted(&mut self, now: Nanos, id: WriteId, errno: i32) {
         self.did(|| PathCall::NotActed { now, id, errno });
         self.read_path.clock = now;
@@ -329,15 +327,14 @@ impl IoPath {
         self.make_progress(now);
     }
 
-    /// The caller of this write has left, and will not copy. To be called before
-    /// [`WriteStep::Fill`](super::WriteStep::Fill) was polled: a write that is being filled has to
-    /// be filled.
+    /// Abandons a write whose caller has gone and will not copy. Call it before
+    /// [`WriteStep::Fill`](super::WriteStep::Fill) was polled: a write being filled must be filled.
     ///
     /// ```text
-    ///   it waits for pages, budget or frames   it is over now
-    ///   it reads the old bytes of a page       it is over when they come, and is not filled
-    ///   it was filled; a flush; a zero or a    it goes on: others may be told, and the driver is
-    ///     change of length that has begun
+    ///   waits for pages, budget or frames      ends now
+    ///   reads the old bytes of a page          ends when they arrive, and is not filled
+    ///   was filled; a flush; a zero or a       continues: others may depend on it, and its end
+    ///     change of length that has begun        is reported
     /// ```
     ///
     /// # Panics
@@ -351,15 +348,14 @@ impl IoPath {
         }
     }
 
-    /// The owner of a file accepts that acknowledged writes are lost, after a flush has said
-    /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
-    /// nothing: nothing.
+    /// Accepts the loss of acknowledged writes after a flush has reported [`Fault::Lost`]; later
+    /// flushes no longer report it. Does nothing if the file has lost nothing.
     pub fn accept_lost(&mut self, file: FileId) {
         self.did(|| PathCall::AcceptLost { file });
         self.writeback.accept_lost(file);
     }
 
-    /// How writes of the file were lost, if any were and the loss is not accepted.
+    /// Returns the fault of lost writes of the file, until the loss is accepted.
     #[must_use]
     pub fn lost(&self, file: FileId) -> Option<Fault> {
         self.writeback.lost(file)
@@ -372,13 +368,14 @@ impl IoPath {
         self.writeback.losses(file)
     }
 
-    /// How many pages of the file the device does not have yet: dirty, or being written.
+    /// Returns the number of pages of the file that are dirty or being written.
     #[must_use]
     pub fn dirty_pages(&self, file: FileId) -> Pages {
         self.writeback.dirty_pages(file)
     }
 
-    /// How many frames writes hold, in all files: dirty, being filled, being written.
+    /// Returns the number of frames held by writes of all files: dirty, being filled, being
+    /// written.
     #[must_use]
     pub fn dirty(&self) -> Pages {
         self.writeback.dirty()

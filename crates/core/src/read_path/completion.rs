@@ -1,8 +1,6 @@
-//! The ends of reads of a device: pages are up to date, are read again, or have failed.
-//!
-//! In:    a page of a request that has completed; holes that the driver has filled.
-//! Out:   frames that are up to date or failed; reads that are ready; writes to be told.
-//! Never: an error that no caller waits for. A page read ahead that fails is read again when asked.
+//! Completions of device reads: a page becomes up to date, is read again, or fails. An error is
+//! reported only to a caller that waits; a failed read-ahead page is dropped and read again on
+//! demand.
 
 use super::ReadPath;
 use crate::cache::Filling;
@@ -14,7 +12,7 @@ use crate::sched::Origin;
 use crate::table::Frame;
 use crate::units::{ByteCount, Nanos, Sector, Sectors};
 
-/// Where a page of a request was to be read from.
+/// The place that a page of a request was read from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageSource {
     pub(crate) device: DeviceId,
@@ -23,7 +21,7 @@ pub(crate) struct PageSource {
 }
 
 impl ReadPath {
-    /// A page of a request that has completed, which begins `from` its start.
+    /// Handles one page, `from` the start of a completed request. Returns true if the page is good.
     ///
     /// ```text
     ///   request of several pages   a caller waits for this one   read it once more, alone
@@ -33,8 +31,8 @@ impl ReadPath {
     ///   [`Fault::OF_ALL`]
     /// ```
     ///
-    /// A reader must not pay for a bad sector in a neighbour that it never asked for. Says whether
-    /// the page is good.
+    /// Without the retry, a reader would get an error for a bad sector in a neighbouring page that
+    /// it did not request.
     pub(crate) fn end_page(
         &mut self,
         now: Nanos,
@@ -59,14 +57,14 @@ impl ReadPath {
         false
     }
 
-    /// Asks once more for one page of a request that failed.
+    /// Reads one page of a failed request again.
     fn retry_page(&mut self, now: Nanos, device: DeviceId, origin: Origin, run: PageRun) {
         assert!(run.job.is_retry, "a second request for a page stays alone");
         self.telemetry.stats.retries += 1;
         self.devices.add_request_quietly(now, device, run.request(now, origin));
     }
 
-    /// A page, or a part of one, is there.
+    /// Ends the successful fill of a page, or of a part of one.
     pub(crate) fn end_fill(&mut self, now: Nanos, fill: PageFill) {
         let PageFill { filling, part, .. } = fill;
         if part.is_whole() {
@@ -76,12 +74,12 @@ impl ReadPath {
         }
     }
 
-    /// A page, or a part of one, has failed; `got` bytes of it came.
+    /// Ends the failed fill of a page, or of a part of one; `got` bytes of it arrived.
     ///
     /// ```text
     ///   whole        its waiters get the fault
     ///   a part       a caller waits      it gets the fault, once all other parts have ended
-    ///                no caller waits     ... and then one does: this part is asked for again
+    ///                no caller waits     ... and then one does: this part is read again
     ///                                    ... and still none does: the page is dropped
     /// ```
     pub(crate) fn fail_fill(
@@ -108,7 +106,7 @@ impl ReadPath {
         self.end_part(now, filling, end);
     }
 
-    /// One more part of a page has ended; one that comes alone is all that its page has.
+    /// Ends a part of a page, and the page with its last part.
     fn end_part(&mut self, now: Nanos, filling: Filling, end: PartEnd) {
         let frame = filling.frame();
         match self.page_in.partial.end_part(frame, end) {
@@ -125,7 +123,8 @@ impl ReadPath {
                 self.page_in.partial.begin(&filling, again.len());
                 for FailedPart { device, origin, run, .. } in again {
                     self.retry_page(now, device, origin, run);
-                    // The last part may be a hole, whose end puts no device in line.
+                    // The last part may be a hole, whose completion does not mark the device as
+                    // busy.
                     self.devices.note_busy(device);
                 }
             }
@@ -139,7 +138,7 @@ impl ReadPath {
         self.wake(frame, None);
     }
 
-    /// A fill failed: the page leaves the cache, and its waiters are told.
+    /// Ends a failed fill: the page leaves the cache, and its waiters get the fault.
     fn fail(&mut self, filling: Filling, fault: Fault, got: u32) {
         let frame = filling.frame();
         debug_assert!(!self.page_in.partial.contains(frame), "parts of {frame:?} are to come");
@@ -154,8 +153,8 @@ impl ReadPath {
         }
     }
 
-    /// The frame is filled, written, or failed: reads that wait for nothing else are ready, and
-    /// writes are told by writeback.
+    /// Wakes the waiters of a frame that is filled, written or failed. Reads without another wait
+    /// become ready; writes are queued for writeback.
     ///
     /// A woken waiter must not start I/O: it could take the frame that another waiter is being
     /// woken for.

@@ -1,12 +1,9 @@
-//! Reads of files that are cut while they are under way.
-//!
-//! In:    files that are being cut, and that have been.
-//! Out:   reads that end at the new end instead of with a fault.
-//! Never: a fault that has another reason, taken for a cut.
+//! Reads of files that are truncated while the read is in flight: such a read ends at the new end
+//! of the file instead of failing. All other faults are still reported.
 //!
 //! ```text
 //!   read     |----------------------|                 sent before the file is cut
-//!   device   |=====|=====|==                          what it still has when the read gets there
+//!   device   |=====|=====|==                          left of the file when the read reaches it
 //!                          ^ the read ends here: the file had this length while it ran
 //! ```
 
@@ -16,8 +13,8 @@ use crate::page_in::read::PageRead;
 use crate::units::ByteCount;
 
 impl ReadPath {
-    /// A driver is about to give a file this length, which is less than it has: reads that begin
-    /// or end before it reports that may find either length.
+    /// Records that a driver is about to cut a file to this length. Reads that begin or end before
+    /// it reports the result may find either length.
     pub(crate) fn begin_cut(&mut self, file: FileId, len: ByteCount) {
         assert!(
             self.reads.cuts.iter().all(|it| it.0 != file),
@@ -27,14 +24,15 @@ impl ReadPath {
         self.note_cut(file, len);
     }
 
-    /// The driver has cut the file, or has not. If none does: nothing.
+    /// Records that the driver has cut the file, or failed to. Does nothing if no cut is in
+    /// progress.
     pub(crate) fn end_cut(&mut self, file: FileId) {
         self.reads.cuts.retain(|(other, _)| *other != file);
     }
 
-    /// The file has this length now, which is less than it had. Reads that wait for pages end
-    /// there, also if it has grown again when the pages come: else a read could find the zeros
-    /// that it then got, and not what was written before.
+    /// Records that the file was cut to this length. Reads that wait for pages end there, even if
+    /// the file has grown again before the pages arrive: otherwise a read could return the zeros of
+    /// the new length instead of the bytes written before the cut.
     pub(crate) fn was_cut(&mut self, file: FileId, len: ByteCount) {
         self.note_cut(file, len);
         let waits = |read: &&mut PageRead| read.file == file && read.frames.outstanding > 0;
@@ -43,7 +41,7 @@ impl ReadPath {
         }
     }
 
-    /// The file may have this length: for the reads that are under way.
+    /// Records a possible length of the file in all its reads.
     fn note_cut(&mut self, file: FileId, len: ByteCount) {
         for read in self.reads.reads.values_mut().filter(|read| read.file == file) {
             read.least_len = read.least_len.min(len);

@@ -1,8 +1,5 @@
-//! Pages that a caller says it will need: asked for by name, not by a policy.
-//!
-//! In:    a range of a file.
-//! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
-//! Never: a marker, a stream's state, a wait for frames.
+//! Hints: prefetches pages that a caller announces, without consulting a policy. A hint sets no
+//! marker, changes no stream and never waits for frames.
 
 use core::ops::Range;
 
@@ -15,8 +12,7 @@ use crate::sched::Origin;
 use crate::units::{Nanos, PageIndex, Pages};
 
 impl ReadPath {
-    /// Asks the device for those of `pages` pages from `start` on that are not resident, and
-    /// returns how many those are.
+    /// Requests the missing pages among `pages` pages from `start` on, and returns their number.
     pub(crate) fn will_need(
         &mut self,
         now: Nanos,
@@ -44,8 +40,8 @@ impl ReadPath {
         requested
     }
 
-    /// Makes room for those of the pages that are not resident: where unread pages are kept, those
-    /// of live streams are not for a hint.
+    /// Frees frames for the missing pages. If the cache keeps unread pages, those of live streams
+    /// are not evicted for a hint.
     fn make_room_for_hint(&mut self, now: Nanos, file: FileId, start: PageIndex, end: PageIndex) {
         self.prefetch.hints.set_room(None);
         if self.page_in.cache.keeps_unread() {
@@ -56,7 +52,7 @@ impl ReadPath {
         }
     }
 
-    /// How many pages of a range are not resident, counted to at most `most`.
+    /// Returns the number of missing pages in a range, at most `most`.
     fn count_missing(&self, file: FileId, pages: Range<PageIndex>, most: u64) -> Pages {
         let mut missing = 0;
         let mut page = pages.start;

@@ -1,8 +1,4 @@
-//! What holds between files, reads, frames and requests after each call: for tests.
-//!
-//! In:    a read path.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Invariants between files, reads, frames and requests, checked by tests after each call.
 
 use super::ReadPath;
 use crate::ids::Waiter;
@@ -17,7 +13,7 @@ impl ReadPath {
         self.assert_reads();
     }
 
-    /// Each read is in line, waits for frames, or is ready; its file counts it.
+    /// Checks that each read is queued, waits for frames, or is ready, and is counted by its file.
     fn assert_reads(&self) {
         for (id, read) in self.reads.reads.iter() {
             let frames = &read.frames;

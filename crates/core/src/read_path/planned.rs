@@ -1,14 +1,11 @@
-//! Planned reads: pages that the caller has planned requests for, read without a policy.
-//!
-//! In:    a run of pages; budget and frames that came free.
-//! Out:   one request for what is missing of the run, and frames held for the read.
-//! Never: read-ahead, a marker, a merge with another request. More pages in flight than the budget
-//!        of all planned reads, unless one alone is larger.
+//! Planned reads: pages whose requests the caller has planned, read without a policy. Each becomes
+//! one request for its missing pages, without read-ahead or markers, and is never merged. The pages
+//! in flight stay within the budget of all planned reads, unless a single read exceeds it.
 //!
 //! ```text
-//!   begin --> line for budget --> line for frames --> in flight --> ready
-//!                 ^  first come, first served             |
-//!                 '------- budget is given back ----------'
+//!   begin --> queue for budget --> queue for frames --> in flight --> ready
+//!                 ^  first come, first served               |
+//!                 '------- budget is returned --------------'
 //! ```
 
 use alloc::collections::VecDeque;
@@ -22,7 +19,7 @@ use crate::prefetch::walk::{PageMet, PageSet as _, ReadPages, visit};
 use crate::sched::Origin;
 use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
-/// The planned reads that wait for budget, and how much of it the others have.
+/// Planned reads that wait for budget, and the budget in use.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedReads {
     /// First come, first served.
@@ -31,7 +28,7 @@ pub(crate) struct PlannedReads {
 }
 
 impl PlannedReads {
-    /// Takes budget for so many pages, if `limit` allows that.
+    /// Takes budget for `pages` pages if `limit` allows it. A single read is always allowed.
     fn take(&mut self, pages: Pages, limit: Pages) -> bool {
         let in_flight = self.in_flight + pages;
         let has_room = in_flight <= limit || self.in_flight == Pages::ZERO;
@@ -41,7 +38,7 @@ impl PlannedReads {
         has_room
     }
 
-    /// The first in line, unless the budget is used up.
+    /// Returns the first read in the queue, unless the budget is used up.
     fn first(&self, limit: Pages) -> Option<ReadId> {
         self.line.front().copied().filter(|_| self.in_flight < limit)
     }
@@ -53,12 +50,12 @@ impl PlannedReads {
 }
 
 impl ReadPath {
-    /// How many pages planned reads may have in flight together.
+    /// Returns the limit of pages that all planned reads may have in flight.
     pub(crate) fn planned_budget(&self) -> Pages {
         Pages(u64::from(self.page_in.cache.frames()) / PLANNED_DENOM).max(Pages(1))
     }
 
-    /// How many pages of planned reads are in flight, or wait for frames.
+    /// Returns the pages of planned reads that are in flight or wait for frames.
     pub(crate) fn planned_in_flight(&self) -> Pages {
         self.reads.planned.in_flight
     }
@@ -99,8 +96,8 @@ impl ReadPath {
         id
     }
 
-    /// Starts planned reads in the order of their arrival, as far as there is budget. One that gets
-    /// no frames then waits for them in the line of all reads.
+    /// Starts planned reads in order of arrival while budget is left. One that lacks frames then
+    /// joins the common queue for frames.
     pub(crate) fn grant_planned(&mut self, now: Nanos) {
         let limit = self.planned_budget();
         while let Some(id) = self.reads.planned.first(limit) {
@@ -117,7 +114,7 @@ impl ReadPath {
         }
     }
 
-    /// How many pages of a read that waits are not resident.
+    /// Returns the number of missing pages of a queued read.
     fn count_missing_of(&self, id: ReadId) -> Pages {
         let read = self.reads.get(id).expect("a queued read is not released");
         let (slot, pages) = (slot_of(read.file), read.frames.pages.clone());
@@ -125,7 +122,7 @@ impl ReadPath {
         Pages((pages.start.0..pages.end.0).filter(is_missing).count() as u64)
     }
 
-    /// Takes a planned read through its pages, and queues the requests for what is missing.
+    /// Walks a planned read through its pages, and queues requests for the missing ones.
     pub(super) fn walk_planned(&mut self, now: Nanos, id: ReadId) {
         let Self { files, page_in, devices, reads, telemetry, .. } = self;
         let read = reads.get_mut(id);
@@ -149,7 +146,7 @@ impl ReadPath {
         devices.add_runs(now, open.device, runs, Origin::default());
     }
 
-    /// A read that waits for budget or frames ends without them. One that has started goes on.
+    /// Cancels a read that waits for budget or frames. A read that has started continues.
     pub(crate) fn cancel_read(&mut self, id: ReadId) {
         if self.reads.get(id).is_some() && self.reads.is_queued(id) {
             self.reads.frame_line.retain(|&other| other != Waiter::Read(id));
@@ -159,6 +156,6 @@ impl ReadPath {
     }
 }
 
-/// Planned reads may have a quarter of the frames in flight, as much as two reads: four more of
-/// the largest get theirs beside them.
+/// Planned reads may have a quarter of the frames in flight, as much as two of the largest reads.
+/// This leaves frames for four more.
 const PLANNED_DENOM: u64 = 4;

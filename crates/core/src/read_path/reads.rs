@@ -1,9 +1,5 @@
-//! Reads: they get their frames in the order of their arrival, ask the prefetcher, and become
-//! ready.
-//!
-//! In:    a read that was asked for; frames that came free.
-//! Out:   requests in the queue of its device, and frames held; or a place in the line.
-//! Never: half a read. It starts when all that it lacks can be had, or not at all.
+//! Reads get their frames in order of arrival, consult the prefetcher, and become ready. A read
+//! starts only when all frames that it lacks are available.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -33,16 +29,16 @@ pub(crate) struct Reads {
     pub(crate) frame_line: VecDeque<Waiter>,
     pub(super) planned: PlannedReads,
     ready: VecDeque<ReadReady>,
-    /// Files that their drivers are cutting, and to what length.
+    /// Files being cut by their drivers, with the new length.
     pub(super) cuts: Vec<(FileId, ByteCount)>,
 }
 
-/// What a walk is for.
+/// Reason for a walk.
 #[derive(Clone, Copy, Debug)]
 enum WalkFor {
-    /// A read, of so many pages from the first on.
+    /// A read, with its first page and its number of pages.
     Read(ReadId, PageIndex, Pages),
-    /// A marker, with so many pages left of its read.
+    /// A marker, with the number of pages left of its read.
     Marker(PageIndex, Pages),
 }
 
@@ -55,8 +51,8 @@ impl Reads {
         self.reads.get_mut(id).expect("a read is not released before it is ready")
     }
 
-    /// The least length that a read of the file which begins now may find: the one that a driver
-    /// is cutting the file to.
+    /// Returns the smallest length that a read of the file which begins now may find: the length
+    /// that a driver is cutting the file to, if any.
     pub(super) fn least_len_of(&self, file: FileId) -> ByteCount {
         let cut = self.cuts.iter().find(|(other, _)| *other == file);
         cut.map_or(MAX_FILE_BYTES, |(_, len)| *len)
@@ -66,26 +62,26 @@ impl Reads {
         self.ready.pop_front()
     }
 
-    /// Whether the read waits for nothing more, and its driver was told.
+    /// Returns true if the read waits for nothing more and its driver has been notified.
     pub(crate) fn is_ready(&self, id: ReadId) -> bool {
         self.reads.get(id).is_some_and(|read| read.frames.outstanding == 0)
             && !self.is_queued(id)
             && !self.ready.iter().any(|ready| ready.id == id)
     }
 
-    /// Whether it waits for frames, or for budget.
+    /// Returns true if the read waits for frames or budget.
     pub(super) fn is_queued(&self, id: ReadId) -> bool {
         self.frame_line.contains(&Waiter::Read(id)) || self.planned.line.contains(&id)
     }
 
-    /// A read waits for nothing more.
+    /// Makes a read ready and returns its budget.
     fn end(&mut self, ready: ReadReady) {
         let budget = core::mem::take(&mut self.get_mut(ready.id).budget);
         self.planned.give_back(budget);
         self.ready.push_back(ready);
     }
 
-    /// A read that is in no line any more ends without a frame.
+    /// Ends a read that was removed from its queue without getting a frame.
     fn end_unstarted(&mut self, id: ReadId) {
         let read = self.get_mut(id);
         assert!(read.frames.frames.is_empty(), "{id:?} has started");
@@ -94,12 +90,12 @@ impl Reads {
         self.end(ReadReady { id, len: ByteCount::ZERO, fault: None });
     }
 
-    /// How many frames its reads wait for.
+    /// Returns the number of frames that reads wait for.
     pub(crate) fn waits(&self) -> usize {
         self.reads.iter().map(|(_, read)| read.frames.outstanding as usize).sum()
     }
 
-    /// The frames of a read that is ready, as far as it got.
+    /// Returns the frames of a ready read, for the part that was read.
     pub(crate) fn frames(&self, id: ReadId) -> &[Frame] {
         let read = self.reads.get(id).expect("a read that is asked for its frames is not released");
         assert!(read.frames.outstanding == 0, "the read is not ready");
@@ -108,7 +104,7 @@ impl Reads {
 }
 
 impl ReadPath {
-    /// Begins a read; it starts at once if no other waits for frames and there are enough.
+    /// Begins a read. It starts at once if no other waits for frames and enough are available.
     pub(crate) fn begin_read(
         &mut self,
         now: Nanos,
@@ -150,7 +146,8 @@ impl ReadPath {
         id
     }
 
-    /// A read that begins; with it, whether it is over, because it lies behind the end.
+    /// Adds a read; also returns true if it is already over because it begins past the end of the
+    /// file.
     pub(super) fn add_read(
         &mut self,
         now: Nanos,
@@ -171,16 +168,17 @@ impl ReadPath {
         (id, is_over)
     }
 
-    /// A read that holds no frame ends, with a length of 0.
+    /// Ends a read that holds no frame, with a length of 0.
     pub(super) fn end_unstarted(&mut self, id: ReadId) {
         self.devices.observer.end();
         self.reads.end_unstarted(id);
     }
 
-    /// Starts a read if all frames that it lacks can be had now; else leaves everything as it was.
+    /// Starts a read if all frames that it lacks are available; otherwise changes nothing and
+    /// returns false.
     ///
-    /// All or none, and in the order of arrival: two reads that each hold half of the frames would
-    /// deadlock. A read that lacks no frame starts at once.
+    /// A read gets all of its frames or none, in order of arrival, because two reads that each hold
+    /// half of the frames would deadlock. A read that lacks no frame starts at once.
     pub(crate) fn try_start(&mut self, now: Nanos, id: ReadId, is_its_turn: bool) -> bool {
         let cache = &mut self.page_in.cache;
         let read = self.reads.get_mut(id);
@@ -208,7 +206,7 @@ impl ReadPath {
         true
     }
 
-    /// A hit met and cleared the marker of `page`, with `count` pages left of its read.
+    /// Handles a hit that cleared the marker of `page`, with `count` pages left of its read.
     pub(crate) fn met_marker(
         &mut self,
         now: Nanos,
@@ -226,8 +224,8 @@ impl ReadPath {
         self.walk(now, (stream, file), prev_pos, WalkFor::Marker(page, count));
     }
 
-    /// Takes a read through its pages, or a marker to the prefetcher, and queues the requests that
-    /// come of it.
+    /// Walks a read through its pages, or takes a marker to the prefetcher, and queues the
+    /// resulting requests.
     fn walk(
         &mut self,
         now: Nanos,
@@ -239,7 +237,7 @@ impl ReadPath {
         let may_read_ahead = reads.frame_line.is_empty();
         let (stream, open) = files.stream_and_file(id, file);
         let Some(open) = open else { return };
-        // A read whose caller has left may outlive its stream.
+        // A read whose caller has gone may outlive its stream.
         let mut forgotten = PathStream::new(file);
         let stream = stream.unwrap_or(&mut forgotten);
         let device = devices.of_file(open.device);
@@ -297,7 +295,7 @@ impl ReadPath {
         devices.add_runs(now, open.device, runs, origin);
     }
 
-    /// The driver has copied what it wanted: the read's frames may be used again. Returns its file.
+    /// Releases a read's frames once the driver has copied from them. Returns its file.
     pub(crate) fn release_read(&mut self, id: ReadId) -> FileId {
         debug_assert!(self.reads.is_ready(id), "{id:?} is released before it is ready");
         let read = self.reads.reads.remove(id).expect("each read is released once");
@@ -310,7 +308,7 @@ impl ReadPath {
         read.file
     }
 
-    /// The reads of a file that wait for frames, as they are in a file of this length.
+    /// Recomputes the range of a file's queued reads for a new length.
     pub(crate) fn cover_queued(&mut self, file: FileId, len: ByteCount) {
         let Self { reads: Reads { reads, frame_line, planned, .. }, .. } = self;
         let mut over = Vec::new();
@@ -334,13 +332,13 @@ impl ReadPath {
         }
     }
 
-    /// A frame that a read waits for could not be filled: `got` bytes of it came.
+    /// Wakes a read whose frame could not be filled; `got` bytes of it arrived.
     pub(super) fn wake_read_failed(&mut self, id: ReadId, frame: Frame, fault: Fault, got: u32) {
         let fault = self.reads.get_mut(id).fault_of(frame, fault, got);
         self.wake_read(id, fault);
     }
 
-    /// A frame that a read waits for is filled or failed; without any other, the read is ready.
+    /// Ends a read's wait for a frame. After the last wait the read is ready.
     pub(super) fn wake_read(&mut self, id: ReadId, fault: Option<Fault>) {
         let read = self.reads.get_mut(id);
         read.fault = read.fault.or(fault);
@@ -354,7 +352,7 @@ impl ReadPath {
         self.devices.observer.end();
         if let Some(stream) = stream.and_then(|stream| self.files.stream_mut(stream)) {
             let blocked_ns = self.clock.0.saturating_sub(began.0);
-            // Other policies never ask for it.
+            // Only the policy `adaptive` reads it.
             let reader = &mut stream.reader;
             reader.blocked_ns = reader.blocked_ns.saturating_add(blocked_ns);
             reader.handle_blocked_ns = reader.handle_blocked_ns.saturating_add(blocked_ns);
@@ -363,7 +361,7 @@ impl ReadPath {
     }
 }
 
-/// Asks the prefetcher what to read because of a page that was met, and starts to read that.
+/// Passes a miss or marker to the prefetcher, and starts the reads that it plans.
 fn read_ahead(
     prefetch: &mut Prefetcher,
     asker: &mut Asker<'_>,

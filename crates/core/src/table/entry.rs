@@ -1,21 +1,18 @@
-//! One word of the page table: what it says about one page.
-//!
-//! In:    a frame, its generation, and flags.
-//! Out:   the same, and what a use makes of them.
-//! Never: an atomic. `table.rs` and `table/writer.rs` change the word in place.
+//! One word of the page table: the frame, generation and flags of a page. The word itself is a
+//! plain value; `table.rs` and `table/writer.rs` change it atomically in place.
 
-/// Names the memory of one page. The core never sees that memory.
+/// Number of the memory of one page. The core never sees that memory.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Frame(pub u32);
 
 /// Counts the pages that a frame has held; it wraps after 2^28.
 ///
-/// A frame and its generation name what the frame holds now, so that an entry which was cleared and
-/// written again in between cannot pass for the one that a reader saw.
+/// Frame and generation together identify the frame's current page. An entry that was cleared and
+/// written again therefore differs from the one that a reader saw.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Generation(pub(crate) u32);
 
-/// What the table says about one page, in one word.
+/// State of one page, in one word.
 ///
 /// ```text
 ///   63           56 55                            28 27                             0
@@ -23,11 +20,11 @@ pub struct Generation(pub(crate) u32);
 ///  |     flags     |             frame              |          generation           |
 ///  +---------------+--------------------------------+-------------------------------+
 ///   56 present   57 up to date   58 marker   59 unused   60 referenced
-///   61, 62, 63 are free: which pages are dirty only the driver asks, and keeps beside
+///   61, 62, 63 are free: only the driver needs dirty flags, and keeps them elsewhere
 /// ```
 ///
-/// Once an entry is visible, both sides change it only by compare-exchange of the whole word: a
-/// flag can then never be set on a page that has left in the meantime.
+/// Once an entry is visible, readers and driver change it only by compare-exchange of the whole
+/// word, so a flag can never be set on a page that has left in the meantime.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PageEntry(pub(super) u64);
 
@@ -35,62 +32,62 @@ impl PageEntry {
     /// No page.
     pub(super) const EMPTY: Self = Self(0);
 
-    /// The frame that holds the page.
+    /// Returns the frame that holds the page.
     #[inline]
     #[must_use]
     pub const fn frame(self) -> Frame {
         Frame(((self.0 >> GENERATION_BITS) & FRAME_MASK) as u32)
     }
 
-    /// The generation of that frame.
+    /// Returns the generation of that frame.
     #[inline]
     #[must_use]
     pub const fn generation(self) -> Generation {
         Generation((self.0 & GENERATION_MASK) as u32)
     }
 
-    /// Whether the frame holds the page's bytes; if not, they are on their way.
+    /// Returns true if the frame holds the page's bytes; otherwise they are in flight.
     #[inline]
     #[must_use]
     pub const fn is_up_to_date(self) -> bool {
         self.0 & UP_TO_DATE != 0
     }
 
-    /// Whether the first use of the page should ask for the next window.
+    /// Returns true if the first use of the page should request the next window.
     #[inline]
     #[must_use]
     pub const fn has_marker(self) -> bool {
         self.0 & MARKER != 0
     }
 
-    /// Whether the page was read ahead and not used yet.
+    /// Returns true if the page was read ahead and not used yet.
     #[inline]
     #[must_use]
     pub const fn is_unused(self) -> bool {
         self.0 & UNUSED != 0
     }
 
-    /// Whether the page was used again since it came, or since it became active.
+    /// Returns true if the page was used again since it was filled, or since it became active.
     #[inline]
     #[must_use]
     pub const fn is_referenced(self) -> bool {
         self.0 & REFERENCED != 0
     }
 
-    /// The entry of a page that is on its way.
+    /// Creates the entry of a page in flight.
     pub(crate) fn new(frame: Frame, generation: Generation, unused: bool, marker: bool) -> Self {
         assert!(frame.0 < FRAMES_MAX, "{frame:?} does not fit an entry");
         let flags = PRESENT | if unused { UNUSED } else { 0 } | if marker { MARKER } else { 0 };
         Self(flags | u64::from(frame.0) << GENERATION_BITS | u64::from(generation.0))
     }
 
-    /// The entry of a page whose bytes have just been written.
+    /// Creates the entry of a page that has just been written.
     pub(crate) fn written(frame: Frame, generation: Generation) -> Self {
         Self::new(frame, generation, false, false).with(UP_TO_DATE)
     }
 
-    /// This entry, with what readers want to know of the page whatever its bytes are: its marker,
-    /// and whether it was used again.
+    /// Returns this entry with the marker and the `referenced` flag of `last`, which do not depend
+    /// on the page's bytes.
     pub(super) const fn after(self, last: Self) -> Self {
         Self(self.0 | last.0 & (MARKER | REFERENCED))
     }
@@ -99,13 +96,13 @@ impl PageEntry {
         self.0 & PRESENT != 0
     }
 
-    /// Whether both are present and name the same page in the same frame; flags may differ.
+    /// Returns true if both are present and name the same page in the same frame; flags may differ.
     pub(super) const fn names_same(self, other: Self) -> bool {
         (self.0 ^ other.0) & (PRESENT | FRAME_MASK << GENERATION_BITS | GENERATION_MASK) == 0
             && self.is_present()
     }
 
-    /// What a use makes of it; None if it stays as it is.
+    /// Returns the entry after a use; None if the use changes nothing.
     pub(super) const fn touched(self, continues: bool) -> Option<Self> {
         if self.is_unused() {
             Some(self.without(UNUSED))
@@ -126,7 +123,7 @@ impl PageEntry {
 }
 
 impl Generation {
-    /// The generation of the frame's next page.
+    /// Returns the generation of the frame's next page.
     pub(crate) const fn next(self) -> Self {
         Self((self.0 + 1) % GENERATIONS)
     }

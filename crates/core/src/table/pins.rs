@@ -1,17 +1,14 @@
-//! Pins of frames: a pinned page's bytes stay where they are, to be read without a copy.
+//! Pins of frames: the bytes of a pinned page stay in place, to be read without a copy. Pinning
+//! takes no lock and never waits. The driver does not evict a pinned frame, and a reader cannot pin
+//! a frame that the driver has taken.
 //!
-//! In:    a page that was found; a frame whose page leaves.
-//! Out:   a pin, or none; to the last of an orphan's pinners, that it was the last.
-//! Never: a lock, a wait. The driver does not take what is pinned, and a pin is not given on what
-//!        the driver has taken.
-//!
-//! Which line each ordering guards, and against what, is in tests/loom.rs.
+//! tests/loom.rs explains which access each memory ordering guards, and against which race.
 
 use super::entry::GENERATION_BITS;
 use super::{FoundPage, Frame, Generation, PageEntry, PageTable};
 use crate::sync::{AtomicU64, Ordering};
 
-/// What readers and the driver agree on about a frame, in one word.
+/// Pins and generation of a frame, shared by readers and the driver in one word.
 ///
 /// ```text
 ///   63       60 59                         32  31                                   0
@@ -26,17 +23,17 @@ use crate::sync::{AtomicU64, Ordering};
 ///   next page            g + 1, 0 pins  <--- reopen ---  g, O, n .. 0 pins
 /// ```
 ///
-/// A free frame's word is clean: no pins, no `O`, and a generation that no entry has named yet.
+/// A free frame's word has no pins, no `O`, and a generation that no entry has named yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct FrameWord(u64);
 
-/// How many more pages readers may pin.
+/// Limit of the pages that readers may pin.
 ///
-/// Each handle takes some at a time and gives them back when it ends; a pin without one of these in
-/// hand is against the rules, and the driver may then find no frame to evict. One for a pin, until
-/// the pin has ended and, if it was the last of an orphan, until that was told to the driver.
+/// Each handle takes some pins at a time and returns them when it ends. A reader must own one for
+/// each page that it pins, until the pin has ended and, for the last pin of an orphan, until the
+/// driver has been notified. Otherwise the driver may find no frame to evict.
 ///
-/// It lies in a cache line of its own: look-ups read the words beside it all the time.
+/// It has a cache line to itself, because look-ups constantly read the words next to it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PinBudget {
@@ -46,8 +43,8 @@ pub struct PinBudget {
 
 /// For readers.
 impl PageTable {
-    /// Keeps the page that was found where it is, until [`unpin`](Self::unpin) of the same frame
-    /// and generation. False if its bytes are not there yet, or the page has left since.
+    /// Pins the page that was found, until [`unpin`](Self::unpin) with the same frame and
+    /// generation. Returns false if the page is not up to date, or has left since the look-up.
     ///
     /// ```text
     ///   reader   load entry     pin           read in place            unpin
@@ -56,11 +53,11 @@ impl PageTable {
     ///   --------------------------------|--- goes round ------------------|------------|------>
     /// ```
     ///
-    /// Relaxed will do. The bytes came with the entry, which was loaded with Acquire; and this is a
-    /// read-modify-write, so it sees the driver's newest word: had the frame been closed since the
-    /// entry was there, the generation would be another.
+    /// Relaxed is enough. The bytes came with the entry, which was loaded with Acquire. The pin is
+    /// a read-modify-write and sees the driver's newest word: if the frame had been closed after
+    /// the look-up, the generation would differ.
     ///
-    /// The caller has a pin from the [budget](Self::pin_budget) in hand.
+    /// The caller must own a pin of the [budget](Self::pin_budget).
     #[inline]
     #[must_use = "what is pinned and never unpinned is never freed"]
     pub fn pin(&self, found: &FoundPage<'_>) -> bool {
@@ -68,11 +65,11 @@ impl PageTable {
         entry.is_up_to_date() && self.pin_entry(entry)
     }
 
-    /// Ends one pin; true for the last of an orphan. Only this caller knows then that the frame is
-    /// not in use any more, and must call
-    /// [`PageCache::unpinned`](crate::cache::PageCache::unpinned).
+    /// Ends one pin; returns true for the last pin of an orphan. The caller then has to call
+    /// [`PageCache::unpinned`](crate::cache::PageCache::unpinned), because only it has learnt that
+    /// the frame is no longer in use.
     ///
-    /// Release: the refill comes after all that was read while the page was pinned.
+    /// Release: all reads of the pinned page happen before the refill.
     ///
     /// # Panics
     ///
@@ -86,7 +83,7 @@ impl PageTable {
         was.is_orphan() && was.pins() == 1
     }
 
-    /// How many pages may be pinned.
+    /// Returns the limit of pinned pages.
     #[must_use]
     pub fn pin_budget(&self) -> &PinBudget {
         &self.pins
@@ -106,16 +103,16 @@ impl PageTable {
 
 /// For the driver, which alone changes generations and makes orphans.
 impl PageTable {
-    /// The generation of the page that the frame holds, or of the next one if it is free.
+    /// Returns the generation of the frame's page, or of its next page if it is free.
     pub(crate) fn generation(&self, frame: Frame) -> Generation {
         FrameWord(self.word(frame).load(Ordering::Relaxed)).generation()
     }
 
-    /// Takes the frame away from readers unless it is pinned; says whether it did.
+    /// Closes the frame to readers unless it is pinned; returns true if it is closed.
     ///
-    /// Acquire: what readers read while they had it pinned comes before the refill. First this,
-    /// then the entry is cleared: the other way round a page that turns out to be pinned would be
-    /// gone already.
+    /// Acquire: reads by earlier pins happen before the refill. The frame is closed before its
+    /// entry is cleared; in the reverse order, the page would already be gone if the frame turned
+    /// out to be pinned.
     pub(crate) fn close(&self, frame: Frame) -> bool {
         let open = FrameWord::new(self.generation(frame));
         let closed = FrameWord::new(open.generation().next());
@@ -123,18 +120,19 @@ impl PageTable {
         word.compare_exchange(open.0, closed.0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Marks a frame whose page has left the table: it gets no new pins. Says whether it has some;
-    /// then the last [`unpin`](Self::unpin) will say when they have ended.
+    /// Marks a frame whose page has left the table, so that it gets no new pins. Returns true if it
+    /// has pins; the last [`unpin`](Self::unpin) then reports their end.
     pub(crate) fn orphan(&self, frame: Frame) -> bool {
         let was = FrameWord(self.word(frame).fetch_or(FrameWord::ORPHAN, Ordering::Relaxed));
         assert!(!was.is_orphan(), "{frame:?} is an orphan already");
         was.pins() > 0
     }
 
-    /// Makes an orphan without pins ready for its next page.
+    /// Prepares an orphan without pins for its next page.
     ///
-    /// A plain store: an orphan gets no new pins. Acquire, as in [`close`](Self::close): the
-    /// unpinner that reported it was the last one, but it need not have been the only one.
+    /// A plain store is enough because an orphan gets no new pins. Acquire, as in
+    /// [`close`](Self::close): the unpinner that reported was the last one, but other pins may have
+    /// ended before.
     pub(crate) fn reopen(&self, frame: Frame) {
         let was = FrameWord(self.word(frame).load(Ordering::Acquire));
         assert!(was.is_orphan(), "{frame:?} is not an orphan");
@@ -149,18 +147,18 @@ impl PinBudget {
         Self { granted: AtomicU64::new(0), max: Self::of(frames) }
     }
 
-    /// How many of so many frames may be pinned at a time.
+    /// Returns the number of frames, out of `frames`, that may be pinned at a time.
     ///
-    /// A quarter: a pin may last without limit, and the rest must do for all other reads. So many
-    /// frames are never promised to a read, whether they are pinned at the moment or not: see
+    /// It is a quarter because a pin may last indefinitely, and the rest must suffice for all other
+    /// reads. This quarter is never promised to a read, pinned or not; see
     /// [`PageCache::available`](crate::cache::PageCache::available).
     pub(crate) const fn of(frames: u32) -> u64 {
         frames as u64 / 4
     }
 
-    /// Takes up to `wanted` pins; says how many, which may be none.
+    /// Takes up to `wanted` pins; returns the number taken, which may be 0.
     ///
-    /// Relaxed: this is a number and guards nothing else.
+    /// Relaxed: the counter guards no other memory.
     #[must_use = "pins that are not given back are lost"]
     pub fn try_take(&self, wanted: u64) -> u64 {
         let grant = |granted: u64| wanted.min(self.max - granted);
@@ -169,7 +167,7 @@ impl PinBudget {
         self.granted.fetch_update(order, order, next).map_or(0, grant)
     }
 
-    /// Gives back so many.
+    /// Returns pins to the budget.
     ///
     /// # Panics
     ///
@@ -179,13 +177,13 @@ impl PinBudget {
         assert!(granted >= pins, "{pins} pins are given back, and {granted} were taken");
     }
 
-    /// How many are taken at the moment.
+    /// Returns the number of pins that are taken.
     #[must_use]
     pub fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }
 
-    /// How many there are.
+    /// Returns the limit.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
@@ -196,7 +194,7 @@ impl FrameWord {
     const ORPHAN: u64 = 1 << 31;
     const PINS: u64 = Self::ORPHAN - 1;
 
-    /// Without pins.
+    /// Creates a word without pins.
     const fn new(generation: Generation) -> Self {
         Self((generation.0 as u64) << u32::BITS)
     }
@@ -216,10 +214,10 @@ impl FrameWord {
         self.0 & Self::PINS
     }
 
-    /// With one more pin; None if it holds another page, or its page has left.
+    /// Returns the word with one more pin; None if the frame holds another page, or is an orphan.
     #[inline]
     fn pinned(self, generation: Generation) -> Option<Self> {
-        // There are fewer pins than frames, so the count has room.
+        // There are fewer pins than frames, so the count cannot overflow.
         (self.generation() == generation && !self.is_orphan()).then_some(Self(self.0 + 1))
     }
 }

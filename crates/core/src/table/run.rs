@@ -1,36 +1,33 @@
-//! Look-ups of pages in a row: one search of the index for up to [`RUN_MAX`] pages.
-//!
-//! In:    a file, a page, how many from there on.
-//! Out:   as many of them as are up to date, without a gap; later, how many of those still hold.
-//! Never: pages of two leaves. A page that fails ends the run: what comes after it is asked again.
+//! Look-ups of consecutive pages: one search of the index for up to [`RUN_MAX`] pages. A run never
+//! crosses a leaf, and ends at the first page that is not up to date.
 
 use super::{EntryPlace, FileSlot, FoundPage, LEAF_CELLS, LeafKey, PageEntry, PageTable};
 use super::{Frame, index_in_leaf};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::units::PageIndex;
 
-/// How many pages one look-up finds at most. All of them are copied before they are looked at
-/// again, so this also bounds what is copied in vain: 64 KiB.
+/// Largest number of pages in one look-up. All of them are copied before they are checked again, so
+/// this also bounds a wasted copy: 64 KiB.
 pub const RUN_MAX: usize = 16;
 
-/// Pages in a row that were up to date when the reader looked.
+/// Consecutive pages that were up to date at the look-up.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundRun<'t> {
     cells: &'t [AtomicU64],
-    /// As many as there are cells; the others are empty.
+    /// One for each cell; the rest are empty.
     entries: [PageEntry; RUN_MAX],
 }
 
 impl PageTable {
-    /// Finds up to `count` pages from `first` on; any thread may ask at any time.
+    /// Looks up as many as `count` pages from `first` on, from any thread.
     ///
     /// ```text
-    ///   leaf    . . E E E E . E        asked: 6 from the third on
+    ///   leaf    . . E E E E . E        requested: 6 from the third on
     ///               |-----| |
     ///                found   a gap: the run ends
     /// ```
     ///
-    /// As with [`look_up`](Self::look_up), a page that is not found may be there all the same.
+    /// As with [`look_up`](Self::look_up), a missing page may be resident all the same.
     #[inline]
     #[must_use]
     pub fn look_up_run(&self, file: FileSlot, first: PageIndex, count: usize) -> FoundRun<'_> {
@@ -49,8 +46,8 @@ impl PageTable {
             run.entries[len] = entry;
             len += 1;
         }
-        // One look at the key after all entries, as in `look_up`: after an entry of other pages the
-        // old key cannot be loaded.
+        // One check of the key after all entries, as in `look_up`: after an entry of other pages,
+        // the old key cannot be loaded.
         if self.key(leaf) == Some(key) {
             run.cells = &cells[..len];
         }
@@ -59,32 +56,33 @@ impl PageTable {
 }
 
 impl<'t> FoundRun<'t> {
-    /// How many pages were found.
+    /// Returns the number of pages found.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether none was found.
+    /// Returns true if no page was found.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// One of the pages, counted from the first.
+    /// Returns the page at `index`.
     ///
     /// # Panics
     ///
-    /// If fewer were found.
+    /// If `index` is not below [`len`](Self::len).
     #[inline]
     #[must_use]
     pub fn page(&self, index: usize) -> FoundPage<'t> {
         FoundPage { cell: &self.cells[index], entry: self.entries[index] }
     }
 
-    /// The frame of this page, and how many pages from it on lie in frames in a row.
+    /// Returns the frame of this page, and the number of pages from it on that are in consecutive
+    /// frames.
     #[inline]
     #[must_use]
     pub fn frames_from(&self, index: usize) -> (Frame, usize) {
@@ -94,9 +92,9 @@ impl<'t> FoundRun<'t> {
         (first, entries.iter().zip(first.0..).take_while(|pair| in_a_row(*pair)).count())
     }
 
-    /// How many pages, from the first on, still hold: what was copied out of their frames since the
-    /// look-up are their bytes. [`FoundPage::still_holds`] has the argument; one fence will do for
-    /// all, as it comes after all copies.
+    /// Returns the number of pages from the first on that are still valid: the bytes copied from
+    /// their frames since the look-up belong to them. [`FoundPage::still_holds`] has the argument;
+    /// one fence after all copies serves all pages.
     #[inline]
     #[must_use]
     pub fn still_held(&self) -> usize {

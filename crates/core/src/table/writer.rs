@@ -1,8 +1,5 @@
-//! The driver's end of the page table: it alone adds and removes pages.
-//!
-//! In:    pages to add and to remove, and what became of their bytes.
-//! Out:   to readers, the entries; to the driver, which pages are resident around another.
-//! Never: a second owner, an allocation after the start, a wait for a reader.
+//! The driver's side of the page table, which alone adds and removes pages. It allocates only at
+//! the start and never waits for a reader.
 
 #[cfg(test)]
 mod tests;
@@ -19,23 +16,23 @@ use super::{
 use crate::sync::{AtomicU64, Ordering, fence, zeroed};
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
 
-/// The driver's end of the table: it alone adds and removes pages.
+/// The driver's side of the table.
 ///
-/// What only the driver asks for lies here, in plain memory.
+/// Data that only the driver needs is here, in plain memory.
 #[derive(Debug)]
 pub(crate) struct TableWriter {
     table: Arc<PageTable>,
-    /// For each leaf in use a bit for each page in it. For a free leaf the next free one (leaf +
-    /// 1), or 0.
+    /// For each leaf in use, a bit for each resident page. For a free leaf, the next free one (leaf
+    /// + 1), or 0.
     resident: Vec<u64>,
-    /// The free leaf that was used last (leaf + 1), or 0.
+    /// The free leaf that was used most recently (leaf + 1), or 0.
     free: u32,
-    /// Leaves from here on have never been used.
+    /// Leaves from this number on have never been used.
     fresh: u32,
 }
 
 impl TableWriter {
-    /// What each frame costs here and in [`PageTable`].
+    /// Bytes for each frame, here and in [`PageTable`].
     pub(crate) const BYTES_PER_FRAME: u64 =
         ((LEAF_CELLS + SLOTS_PER_LEAF + 2) * size_of::<AtomicU64>() + size_of::<u64>()) as u64;
 
@@ -57,7 +54,7 @@ impl TableWriter {
         &self.table
     }
 
-    /// The page whose entry is at this place.
+    /// Returns the page of an entry.
     pub(crate) fn page_at(&self, place: EntryPlace) -> (FileSlot, PageIndex) {
         let key = self.table.key(place.leaf).expect("a place lies in a leaf that is in use");
         (key.file(), key.base() + Pages(u64::from(place.index)))
@@ -83,12 +80,12 @@ impl TableWriter {
 
         let cell = self.table.cell(place);
         assert!(cell.load(Ordering::Relaxed) == 0, "what is not resident has no entry");
-        // A plain store: no reader changes an empty entry.
+        // A plain store is enough: no reader changes an empty entry.
         cell.store(entry.0, Ordering::Release);
         place
     }
 
-    /// Marks the page up to date, in whatever state readers have left its flags.
+    /// Marks the page up to date, regardless of the flags that readers have changed.
     ///
     /// Release: a reader that sees the flag sees the bytes.
     pub(crate) fn set_up_to_date(
@@ -102,7 +99,7 @@ impl TableWriter {
         assert!(!was.is_up_to_date(), "{was:?} was filled before");
     }
 
-    /// Clears `referenced`; says whether it was set.
+    /// Clears `referenced`; returns true if it was set.
     pub(crate) fn take_referenced(&mut self, place: EntryPlace) -> bool {
         let now = PageEntry(self.table.cell(place).load(Ordering::Relaxed));
         now.is_referenced()
@@ -114,7 +111,7 @@ impl TableWriter {
         PageEntry(self.table.cell(place).load(Ordering::Relaxed))
     }
 
-    /// Where the pages just before and just after the one at this place are, if they are resident.
+    /// Returns the positions of the neighbouring pages, if they are resident.
     pub(crate) fn beside(&self, place: EntryPlace) -> [Option<EntryPlace>; 2] {
         let EntryPlace { leaf, index } = place;
         let at = |leaf: u32, index: u32| {
@@ -134,15 +131,14 @@ impl TableWriter {
         [before, after]
     }
 
-    /// Where the page is, if it is resident.
+    /// Returns the position of a page, if it is resident.
     pub(crate) fn place_of(&self, file: FileSlot, page: PageIndex) -> Option<EntryPlace> {
         let (_, leaf) = self.leaf_of(file, page)?;
         let index = index_in_leaf(page);
         (self.resident[leaf as usize] & 1 << index != 0).then_some(EntryPlace { leaf, index })
     }
 
-    /// The page's bytes are in another frame from now on; returns the entry that said where they
-    /// were.
+    /// Moves the page to another frame; returns the old entry.
     ///
     /// ```text
     ///   reader   load entry        copy                 load entry again: another frame
@@ -151,8 +147,8 @@ impl TableWriter {
     ///   ------------------=====-------|--------|----------=====--------->
     /// ```
     ///
-    /// Release: a reader that sees the new frame sees its bytes. The fence is that of
-    /// [`Self::remove`]: the old frame may be filled again from here on.
+    /// Release: a reader that sees the new frame sees its bytes. The fence is needed as in
+    /// [`Self::remove`], because the old frame may be refilled from here on.
     pub(crate) fn swap(&mut self, place: EntryPlace, entry: PageEntry) -> PageEntry {
         assert!(entry.is_up_to_date(), "what is swapped in has its bytes");
         let last = self.update(place, Ordering::Release, |was| entry.after(was));
@@ -161,10 +157,10 @@ impl TableWriter {
         last
     }
 
-    /// Removes a page and returns its last entry, with all that readers did to it.
+    /// Removes a page and returns its last entry, with all flags that readers have set.
     ///
-    /// From here on its frame may be filled again: the fence sets that apart for every reader that
-    /// copies just now (see [`FoundPage::still_holds`](super::FoundPage::still_holds)).
+    /// The frame may be refilled from here on. The fence lets a reader that is copying detect it
+    /// (see [`FoundPage::still_holds`](super::FoundPage::still_holds)).
     pub(crate) fn remove(&mut self, place: EntryPlace) -> PageEntry {
         let last = self.update(place, Ordering::Relaxed, |_| PageEntry::EMPTY);
         fence(Ordering::Release);
@@ -178,10 +174,10 @@ impl TableWriter {
         last
     }
 
-    /// Removes all pages of the file in `[start, end)` that are to go, and shows each one's last
-    /// entry.
+    /// Removes the pages of the file in `[start, end)` for which `goes` returns true, and passes
+    /// their last entries to `removed`.
     ///
-    /// It looks at the leaves that the range may have, or at all that there are: at the fewer.
+    /// Visits either the leaves that the range may have or all leaves in use, whichever are fewer.
     pub(crate) fn remove_range(
         &mut self,
         file: FileSlot,
@@ -213,7 +209,7 @@ impl TableWriter {
         }
     }
 
-    /// How many pages just before `page` are resident without a gap, counted to at most `limit`.
+    /// Returns the number of resident pages without a gap just before `page`, at most `limit`.
     ///
     /// ```text
     ///    leaf            leaf            leaf
@@ -241,7 +237,7 @@ impl TableWriter {
         Pages(count + u64::from(missing.leading_zeros())).min(limit)
     }
 
-    /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
+    /// Returns the first page in `[page, page + limit)` that is not resident, or None.
     pub(crate) fn next_hole(
         &self,
         file: FileSlot,
@@ -266,8 +262,8 @@ impl TableWriter {
         in_reach(count + u64::from(missing.trailing_zeros()))
     }
 
-    /// The leaf that has this page, if there is one. Policies ask for what may lie past the end of
-    /// a file, and even of the largest one.
+    /// Returns the leaf of this page, if there is one. Policies query pages past the end of a file,
+    /// and even past that of the largest file.
     fn leaf_of(&self, file: FileSlot, page: PageIndex) -> Option<(LeafKey, u32)> {
         if page.0 >= MAX_FILE_PAGES.0 {
             return None;
@@ -276,8 +272,8 @@ impl TableWriter {
         Some((key, self.table.find(key)?))
     }
 
-    /// The leaf of this key, which may be `beside` the last one: leaves are given out in order, so
-    /// those of a stream mostly lie side by side, and one look at a key is less than a search.
+    /// Returns the leaf of this key, trying leaf `beside` first. Leaves are allocated in order, so
+    /// those of a stream are mostly adjacent, and comparing one key is cheaper than a search.
     #[inline]
     fn leaf_beside(&self, key: LeafKey, beside: u32) -> Option<(LeafKey, u32)> {
         let found = self.table.keys.get(beside as usize);
@@ -295,7 +291,7 @@ impl TableWriter {
         end: PageIndex,
         remove: &mut impl FnMut(&mut Self, EntryPlace),
     ) {
-        // The leaf is free, and its bits mean something else, once the last page is removed.
+        // After its last page is removed the leaf is free, and its word is a link instead of bits.
         let mut bits = self.resident[leaf as usize];
         while bits != 0 {
             let index = bits.trailing_zeros();
@@ -307,9 +303,10 @@ impl TableWriter {
         }
     }
 
-    /// Changes an entry until no reader comes in between, and returns what it was.
+    /// Updates an entry, retrying when a reader interferes, and returns the old one.
     ///
-    /// The number of tries is bounded: to a page's flags a reader can do three things, each once.
+    /// The number of retries is bounded: a reader can change a page's flags in three ways, each
+    /// once.
     fn update(
         &self,
         place: EntryPlace,
@@ -337,8 +334,8 @@ impl TableWriter {
             }
         };
         self.resident[leaf as usize] = 0;
-        // Relaxed will do here and below: the entries that come next are released, and the fence in
-        // `remove` stands between those that were here and the new key.
+        // Relaxed is enough here and below: the entries that follow are released, and the fence in
+        // `remove` separates the old entries from the new key.
         self.table.keys[leaf as usize].store(key.0, Ordering::Relaxed);
         self.table.add_slot(key.hash(), leaf);
         leaf

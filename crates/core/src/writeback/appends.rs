@@ -1,11 +1,6 @@
-//! Appends and writes that make their file longer: one after the other, each with its bytes.
-//!
-//! In:    a growing write that begins, is filled piece by piece, and ends; lengths that the file
-//!        gets meanwhile.
-//! Out:   when the next one may change the length; where a piece ends; the cut that takes back what
-//!        was never written.
-//! Never: a length that holds the bytes of one append, while those of an earlier one are missing
-//!        below. A byte of an append behind an end that the file was cut to after it began.
+//! Appends and other writes that extend their file are serialised, each with its bytes: the file's
+//! length never includes one append while bytes of an earlier one are missing. If the file is cut
+//! after an append began, no byte of it is written behind that end.
 //!
 //! ```text
 //!   one append     |=== filled ===|=== filled ===|. . . . |
@@ -13,8 +8,8 @@
 //!   if its caller leaves           the file ends here ^     and the next one begins there
 //! ```
 //!
-//! A growing write is in front of the others until its last piece is filled, not until the device
-//! has it: appends of many threads wait for copies, and never for each other's device writes.
+//! An append precedes the next one until its last piece is filled, not until the device has it.
+//! Appends of many threads therefore wait for copies, but never for each other's device writes.
 
 use super::Writeback;
 use super::command::{WriteCommand, WriteKind, WriteState};
@@ -25,7 +20,7 @@ use crate::read_path::ReadPath;
 use crate::units::ByteCount;
 
 impl Writeback {
-    /// Begins a growing write with its change of length, once those before it are filled.
+    /// Begins an append with its change of length, once all earlier ones are filled.
     pub(crate) fn begin_append(
         &mut self,
         path: &mut ReadPath,
@@ -47,8 +42,8 @@ impl Writeback {
         id
     }
 
-    /// No more pieces of a growing write follow. If some of its bytes were never written and the
-    /// file still ends with them, begins the cut that takes them back, and returns it.
+    /// Ends an append; no more pieces follow. If the file still ends with bytes of it that were
+    /// never written, begins the cut that removes them, and returns it.
     pub(crate) fn end_append(
         &mut self,
         path: &mut ReadPath,
@@ -59,7 +54,7 @@ impl Writeback {
         let dirty_file = self.files.get_mut(file)?;
         let at = dirty_file.appends.iter().position(|each| each.id == append)?;
         if is_changing {
-            // Its driver may be at it: what there is to take back is known afterwards.
+            // The driver may be changing the length; the outcome determines what has to be removed.
             dirty_file.appends[at].is_left = true;
             return None;
         }
@@ -76,13 +71,13 @@ impl Writeback {
         cut
     }
 
-    /// Whether the caller of a growing write has left before the length was changed.
+    /// Returns true if the append's caller left before the length was changed.
     pub(crate) fn is_left_append(&self, file: FileId, append: WriteId) -> bool {
         let appends = self.files.get(file).map_or(&[][..], |dirty_file| &dirty_file.appends);
         appends.iter().any(|each| each.id == append && each.is_left)
     }
 
-    /// The file is as long as a growing write says: what was cut before is not its own.
+    /// Records that an append has extended the file; cuts before that do not affect it.
     pub(super) fn has_appended(
         &mut self,
         file: FileId,
@@ -94,7 +89,7 @@ impl Writeback {
         }
     }
 
-    /// A change of length is over. If it was a growing write's and did nothing, that is over, too.
+    /// Ends an append's change of length. If it did not extend the file, the append is over.
     pub(super) fn end_append_len(&mut self, path: &mut ReadPath, file: FileId, id: WriteId) {
         if let Some(each) = self.ongoing_append(file, id)
             && !each.has_grown
@@ -104,7 +99,7 @@ impl Writeback {
         }
     }
 
-    /// A piece of a growing write is filled up to this byte of the file.
+    /// Records that an append is filled up to `end`.
     pub(super) fn has_filled_append(
         &mut self,
         path: &mut ReadPath,
@@ -122,7 +117,7 @@ impl Writeback {
         }
     }
 
-    /// The first growing write that is not filled may change the length.
+    /// Lets the first append that is not filled change the length.
     fn start_next_append(&mut self, path: &mut ReadPath, file: FileId) {
         let appends = self.files.get_mut(file).map(|dirty_file| &mut dirty_file.appends);
         let Some(next) = appends.into_iter().flatten().find(|each| !each.is_over) else { return };
@@ -136,7 +131,7 @@ impl Writeback {
         }
     }
 
-    /// A growing write that waits for others leaves their line: says whether it was there.
+    /// Removes an append from the line; returns true if it was waiting.
     pub(super) fn leave_append_line(&mut self, file: FileId, append: WriteId) -> bool {
         let each = self.ongoing_append(file, append).filter(|each| each.is_waiting);
         each.is_some_and(|each| {
@@ -145,7 +140,7 @@ impl Writeback {
         })
     }
 
-    /// The file was cut.
+    /// Records a cut of the file in all its appends.
     pub(super) fn cut_appends(&mut self, file: FileId, len: ByteCount) {
         let appends = self.files.get_mut(file).map(|dirty_file| &mut dirty_file.appends);
         for each in appends.into_iter().flatten() {
@@ -153,7 +148,7 @@ impl Writeback {
         }
     }
 
-    /// Where a piece of this growing write ends at the latest.
+    /// Returns the limit at which pieces of this append end.
     pub(super) fn append_limit(&self, file: FileId, append: Option<WriteId>) -> ByteCount {
         let of = |append: &WriteId| {
             let appends = &self.files.get(file)?.appends;
@@ -169,7 +164,7 @@ impl Writeback {
 }
 
 impl FileDirtyPages {
-    /// Those that wait for other growing writes, and have no pages yet.
+    /// Returns the appends that wait for others and have no pages yet.
     pub(super) fn waiting_appends(&self) -> impl Iterator<Item = WriteId> {
         self.appends.iter().filter(|each| each.is_waiting).map(|each| each.id)
     }

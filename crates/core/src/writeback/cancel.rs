@@ -1,8 +1,5 @@
-//! Writes whose caller has left, or whose file was closed.
-//!
-//! In:    a write that is not wanted any more.
-//! Out:   the write is over, now or soon; its budget, its frames and its pages are free.
-//! Never: a page with bytes that were not copied.
+//! Cancels writes whose caller has gone or whose file was closed. A write that is being filled
+//! cannot be cancelled, because its page would contain bytes that were not copied.
 
 use alloc::vec::Vec;
 
@@ -14,7 +11,7 @@ use crate::read_path::ReadPath;
 use crate::units::ByteCount;
 
 impl Writeback {
-    /// The caller of this write has left, and will not copy.
+    /// Cancels a write whose caller has gone and will not copy.
     pub(crate) fn cancel_write(&mut self, path: &mut ReadPath, id: WriteId) {
         let Some(write) = self.writes.get_mut(id) else { return };
         match write.state {
@@ -32,15 +29,14 @@ impl Writeback {
         }
     }
 
-    /// The file is closed: writes of it that have no frames yet, or have not begun to act, are
-    /// over.
+    /// Cancels the writes of a closed file that have no frames yet, or have not begun to act.
     pub(crate) fn end_waiting_writes(&mut self, path: &mut ReadPath, file: FileId) {
         let dirty_file = self.files.get(file);
         let waiting = dirty_file.map_or_else(Vec::new, |it| it.waiting_appends().collect());
         waiting.into_iter().for_each(|id| self.cancel_waiting(path, id));
         let locks =
             self.files.get(file).map_or_else(Vec::new, |it| it.locks.iter().copied().collect());
-        // The last first: so no write is left to go on with what another one gives back.
+        // Last first, so that no remaining write proceeds with resources that another one releases.
         for id in locks.into_iter().rev() {
             let write = self.writes.get(id).expect("a write with a lock is not over");
             let has_begun = match write.state {
@@ -54,7 +50,7 @@ impl Writeback {
         }
     }
 
-    /// Ends a write that waits in some line.
+    /// Cancels a write that waits in a line.
     fn cancel_waiting(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get(id).expect("a write is cancelled before it is over");
         let has_frames = !write.fresh.is_empty() || !write.fills.is_empty();

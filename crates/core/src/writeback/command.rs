@@ -1,8 +1,4 @@
-//! One write, write of zeroes or flush: what it covers, and how far it is.
-//!
-//! In:    a range of a file and how far its bytes must get.
-//! Out:   its pages; those of which something stays as it was.
-//! Never: a frame taken, a step.
+//! One write, write of zeroes, change of length or flush: its range and its progress.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,49 +9,49 @@ use crate::ids::{DomainCommand, FileId, WriteId};
 use crate::sched::Submitter;
 use crate::units::{ByteCount, PageIndex, Pages};
 
-/// A write, a zero or a flush on its way.
+/// A write, zero, change of length or flush in progress.
 #[derive(Debug)]
 pub(super) struct WriteCommand {
     pub(super) file: FileId,
     pub(super) kind: WriteKind,
     pub(super) state: WriteState,
-    /// The pages that it works on, and no other write meanwhile; none of a flush.
+    /// Pages that it locks against other writes; empty for a flush.
     pub(super) pages: Range<PageIndex>,
-    /// How many of those before it in the file's line have some of these pages.
+    /// Number of writes before it in the file's line that overlap these pages.
     pub(super) blockers: u32,
-    /// What it still waits for: old pages, pages that the device does not have, device writes.
+    /// Events it still waits for: old pages, pages not yet on the device, device writes.
     pub(super) outstanding: u32,
     pub(super) fault: Option<Fault>,
     pub(super) pos: ByteCount,
-    /// How much was asked for. Of a change of length that has its pages, the new length.
+    /// Requested length. For a change of length that has its pages, the new length.
     pub(super) requested: ByteCount,
-    /// How much it covers.
+    /// Covered length.
     pub(super) len: ByteCount,
     pub(super) mode: WriteMode,
     pub(super) submitter: Submitter,
-    /// How many frames of the writes' share it has, beside those of its dirty pages.
+    /// Frames of the dirty budget that it holds, apart from its dirty pages.
     pub(super) budget: u64,
     pub(super) fresh: Vec<Fresh>,
     pub(super) fills: Vec<WriteFill>,
-    /// Of a flush, what it waits for.
+    /// For a flush, the sequence that it waits for.
     pub(super) flush_seq: u64,
-    /// What the driver does for it, in the order of its flush domain.
+    /// The driver's command for it, in the order of its flush domain.
     pub(super) command: Option<DomainCommand>,
-    /// Of a flush, the intervals whose writes it makes durable.
+    /// For a flush, the intervals whose writes it makes durable.
     pub(super) covers: FlushInterval,
-    /// Of a flush, how many losses of its file had been accepted when it began.
+    /// For a flush, the number of accepted losses of its file when it began.
     pub(super) accepts: u32,
-    /// Of a zero, whether the bytes are undefined afterwards.
+    /// For a zero, true if the contents are undefined afterwards.
     pub(super) is_discard: bool,
-    /// Of a change of length, what was asked for.
+    /// For a change of length, the requested change.
     pub(super) change: Option<LenChange>,
-    /// Of a cut that takes back an append, the length that the file must still have.
+    /// For a cut that removes the rest of an append, the length that the file must still have.
     pub(super) only_from: Option<ByteCount>,
-    /// Of a piece of an append or another growing write, which one.
+    /// For a piece of an append, the append.
     pub(super) append: Option<WriteId>,
-    /// Whether it waits for a device, and `watch` counts it.
+    /// True if it waits for a device and is counted by the observer.
     pub(super) is_watched: bool,
-    /// Whether it waits for what its device writes, and the device counts it.
+    /// True if it waits for its device's writes and is counted by the device.
     pub(super) is_awaiting: bool,
 }
 
@@ -68,22 +64,23 @@ pub(super) enum WriteKind {
     WriteBack,
 }
 
-/// How far it is.
+/// Progress of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WriteState {
-    /// Others have its pages.
+    /// Other writes have locked its pages.
     Locked,
-    /// The dirty budget is used up.
+    /// It waits for dirty budget.
     Budget,
     /// It waits for frames.
     Frames,
-    /// Old bytes of its pages are on their way.
+    /// Old bytes of its pages are being read.
     Reading,
-    /// The driver copies.
+    /// The driver is copying.
     Filling,
-    /// It waits for the device: to write its pages, to end writes in its way, to have all.
+    /// It waits for the device: to write its pages, to end conflicting writes, or to have all
+    /// pages.
     Device,
-    /// The driver acts.
+    /// The driver is acting.
     Acting,
 }
 
@@ -119,7 +116,7 @@ impl WriteCommand {
         }
     }
 
-    /// It has got as far as this.
+    /// Changes the state.
     pub(super) fn set_state(&mut self, state: WriteState) {
         let (kind, was) = (self.kind, self.state);
         assert!(was.may_become(state), "{kind:?} goes from {was:?} to {state:?}");
@@ -127,8 +124,8 @@ impl WriteCommand {
         self.state = state;
     }
 
-    /// What it covers of a file of this length: less than was asked if the file ends before, or if
-    /// it would need more than the `largest` number of pages.
+    /// Computes the covered range in a file of this length: shorter than requested if the file ends
+    /// earlier, or more than `largest` pages would be needed.
     pub(super) fn cover(&mut self, file_len: ByteCount, largest: Pages) {
         assert!(largest > Pages::ZERO, "a write may have at least one page");
         let first = self.pos.page();
@@ -140,8 +137,8 @@ impl WriteCommand {
         assert!(self.pages.end <= first + largest, "a write has at most {largest} pages");
     }
 
-    /// Of a zero, or a change of length that has its pages: the pages whose device writes are kept
-    /// back meanwhile. Those of a file that shrinks lie wholly behind its new end.
+    /// Returns the pages whose device writes are held back: those of a zero, or for a change of
+    /// length that has its pages, those entirely behind the new end.
     pub(super) fn held_pages(&self) -> Range<PageIndex> {
         match self.kind {
             WriteKind::Zeroes => self.pages.clone(),
@@ -152,12 +149,12 @@ impl WriteCommand {
         }
     }
 
-    /// The pages of which something stays as it was.
+    /// Returns the pages that are only partly overwritten.
     ///
     /// ```text
     ///   file    |------------|------------|------------|-------.      the file ends here
     ///   write          |=======================================|
-    ///             partial       whole        whole       whole: all that the file has
+    ///             partial       whole        whole       whole: to the end of the file
     /// ```
     pub(super) fn partial_pages(&self, file_len: ByteCount) -> [Option<PageIndex>; EDGES] {
         let is_partial = |page: &PageIndex| {
@@ -174,7 +171,7 @@ impl WriteCommand {
 }
 
 impl WriteKind {
-    /// Whether a write of this kind is ever in this state.
+    /// Returns true if a write of this kind can be in this state.
     ///
     /// ```text
     ///             Locked  Budget  Frames  Reading  Filling  Device  Acting
@@ -196,14 +193,14 @@ impl WriteKind {
 }
 
 impl WriteState {
-    /// Whether a write goes from this state to that one.
+    /// Returns true if a write may change from this state to `next`.
     ///
     /// ```text
     ///   Write     Locked --> (Budget) --> Frames --> (Reading) --> Filling --> (Device)
     ///   others    Locked --> (Device) --> Acting
     /// ```
     ///
-    /// A write that does not get its pages at once stays `Locked`; from each state it may be over.
+    /// A write that does not get its pages at once stays `Locked`. It may end in any state.
     pub(super) const fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Self::Locked, Self::Reading | Self::Filling) => false,
@@ -226,5 +223,5 @@ impl WriteState {
     }
 }
 
-/// A write has a page at each end that may be partial.
+/// A write has two edges, and the page at each of them may be partial.
 pub(super) const EDGES: usize = 2;

@@ -1,26 +1,23 @@
-//! The frames that writes may hold: dirty, being filled, being written.
-//!
-//! In:    writes that want frames; frames of pages that are clean.
-//! Out:   whether a write gets them; the line of those that wait.
-//! Never: a frame. It counts.
+//! The dirty budget: counts the frames that writes hold (dirty, being filled, being written), and
+//! queues writes that exceed it.
 
 use alloc::collections::VecDeque;
 
 use super::dirty_pages::DIRTY_DENOM;
 use crate::ids::WriteId;
 
-/// The frames that writes may hold.
+/// Budget of the frames that writes may hold.
 ///
 /// ```text
 ///   all frames   |-- pinned --|-- writes --|------------- reads ------------|
-///                   a quarter   a quarter, or the limit that was set
+///                   a quarter   a quarter, or the configured limit
 /// ```
 #[derive(Debug)]
 pub(crate) struct DirtyBudget {
     used: u64,
     limit: u64,
     most: u64,
-    /// The writes that wait for some of it, first come, first served.
+    /// Writes that wait for budget, first come, first served.
     pub(super) line: VecDeque<WriteId>,
 }
 
@@ -44,17 +41,17 @@ impl DirtyBudget {
         assert!(self.limit >= LEAST_LIMIT, "a write of one page fits the limit");
     }
 
-    /// What is wanted by the first in the line.
+    /// Returns the first write in the line.
     pub(super) fn first(&self) -> Option<WriteId> {
         self.line.front().copied()
     }
 
-    /// A write has left the line.
+    /// Removes a write from the line.
     pub(super) fn leave_line(&mut self, id: WriteId) {
         self.line.retain(|&other| other != id);
     }
 
-    /// Room for a page that is dirty again, before all that wait in the line.
+    /// Takes budget for a page that becomes dirty again, ahead of the line.
     pub(super) fn take_one(&mut self) -> bool {
         let fits = self.used < self.limit;
         self.used += u64::from(fits);
@@ -64,7 +61,7 @@ impl DirtyBudget {
 
     pub(super) fn take(&mut self, pages: u64) -> bool {
         assert!(pages > 0, "a write needs at least one frame");
-        // A limit may have been lowered under a write that was cut to the old one.
+        // The limit may have been lowered below the size of a write that was cut to the old one.
         let fits = self.used + pages <= self.limit || self.used == 0;
         if fits {
             self.used += pages;
@@ -77,5 +74,5 @@ impl DirtyBudget {
     }
 }
 
-/// The smallest limit: a write of one page, and its old page, and some that are on their way.
+/// The smallest limit: a write of one page, its old page, and some more in flight.
 pub(super) const LEAST_LIMIT: u64 = 8;

@@ -1,9 +1,5 @@
-//! What writeback keeps of each file that was written: its dirty pages by flush, its waiting
-//! flushes, what its device refused and lost.
-//!
-//! In:    pages that become dirty, are written, or fail.
-//! Out:   how a flush stands.
-//! Never: a page's state: that is in `dirty_page.rs`.
+//! State of each written file: its dirty pages by flush sequence, its waiting flushes, and refused
+//! and lost writes. The state of a page is in `dirty_page.rs`.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -23,57 +19,57 @@ pub(crate) struct DirtyListEnds {
     pub(super) tail: u32,
 }
 
-/// What writeback keeps of one file.
+/// Writeback state of one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileDirtyPages {
     pub(super) lists: [DirtyListEnds; 5],
-    /// How many pages are dirty, on all lists.
+    /// Number of dirty pages on all lists.
     pub(crate) dirty: u64,
-    /// The flush sequence in which pages are dirtied now.
+    /// The flush sequence of pages dirtied now.
     pub(super) flush_seq: u64,
-    /// Those with dirty pages, oldest first.
+    /// Flush sequences with dirty pages, oldest first.
     pub(super) flush_seqs: VecDeque<FlushSeq>,
-    /// What its device refused.
+    /// Refused requests of its device.
     pub(crate) refusals: Refusals,
-    /// Flushes that wait, oldest first.
+    /// Waiting flushes, oldest first.
     pub(crate) flushes: VecDeque<WriteId>,
-    /// Writes that work on pages, and those that wait for them, in their order.
+    /// Writes that have locked pages or wait for them, in their order.
     pub(crate) locks: VecDeque<WriteId>,
-    /// Appends and other growing writes that have not ended, in their order.
+    /// Appends and other growing writes in progress, in their order.
     pub(super) appends: Vec<OngoingAppend>,
-    /// Whether the flusher has it in its line.
+    /// True while the flusher has it in its line.
     pub(crate) is_listed: bool,
-    /// What was written in these intervals is durable.
+    /// Writes of the intervals up to this one are durable.
     pub(crate) durable: FlushInterval,
-    /// Some of its unstable pages are to be written again and have no budget yet.
+    /// True while some unstable pages have to be written again and have no budget yet.
     pub(crate) is_rewriting: bool,
-    /// Acknowledged writes are lost, and the owner has not accepted that.
+    /// The fault if acknowledged writes were lost and the owner has not accepted it.
     pub(crate) lost: Option<Fault>,
-    /// The last loss that was accepted, and how many were.
+    /// The last accepted loss, and the number of accepted ones.
     pub(crate) accepted: Option<Fault>,
     pub(crate) accepts: u32,
-    /// The number of failed flushes with which it lost writes.
+    /// Number of failed flushes with which it lost writes.
     pub(crate) losses: u64,
 }
 
-/// An append, or another write that makes its file longer, that has not ended.
+/// An append, or another growing write, in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OngoingAppend {
-    /// The change of length that it began with.
+    /// Its initial change of length.
     pub(super) id: WriteId,
-    /// The lowest end that the file was cut to since.
+    /// Lowest end that the file was cut to since it began.
     pub(super) limit: ByteCount,
-    /// The end of what is filled: at first, the length before it.
+    /// End of the filled part; initially the previous length.
     pub(super) written: ByteCount,
-    /// The length with all of it.
+    /// End of the append in the file.
     pub(super) end: ByteCount,
-    /// Whether it waits for those before it to be filled.
+    /// True while it waits for earlier ones to be filled.
     pub(super) is_waiting: bool,
-    /// Whether the file has its length.
+    /// True once the file has been extended.
     pub(super) has_grown: bool,
-    /// Whether all of it is filled, or it does not make the file longer: others need not wait.
+    /// True once it is filled, or if it does not extend the file: others need not wait for it.
     pub(super) is_over: bool,
-    /// Whether its caller has left while the length was being changed.
+    /// True if its caller left while the length was being changed.
     pub(super) is_left: bool,
 }
 
@@ -82,22 +78,22 @@ pub(super) struct OngoingAppend {
 pub(super) struct FlushSeq {
     pub(super) number: u64,
     pub(super) dirty: u64,
-    /// How many of those have failed.
+    /// Number of those that have failed.
     pub(super) failed: u64,
-    /// How the last of those failed.
+    /// Fault of the last one that failed.
     pub(super) fault: Option<Fault>,
 }
 
-/// How a flush stands.
+/// Progress of a flush.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FlushState {
-    /// Something is still on its way.
+    /// Pages are still to be written.
     Waits,
-    /// All is written, or has failed: then how.
+    /// All pages are written, or have failed with this fault.
     Over(Option<Fault>),
 }
 
-/// What writeback keeps of each file that was written, by the file's slot: few files are.
+/// State of the files that were written, by file slot; most files are not written.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyFiles {
     pub(super) files: Vec<Option<(FileId, Box<FileDirtyPages>)>>,
@@ -114,7 +110,7 @@ impl DirtyFiles {
         (*id == file).then_some(&mut **state)
     }
 
-    /// What is kept of a file that is open.
+    /// Returns the state of an open file, creating it if needed.
     pub(super) fn get_or_insert(&mut self, file: FileId) -> &mut FileDirtyPages {
         let index = file.index() as usize;
         if index >= self.files.len() {
@@ -126,7 +122,7 @@ impl DirtyFiles {
         state
     }
 
-    /// A file that was closed is forgotten.
+    /// Removes the state of a closed file.
     pub(super) fn remove(&mut self, file: FileId) {
         if let Some(state) = self.files.get_mut(file.index() as usize)
             && state.as_ref().is_some_and(|(id, _)| *id == file)
@@ -138,30 +134,29 @@ impl DirtyFiles {
         }
     }
 
-    /// All of them, in the order of their slots.
+    /// Returns all written files, in the order of their slots.
     pub(super) fn ids(&self) -> impl Iterator<Item = FileId> {
         self.files.iter().flatten().map(|(id, _)| *id)
     }
 }
 
 impl FileDirtyPages {
-    /// Of a file of which nothing is dirty. Numbers begin with 1, so that a flush that comes first
-    /// has one to wait for that no page will get.
+    /// Creates the state of a file without dirty pages. Sequences start at 1, so that a flush
+    /// before the first write waits for sequence 0, which has no pages.
     fn new() -> Self {
         Self { flush_seq: 1, ..Self::default() }
     }
 
-    /// Notes a failed flush with which acknowledged writes were lost.
+    /// Records that acknowledged writes were lost with a failed flush.
     pub(super) fn note_loss(&mut self, fault: Fault) {
         self.lost = Some(fault);
         self.losses += 1;
     }
 
-    /// What a flush that comes now waits for; what is written from now on is of another flush
-    /// sequence.
+    /// Ends the current flush sequence, and returns the one that a flush which begins now waits
+    /// for.
     ///
-    /// While the present flush sequence has no dirty page it goes on, and the flush waits for those
-    /// before.
+    /// A sequence without dirty pages continues instead, and the flush waits for the earlier ones.
     pub(crate) fn end_flush_seq(&mut self) -> u64 {
         if self.flush_seqs.back().is_some_and(|flush_seq| flush_seq.number == self.flush_seq) {
             self.flush_seq += 1;
@@ -173,7 +168,7 @@ impl FileDirtyPages {
         self.flush_seq - 1
     }
 
-    /// How a flush of this flush sequence stands.
+    /// Returns the progress of a flush of this sequence.
     pub(crate) fn flush_state(&self, flush_seq: u64) -> FlushState {
         if self.is_rewriting {
             return FlushState::Waits;
@@ -192,13 +187,13 @@ impl FileDirtyPages {
         FlushState::Over(fault)
     }
 
-    /// How a page of this flush sequence failed, if one has.
+    /// Returns the fault of a page of this sequence, if one has failed.
     pub(crate) fn fault_of(&self, flush_seq: u64) -> Option<Fault> {
         let at = self.flush_seqs.binary_search_by_key(&flush_seq, |each| each.number);
         at.ok().and_then(|at| self.flush_seqs[at].fault)
     }
 
-    /// Whether the flusher may find something here, now or later.
+    /// Returns true if the flusher has work here, now or later.
     pub(crate) fn has_work(&self) -> bool {
         [DirtyList::Aging, DirtyList::Urgent, DirtyList::Failed]
             .iter()
@@ -209,7 +204,7 @@ impl FileDirtyPages {
         &mut self.lists[on.index()]
     }
 
-    /// Changes the counts of a flush sequence; one without dirty pages is forgotten.
+    /// Changes the counts of a flush sequence, and removes it if it has no dirty pages left.
     pub(super) fn count(&mut self, number: u64, change: impl FnOnce(&mut FlushSeq)) {
         let at = match self.flush_seqs.binary_search_by_key(&number, |flush_seq| flush_seq.number) {
             Ok(at) => at,
@@ -238,7 +233,7 @@ mod tests {
     #[test]
     fn a_flush_of_a_clean_file_does_not_wait_for_pages_that_are_dirtied_later() {
         let mut file = FileDirtyPages::new();
-        // Unstable pages are to be written again, and have no budget yet: so it waits.
+        // Unstable pages have to be written again and have no budget yet, so the flush waits.
         file.is_rewriting = true;
         let flush = file.end_flush_seq();
         assert_eq!(file.flush_state(flush), FlushState::Waits);

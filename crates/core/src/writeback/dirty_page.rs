@@ -1,68 +1,64 @@
-//! One dirty page: whose newest bytes are in a frame and nowhere else.
-//!
-//! In:    a page that was written.
-//! Out:   what is known of it until its device has it.
-//! Never: a decision. The lists of dirty pages are in `dirty_pages.rs`.
+//! A dirty page, whose newest bytes are only in its frame. The lists of dirty pages are in
+//! `dirty_pages.rs`.
 
 use crate::ids::{DirtyId, FileId};
 use crate::sched::Submitter;
 use crate::table::Frame;
 use crate::units::{Nanos, PageIndex};
 
-/// A page of which a frame has bytes that the device has not.
+/// A page whose frame has bytes that are not on the device.
 #[derive(Debug)]
 pub(crate) struct DirtyPage {
     pub(crate) file: FileId,
     pub(crate) page: PageIndex,
-    /// Held for as long as the page is dirty.
+    /// Held while the page is dirty.
     pub(crate) frame: Frame,
-    /// The submitter that wrote it.
+    /// Submitter that wrote it.
     pub(crate) submitter: Submitter,
-    /// Since when it may be written; of one that failed, since when it has.
+    /// Time since when it may be written; for a failed page, the time of the failure.
     pub(crate) since: Nanos,
-    /// Flushes of this flush sequence and later ones wait for it.
+    /// Flushes of this sequence and later ones wait for it.
     pub(crate) flush_seq: u64,
-    /// Of one being written, that of the page's newer bytes; of that, the one being written.
+    /// Links a page being written to its newer dirty bytes, and these to it.
     pub(crate) other: Option<DirtyId>,
     pub(crate) on: DirtyList,
-    /// When it comes free, it is urgent and not merely aging.
+    /// True if it becomes urgent, rather than aging, once it is no longer held.
     pub(crate) is_urgent: bool,
-    /// Its request is done only when it is durable.
+    /// True if its write completes only when it is durable.
     pub(crate) is_fua: bool,
-    /// After a request that was refused: how many pages the next one with this page may have; 0 for
-    /// as many as any.
+    /// Page limit of the next request with this page after one was refused; 0 for no special limit.
     pub(crate) most_pages: u8,
-    /// How often a flush failed while it was on its way.
+    /// Number of flushes that failed while it was in flight.
     pub(crate) suspicions: u8,
-    /// A zero has its page.
+    /// True while a zero has locked its page.
     pub(crate) is_locked: bool,
-    /// A zero waits for the end of its request.
+    /// True if a zero waits for the end of its request.
     pub(crate) is_awaited: bool,
-    /// Its bytes are not wanted any more; it goes with the end of its request.
+    /// True if its bytes were discarded while in a request; it ends with that request.
     pub(crate) is_dropped: bool,
     pub(super) prev: u32,
     pub(super) next: u32,
 }
 
-/// On which list of its file a dirty page is.
+/// The list of its file that a dirty page is on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum DirtyList {
-    /// None; or none any more.
+    /// On no list, or no longer on one.
     Nothing,
-    /// Written when it is old enough, or when there is too much of it.
+    /// Written when it is old enough, or when too many pages are dirty.
     Aging,
     /// To be written at once.
     Urgent,
     /// Not to be written at present.
     Held,
-    /// In a request, queued or at the device.
+    /// In a request, queued or in flight.
     Writing,
-    /// The device refused it.
+    /// Refused by the device.
     Failed,
 }
 
 impl DirtyPage {
-    /// Written just now, and on no list yet.
+    /// Creates a page written just now, on no list yet.
     pub(crate) fn new(
         file: FileId,
         page: PageIndex,
@@ -93,7 +89,7 @@ impl DirtyPage {
 }
 
 impl DirtyPage {
-    /// Whether a request has it: it is written, or was dropped meanwhile.
+    /// Returns true if it is in a request, perhaps discarded since.
     pub(super) fn is_in_request(&self) -> bool {
         debug_assert!(!self.is_dropped || self.on == DirtyList::Nothing, "dropped from its list");
         self.is_dropped || self.on == DirtyList::Writing

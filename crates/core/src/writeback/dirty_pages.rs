@@ -1,15 +1,11 @@
-//! Bookkeeping of dirty pages: those whose newest bytes are in a frame and nowhere else.
-//!
-//! In:    pages that were written, and what becomes of them.
-//! Out:   which of a file's pages are to be written next, and which flush still waits.
-//! Never: a frame, a request, a decision. It only counts and lists.
+//! Bookkeeping of dirty pages: lists them by state and counts them. It makes no decisions.
 //!
 //! ```text
-//!                 dirty_age, a flush, room           flusher               it is on the device
+//!                 dirty_age, a flush, budget         flusher               it is on the device
 //!   --> aging ---------------------------> urgent ------------> writing -------------------> gone
 //!         ^                                  ^  ^                  |
 //!         |  the older bytes are written     |  '-- with fewer ----+ refused with others
-//!       held: not before those, or a zero ---'                     | refused alone, or too often
+//!       held: behind those, or a zero -------'                     | refused alone, or too often
 //!                                            ^                     v
 //!                                            '-- flush, probe -- failed
 //! ```
@@ -28,22 +24,22 @@ use crate::table::Frame;
 /// The dirty pages of all files.
 #[derive(Debug)]
 pub(crate) struct DirtyPages {
-    /// Per frame its dirty plus one, so that untouched memory means none.
+    /// For each frame, its dirty page plus one, so that untouched memory means none.
     of_frame: Vec<u32>,
     pages: Vec<DirtyPage>,
     free: Vec<u32>,
-    /// How many are aging, urgent or held.
+    /// Number of aging, urgent and held pages.
     pub(crate) unsent: u64,
-    /// How many are urgent.
+    /// Number of urgent pages.
     pub(crate) urgent: u64,
-    /// How many are in requests.
+    /// Number of pages in requests.
     pub(crate) writing: u64,
-    /// How many have failed.
+    /// Number of failed pages.
     pub(crate) failed: u64,
 }
 
 impl DirtyPages {
-    /// What each frame costs here: a quarter of them may be dirty.
+    /// Bytes for each frame: a quarter of the frames may be dirty.
     pub(crate) const BYTES_PER_FRAME: u64 = size_of::<u32>() as u64
         + ((size_of::<DirtyPage>() + size_of::<u32>()) as u64).div_ceil(DIRTY_DENOM);
 
@@ -60,7 +56,7 @@ impl DirtyPages {
         }
     }
 
-    /// How many there are: on a list, or dropped while a request has them.
+    /// Returns the number of dirty pages on a list, or discarded while in a request.
     pub(super) fn count_all(&self) -> u64 {
         debug_assert!(self.free.len() <= self.pages.len(), "a number is free twice");
         (self.pages.len() - self.free.len()) as u64
@@ -74,12 +70,12 @@ impl DirtyPages {
         &mut self.pages[id.0 as usize]
     }
 
-    /// The dirty of the bytes in this frame.
+    /// Returns the dirty page in this frame.
     pub(crate) fn of(&self, frame: Frame) -> Option<DirtyId> {
         self.of_frame[frame.0 as usize].checked_sub(1).map(DirtyId)
     }
 
-    /// Adds a dirty page of the present flush sequence. It is on no list yet.
+    /// Adds a dirty page to the current flush sequence; it is on no list yet.
     pub(crate) fn add(&mut self, dirty_file: &mut FileDirtyPages, mut dirty: DirtyPage) -> DirtyId {
         assert!(self.of(dirty.frame).is_none(), "{:?} is dirty already", dirty.frame);
         assert!(dirty.on == DirtyList::Nothing, "a page that is added is on no list");
@@ -101,7 +97,7 @@ impl DirtyPages {
         DirtyId(index)
     }
 
-    /// Makes the first flush that waits wait for all dirty pages.
+    /// Makes the first waiting flush wait for all dirty pages.
     pub(super) fn join_waiting_flushes(
         &mut self,
         dirty_file: &mut FileDirtyPages,
@@ -135,7 +131,8 @@ impl DirtyPages {
         }
     }
 
-    /// The page has newer bytes, in this frame, before the older ones were sent.
+    /// Moves a dirty page to a frame with newer bytes before the older ones were sent; returns the
+    /// old frame.
     pub(crate) fn move_to(&mut self, id: DirtyId, frame: Frame) -> Frame {
         let old = core::mem::replace(&mut self.get_mut(id).frame, frame);
         assert!(self.of(frame).is_none(), "{frame:?} is dirty already");
@@ -144,7 +141,7 @@ impl DirtyPages {
         old
     }
 
-    /// Ends a dirty page: no flush waits for it, and it is on no list.
+    /// Ends a dirty page: it leaves its list, and no flush waits for it.
     pub(crate) fn settle(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId) {
         self.put(dirty_file, id, DirtyList::Nothing);
         let flush_seq = self.get(id).flush_seq;
@@ -153,7 +150,7 @@ impl DirtyPages {
         dirty_file.count(flush_seq, |flush_seq| flush_seq.dirty -= 1);
     }
 
-    /// Lets the number of a settled dirty be used again; returns the frame.
+    /// Frees the id of a settled dirty page; returns the frame.
     pub(crate) fn remove(&mut self, id: DirtyId) -> Frame {
         let dirty = self.get(id);
         assert!(dirty.on == DirtyList::Nothing, "{id:?} is still on a list");
@@ -163,8 +160,8 @@ impl DirtyPages {
         frame
     }
 
-    /// Flushes that wait for `from` wait for `to`, too: the later one gets the earlier's flush
-    /// sequence.
+    /// Makes flushes that wait for `from` wait for the newer `to` as well, by moving it to the
+    /// earlier flush sequence.
     pub(crate) fn inherit(&mut self, dirty_file: &mut FileDirtyPages, from: DirtyId, to: DirtyId) {
         debug_assert!(self.get(from).page == self.get(to).page, "newer bytes are of the same page");
         assert!(self.get(to).on != DirtyList::Failed, "newer bytes wait for the older ones");
@@ -181,7 +178,8 @@ impl DirtyPages {
         heir.is_urgent = true;
     }
 
-    /// Flushes that come later wait for it, and those that wait already do not any more.
+    /// Moves a page to the current flush sequence: later flushes wait for it, and waiting ones no
+    /// longer do.
     pub(crate) fn move_to_current_flush_seq(
         &mut self,
         dirty_file: &mut FileDirtyPages,
@@ -194,7 +192,7 @@ impl DirtyPages {
         self.get_mut(id).flush_seq = now;
     }
 
-    /// Puts a dirty page at the end of a list of its file.
+    /// Moves a dirty page to the end of a list of its file.
     pub(crate) fn put(&mut self, dirty_file: &mut FileDirtyPages, id: DirtyId, on: DirtyList) {
         assert!(on != DirtyList::Failed, "{id:?} fails with a fault");
         self.put_on(dirty_file, id, on);
@@ -221,8 +219,8 @@ impl DirtyPages {
         }
     }
 
-    /// Puts a dirty page at the end of the failed ones. Its flushes are told this fault, so there
-    /// is no other way onto that list.
+    /// Moves a dirty page to the end of the failed list. Its flushes get this fault, so there is no
+    /// other way onto that list.
     pub(crate) fn put_failed(
         &mut self,
         dirty_file: &mut FileDirtyPages,
@@ -233,7 +231,7 @@ impl DirtyPages {
         dirty_file.count(self.get(id).flush_seq, |flush_seq| flush_seq.fault = Some(fault));
     }
 
-    /// The dirty pages of a list, oldest first.
+    /// Returns the dirty pages of a list, oldest first.
     pub(crate) fn list(
         &self,
         dirty_file: &FileDirtyPages,
@@ -245,7 +243,7 @@ impl DirtyPages {
         })
     }
 
-    /// The oldest of a list.
+    /// Returns the oldest page of a list.
     pub(crate) fn oldest(&self, dirty_file: &FileDirtyPages, on: DirtyList) -> Option<DirtyId> {
         dirty_file.lists[on.index()].head.checked_sub(1).map(DirtyId)
     }
@@ -290,9 +288,9 @@ impl DirtyPages {
     }
 }
 
-// ARCHITECTURE.md and docs/cache.md say 629 bytes a frame, 21 of them here.
+// ARCHITECTURE.md and docs/cache.md give 629 bytes a frame, 21 of them here.
 const _: () = assert!(DirtyPages::BYTES_PER_FRAME == 21);
 
-/// At most a quarter of the frames are dirty, or being filled or written by a write: with the
-/// quarter that may be pinned, half is left for reads.
+/// At most a quarter of the frames are dirty, or being filled or written by a write. With the
+/// quarter that may be pinned, this leaves half for reads.
 pub(crate) const DIRTY_DENOM: u64 = 4;

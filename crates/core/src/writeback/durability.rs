@@ -1,9 +1,6 @@
-//! Durability: what a device error means for writes that were acknowledged.
-//!
-//! In:    the ends of writes, FUA writes and device flushes; zeroes done by the driver.
-//! Out:   acknowledgements that hold; failed flushes, for `rewrite.rs`; files whose flushes fail
-//!        until their owner [accepts the loss](crate::path::IoPath::accept_lost).
-//! Never: a success that rests on a flush that failed, in whatever command it was hidden.
+//! Durability: the effect of device errors on acknowledged writes. No success is reported that
+//! relies on a failed flush, even one hidden in a FUA write. A file that has lost writes fails its
+//! flushes until its owner [accepts the loss](crate::path::IoPath::accept_lost).
 //!
 //! ```text
 //!              device write ends        flush that began later ends well
@@ -11,7 +8,7 @@
 //!     ^                          |
 //!     |    any flush of the      |  its page is in memory: dirty again
 //!     '--- domain fails ---------+
-//!                                '-- it was evicted: the file has lost writes; each flush says so
+//!                                '-- evicted: the file has lost writes, and each flush reports it
 //! ```
 //!
 //! Invariants, and how they are tested: docs/durability.md.
@@ -28,22 +25,22 @@ use crate::ids::{DeviceId, DomainCommand, DomainId, FileId, WriteId};
 use crate::read_path::ReadPath;
 use crate::units::{ByteCount, Nanos};
 
-/// What to do when the success of a durable command may be acknowledged.
+/// Continuation of a durable command once its success may be acknowledged.
 #[derive(Debug)]
 pub(crate) enum DurableEnd {
-    /// A FUA request is written.
+    /// Completes a FUA request.
     Fua(DeviceId, IoPayload),
-    /// A flush is over; it covers what was written in these intervals.
+    /// Completes a flush, which covers the writes of these intervals.
     Flush(WriteId, FlushInterval),
 }
 
 impl Writeback {
-    /// The owner of a file accepts that acknowledged writes are lost, after a flush has said
-    /// [`Fault::Lost`]: later flushes say nothing of that loss any more. Of a file that has lost
-    /// nothing: nothing.
+    /// Accepts the loss of acknowledged writes after a flush has reported [`Fault::Lost`]; later
+    /// flushes no longer report it. Does nothing if the file has lost nothing.
     pub(crate) fn accept_lost(&mut self, file: FileId) {
         if let Some(dirty_file) = self.files.get_mut(file) {
-            // What is in memory no more stays noted: the next flush that fails may drop it, too.
+            // Unstable pages that left memory stay recorded: the next failed flush may lose them,
+            // too.
             if let Some(lost) = dirty_file.lost.take() {
                 dirty_file.accepted = Some(lost);
                 dirty_file.accepts = dirty_file.accepts.wrapping_add(1);
@@ -51,17 +48,17 @@ impl Writeback {
         }
     }
 
-    /// How writes of the file were lost, if any were and the loss is not accepted.
+    /// Returns the fault of lost writes of the file, until the loss is accepted.
     pub(crate) fn lost(&self, file: FileId) -> Option<Fault> {
         self.files.get(file)?.lost
     }
 
-    /// The number of times that the file has lost writes, accepted or not.
+    /// Returns the number of times that the file has lost writes, accepted or not.
     pub(crate) fn losses(&self, file: FileId) -> u64 {
         self.files.get(file).map_or(0, |dirty_file| dirty_file.losses)
     }
 
-    /// The domain of a device, which begins with its first write: devices of one disk share one.
+    /// Returns the device's domain, created at its first write; devices of one disk share a domain.
     fn domain_of(&mut self, devices: &mut DeviceQueues, device: DeviceId) -> DomainId {
         let domains = &mut self.domains;
         let state = devices.get(device).expect("a device with open files is not removed");
@@ -80,9 +77,9 @@ impl Writeback {
         domain
     }
 
-    /// A device is removed: its domain goes with the last one, when all its durable commands have
-    /// ended. Others may still be in flight: their pages were dropped with their files, so it does
-    /// not matter any more what became of them.
+    /// Removes a device from its domain. The last device removes the domain once all its durable
+    /// commands have ended. Other commands may still be in flight, but their pages were dropped
+    /// with their files, so their outcome no longer matters.
     pub(crate) fn leave_domain(&mut self, domain: Option<DomainId>) {
         if let Some(domain) = domain {
             let state =
@@ -98,12 +95,12 @@ impl Writeback {
         }
     }
 
-    /// The domain of a durable command in flight.
+    /// Returns the domain of a durable command in flight.
     fn domain_of_durable(&mut self, domain: DomainId) -> &mut Domain {
         self.domains.get_mut(domain).expect("a durable command in flight keeps its domain")
     }
 
-    /// A command of a device begins.
+    /// Begins a command of a device.
     pub(crate) fn begin_command(
         &mut self,
         devices: &mut DeviceQueues,
@@ -119,17 +116,17 @@ impl Writeback {
         DomainCommand { domain, seq }
     }
 
-    /// A write request ended.
+    /// Ends a write request.
     ///
     /// ```text
-    ///   request    result             what it means
+    ///   request    result             consequence
     ///   plain      good               its pages are unstable; or, if a flush failed meanwhile,
     ///                                 they are written again
-    ///   plain      short, an error    pages that are not covered: as `refused.rs` says
+    ///   plain      short, an error    pages that are not covered: see `refused.rs`
     ///   FUA        good               settles
-    ///   FUA        nothing, no space  the write was refused before there was anything to flush
-    ///   FUA        short, an error    a flush has failed: FUA is a write and a flush, and which
-    ///                                 of them failed the device does not say
+    ///   FUA        nothing, no space  the write was refused before it could be flushed
+    ///   FUA        short, an error    counts as a failed flush: FUA combines a write and a flush,
+    ///                                 and the device does not report which of them failed
     /// ```
     pub(crate) fn end_write_request(
         &mut self,
@@ -172,9 +169,9 @@ impl Writeback {
         self.settle(path, now, domain);
     }
 
-    /// Whether a FUA write that failed so may have got as far as its flush. A write without room is
-    /// refused by the file system; only below the kernel's page cache may that be the report of an
-    /// earlier write.
+    /// Returns true if a FUA write with this result may have reached its flush. If there is no
+    /// space, the file system refuses the write first; only with the kernel's page cache in between
+    /// may the error belong to an earlier write.
     fn was_flushed(
         &self,
         path: &ReadPath,
@@ -189,7 +186,7 @@ impl Writeback {
         }
     }
 
-    /// All that was written is on the device: its own flush is the driver's next step.
+    /// Starts a flush's own step, the device flush, once all writes are on the device.
     pub(super) fn start_device_flush(&mut self, path: &mut ReadPath, id: WriteId) {
         let command = self.begin_command_of(path, id, true);
         let covers = path.page_in.cache.end_flush_interval();
@@ -200,7 +197,7 @@ impl Writeback {
         write.covers = covers;
     }
 
-    /// A zero, a discard or a change of length is the driver's next step.
+    /// Starts the act of a zero or a discard, or a change of length, by the driver.
     pub(super) fn start_act_beside_cache(&mut self, path: &mut ReadPath, id: WriteId) {
         let command = self.begin_command_of(path, id, false);
         let write = self.writes.get_mut(id).expect("a zero that begins to act is not over");
@@ -221,7 +218,7 @@ impl Writeback {
         self.begin_command(&mut path.devices, device, is_durable)
     }
 
-    /// The driver has flushed the device, or tried to.
+    /// Ends a device flush by the driver.
     pub(super) fn end_device_flush(
         &mut self,
         path: &mut ReadPath,
@@ -247,14 +244,14 @@ impl Writeback {
         self.settle(path, now, domain);
     }
 
-    /// Whether this is a flush whose driver has flushed the device already, so that it settles.
+    /// Returns true if this is a flush whose device flush has succeeded, so that it is settling.
     pub(super) fn has_flushed_device(&self, write: &WriteCommand) -> bool {
         let Some(DomainCommand { domain, seq }) = write.command else { return false };
         write.kind == WriteKind::Flush
             && !self.domains.get(domain).is_some_and(|it| it.is_in_flight(seq))
     }
 
-    /// The driver did not flush the device, because no caller waits for it any more.
+    /// Cancels a device flush that the driver did not send because no caller waits any more.
     pub(super) fn cancel_device_flush(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let command = self.writes.get(id).expect("a flush that acts is not over").command;
         let DomainCommand { domain, seq } = command.expect("a flush that acts has begun");
@@ -262,15 +259,15 @@ impl Writeback {
         self.settle(path, now, domain);
     }
 
-    /// The driver has acted beside the cache. Whether a flush failed meanwhile: then it may be that
-    /// the device has dropped what was done, and the act has failed.
+    /// Returns the fault if a flush failed during an act of the driver past the cache. The device
+    /// may then have lost its effect, so the act counts as failed.
     pub(super) fn zeroed_fault(&self, id: WriteId) -> Option<Fault> {
         let DomainCommand { domain, seq } =
             self.writes.get(id).expect("a zero that acts is not over").command?;
         self.domains.get(domain)?.suspect(seq)
     }
 
-    /// Acknowledges what may be acknowledged.
+    /// Acknowledges the durable commands that have settled.
     fn settle(&mut self, path: &mut ReadPath, now: Nanos, domain: DomainId) {
         while let Some(end) = self.domains.get_mut(domain).and_then(Domain::pop_settled) {
             match end {
@@ -289,8 +286,8 @@ impl Writeback {
         self.end_domain_if_over(domain);
     }
 
-    /// Ends a flush; if the file has lost writes, with that. A loss that was accepted since the
-    /// flush began is one of those.
+    /// Ends a flush. If the file has lost writes, it fails with that fault, even if the loss was
+    /// accepted after the flush began.
     pub(super) fn end_flush_with(
         &mut self,
         path: &mut ReadPath,

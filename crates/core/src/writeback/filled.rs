@@ -1,8 +1,5 @@
-//! A write that was filled: readers see its pages, which are dirty now.
-//!
-//! In:    a write whose frames hold its bytes.
-//! Out:   entries swapped, pages dirty; the write is over, or waits for the device.
-//! Never: two dirty versions of a page, unless the older one is in a request already.
+//! Completes the fill of a write: its entries are swapped and its pages become dirty. A page has at
+//! most two dirty versions, and the older one is then in a request.
 
 use core::mem;
 
@@ -17,7 +14,7 @@ use crate::sched::Submitter;
 use crate::units::{Nanos, PageIndex};
 
 impl Writeback {
-    /// The driver has copied: readers see the pages, which are dirty now.
+    /// Publishes the pages of a write that the driver has copied; they are dirty from now on.
     pub(crate) fn end_fill(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let write = self.writes.get_mut(id).expect("a write is filled before it is over");
         assert!(write.state == WriteState::Filling, "{id:?} was not to be filled");
@@ -29,7 +26,7 @@ impl Writeback {
             self.abandon(path, id, Some(Fault::Short));
             return;
         }
-        // The file may have been cut meanwhile.
+        // The file may have been cut in the meantime.
         let end = PageIndex(state.len.pages_up().0);
         let (fills, fresh) = (mem::take(&mut write.fills), mem::take(&mut write.fresh));
         let mut outstanding = 0;
@@ -64,11 +61,11 @@ impl Writeback {
     /// Swaps the page's entry, and lists the page as dirty.
     ///
     /// ```text
-    ///   the page was        its old frame                       what is dirty
-    ///   not there           -                                   the new bytes
-    ///   clean, on its way   an orphan until its users end       the new bytes
-    ///   dirty, failed       the same                            the new bytes in place of the old
-    ///   being written       an orphan until that ends           those, and then the new bytes
+    ///   the page was        its old frame                       dirty afterwards
+    ///   not resident        -                                   the new bytes
+    ///   clean, in flight    an orphan until its users end       the new bytes
+    ///   dirty, failed       the same                            the new bytes instead of the old
+    ///   being written       an orphan until that ends           the old bytes, then the new ones
     /// ```
     fn swap_page(
         &mut self,
@@ -118,7 +115,7 @@ impl Writeback {
                     self.dirty.put(dirty_file, id, DirtyList::Urgent);
                 }
                 if on == DirtyList::Failed {
-                    // The device may take these bytes.
+                    // The device may accept these bytes.
                     self.resend(file, id);
                 }
             }

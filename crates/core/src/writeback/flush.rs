@@ -1,8 +1,5 @@
-//! Flushes: they wait for what was written before them, and for nothing that comes after.
-//!
-//! In:    a file.
-//! Out:   [`WriteStep::Act`] when the device has all of it; or the fault, if it refused some.
-//! Never: a page forgotten because its write failed: it stays dirty, and each flush tries again.
+//! Flushes wait for all earlier writes of their file, but for no later ones. A page whose write
+//! failed stays dirty, and each flush retries it.
 //!
 //! ```text
 //!   sequence       0        |     1       |      2
@@ -12,8 +9,8 @@
 //!                       a and b       for the second b neither
 //! ```
 //!
-//! A page that is dirtied again before it was sent keeps the older flush sequence: its newer bytes
-//! are what the older flush gets. One that is dirtied again while it is being written is of both.
+//! A page dirtied again before it was sent keeps the older flush sequence, because the older flush
+//! writes its newer bytes. A page dirtied again while it is being written belongs to both.
 
 use alloc::vec::Vec;
 
@@ -28,7 +25,7 @@ use crate::slab::Slab;
 use crate::units::ByteCount;
 
 impl Writeback {
-    /// Begins a flush; `with_device` if it ends with the device's own.
+    /// Begins a flush; `with_device` if it ends with a device flush.
     pub(crate) fn begin_flush(
         &mut self,
         path: &mut ReadPath,
@@ -65,7 +62,7 @@ impl Writeback {
         id
     }
 
-    /// All dirty pages of the file are to be written now; those that failed are sent again.
+    /// Makes all dirty pages of the file urgent, and sends failed ones again.
     pub(super) fn make_urgent(&mut self, path: &mut ReadPath, file: FileId) {
         path.files.open_file(file);
         let Some(dirty_file) = self.files.get_mut(file) else { return };
@@ -84,8 +81,8 @@ impl Writeback {
         );
     }
 
-    /// Flushes that wait for pages of this flush sequence end with the fault, although the page
-    /// that failed is sent again for others.
+    /// Fails the waiting flushes of this sequence or later ones, although the failed page is sent
+    /// again for others.
     pub(super) fn fail_waiting_flushes(
         writes: &mut Slab<WriteIdKind, WriteCommand>,
         dirty_file: &FileDirtyPages,
@@ -100,7 +97,7 @@ impl Writeback {
         }
     }
 
-    /// A page is clean now, or has failed: flushes that waited for nothing else are over.
+    /// Ends the flushes that waited only for a page which is now clean or failed.
     pub(crate) fn check_flushes(&mut self, path: &mut ReadPath, file: FileId) {
         loop {
             let Some(dirty_file) = self.files.get_mut(file) else {
@@ -118,7 +115,7 @@ impl Writeback {
         }
     }
 
-    /// The file is closed: what they wait for will not be written.
+    /// Ends the flushes of a closed file, whose pages will not be written.
     pub(crate) fn end_waiting_flushes(&mut self, path: &mut ReadPath, file: FileId) {
         let dirty_file = self.files.get_mut(file);
         let Some(dirty_file) = dirty_file else { return };

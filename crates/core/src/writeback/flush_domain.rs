@@ -1,13 +1,8 @@
-//! Flush domain: the files that share one volatile device cache, and the order in which commands to
-//! it began and ended.
+//! A flush domain: the files that share one volatile device cache, and the order in which commands
+//! to it began and ended. `durability.rs` decides which pages to write again.
 //!
-//! In:    the begin and the end of each write and each device flush, as the driver reports them.
-//! Out:   durable commands whose success may be acknowledged; those that a failed flush has made
-//!        worthless.
-//! Never: a page, a file. What has to be written again is for `durability.rs`.
-//!
-//! A failed flush may drop what the device had cached, and the driver's reports need not arrive in
-//! the device's order:
+//! A failed flush may drop everything that the device had cached, and the driver's reports may
+//! arrive in another order than the device's:
 //!
 //! ```text
 //!   device    write A   flush F1 fails, drops A   flush F2 ends well (nothing is cached)
@@ -15,15 +10,15 @@
 //!                                                  ^ must not be acknowledged yet
 //! ```
 //!
-//! So a durable command (a flush, a FUA write) that ended well *settles*: it is acknowledged when
-//! all durable commands that were in flight at its end have ended well, too. If one of them fails,
-//! it fails with it. The wait is bounded by commands that were in flight already.
+//! A durable command (a flush, a FUA write) that succeeded therefore *settles*: it is acknowledged
+//! once all durable commands that were in flight at its end have succeeded, too. If one of them
+//! fails, it fails with it. The wait is bounded, because only commands already in flight count.
 //!
 //! ```text
 //!   F1  |------------------------| failed
 //!   F2        |-------|~~~~~~~~~~x           settles, then fails with F1
-//!   W       |---------------------------|    in flight when F1 failed: suspect, whatever it says
-//!   F3                            |-----|    began afterwards: nothing to do with F1
+//!   W       |---------------------------|    in flight when F1 failed: suspect, even on success
+//!   F3                            |-----|    began afterwards: independent of F1
 //! ```
 
 use alloc::collections::{BTreeSet, VecDeque};
@@ -32,25 +27,25 @@ use alloc::vec::Vec;
 use crate::driver_io::Fault;
 use crate::ids::CommandSeq;
 
-/// The commands of one volatile device cache. `T` says what to do at the end of a durable one.
+/// The commands of one volatile device cache. `T` is the continuation of a durable one.
 #[derive(Debug)]
 pub(crate) struct FlushDomain<T> {
     next: u64,
     /// Durable commands in flight.
     in_flight: BTreeSet<u64>,
-    /// Commands below this were in flight when a flush failed, or ended before.
+    /// Commands below this were in flight when a flush failed, or had ended before.
     suspect_below: u64,
-    /// How the last flush failed.
+    /// Fault of the last failed flush.
     fault: Fault,
-    /// Durable commands that ended well, in the order of their ends.
+    /// Durable commands that succeeded, in the order of their ends.
     settling: VecDeque<Settling<T>>,
-    /// How many devices belong to it.
+    /// Number of devices in the domain.
     pub(crate) devices: u32,
 }
 
 #[derive(Debug)]
 struct Settling<T> {
-    /// Waits for the durable commands in flight below this.
+    /// The durable commands in flight below this have to end first.
     until: u64,
     end: T,
 }
@@ -67,7 +62,7 @@ impl<T> FlushDomain<T> {
         }
     }
 
-    /// A command begins; `is_durable` if its success says that bytes survive a power cut.
+    /// Begins a command; `is_durable` if its success means that bytes survive a power cut.
     pub(crate) fn begin(&mut self, is_durable: bool) -> CommandSeq {
         let seq = self.next;
         self.next += 1;
@@ -77,11 +72,11 @@ impl<T> FlushDomain<T> {
         CommandSeq(seq)
     }
 
-    /// A durable command ended well: it settles, unless it is suspect.
+    /// Records the success of a durable command, which then settles.
     ///
     /// # Errors
     ///
-    /// If a flush failed while it was in flight: then how, and what was to be done at its end.
+    /// If a flush failed while it was in flight: returns that fault, and `end`.
     pub(crate) fn succeed(&mut self, seq: CommandSeq, end: T) -> Result<(), (Fault, T)> {
         let was_there = self.in_flight.remove(&seq.0);
         assert!(was_there, "{seq:?} is no durable command in flight");
@@ -94,53 +89,53 @@ impl<T> FlushDomain<T> {
         Ok(())
     }
 
-    /// A durable command was never sent to the device.
+    /// Removes a durable command that was never sent to the device.
     pub(crate) fn cancel(&mut self, seq: CommandSeq) {
         let was_there = self.in_flight.remove(&seq.0);
         assert!(was_there, "{seq:?} is no durable command in flight");
     }
 
-    /// A durable command failed. Returns those that ended well while it was in flight, and that
-    /// fail with it.
+    /// Records the failure of a durable command. Returns the commands that succeeded while it was
+    /// in flight, which fail with it.
     pub(crate) fn fail(&mut self, seq: CommandSeq, fault: Fault) -> Vec<T> {
         let was_there = self.in_flight.remove(&seq.0);
         assert!(was_there, "{seq:?} is no durable command in flight");
         assert!(self.suspect_below <= self.next, "commands that have not begun are suspect");
         self.suspect_below = self.next;
         self.fault = fault;
-        // In the order of their ends, so `until` never falls.
+        // The commands are in the order of their ends, so `until` never falls.
         let first = self.settling.partition_point(|it| it.until <= seq.0);
         self.settling.drain(first..).map(|it| it.end).collect()
     }
 
-    /// Whether a flush failed while this command was in flight: then how.
+    /// Returns the fault if a flush failed while this command was in flight.
     pub(crate) fn suspect(&self, seq: CommandSeq) -> Option<Fault> {
         debug_assert!(seq.0 < self.next, "{seq:?} has not begun");
         (seq.0 < self.suspect_below).then_some(self.fault)
     }
 
-    /// Whether this is a durable command that the driver has not reported the end of.
+    /// Returns true if this durable command has not been reported as ended yet.
     pub(crate) fn is_in_flight(&self, seq: CommandSeq) -> bool {
         self.in_flight.contains(&seq.0)
     }
 
-    /// Durable commands that have ended well and are not acknowledged yet.
+    /// Returns the durable commands that succeeded and are not acknowledged yet.
     pub(crate) fn settling(&self) -> impl Iterator<Item = &T> {
         self.settling.iter().map(|it| &it.end)
     }
 
-    /// How the last flush failed.
+    /// Returns the fault of the last failed flush.
     pub(crate) fn fault(&self) -> Fault {
         self.fault
     }
 
-    /// The next durable command whose success may be acknowledged.
+    /// Takes the next durable command whose success may be acknowledged.
     pub(crate) fn pop_settled(&mut self) -> Option<T> {
         let oldest = self.in_flight.first().copied().unwrap_or(u64::MAX);
         self.settling.pop_front_if(|it| it.until <= oldest).map(|it| it.end)
     }
 
-    /// Checks the order of its commands.
+    /// Checks the order of the commands.
     pub(crate) fn assert_consistent(&self) {
         let last = self.in_flight.last().copied();
         assert!(last.is_none_or(|last| last < self.next), "{last:?} has not begun");
@@ -152,7 +147,7 @@ impl<T> FlushDomain<T> {
         assert!(self.devices > 0 || !self.is_idle(), "a domain goes with its last device");
     }
 
-    /// Whether nothing is in flight or settles.
+    /// Returns true if nothing is in flight or settling.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.settling.is_empty()
     }

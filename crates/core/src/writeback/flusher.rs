@@ -1,13 +1,10 @@
-//! The flusher: which dirty pages a device gets next, and what became of them.
-//!
-//! In:    dirty pages and their age; writes that wait for budget; results.
-//! Out:   write requests, a run of neighbours each; pages that are clean, sent again, or failed.
-//! Never: a second write of a page while one is in flight; more requests than were allowed.
+//! The flusher: selects the dirty pages to write next, and merges neighbours into requests. It
+//! never writes a page that is in flight already, and keeps to the limit of requests.
 //!
 //! ```text
-//!   urgent      at once: a flush, a write that waits for the device, a second try
+//!   urgent      at once: a flush, a write that waits for the device, a retry
 //!   aging       when it is dirty_age old; while more than dirty_background is dirty; while a
-//!               writer waits for budget, and less than it wants is on its way
+//!               writer waits for more budget than the writes in flight will release
 //!   failed      the oldest, when a probe is due (refused.rs)
 //! ```
 
@@ -25,19 +22,19 @@ use crate::units::{
     ByteCount, Nanos, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors,
 };
 
-/// The result of a file's turn.
+/// Result of a file's turn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum FileTurn {
     /// A request was queued.
     Sent,
-    /// There is something, but not at present.
+    /// Its pages are not due at present.
     Waits,
-    /// There is nothing.
+    /// It has no pages for the flusher.
     Nothing,
 }
 
 impl Writeback {
-    /// Queues the write requests that are due. Each file has a turn, until none sends more.
+    /// Queues the write requests that are due. Files take turns until none sends more.
     pub(crate) fn write_out(&mut self, path: &mut ReadPath, now: Nanos) {
         if self.dirty.urgent == 0 && !self.wants_aging() && now < self.next_due {
             return;
@@ -66,13 +63,13 @@ impl Writeback {
         );
     }
 
-    /// When something of the flusher's is due although nothing happens before.
+    /// Returns the time at which the flusher has work even if nothing else happens.
     pub(crate) fn next_write_out(&self, path: &ReadPath) -> Option<Nanos> {
         let has_room = |file: &FileId| {
             let device = path.files.get(*file).and_then(|file| path.devices.get(file.device));
             device.is_some_and(|device| device.flusher_requests < self.settings.queued)
         };
-        // Where the device has all that it is allowed, the end of a request comes first.
+        // If a device has all the requests it may have, the end of one comes first.
         self.flusher_line
             .iter()
             .filter(|file| has_room(file))
@@ -80,7 +77,7 @@ impl Writeback {
             .min()
     }
 
-    /// When the first page of the file that ages, or has failed, is due.
+    /// Returns the time at which the file's first aging or failed page is due.
     fn due(&self, file: FileId) -> Option<Nanos> {
         let dirty_file = self.files.get(file)?;
         let since = |on| self.dirty.oldest(dirty_file, on).map(|id| self.dirty.get(id).since.0);
@@ -88,13 +85,13 @@ impl Writeback {
         aged.into_iter().chain(self.next_probe(file)).min()
     }
 
-    /// Whether pages are written that could still wait.
+    /// Returns true if aging pages are to be written before they are old.
     pub(super) fn wants_aging(&self) -> bool {
         let is_over = self.dirty.unsent > self.settings.background(self.budget.limit());
         is_over || self.budget_is_wanted() || !self.rewriting.is_empty()
     }
 
-    /// Whether a write waits for more budget than device writes will give back.
+    /// Returns true if a write waits for more budget than the writes in flight will release.
     fn budget_is_wanted(&self) -> bool {
         let Some(first) = self.budget.first() else { return false };
         let write = self.writes.get(first).expect("a write that waits for budget is not over");
@@ -157,27 +154,27 @@ impl Writeback {
         path.devices.add_request(now, device, request);
     }
 
-    /// Whether this is the last page of a file that ends between two blocks of its device
-    /// ([`Geometry::write_block`](crate::geometry::Geometry::write_block)).
+    /// Returns true if this is the last page of a file whose end is not on a block boundary of its
+    /// device ([`Geometry::write_block`](crate::geometry::Geometry::write_block)).
     fn ends_off_block(&self, path: &ReadPath, file: FileId, page: PageIndex) -> bool {
         let file = path.files.used(file);
         let block = path.devices.get(file.device).map_or(1, |it| it.geometry.write_block.0);
         page.offset() + ByteCount(PAGE_SIZE) > file.len && !file.len.0.is_multiple_of(block)
     }
 
-    /// Whether a request for this page is durable: for its writer, or because of where it ends.
+    /// Returns true if the page needs a FUA request, for its writer or because of the file's end.
     fn needs_fua(&self, path: &ReadPath, id: DirtyId) -> bool {
         let dirty = self.dirty.get(id);
         dirty.is_fua || self.ends_off_block(path, dirty.file, dirty.page)
     }
 
-    /// The page and its neighbours that may be written with it, in the order of the file.
+    /// Returns the page and its neighbours that may be written with it, in the order of the file.
     ///
     /// ```text
     ///   pages    D D D w D D D D . D       D dirty    w being written    . clean
     ///                    |<-P->|
     ///                    a request: to the right first, then to the left, up to the largest, or
-    ///                    to what is left to the pages of one that was refused
+    ///                    to the page limit of one that was refused
     /// ```
     fn run_around(&self, path: &ReadPath, first: DirtyId, max: Pages) -> Vec<DirtyId> {
         let dirty = self.dirty.get(first);
@@ -225,7 +222,7 @@ impl Writeback {
         before
     }
 
-    /// Puts a file in the flusher's line if it has something there, now or later.
+    /// Adds a file to the flusher's line if it has pages to write, now or later.
     pub(super) fn list_file(&mut self, file: FileId) {
         let Some(dirty_file) = self.files.get_mut(file) else { return };
         if !dirty_file.is_listed && dirty_file.has_work() {
@@ -238,5 +235,5 @@ impl Writeback {
     }
 }
 
-/// Nothing is due.
+/// No page is due.
 pub(crate) const NEVER: Nanos = Nanos(u64::MAX);

@@ -1,8 +1,5 @@
-//! What holds between writes, dirty pages, their budget and their files after each call.
-//!
-//! In:    the writeback of a path.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Invariants between writes, dirty pages, their budget and their files, which hold after each
+//! call.
 
 use super::Writeback;
 use super::command::{WriteKind, WriteState};
@@ -12,8 +9,8 @@ use crate::ids::{FileId, Waiter};
 use crate::read_path::ReadPath;
 
 impl Writeback {
-    /// Checks that the budget is what writes and dirty pages hold of it: as many steps as there are
-    /// writes.
+    /// Checks that the budget in use matches the writes and dirty pages, in one step for each
+    /// write.
     pub(crate) fn assert_budget(&self) {
         let writes = self.writes.iter().map(|(_, write)| write.budget).sum::<u64>();
         let (used, dirty) = (self.budget.used(), self.dirty.count_all());
@@ -23,7 +20,7 @@ impl Writeback {
         assert!(self.dirty.urgent <= self.dirty.unsent, "a page that is urgent is not sent yet");
     }
 
-    /// How many frames its writes wait for.
+    /// Returns the number of frames that writes wait for.
     pub(crate) fn frame_waits(&self) -> usize {
         let of_frames = self.writes.iter().filter(|(_, write)| write.kind == WriteKind::Write);
         of_frames.map(|(_, write)| write.outstanding as usize).sum()
@@ -52,7 +49,7 @@ impl Writeback {
         }
     }
 
-    /// Each write is in the line that its state says, and its file counts it.
+    /// Checks that each write is in the line of its state, and is counted by its file.
     fn assert_writes(&self, path: &ReadPath) {
         for (id, write) in self.writes.iter() {
             let (kind, state) = (write.kind, write.state);
@@ -80,7 +77,7 @@ impl Writeback {
         }
     }
 
-    /// The lists, flushes and locks of a file.
+    /// Checks the lists, flushes and locks of a file.
     fn assert_file(&self, path: &ReadPath, file: FileId, dirty_file: &FileDirtyPages) {
         let mut listed = 0;
         for on in DirtyList::ALL {
@@ -117,7 +114,7 @@ impl Writeback {
         self.assert_locks(dirty_file);
     }
 
-    /// Each write with a lock counts those before it that have some of its pages.
+    /// Checks that each write with a lock counts the earlier ones that overlap its pages.
     fn assert_locks(&self, dirty_file: &FileDirtyPages) {
         for (at, &id) in dirty_file.locks.iter().enumerate() {
             let write = self.writes.get(id).expect("a write with a lock is not over");

@@ -1,24 +1,22 @@
-//! Lengths of files: what becomes of the pages at the end of a file that grows or shrinks.
-//!
-//! In:    a new length; that the driver has given it to the file.
-//! Out:   [`WriteStep::SetLen`] when no write is in the way; pages forgotten afterwards.
-//! Never: a byte behind the end of a file that is not zero when the file has grown again.
+//! Changes of a file's length, and their effect on the pages at its end. When a file has shrunk and
+//! grown again, the bytes behind the former end are zeros.
 //!
 //! ```text
 //!   shrinks     |=====|=====|=====|==        its new end is in page 1
 //!                        ^
-//!   page 1      dirty: it is written first, and with its old length; then it is forgotten
-//!   behind it   device writes end first, and those of FUA writes; the rest stays dirty until the
-//!               driver has acted:  done    dropped
-//!                                  failed  dirty as before
+//!   page 1      dirty: it is written first, with its old length, and then forgotten
+//!   behind it   device writes and FUA writes end first; the rest stays dirty until the driver has
+//!               acted:         success  dropped
+//!                              failure  dirty as before
 //!
 //!   grows       |=====|=====|=====|== . . .
 //!   page 3      stays: its frame has zeros behind the old end
 //! ```
 //!
-//! Changes of one file and writes there go one after the other, in the line of its page locks. A
-//! change has all pages from the lower of both ends on. Before it has them it does not know how
-//! long the file will be then: so it begins no later than any change before it in the line.
+//! Changes of one file and writes to the affected pages are serialised by its page locks. A change
+//! locks all pages from the lower of both ends on. It learns the file's length only when the lock
+//! is granted, so its range begins no later in the file than the range of any change before it in
+//! the line.
 
 use core::ops::Range;
 
@@ -49,7 +47,7 @@ impl Writeback {
         id
     }
 
-    /// The pages that a change of length has, if it gets into the line of page locks now.
+    /// Returns the pages that a change of length locks if it joins the line of page locks now.
     pub(super) fn pages_of_change(
         &self,
         path: &ReadPath,
@@ -70,7 +68,7 @@ impl Writeback {
         first..END_OF_PAGES
     }
 
-    /// No write has its pages: what it changes the length to follows from the length that is now.
+    /// Starts a change of length that has its pages: computes the new length from the current one.
     pub(super) fn start_change_len(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get_mut(id).expect("a change that has its pages is not over");
         assert!(write.state == WriteState::Locked, "{id:?} starts once");
@@ -111,7 +109,7 @@ impl Writeback {
         }
     }
 
-    /// Nothing is in the way any more.
+    /// Lets the driver change the length, when no device write is in the way.
     pub(super) fn start_len_act(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get(id).expect("a change that begins to act is not over");
         let (file, len, before) = (write.file, write.requested, write.len);
@@ -126,8 +124,8 @@ impl Writeback {
         self.post(path, id, WriteState::Acting, WriteStep::SetLen { len });
     }
 
-    /// The driver has changed the length; or it has not, or the page at the new end could not be
-    /// written, and all is as it was.
+    /// Ends a change of length. On a fault (the driver's, or that of writing the page at the new
+    /// end), the file and its pages stay as they were.
     pub(super) fn end_change_len(
         &mut self,
         path: &mut ReadPath,
@@ -142,7 +140,7 @@ impl Writeback {
         path.end_cut(file);
         if let Some(fault) = fault {
             if is_of_append && !path.files.used(file).is_closing {
-                // Zeros stay that no caller wrote, and later appends come behind them.
+                // Zeros that no caller wrote stay in the file, and later appends follow them.
                 self.note_len_lost(file, fault);
             }
             for dirty in self.dirty_ids_in(path, file, &pages) {
@@ -152,7 +150,7 @@ impl Writeback {
                 }
             }
         } else if !path.files.used(file).is_closing {
-            // No frame has what a failed flush may undo.
+            // No frame contains the change that a failed flush may undo.
             path.page_in.cache.note_unstable_beside_cache(slot_of(file));
             if let Some(fault) = self.zeroed_fault(id) {
                 self.note_len_lost(file, fault);
@@ -166,7 +164,7 @@ impl Writeback {
         self.check_flushes(path, file);
     }
 
-    /// A flush failed while the length was changed: it may be that the file will not keep it.
+    /// Records a loss: a flush failed during the change, so the file may not keep its new length.
     fn note_len_lost(&mut self, file: FileId, fault: Fault) {
         let errno = match fault {
             Fault::Io(errno) | Fault::Lost(errno) => errno,
@@ -176,11 +174,11 @@ impl Writeback {
         dirty_file.note_loss(Fault::Lost(errno));
     }
 
-    /// The file has this length now, by its driver or by another program. Dirty pages behind its
-    /// end are dropped: if another program did it, that is a fault for writes that wait for them.
+    /// Sets the file's length, which its driver or another program has changed. Dirty pages behind
+    /// its end are dropped; if another program changed it, writes that wait for them fail.
     ///
-    /// What a driver adds to a file is zeros, as the page at the old end has in memory. What
-    /// another program adds has to be read.
+    /// If the driver extends the file, the new bytes are zeros, like those of the page at the old
+    /// end in memory. Bytes added by another program have to be read.
     pub(crate) fn set_len(
         &mut self,
         path: &mut ReadPath,
@@ -205,7 +203,7 @@ impl Writeback {
             let dropped = (!is_by_driver).then_some(Fault::Short);
             self.drop_pages_from(path, file, kept, dropped);
         }
-        // What lies behind the new end is not lost: it is not the file's any more.
+        // Pages behind the new end are not lost, because they no longer belong to the file.
         self.forget_clean(path, file, first..kept.min(end), true);
         self.forget_clean(path, file, kept..end, false);
         path.cover_queued(file, len);
@@ -214,7 +212,7 @@ impl Writeback {
 }
 
 impl LenChange {
-    /// The new length of a file of so many bytes. None if no file may be so long.
+    /// Returns the new length for a file of `len` bytes. None if it exceeds the largest file.
     fn target(self, len: ByteCount) -> Option<ByteCount> {
         let target = match self {
             Self::Exact(target) => target,

@@ -1,27 +1,24 @@
-//! What a file's device refused, and when it is asked again.
-//!
-//! In:    refused requests; pages that the device took; the time.
-//! Out:   whether the pages of a request are sent again or fail; when the next probe is due.
-//! Never: a page, a request. `refused.rs` does what this says.
+//! Refused writes of a file's device: decides whether pages are sent again or fail, and when the
+//! next probe is due. `refused.rs` carries it out.
 
 use crate::driver_io::Fault;
 use crate::ids::DirtyId;
 use crate::units::Nanos;
 
-/// Whether a refused write may succeed later although its user changes nothing.
+/// Determines whether a refused write may succeed later without any action of the user.
 ///
 /// ```text
 ///   kind        errors                                  the flusher's first probe   then
-///   transient   EIO, a short write, all others          after dirty_age, 100 ms     twice as
-///                                                       at least                    long each
-///   no space    ENOSPC, EDQUOT                          after dirty_age, 1 s        time, up to
-///                                                       at least                    a minute
+///   transient   EIO, a short write, all others          after dirty_age, 100 ms     the interval
+///                                                       at least                    doubles, up
+///   no space    ENOSPC, EDQUOT                          after dirty_age, 1 s        to a minute
+///                                                       at least
 ///   permanent   EROFS, EFBIG, ENODEV, ENXIO, EPERM,     never: a flush or a write of the page
-///               EACCES, EBADF, ENOMEDIUM                tries again
+///               EACCES, EBADF, ENOMEDIUM                retries it
 /// ```
 ///
-/// EIO is transient because most devices report it for one bad sector, or for a path that is being
-/// replaced. The numbers are those of Linux on x86 and ARM; an unknown one is transient.
+/// EIO is transient because most devices report it for a single bad sector or for a path that is
+/// being replaced. The numbers are Linux's on x86 and ARM; an unknown one is transient.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum RefusalKind {
     #[default]
@@ -30,25 +27,25 @@ pub(super) enum RefusalKind {
     Permanent,
 }
 
-/// What a file's device refused, and when it is asked again.
+/// Refused writes of a file's device, and the next retry.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// How many requests in a row.
+    /// Number of refused requests in a row.
     pub(super) in_a_row: u32,
-    /// What kind the last one was.
+    /// Kind of the last one.
     pub(super) kind: RefusalKind,
-    /// How many probes were sent since the device took anything.
+    /// Probes sent since the device accepted anything.
     pub(super) probes: u32,
-    /// When the next probe is due; None if none is.
+    /// Time of the next probe; None if none is due.
     pub(super) probe_at: Option<Nanos>,
-    /// The page of the last probe.
+    /// Page of the last probe.
     pub(super) probe: Option<DirtyId>,
 }
 
-/// What becomes of the pages of a request that were not written.
+/// Verdict on the pages of a request that were not written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RefusalVerdict {
-    /// They are sent again, at most so many in one request.
+    /// Send them again, with at most this many in one request.
     Resend(u8),
     /// They fail.
     Fail,
@@ -65,7 +62,8 @@ impl RefusalKind {
         }
     }
 
-    /// How long after a failure the next probe is due, if so many came before; None for never.
+    /// Returns the time from a failure to the next probe, after `probes` earlier ones; None for
+    /// never.
     pub(super) fn probe_after_ns(self, retry_ns: u64, probes: u32) -> Option<u64> {
         let first = match self {
             Self::Transient => retry_ns,
@@ -79,7 +77,8 @@ impl RefusalKind {
 }
 
 impl Refusals {
-    /// A request of `pages` was refused, but for the first `taken` of them.
+    /// Returns the verdict on a refused request of `pages`, of which the first `taken` were
+    /// written.
     pub(super) fn judge(&mut self, pages: usize, taken: usize) -> RefusalVerdict {
         assert!(taken < pages, "{taken} of {pages} pages were taken, so some were refused");
         let rest = pages - taken;
@@ -106,22 +105,23 @@ impl Refusals {
     }
 }
 
-/// As the number that a page keeps.
+/// Converts a page limit to the type that a page keeps.
 fn limit(pages: usize) -> u8 {
     assert!(pages > 0, "0 stands for no limit");
     u8::try_from(pages).unwrap_or(u8::MAX)
 }
 
-/// After so many refusals in a row the device takes nothing at present. More than halving
-/// the largest request takes, so that one bad page never costs others their writes.
+/// After this many refusals in a row, the device is considered to accept nothing at present.
+/// Halving the largest request takes fewer, so one bad page never fails the others.
 const REFUSALS_MAX: u32 = 32;
 
-/// Of so few pages each is sent alone: halves would be no fewer requests.
+/// A refused request of at most this many pages is split into single pages: halving would not save
+/// any request.
 const FEW_PAGES: usize = 4;
 
-/// On a full file system a refusal costs its journal a commit.
+/// On a full file system, a refusal costs its journal a commit.
 pub(super) const LEAST_PROBE_NS: u64 = 1_000_000_000;
-/// Space that was freed is found after a minute at the latest.
+/// Freed space is found after a minute at the latest.
 const MOST_PROBE_NS: u64 = 60_000_000_000;
 /// From 100 ms, the shortest pause, to more than the longest.
 const MOST_DOUBLINGS: u32 = 10;

@@ -1,23 +1,20 @@
-//! Writes that a device refuses: which pages are sent again, how many at a time, and when.
-//!
-//! In:    a request that a device did not take, or took in part; a flush; the time.
-//! Out:   smaller requests for its pages, or their failure; a probe now and then.
-//! Never: a flush that waits for more than a stated number of refused requests.
+//! Handles writes that a device refuses: splits and resends their requests, fails their pages, and
+//! probes the device. A flush waits for a bounded number of refused requests.
 //!
 //! ```text
 //!   a request is refused
 //!     |-- some of it was taken                the rest is sent again, as one request
 //!     |-- several pages, and fewer than       its halves are sent again; of four pages or fewer
 //!     |   REFUSALS_MAX refused in a row       each page, so that only the bad ones fail
-//!     '-- one page, or as many in a row       its pages fail; with as many in a row, so do those
-//!                                             that were to be sent next: the device takes nothing
+//!     '-- one page, or as many in a row       its pages fail; with as many in a row, so do the
+//!                                             pages due next: the device accepts nothing
 //!
 //!   a failed page is sent again by     a flush, a write of the same page, or a probe
 //! ```
 //!
-//! A full file system can take milliseconds to refuse a request, because it commits its journal in
-//! search of free blocks. So a refusal is an answer for more than one page, and a flush of any size
-//! ends after REFUSALS_MAX of them and what the device had been sent before.
+//! A full file system can take milliseconds to refuse a request, because it commits its journal
+//! while searching for free blocks. A refusal therefore counts for more than one page, and a flush
+//! of any size ends after REFUSALS_MAX of them plus the requests already sent.
 
 use alloc::vec::Vec;
 
@@ -30,7 +27,7 @@ use crate::read_path::ReadPath;
 use crate::units::Nanos;
 
 impl Writeback {
-    /// The device took a page: whether that was the probe.
+    /// Records that the device accepted a page; returns true if it was the probe.
     pub(super) fn note_taken(&mut self, file: FileId, id: DirtyId) -> bool {
         let Some(dirty_file) = self.files.get_mut(file) else {
             return false;
@@ -40,7 +37,7 @@ impl Writeback {
         refusals.probe.take_if(|probe| *probe == id).is_some()
     }
 
-    /// What becomes of those pages of a request that its device did not take.
+    /// Returns the verdict on the pages of a request that its device refused.
     pub(super) fn judge_refusal(
         &mut self,
         file: FileId,
@@ -49,12 +46,12 @@ impl Writeback {
     ) -> RefusalVerdict {
         match self.files.get_mut(file) {
             Some(dirty_file) => dirty_file.refusals.judge(pages, taken),
-            // It is closed, and nothing is sent again.
+            // The file is closed, and nothing is sent again.
             None => RefusalVerdict::Fail,
         }
     }
 
-    /// A page failed: says when the next probe is due, unless that is known.
+    /// Schedules the next probe after a page failed, unless one is scheduled.
     pub(super) fn plan_probe(&mut self, now: Nanos, file: FileId, fault: Fault) {
         let retry_ns = self.settings.retry_ns();
         let Some(dirty_file) = self.files.get_mut(file) else { return };
@@ -67,15 +64,15 @@ impl Writeback {
         }
     }
 
-    /// When the file's next probe is due, if one is.
+    /// Returns the time of the file's next probe, if one is due.
     pub(super) fn next_probe(&self, file: FileId) -> Option<Nanos> {
         let dirty_file = self.files.get(file)?;
         self.dirty.oldest(dirty_file, DirtyList::Failed)?;
         dirty_file.refusals.probe_at
     }
 
-    /// Sends the page again that failed first, and it alone, if that is due: if the device takes
-    /// it, all that failed follow.
+    /// Sends the oldest failed page again on its own, if a probe is due. If the device accepts it,
+    /// all failed pages follow.
     pub(super) fn probe(&mut self, now: Nanos, file: FileId) {
         if self.next_probe(file).is_none_or(|at| at > now) {
             return;
@@ -86,16 +83,16 @@ impl Writeback {
         let refusals = &mut dirty_file.refusals;
         refusals.probes = refusals.probes.saturating_add(1);
         refusals.probe = Some(id);
-        // If this one does not come back, because its page is dropped, the next one goes then.
+        // If this page is dropped and never returns, the next probe still follows.
         refusals.plan(now, retry_ns);
         self.resend(file, id);
         debug_assert!(self.dirty.get(id).on == DirtyList::Urgent, "a probe is sent at once");
         self.dirty.get_mut(id).most_pages = 1;
     }
 
-    /// A writer was refused because failed pages hold the dirty budget: the next probes come soon,
-    /// so that writers find out in a second, and not in a minute, that the device takes pages
-    /// again.
+    /// Advances the next probes after a write was refused because failed pages hold the dirty
+    /// budget. Writers then find out within a second instead of a minute that the device accepts
+    /// pages again.
     pub(super) fn probe_soon(&mut self, now: Nanos) {
         let soon = Nanos(now.0.saturating_add(LEAST_PROBE_NS));
         for &file in &self.flusher_line {
@@ -109,8 +106,8 @@ impl Writeback {
         }
     }
 
-    /// All pages of the file that failed are sent again. If no flush waits, refusals are counted
-    /// anew; otherwise flushes that overlap would put off each other's end.
+    /// Sends all failed pages of the file again. Resets the count of refusals only if no flush
+    /// waits: otherwise overlapping flushes would delay each other indefinitely.
     pub(super) fn resend_all_failed(&mut self, file: FileId) {
         let Some(dirty_file) = self.files.get_mut(file) else { return };
         dirty_file.refusals.probe_at = None;
@@ -125,14 +122,14 @@ impl Writeback {
         self.list_file(file);
     }
 
-    /// A page that failed is sent again.
+    /// Sends a failed page again.
     ///
-    /// Flushes that wait have had their answer of this page, and need not wait for another one:
-    /// else a client that flushes, or that writes the page, over and over would keep them waiting.
+    /// Waiting flushes have already got its fault and do not wait for the retry. Otherwise a client
+    /// that keeps flushing, or writing the page, could block them.
     ///
     /// ```text
-    ///   flush F0      waits for a, b, c             is told of b's failure when c is done
-    ///   flush F1                  waits for b, and what is dirtied later
+    ///   flush F0      waits for a, b, c             gets b's fault when c is done
+    ///   flush F1                  waits for b, and pages dirtied later
     ///                       ^-- b has failed, and is sent again for F1
     /// ```
     pub(super) fn resend(&mut self, file: FileId, id: DirtyId) {
@@ -147,10 +144,11 @@ impl Writeback {
         self.dirty.move_to_current_flush_seq(dirty_file, id);
     }
 
-    /// After so many refusals in a row, what was to be sent next fails as well, unsent.
+    /// After too many refusals in a row, fails the pages due next without sending them.
     ///
-    /// Not what a FUA write or a cut waits for: they are to have an answer of their own. The unsent
-    /// pages go before the refused ones, so that the next flush begins with them.
+    /// Pages that a FUA write or a cut waits for are excluded, because these need a result of their
+    /// own. The unsent pages are listed before the refused ones, so that the next flush begins with
+    /// them.
     pub(super) fn fail_unsent(
         &mut self,
         path: &mut ReadPath,
@@ -182,7 +180,7 @@ impl Writeback {
             self.dirty.put_failed(dirty_file, id, fault);
         }
         for id in refused {
-            // Only its place changes: what its flushes are told does not.
+            // Only the position changes; its flushes still get its own fault.
             let own = dirty_file.fault_of(self.dirty.get(id).flush_seq);
             self.dirty.put_failed(dirty_file, id, own.unwrap_or(fault));
         }

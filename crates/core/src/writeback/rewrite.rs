@@ -1,13 +1,10 @@
-//! After a failed flush: unstable pages are written again, and files that have lost some are noted.
-//!
-//! In:    a durable command of a domain that failed.
-//! Out:   dirty pages; flushes and FUA writes that fail with it; files whose flushes say `Lost`.
-//! Never: a page written again that a flush has covered; more dirty pages than there is room for.
+//! After a failed flush: makes unstable pages dirty again, and records which files have lost some.
+//! Pages covered by an earlier flush are not rewritten, and the dirty limit holds.
 //!
 //! ```text
 //!   pages of the domain      durable   unstable, in memory   unstable, evicted   dirty
-//!   after the failure        -         dirty, urgent         the file has lost   waited for by
-//!                                                            writes              waiting flushes
+//!   after the failure        -         dirty, urgent         the file has lost   waiting flushes
+//!                                                            writes              wait for them
 //! ```
 
 use alloc::vec::Vec;
@@ -26,7 +23,7 @@ use crate::table::{FileSlot, Frame};
 use crate::units::{Nanos, PageIndex};
 
 impl Writeback {
-    /// A flush failed: all that is unstable in its domain may be gone from the device.
+    /// Handles a failed flush: all unstable pages of its domain may be lost on the device.
     pub(super) fn flush_failed(
         &mut self,
         path: &mut ReadPath,
@@ -50,7 +47,7 @@ impl Writeback {
         }
     }
 
-    /// Goes on with [`Self::rewrite`] where half of the budget is free again.
+    /// Continues [`Self::rewrite`] when half of the budget is free again.
     pub(crate) fn continue_rewrites(&mut self, path: &mut ReadPath, now: Nanos) {
         let failed = self.dirty.failed;
         let limit = self.budget.limit().saturating_sub(failed);
@@ -62,13 +59,13 @@ impl Writeback {
         }
     }
 
-    /// Makes the pages of a domain dirty that were unstable when a flush failed, at the end of an
-    /// interval, and notes which files have lost some. Where there are more than writes have room
-    /// for, flushes and new writes wait for the rest.
+    /// Makes the pages of a domain dirty that were unstable at the end of interval `failed`, and
+    /// records the files that have lost some. If they exceed the dirty budget, flushes and new
+    /// writes wait for the rest.
     ///
     /// ```text
     ///   unstable    U U U U U U U U U U      ->  D D D D U U U U U U   ->  . . . . D D D D U U
-    ///   room        4                            full                      half free: go on
+    ///   budget      4                            full                      half free: continue
     /// ```
     fn rewrite(
         &mut self,
@@ -87,7 +84,7 @@ impl Writeback {
         let mut is_over = true;
         for unstable in path.page_in.cache.unstable_pages() {
             let Some(file) = self.file_at(path, unstable.file, domain) else { continue };
-            // What was written after the failure, perhaps again, is not touched by it.
+            // Pages written after the failure, perhaps again, are not affected.
             if unstable.written <= self.covered(file, domain) || unstable.written > failed {
                 continue;
             }
@@ -95,7 +92,7 @@ impl Writeback {
             if self.budget.take_one() {
                 self.make_dirty_again(path, now, file, unstable.page, unstable.frame);
             } else if self.budget.used() == self.dirty.failed {
-                // All of the budget is held by pages that their device refuses: nothing will come.
+                // Refused pages hold the entire budget, so none will become free.
                 path.page_in.cache.note_unstable_left(unstable.file, unstable.written);
             } else {
                 (dirty_file.is_rewriting, is_over) = (true, false);
@@ -111,11 +108,11 @@ impl Writeback {
         }
     }
 
-    /// Flushes that wait wait for all that is dirty now.
+    /// Makes waiting flushes wait for all pages that are dirty now.
     ///
     /// ```text
     ///   page    version 1: unstable    version 2: dirty, later than the flush
-    ///   flush   waits for version 1, which the device may have dropped: only 2 can be written
+    ///   flush   waits for version 1, which the device may have lost: only version 2 can be written
     /// ```
     fn join_waiting_flushes(&mut self, path: &mut ReadPath, domain: DomainId) {
         let mut waiting = self.files_in(path, domain);
@@ -147,7 +144,7 @@ impl Writeback {
         self.list_again(file, id);
     }
 
-    /// A page that is dirty again is written at once, but for one that a zero has.
+    /// Makes a page that is dirty again urgent, or held if a zero has locked it.
     fn list_again(&mut self, file: FileId, id: DirtyId) {
         let page = self.page_of(id);
         let holder = self.holder_of(file, page);
@@ -158,14 +155,14 @@ impl Writeback {
         dirty.get_mut(id).is_locked = is_held;
         dirty.put(dirty_file, id, if is_held { DirtyList::Held } else { DirtyList::Urgent });
         if let Some(holder) = holder.filter(|it| it.state == WriteState::Device && !is_held) {
-            // The page of a file's new end is to be written before the file is cut.
+            // The page at a file's new end has to be written before the file is cut.
             dirty.get_mut(id).is_awaited = true;
             holder.outstanding += 1;
         }
         self.list_file(file);
     }
 
-    /// Notes which files of a domain have unstable bytes that are in memory no more.
+    /// Records a loss for each file of a domain with unstable bytes that are no longer in memory.
     fn note_lost(&mut self, path: &mut ReadPath, domain: DomainId) {
         let errno = match self.domains.get(domain).map_or(Fault::Short, Domain::fault) {
             Fault::Io(errno) | Fault::Lost(errno) => errno,
@@ -181,8 +178,8 @@ impl Writeback {
         }
     }
 
-    /// The intervals of a file that a flush has made durable, whether it is acknowledged yet or
-    /// settles: one that settles ended before the flush began that has failed now.
+    /// Returns the newest interval of a file that a flush has made durable. Settling flushes count,
+    /// because they ended before the failed one began.
     fn covered(&self, file: FileId, domain: DomainId) -> FlushInterval {
         let dirty_file = self.files.get(file);
         let durable = dirty_file.map_or(FlushInterval::default(), |dirty_file| dirty_file.durable);
@@ -194,7 +191,7 @@ impl Writeback {
         covers.fold(durable, FlushInterval::max)
     }
 
-    /// The files with writes whose device belongs to a domain, in the order of their slots.
+    /// Returns the written files whose device belongs to a domain, in the order of their slots.
     fn files_in(&self, path: &ReadPath, domain: DomainId) -> Vec<FileId> {
         let is_here = |file: &FileId| {
             let open = path.files.get(*file);
@@ -204,7 +201,7 @@ impl Writeback {
         self.files.ids().filter(is_here).collect()
     }
 
-    /// The open file of a slot, if it belongs to a domain.
+    /// Returns the open file of a slot if it belongs to a domain.
     fn file_at(&self, path: &ReadPath, slot: FileSlot, domain: DomainId) -> Option<FileId> {
         let (id, file) = path.files.at(slot.0)?;
         let is_here = path.devices.get(file.device)?.domain == Some(domain);
@@ -212,5 +209,5 @@ impl Writeback {
     }
 }
 
-/// Of a device that says only that it ended early.
+/// The error for a device that reported only a short write.
 pub(super) const EIO: i32 = 5;

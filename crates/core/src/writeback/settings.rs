@@ -1,8 +1,4 @@
-//! The settings of writeback.
-//!
-//! In:    a name and a value, as text.
-//! Out:   the limits that the flusher keeps to.
-//! Never: a value that is corrected in silence.
+//! Settings of writeback, as names and values in text.
 
 use alloc::string::{String, ToString as _};
 
@@ -11,23 +7,23 @@ use crate::sched::BadSetting;
 use crate::sizes;
 use crate::units::{Nanos, PAGE_SIZE};
 
-/// What the flusher keeps to.
+/// Limits of the flusher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WritebackSettings {
     /// None for half of the dirty limit.
     pub(super) background: Option<u64>,
     pub(super) age_ns: u64,
-    /// How many write requests of a device may be queued or in flight.
+    /// Write requests of one device that may be queued or in flight.
     pub(super) queued: u32,
 }
 
 impl WritebackSettings {
-    /// How many pages may be dirty before any is written that could still wait.
+    /// Returns the number of dirty pages above which aging pages are written early.
     pub(super) fn background(&self, limit: u64) -> u64 {
         self.background.unwrap_or(limit / 2).min(limit)
     }
 
-    /// After how long a page that failed is tried again without a flush.
+    /// Returns the time after which a failed page is retried without a flush.
     pub(super) fn retry_ns(&self) -> u64 {
         self.age_ns.max(LEAST_RETRY_NS)
     }
@@ -40,7 +36,7 @@ impl Default for WritebackSettings {
 }
 
 impl Writeback {
-    /// Changes one setting; `choices` are the names of all settings of a path.
+    /// Changes a setting; `choices` are the names of all settings of a path.
     pub(crate) fn set(
         &mut self,
         name: &str,
@@ -66,7 +62,7 @@ impl Writeback {
         Ok(())
     }
 
-    /// A setting as it is now.
+    /// Returns the current value of a setting.
     pub(crate) fn setting(&self, name: &str) -> String {
         let limit = self.budget.limit();
         match name {
@@ -78,20 +74,20 @@ impl Writeback {
         }
     }
 
-    /// What is due is looked for with the next call that has the time.
+    /// Makes the next call that takes the time look for due pages.
     pub(crate) fn look_again(&mut self) {
         self.next_due = Nanos(0);
     }
 }
 
-/// A value that makes no sense for a setting.
+/// Returns the error for an invalid value of a setting.
 pub(crate) fn bad(name: &str, value: &str, wants: &'static str) -> BadSetting {
     BadSetting::Value { name: name.into(), value: value.into(), wants }
 }
 
-/// A size in whole pages.
+/// Parses a size, in whole pages.
 pub(crate) fn size(name: &str, value: &str) -> Result<u64, BadSetting> {
-    // Small letters are as good.
+    // Lower-case units are accepted as well.
     let bytes = sizes::parse(&value.to_ascii_uppercase());
     let bytes = bytes.map_err(|_| bad(name, value, "bytes, or a number with K, M or G"))?;
     Ok(bytes.0 / PAGE_SIZE)
@@ -100,5 +96,5 @@ pub(crate) fn size(name: &str, value: &str) -> Result<u64, BadSetting> {
 /// Milliseconds in the core's nanoseconds.
 const MS: u64 = 1_000_000;
 
-/// A page that fails is not tried more often than this, however young pages are written.
+/// Shortest interval between retries of a failed page, even if `dirty_age` is shorter.
 const LEAST_RETRY_NS: u64 = 100 * MS;

@@ -1,20 +1,17 @@
-//! How a write starts: it gets its pages, then budget, then frames, then the old bytes it needs.
-//!
-//! In:    a write that was asked for; writes that end, budget and frames that come free.
-//! Out:   writes that can be filled.
-//! Never: half a write; a write that overtakes another one of the same pages.
+//! The start of a write: it acquires its pages, then dirty budget, then frames, then the old bytes
+//! of partial pages. A write never overtakes an earlier one of the same pages.
 //!
 //! ```text
 //!   write --> [ pages: one line a file ] --> [ budget: one line ] --> [ frames: the reads' line ]
 //!                   |                             |                        |
-//!         until no earlier one            until fewer frames       until all can be had
-//!         works on any of them            are dirty                at once
+//!         until no earlier one            until fewer frames       until all are
+//!         works on any of them            are dirty                available
 //!                                                                          |
 //!                                 Fill <-- [ old bytes of partial pages ] <-'
 //! ```
 //!
-//! There is no deadlock: pages are given back by writes further on, budget by the device, which
-//! needs neither, and frames by reads and by the device.
+//! There is no deadlock: pages are released by writes that are further on, budget by the device,
+//! which needs neither, and frames by reads and by the device.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -31,7 +28,7 @@ use crate::sched::{Class, Op, Origin};
 use crate::units::{ByteCount, Nanos, PageIndex, Pages, SECTORS_PER_PAGE, Sectors};
 
 impl Writeback {
-    /// The most pages that one write may have.
+    /// Returns the largest number of pages that one write may have.
     pub(super) fn largest_write(&self, path: &ReadPath) -> Pages {
         let share = u64::from(path.page_in.cache.frames()) / ONE_READ_DENOM;
         // The old pages at both ends count, too.
@@ -39,7 +36,7 @@ impl Writeback {
         Pages(share.min(self.budget.limit() - EDGES as u64).max(1))
     }
 
-    /// Gives the write its pages, or a place in the line of its file.
+    /// Locks the write's pages, or queues it in the line of its file.
     pub(super) fn lock(&mut self, path: &mut ReadPath, id: WriteId) {
         let Self { files, writes, .. } = self;
         let WriteCommand { file, pages, .. } =
@@ -63,8 +60,8 @@ impl Writeback {
         }
     }
 
-    /// The file may have become shorter while the write waited: cuts it at the end of the file, and
-    /// a piece of an append also where the file was cut since. Says whether anything is left of it.
+    /// Cuts a write at the end of the file, which may have become shorter while it waited, and a
+    /// piece of an append also where the file was cut since. Returns true if any of it is left.
     fn cut_at_end(&mut self, path: &ReadPath, id: WriteId) -> bool {
         let write = self.writes.get(id).expect("a write that has its pages is not over");
         let limit = self.append_limit(write.file, write.append);
@@ -82,7 +79,7 @@ impl Writeback {
         true
     }
 
-    /// The write is done with its pages: those can go on that waited for nothing else.
+    /// Unlocks the write's pages, and lets the writes proceed that waited only for them.
     pub(super) fn unlock(&mut self, id: WriteId) {
         self.narrow_lock(id, PageIndex(0)..PageIndex(0));
         let write = self.writes.get(id).expect("a write unlocks before it is over");
@@ -91,7 +88,7 @@ impl Writeback {
         dirty_file.locks.retain(|&each| each != id);
     }
 
-    /// The write is done with its other pages: those can go on that waited for nothing else.
+    /// Unlocks the pages outside `kept`, and lets the writes proceed that waited only for them.
     fn narrow_lock(&mut self, id: WriteId, kept: Range<PageIndex>) {
         let Self { files, writes, unlocked, .. } = self;
         let write = writes.get_mut(id).expect("a write unlocks before it is over");
@@ -114,7 +111,7 @@ impl Writeback {
         }
     }
 
-    /// Lets those go on that have their pages.
+    /// Starts the writes that have got their pages.
     pub(crate) fn grant_pages(&mut self, path: &mut ReadPath, now: Nanos) {
         while let Some(id) = self.unlocked.pop_front() {
             self.has_pages(path, now, id);
@@ -146,7 +143,7 @@ impl Writeback {
         }
     }
 
-    /// Lets those in the line for budget go on, as far as there is budget.
+    /// Starts writes in the line for budget while budget is available.
     pub(crate) fn grant_budget(&mut self, path: &mut ReadPath, now: Nanos) {
         while let Some(id) = self.budget.first() {
             if !self.rewriting.is_empty() {
@@ -156,7 +153,7 @@ impl Writeback {
                 let first = self.budget.line.pop_front();
                 debug_assert!(first == Some(id), "{id:?} is the first in line");
             } else if self.budget.used() == self.dirty.failed {
-                // All of the budget is held by pages that their device refuses: nothing will come.
+                // Refused pages hold the entire budget, so none will become free.
                 let fault = self.last_fault;
                 self.budget.line.pop_front();
                 self.unlock(id);
@@ -186,8 +183,8 @@ impl Writeback {
         true
     }
 
-    /// Gives the write all frames that it lacks, if they can be had now; else leaves everything as
-    /// it was. As for a read: all or none, in the order of arrival.
+    /// Takes all frames that the write lacks if they are available; otherwise changes nothing and
+    /// returns false. As for a read, it is all or none, in order of arrival.
     pub(crate) fn try_frames(
         &mut self,
         path: &mut ReadPath,
@@ -202,7 +199,8 @@ impl Writeback {
         let (slot, file_len, device) = (slot_of(file), state.len, state.device);
         let file_start = state.location.start();
         let partial = write.partial_pages(file_len);
-        // First what is there: what is held is neither evicted for the rest nor available.
+        // Hold resident pages first: held frames are neither evicted for the rest nor counted as
+        // available.
         let there = partial.map(|page| {
             let entry = path.page_in.cache.look_up(slot, page?)?;
             path.page_in.cache.hold(entry.frame());
@@ -233,7 +231,7 @@ impl Writeback {
         true
     }
 
-    /// Takes a frame for each page. The old ones are held.
+    /// Takes a frame for each page; the old pages are held.
     fn take_fresh(
         &mut self,
         path: &mut ReadPath,
@@ -258,7 +256,7 @@ impl Writeback {
         }
     }
 
-    /// Notes which old pages are still on their way; without any, the write can be filled.
+    /// Waits for old pages that are still in flight; without any, the write can be filled.
     fn wait_for_old_bytes(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId) {
         let PageIn { cache, waiters, .. } = &mut path.page_in;
         let write = self.writes.get_mut(id).expect("a write that has frames is not over");
@@ -283,7 +281,7 @@ impl Writeback {
         }
     }
 
-    /// The old bytes are there, or one of the pages could not be read.
+    /// Continues a write whose old pages have been read, or could not be.
     pub(super) fn has_old_bytes(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get(id).expect("a write that reads old bytes is not over");
         assert!(write.outstanding == 0, "{id:?} still waits for old bytes");

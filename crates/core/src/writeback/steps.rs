@@ -1,8 +1,4 @@
-//! The steps of a write: begun, told to its driver, woken, over.
-//!
-//! In:    calls of the driver; the ends of what a write waits for.
-//! Out:   the next step of a write.
-//! Never: a step for a write that is over.
+//! The steps of a write: it begins, is posted to its driver, is woken, and ends.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -20,7 +16,7 @@ use crate::table::Frame;
 use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
 impl Writeback {
-    /// Begins a write; says whether it is over, because there is nothing to write.
+    /// Begins a write; also returns true if it is over because there is nothing to write.
     pub(crate) fn begin_write(
         &mut self,
         path: &mut ReadPath,
@@ -50,7 +46,7 @@ impl Writeback {
         (id, is_over)
     }
 
-    /// The driver has acted, well or not: the error number.
+    /// Handles the driver's report that it has acted, with the error number if it failed.
     pub(crate) fn acted(
         &mut self,
         path: &mut ReadPath,
@@ -70,7 +66,7 @@ impl Writeback {
         }
     }
 
-    /// The driver does not act: the write ends with this error number.
+    /// Ends a write that the driver does not act on, with this error number.
     pub(crate) fn not_acted(&mut self, path: &mut ReadPath, now: Nanos, id: WriteId, errno: i32) {
         let fault = Some(Fault::Io(errno));
         match self.acting(id).kind {
@@ -84,31 +80,31 @@ impl Writeback {
         }
     }
 
-    /// A write whose driver has been told to act.
+    /// Returns a write at its act step.
     pub(super) fn acting(&self, id: WriteId) -> &WriteCommand {
         let write = self.writes.get(id).expect("a write acts once, before it is over");
         assert!(write.state == WriteState::Acting, "{id:?} has not been told to act");
         write
     }
 
-    /// The next step of a write.
+    /// Takes the next step of a write.
     pub(crate) fn pop_step(&mut self) -> Option<WriteReady> {
         self.steps.pop_front()
     }
 
-    /// Where a write goes that may be over.
+    /// Returns the destinations of a write that may be over.
     pub(crate) fn fills_of(&self, id: WriteId) -> Vec<WriteFill> {
         self.writes.get(id).map_or_else(Vec::new, |write| write.fills.clone())
     }
 
-    /// Where a write goes that is to be filled, page by page.
+    /// Returns the destinations of a write to be filled, page by page.
     pub(crate) fn fills(&self, id: WriteId) -> &[WriteFill] {
         let write = self.writes.get(id).expect("a write that is asked for its frames is not over");
         assert!(write.state == WriteState::Filling, "{id:?} is not to be filled");
         &write.fills
     }
 
-    /// Requests of a device that was removed, which never went there: their pages have failed.
+    /// Fails the pages of queued requests whose device was removed.
     pub(crate) fn end_unsent(
         &mut self,
         path: &mut ReadPath,
@@ -120,8 +116,7 @@ impl Writeback {
         self.end_writes(path, now, device, load, outcome);
     }
 
-    /// A file is closed: its flushes and writes that wait are over, and its dirty pages are
-    /// dropped.
+    /// Ends the waiting flushes and writes of a closed file, and drops its dirty pages.
     pub(crate) fn close_file(&mut self, path: &mut ReadPath, file: FileId) {
         self.end_waiting_flushes(path, file);
         self.end_waiting_writes(path, file);
@@ -131,7 +126,7 @@ impl Writeback {
         assert!(self.dirty_pages(file) == Pages::ZERO, "{file:?} is closed, and has dirty pages");
     }
 
-    /// Drops the dirty pages from `first` on, and tells this to the writes that wait for them.
+    /// Drops the dirty pages from `first` on, and wakes the writes that wait for them.
     pub(super) fn drop_pages_from(
         &mut self,
         path: &mut ReadPath,
@@ -146,8 +141,8 @@ impl Writeback {
         }
     }
 
-    /// Forgets pages that are not dirty. `is_kept` says whether the file still has their bytes, so
-    /// that unstable ones are noted as out of memory.
+    /// Removes clean pages from the cache. If the file still has their bytes (`is_kept`), unstable
+    /// ones are recorded as no longer in memory.
     pub(crate) fn forget_clean(
         &self,
         path: &mut ReadPath,
@@ -163,32 +158,34 @@ impl Writeback {
         cache.forget_range_but(slot_of(file), pages.start, count, is_kept, is_dirty);
     }
 
-    /// How many pages of the file the device does not have yet: dirty, or being written.
+    /// Returns the number of pages of the file that are dirty or being written.
     pub(crate) fn dirty_pages(&self, file: FileId) -> Pages {
         Pages(self.files.get(file).map_or(0, |dirty_file| dirty_file.dirty))
     }
 
-    /// How many frames writes hold, in all files: dirty, being filled, being written.
+    /// Returns the number of frames held by writes of all files: dirty, being filled, being
+    /// written.
     pub(crate) fn dirty(&self) -> Pages {
         Pages(self.budget.used())
     }
 
-    /// Whether a write is not over.
+    /// Returns true if a write is not over.
     pub(crate) fn is_known(&self, id: WriteId) -> bool {
         self.writes.get(id).is_some()
     }
 
-    /// Whether the page in a frame is dirty. One that was dropped while it was written is not.
+    /// Returns true if the page in a frame is dirty. A page dropped while it was being written is
+    /// not.
     pub(crate) fn is_dirty(&self, frame: Frame) -> bool {
         self.dirty.of(frame).is_some_and(|id| !self.dirty.get(id).is_dropped)
     }
 
-    /// Whether writes that have their pages wait for [`Self::grant_pages`].
+    /// Returns true if writes that have their pages wait for [`Self::grant_pages`].
     pub(crate) fn has_unlocked(&self) -> bool {
         !self.unlocked.is_empty()
     }
 
-    /// All dirty pages of a file.
+    /// Returns all dirty pages of a file.
     pub(super) fn dirty_ids(&self, file: FileId) -> Vec<DirtyId> {
         let Some(dirty_file) = self.files.get(file) else {
             return Vec::new();
@@ -196,12 +193,12 @@ impl Writeback {
         DirtyList::ALL.into_iter().flat_map(|on| self.dirty.list(dirty_file, on)).collect()
     }
 
-    /// The page of the file that is dirty.
+    /// Returns the index of a dirty page in its file.
     pub(super) fn page_of(&self, id: DirtyId) -> PageIndex {
         self.dirty.get(id).page
     }
 
-    /// Whether the driver has been told to fill, and has not answered yet; or to act.
+    /// Returns true if the driver was told to fill, or to act, and has not reported back yet.
     pub(crate) fn awaits_driver(&self, id: WriteId, is_act: bool) -> bool {
         let wants = if is_act { WriteState::Acting } else { WriteState::Filling };
         let awaits = |write: &WriteCommand| write.state == wants && !self.has_flushed_device(write);
@@ -215,7 +212,7 @@ impl Writeback {
         self.writes.insert(write)
     }
 
-    /// The driver is to do something; the write waits for no device meanwhile.
+    /// Posts a step to the driver; the write waits for no device until then.
     pub(super) fn post(
         &mut self,
         path: &mut ReadPath,
@@ -229,7 +226,7 @@ impl Writeback {
         self.steps.push_back(WriteReady { id, step });
     }
 
-    /// The write goes on when a device has done something.
+    /// Makes the write wait for a device.
     pub(super) fn wait(&mut self, path: &mut ReadPath, id: WriteId, state: WriteState) {
         self.set_watched(path, id, true);
         self.set_awaiting(path, id, state == WriteState::Device);
@@ -240,7 +237,7 @@ impl Writeback {
         let write = self.writes.get_mut(id).expect("a write that waits is not over");
         match (write.is_watched, is_watched) {
             (false, true) => {
-                // The wait for a write does not tell when earlier reads ended.
+                // The wait for a write gives no information about when earlier reads ended.
                 path.devices.observer.begin_without_a_look(path.clock);
             }
             (true, false) => path.devices.observer.end(),
@@ -257,7 +254,7 @@ impl Writeback {
         }
     }
 
-    /// It is over. What it had (budget, frames, pages) it has given back.
+    /// Ends a write, which has returned its budget, frames and pages.
     pub(super) fn end_write(
         &mut self,
         path: &mut ReadPath,
@@ -283,10 +280,10 @@ impl Writeback {
         self.end_file_if_over(path, write.file);
     }
 
-    /// What the write waited for has ended, well or not.
+    /// Ends one wait of a write, successful or not.
     ///
-    /// Nothing is started here: what starts could get the frame whose waiters are being woken, for
-    /// another page, and would be woken with them.
+    /// No write starts I/O here: it could take the frame whose waiters are being woken, for another
+    /// page, and be woken with them.
     pub(super) fn wake_write(&mut self, path: &mut ReadPath, id: WriteId, fault: Option<Fault>) {
         let write = self.writes.get_mut(id).expect("a write that waits is not over");
         write.fault = write.fault.or(fault);
@@ -308,20 +305,20 @@ impl Writeback {
         }
     }
 
-    /// A read or a write of a closed file has ended: it may go now.
+    /// Removes a closed file after its last read or write has ended.
     pub(crate) fn end_file_if_over(&mut self, path: &mut ReadPath, file: FileId) {
         if path.end_file_if_over(file) {
             self.files.remove(file);
         }
     }
 
-    /// A frame is written, or was not: all that wait for it are told.
+    /// Wakes all waiters of a frame that was written, or could not be.
     pub(super) fn wake(&mut self, path: &mut ReadPath, frame: Frame, fault: Option<Fault>) {
         path.wake(frame, fault);
         self.tell_woken(path);
     }
 
-    /// Tells the writes that waited for frames which the read path has filled, or could not fill.
+    /// Wakes the writes whose frames the read path has filled, or could not fill.
     pub(crate) fn tell_woken(&mut self, path: &mut ReadPath) {
         while let Some((id, fault)) = path.woken_writes.pop_front() {
             assert!(self.is_known(id), "{id:?} waited for a frame and is over");

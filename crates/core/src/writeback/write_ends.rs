@@ -1,8 +1,5 @@
-//! The ends of write requests: pages are clean, are sent again, or have failed.
-//!
-//! In:    a write request that has ended, well or not.
-//! Out:   frames released; waiters told; pages for the flusher, or for a later flush.
-//! Never: a page forgotten because its write failed.
+//! Ends write requests: their pages become clean, are sent again, or fail. A page whose write
+//! failed stays dirty.
 
 use super::Writeback;
 use super::dirty_page::DirtyList;
@@ -13,21 +10,20 @@ use crate::ids::{DeviceId, DirtyId};
 use crate::read_path::ReadPath;
 use crate::units::{ByteCount, Nanos, PAGE_SIZE};
 
-/// How a write request ended.
+/// Result of a write request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum WriteOutcome {
-    /// The device has so many bytes, perhaps in a volatile cache, and not the rest, for this
-    /// reason.
+    /// The device has the first bytes, perhaps in a volatile cache; the fault applies to the rest.
     Unstable(ByteCount, Fault),
     /// All of it is durable.
     Durable,
-    /// Some of it may be gone, because a flush failed meanwhile, in this way.
+    /// Some of it may be lost, because a flush failed with this fault in the meantime.
     Suspect(Fault),
 }
 
 impl Writeback {
-    /// A write request ended: the first pages are written as far as its bytes cover them, and
-    /// `refused.rs` decides on the others. Where a flush failed meanwhile, all are written again.
+    /// Ends a write request: pages covered by its bytes are written, and `refused.rs` decides on
+    /// the others. If a flush failed in the meantime, all are written again.
     pub(crate) fn end_writes(
         &mut self,
         path: &mut ReadPath,
@@ -83,7 +79,7 @@ impl Writeback {
         last.into_iter().for_each(|last| self.check_flushes(path, last));
     }
 
-    /// The device has the page, durable or not.
+    /// Ends a page that is on the device, durable or not.
     fn written(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, is_durable: bool) {
         let dirty = self.dirty.get(id);
         assert!(dirty.is_in_request(), "{id:?} is written in no request");
@@ -95,8 +91,9 @@ impl Writeback {
         self.wake(path, frame, None);
     }
 
-    /// A flush failed while the page was on its way: it is sent again. Where flushes fail again and
-    /// again, as with a FUA write of a bad sector that its client repeats, the waiters are told.
+    /// Sends a page again because a flush failed while it was in flight. If flushes keep failing,
+    /// for example for a client that repeats a FUA write of a bad sector, its waiters get the
+    /// fault.
     fn suspect_page(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, fault: Fault) {
         let dirty = self.dirty.get_mut(id);
         dirty.suspicions += 1;
@@ -109,7 +106,7 @@ impl Writeback {
         }
     }
 
-    /// The device has not got the page in this request: it is sent again, with fewer others.
+    /// Sends a refused page again, in a smaller request.
     fn resend_smaller(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, most_pages: u8) {
         path.telemetry.stats.write_retries += 1;
         let dirty = self.dirty.get_mut(id);
@@ -127,7 +124,7 @@ impl Writeback {
             self.list_file(file);
             return;
         };
-        // What waits for these bytes waits for the newer ones instead.
+        // Waiters for these bytes wait for the newer ones instead.
         self.dirty.inherit(dirty_file, id, newer);
         let heir = self.dirty.get_mut(newer);
         if heir.is_fua && heir.is_locked {
@@ -139,12 +136,12 @@ impl Writeback {
         self.end_dirty(path, now, id);
     }
 
-    /// The device has not got the page: it stays dirty, and all that wait for it are told.
+    /// Fails a page that is not on the device: it stays dirty, and its waiters get the fault.
     ///
     /// ```text
-    ///   it has newer bytes    they are written in their turn, for the flushes that come later
-    ///   a zero waits for it   it is held: the zero may make good what the write could not
-    ///   else                  it has failed, until it is sent again
+    ///   it has newer bytes    they are written in their turn, for later flushes
+    ///   a zero waits for it   it is held: the zero may repair what the write could not
+    ///   otherwise             it has failed, until it is sent again
     /// ```
     fn fail_page(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId, fault: Fault) {
         path.telemetry.stats.pages_write_failed += 1;
@@ -169,7 +166,8 @@ impl Writeback {
             self.dirty.put(dirty_file, id, DirtyList::Held);
             self.end_awaited(path, file, page, Some(fault));
         } else {
-            // Its writer is told: what follows is covered by flushes.
+            // Its writer gets the fault; later attempts are covered by flushes, so they need no
+            // FUA.
             self.dirty.get_mut(id).is_fua = false;
             self.dirty.put_failed(dirty_file, id, fault);
             self.plan_probe(now, file, fault);
@@ -178,8 +176,8 @@ impl Writeback {
         self.list_file(file);
     }
 
-    /// Ends a dirty page in a request: its frame is the cache's alone, and newer bytes of the page
-    /// may be written now.
+    /// Ends a dirty page in a request: the write releases its frame, and newer bytes of the page
+    /// may be written.
     fn end_dirty(&mut self, path: &mut ReadPath, now: Nanos, id: DirtyId) {
         let dirty = self.dirty.get(id);
         assert!(dirty.is_in_request(), "{id:?} ends in no request");
@@ -206,7 +204,7 @@ impl Writeback {
         }
     }
 
-    /// A dirty that is held may be written now, unless something else still holds it.
+    /// Makes a held dirty page writable, unless something else still holds it.
     pub(super) fn unhold(&mut self, now: Nanos, id: DirtyId) {
         let dirty = self.dirty.get_mut(id);
         if dirty.is_locked || dirty.other.is_some() || dirty.on != DirtyList::Held {
@@ -220,8 +218,8 @@ impl Writeback {
         self.list_file(file);
     }
 
-    /// The page's bytes are not wanted any more: no flush waits for them. If they are in a request,
-    /// that ends as it will, and a zero that waits for it still does.
+    /// Discards the bytes of a dirty page, so that no flush waits for it. If it is in a request,
+    /// that request still ends normally, and a zero still waits for it.
     pub(crate) fn drop_dirty(&mut self, path: &mut ReadPath, id: DirtyId, fault: Option<Fault>) {
         let dirty = self.dirty.get(id);
         assert!(!dirty.is_dropped, "{id:?} is dropped once");
@@ -247,5 +245,5 @@ impl Writeback {
     }
 }
 
-/// So often a page is on its way while a flush fails before its waiters are told.
+/// Number of flushes that fail while a page is in flight before its waiters get the fault.
 const SUSPICIONS_MAX: u8 = 8;

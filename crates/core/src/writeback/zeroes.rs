@@ -1,16 +1,13 @@
-//! Zeroes and discards: whole pages that their caller changes on the device itself.
-//!
-//! In:    a range of pages; that the caller has acted.
-//! Out:   [`WriteStep::Act`] when no write is in the way; pages forgotten afterwards.
-//! Never: dirty bytes dropped before the act has succeeded: if it fails, they are still dirty.
+//! Zeroes and discards: whole pages that their caller changes directly on the device. Dirty pages
+//! are dropped only after the act has succeeded.
 //!
 //! ```text
-//!   writes there that came before    are filled first
-//!   device writes there              end first, and those of FUA writes; no other one begins
-//!   dirty pages there                stay as they are until the act:  done    dropped
-//!                                                                     failed  dirty as before
-//!   writes there that come after     wait
-//!   reads                            see the pages as they were, until the act is done
+//!   earlier writes there      are filled first
+//!   device writes there       end first, and FUA writes; no other one begins
+//!   dirty pages there         stay as they are until the act:   success  dropped
+//!                                                               failure  dirty as before
+//!   later writes there        wait
+//!   reads                     see the old pages until the act is done
 //! ```
 
 use alloc::vec::Vec;
@@ -48,7 +45,8 @@ impl Writeback {
         id
     }
 
-    /// No write has its pages: dirty ones are kept from the flusher, and device writes there end.
+    /// Starts a zero that has its pages: holds dirty pages back, and waits for device writes to
+    /// them.
     pub(super) fn start_zeroes(&mut self, path: &mut ReadPath, id: WriteId) {
         let write = self.writes.get(id).expect("a zero that has its pages is not over");
         assert!(write.state == WriteState::Locked, "{id:?} starts once");
@@ -66,13 +64,13 @@ impl Writeback {
         }
     }
 
-    /// Keeps a dirty page from the flusher, unless it is to be written first, or is being written:
-    /// says whether its end is awaited.
+    /// Holds a dirty page back from the flusher, unless it has to be written first or is being
+    /// written; returns true if its end is awaited.
     pub(super) fn hold_dirty(&mut self, id: DirtyId, is_written_first: bool) -> bool {
         let dirty = self.dirty.get(id);
         let (file, on) = (dirty.file, dirty.on);
-        // A durable write is not replaced by zeroes, or a new end, which may be in the device's
-        // volatile cache.
+        // A durable write must not be replaced by zeroes, or by a new end of the file, that may be
+        // in the device's volatile cache.
         let is_written_first = is_written_first || dirty.is_fua;
         if is_written_first || on == DirtyList::Writing {
             self.dirty.get_mut(id).is_awaited = true;
@@ -93,13 +91,14 @@ impl Writeback {
         false
     }
 
-    /// Nothing is in the way any more.
+    /// Lets the driver act, when no device write is in the way.
     pub(super) fn start_act(&mut self, path: &mut ReadPath, id: WriteId) {
         self.start_act_beside_cache(path, id);
         self.post(path, id, WriteState::Acting, WriteStep::Act);
     }
 
-    /// What the driver of a zero or a discard acts on: the bytes that the file has of its pages.
+    /// Returns the range that the driver of a zero or discard acts on: its pages, cut at the end of
+    /// the file.
     pub(crate) fn act_range(&self, path: &ReadPath, id: WriteId) -> Range<ByteCount> {
         let write = self.acting(id);
         assert!(write.kind == WriteKind::Zeroes, "{id:?} acts on no range");
@@ -107,8 +106,8 @@ impl Writeback {
         write.pages.start.offset().min(end)..end
     }
 
-    /// A device write ended for which a zero or a change of length waited. That it failed is told
-    /// where its bytes are needed afterwards.
+    /// Ends a device write that a zero or a change of length waited for. A failure counts only if
+    /// its bytes are needed afterwards.
     pub(super) fn end_awaited(
         &mut self,
         path: &mut ReadPath,
@@ -125,7 +124,7 @@ impl Writeback {
         }
     }
 
-    /// The zero or the change of length that has this page and has begun.
+    /// Returns the zero or change of length that has locked this page and has begun.
     pub(super) fn holder_of(&self, file: FileId, page: PageIndex) -> Option<WriteId> {
         let locks = &self.files.get(file)?.locks;
         locks.iter().copied().find(|&id| {
@@ -158,10 +157,10 @@ impl Writeback {
         }
         let is_discard = self.writes.get(id).expect("a zero that acts is not over").is_discard;
         if fault.is_none() && !is_discard {
-            // These zeros are in no frame from which they could be written again.
+            // These zeros are in no frame from which they could be rewritten.
             path.page_in.cache.note_unstable_beside_cache(slot_of(file));
         }
-        // It is unknown what the act did before it failed: the device is read again.
+        // The act may have been partly done before it failed, so the device is read again.
         self.forget_clean(path, file, pages.clone(), fault.is_some());
         self.unlock(id);
         let len = if fault.is_none() { (pages.end - pages.start).bytes() } else { ByteCount::ZERO };
@@ -169,7 +168,8 @@ impl Writeback {
         self.check_flushes(path, file);
     }
 
-    /// The dirty pages in this range: looked up page by page, or found among all of the file's.
+    /// Returns the dirty pages in this range, by page or from the file's lists, whichever is
+    /// shorter.
     pub(super) fn dirty_ids_in(
         &self,
         path: &ReadPath,

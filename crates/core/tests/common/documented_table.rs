@@ -1,8 +1,5 @@
-//! Tables of the documentation that tests compute.
-//!
-//! In:    a page, the head of a table, its rows as they are now.
-//! Out:   a panic where the page says something else; with BLESS set, the page written anew.
-//! Never: another part of the page.
+//! Tables of the documentation that tests compute. A test fails if its table differs; with BLESS
+//! set, it rewrites the table and nothing else.
 
 /// Compares the rows below `head` in a page of docs/ with `rows`, one line each.
 pub(crate) fn check_table(page: &str, head: &str, rows: &str) {

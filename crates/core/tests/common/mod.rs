@@ -1,4 +1,4 @@
-//! A cache as plain as can be, for tests: a set of pages, a set of markers, nothing is evicted.
+//! A plain cache for tests: a set of pages and a set of markers, without eviction.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]
@@ -18,13 +18,13 @@ use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 pub struct PlainPages {
     pub resident: BTreeSet<u64>,
     pub markers: BTreeSet<u64>,
-    /// What the policies remember of the file.
+    /// State of the policies for the file.
     pub streams: Streams,
-    /// The runs that fetches asked for since a decision was last reported, as `start+count`.
+    /// Runs fetched since the last decision, as `start+count`.
     runs: Rc<RefCell<Vec<String>>>,
 }
 
-/// A decision, and the runs of pages that it brought.
+/// A decision, and the runs of pages that it fetched.
 pub type Line = (Decided, Vec<String>);
 
 impl Residency for PlainPages {

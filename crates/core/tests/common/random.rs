@@ -1,8 +1,4 @@
-//! Numbers that look random, for tests.
-//!
-//! In:    a seed.
-//! Out:   the same numbers each time.
-//! Never: a number from outside.
+//! A repeatable sequence of random-looking numbers, for tests.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module shared by several test crates")]

@@ -1,9 +1,6 @@
-//! `adaptive` over a plain cache: interleaved streams are as good as single ones, and reads at
-//! random bring what they ask for.
-//!
-//! In:    streams that take turns: through one handle or many, in reads of any size and alignment.
-//! Out:   how many reads wait for a page that was not read ahead, and the number of windows.
-//! Never: a rule. These tests know what a reader wants, not how it is decided.
+//! `adaptive` over a plain cache: interleaved streams perform like single ones, and random reads
+//! bring only the requested pages. The tests assert results for the reader, not the rules that lead
+//! to them.
 
 use crate::common;
 use crate::random;
@@ -36,7 +33,7 @@ fn streams_in_turns_cost_exactly_what_they_cost_alone() {
                 alone.windows += world.cost.windows;
                 alone.pages += world.cost.pages;
             }
-            // The first read, and the second of a stream that does not begin at page 0.
+            // The first read, and the second one of a stream that does not begin at page 0.
             assert_eq!(alone.misses, if first == 0 { 2 * streams - 1 } else { 2 * streams });
             for handles in [1, usize::try_from(streams).unwrap()] {
                 let mut world = World::new(handles, max);
@@ -48,8 +45,8 @@ fn streams_in_turns_cost_exactly_what_they_cost_alone() {
     }
 }
 
-/// The windows of one stream, from what is known of them: each begins where the last one ends, and
-/// the ramp is that of linux-6.
+/// Checks the windows of one stream: each begins at the end of the last one, and they ramp up as in
+/// linux-6.
 #[test]
 fn one_stream_has_the_ramp_of_linux_6_and_then_windows_of_the_largest_size() {
     let of = |max, first, count, reads| {
@@ -63,16 +60,17 @@ fn one_stream_has_the_ramp_of_linux_6_and_then_windows_of_the_largest_size() {
     assert_eq!(of(32, 1, 1, 61), "r 1+1 2+4-3 6+8-8 14+16-16 30+32-32 62+32-32");
     assert_eq!(of(256, 0, 1, 117), "0+4-3 4+16-16 20+32-32 52+64-64 116+128-128 244+256-256");
     assert_eq!(of(32, 0, 16, 5), "0+32-16 32+32-32 64+32-32 96+32-32");
-    // A read as large as a window, and larger ones: what they lack at once, a window behind it.
+    // A read as large as a window, and larger ones: the missing pages and a window behind them at
+    // once.
     assert_eq!(of(32, 0, 32, 3), "0+64-32 64+32-32 96+32-32");
     assert_eq!(of(32, 0, 256, 3), "0+288-32 288+256-32 544+256-32");
     assert_eq!(of(32, 1000, 256, 3), "r 1000+256 1256+288-32 1544+256-32");
-    // Reads that do not divide a window: none is asked for twice, none is late.
+    // Reads that do not divide a window: no page is requested twice, none is late.
     assert_eq!(of(32, 0, 20, 8), "0+32-12 32+40-32 72+32-32 104+32-32 136+32-32 168+32-32");
 }
 
-/// A read that is larger than the windows, but not than a request of the device, is one request:
-/// the stream then has windows of that size, and each later read finds all its pages asked for.
+/// A read larger than a window, but not than a device request, becomes one request. The stream then
+/// has windows of that size, and each later read finds all its pages requested.
 #[test]
 fn a_large_read_is_not_cut_below_its_own_size() {
     let of = |max, io_pages, first, count, reads| {
@@ -88,9 +86,9 @@ fn a_large_read_is_not_cut_below_its_own_size() {
     assert_eq!(of(32, 256, 0, 100, 4), windows("0+200-100 200+100-100 300+100-100 400+100-100", 1));
     let from_1000 = "r 1000+256 1256+512-256 1768+256-256";
     assert_eq!(of(32, 256, 1000, 256, 3), windows(from_1000, 2));
-    // A request takes a part of the read.
+    // One request covers a part of the read.
     assert_eq!(of(32, 64, 0, 256, 2), windows("0+320-64 320+256-64", 1));
-    // Small reads have the windows that they had, and so has a stream without any.
+    // Small reads keep their windows, and so does a stream without windows.
     assert_eq!(of(32, 256, 0, 16, 5), of(32, 0, 0, 16, 5));
     assert_eq!(of(256, 256, 0, 256, 3), of(256, 0, 0, 256, 3));
     assert_eq!(of(0, 256, 0, 256, 2), windows("r 0+256 r 256+256", 2));
@@ -101,7 +99,7 @@ fn sixty_four_streams_in_turns_are_found_at_their_third_read_or_each_by_its_own_
     for (handles, misses) in [(1, 3), (64, 2)] {
         let mut world = World::new(handles, 32);
         in_turns(&mut world, 64, PAGE, PAGE, 40);
-        // The last eight of them, with few others before their second read, at that one.
+        // The last eight, with few others before their second read, at that read.
         assert!(world.cost.misses <= misses * 64, "{:?}", world.cost);
         assert_eq!(world.pages.streams.count(), (64, 0));
     }
@@ -186,13 +184,13 @@ fn threads_that_overtake_each_other_are_still_one_stream() {
         .flat_map(|max| [(max, 2, 1), (max, 2, 8), (max, 4, 8), (max, 8, 8)])
     {
         let (mut world, mut numbers) = (World::new(handles, max), Random(max + late));
-        // Each read is made up to `late - 1` reads after its turn.
+        // Each read is made at most `late - 1` reads after its turn.
         let mut order: Vec<u64> = (0..800).collect();
         order.sort_by_cached_key(|read| read + numbers.below(late));
         for read in order {
             world.read_pages(usize::try_from(read % 8).unwrap(), 16 * read, 16);
         }
-        // While the windows ahead are longer than the disorder, reads wait only at the start.
+        // While the windows ahead exceed the disorder, reads wait only at the start.
         if late * 16 <= max {
             assert!(world.cost.misses <= 8, "max {max}, late {late}: {:?}", world.cost);
         }
@@ -210,7 +208,7 @@ fn two_streams_that_meet_become_one() {
         world.read_pages(1, 300 + step, 1);
         assert!(step != 200 || world.pages.streams.count().0 == 2);
     }
-    // The first one goes where the second has been, through its window and on.
+    // The first stream continues where the second has been, through its window and beyond.
     let misses = world.cost.misses;
     for page in 300..1000 {
         world.read_pages(0, page, 1);
@@ -224,7 +222,8 @@ fn two_streams_that_meet_become_one() {
 
 #[test]
 fn a_stream_goes_on_behind_what_others_have_read_without_a_second_ramp() {
-    // A short piece: the window after it begins behind it, with its marker on a page that is read.
+    // A short resident run: the next window begins behind it, with its marker on a page that is
+    // read.
     let mut world = World::new(1, 32);
     world.pages.resident.extend(100..120);
     let windows = {
@@ -234,7 +233,7 @@ fn a_stream_goes_on_behind_what_others_have_read_without_a_second_ramp() {
     assert_eq!(world.cost.misses, 1);
     assert_eq!(windows[4..7], ["60+32-32", "92+32-32", "124+32-32"]);
 
-    // One that is longer than a window leaves nothing to mark: the reader waits once behind it.
+    // A run longer than a window leaves no page to mark: the reader waits once behind it.
     for end in [92, 93, 107, 155] {
         let mut world = World::new(1, 32);
         world.pages.resident.extend(60..end);
@@ -258,14 +257,14 @@ fn a_page_that_was_evicted_before_its_reader_came_costs_one_miss_and_no_ramp() {
     assert_eq!(world.cost.misses, misses + 1);
     assert_eq!(world.windows()[lines], "105+32-31");
 
-    // A page that was evicted behind its reader belongs to no stream.
+    // A page evicted behind its reader belongs to no stream.
     (100..110).for_each(|page| {
         world.pages.resident.remove(&page);
     });
     assert_eq!(world.read_pages(0, 105, 1), ["random(req=105+1, ra=105+1-0, async=0) = 1"]);
 }
 
-/// A stream that is read in a test: how large its reads are, where it starts, how far it is.
+/// A stream read in a test: its read size, start and position.
 #[derive(Clone, Debug)]
 struct Course {
     size: u64,
@@ -274,7 +273,7 @@ struct Course {
 }
 
 impl Course {
-    /// The next read of the `number`th stream.
+    /// Returns the next read of the stream with this number.
     fn next(&mut self, number: u64) -> (u64, u64) {
         self.reads += 1;
         ((number << 30) + self.first + (self.reads - 1) * self.size, self.size)
@@ -290,8 +289,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever the others do, and whatever is read in between, through whichever handle: what is
-    /// decided for a stream is what is decided for it alone.
+    /// A stream gets the same decisions as when it is alone, regardless of the other streams,
+    /// interspersed reads and the handle used.
     #[test]
     fn a_stream_decides_as_if_it_were_alone(
         max in proptest::sample::select(vec![1, 4, 20, 32, 256]),
@@ -307,7 +306,7 @@ proptest! {
         let mut alone: Vec<_> = courses.iter().map(|_| World::new(1, max)).collect();
         let mut courses = courses;
         let mut numbers = Random(0);
-        // Some reads in a row make each a stream.
+        // A few reads in a row establish each stream.
         let starts = (0..courses.len()).flat_map(|which| [(which, 0, false); 4]);
         for (which, handle, is_noisy) in starts.chain(turns) {
             let which = which % courses.len();
@@ -319,7 +318,7 @@ proptest! {
                 world.read(handle, ELSEWHERE + numbers.below(1 << 30) * PAGE, 5000);
             }
         }
-        // One request reads at most `max` pages ahead, and none that is there.
+        // A request reads at most `max` pages ahead, and no resident one.
         for line in &world.lines {
             let Window { start, .. } = line.decision.window;
             let read_end = (line.ask.page + line.ask.count).max(start);
@@ -329,8 +328,8 @@ proptest! {
         }
     }
 
-    /// Streams that cross each other, jump, overlap and lose pages: whatever is remembered of them,
-    /// these hold.
+    /// Streams that cross, jump, overlap and lose pages: these properties hold whatever is
+    /// remembered of them.
     #[test]
     fn no_decision_breaks_its_promises_while_pages_come_and_go(
         max in proptest::sample::select(vec![1, 4, 20, 32, 256]),
@@ -354,14 +353,14 @@ proptest! {
             for line in lines {
                 let Window { start, size, .. } = line.decision.window;
                 let read_end = (line.ask.page + line.ask.count).max(start);
-                // What a window with gaps reads is in adaptive_ways.rs.
+                // adaptive_ways.rs checks the pages read by a window with gaps.
                 let has_gaps = matches!(line.decision.pattern, Pattern::Strided(_));
                 let beyond = (start + size).0.saturating_sub(read_end.0);
                 prop_assert!(has_gaps || beyond <= max, "{}", line);
                 prop_assert!(line.submitted > Pages(0), "nothing that is there: {}", line);
                 let is_random = line.decision.pattern == Pattern::Random;
                 prop_assert!(!is_random || size == line.ask.count, "{}", line);
-                // A reader waits for a miss: its page is part of the answer.
+                // A reader waits for a miss: the decision must include its page.
                 let is_in = start == line.ask.page
                     || line.decision.pattern == Pattern::Backwards && start < line.ask.page;
                 prop_assert!(line.ask.trigger == Trigger::Marker || is_in, "{}", line);

@@ -1,8 +1,6 @@
-//! `adaptive` over the path's own cache, full: what a stream gets when frames are scarce.
-//!
-//! In:    reads and hints, on a device that answers at once, in a cache of 1 MiB.
-//! Out:   windows that are there whole or not at all; streams that go on when there is room again.
-//! Never: the size of a share; those are in the unit tests of the shares and in the simulator.
+//! `adaptive` over the path's own cache when frames are scarce: a window is read as a whole or not
+//! at all, and streams continue once frames are available. Unit tests and the simulator check the
+//! size of a stream's share.
 
 use std::ops::Range;
 
@@ -14,7 +12,7 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
 
-/// Where reads go that only fill the cache.
+/// Start of reads that only fill the cache.
 const ELSEWHERE: u64 = 1 << 20;
 
 struct World {
@@ -48,7 +46,7 @@ impl World {
         asked
     }
 
-    /// Lets the device answer. Returns how many pages it was asked for.
+    /// Completes all requests. Returns the number of pages requested.
     fn run(&mut self) -> u64 {
         let mut pages = 0;
         let now = Nanos(self.now);
@@ -59,7 +57,7 @@ impl World {
         pages
     }
 
-    /// A read that its program is not done with.
+    /// Begins a read without releasing it.
     fn begin(&mut self, page: u64, count: u64) -> (ReadId, u64) {
         self.now += 1_000_000;
         let (pos, len) = (ByteCount(page * PAGE), ByteCount(count * PAGE));
@@ -71,14 +69,14 @@ impl World {
         (id, pages)
     }
 
-    /// How many pages the device was asked for.
+    /// Returns the number of pages requested from the device.
     fn read(&mut self, page: u64, count: u64) -> u64 {
         let (id, pages) = self.begin(page, count);
         self.path.release(Nanos(self.now), id);
         pages
     }
 
-    /// Reads page for page as long as nothing is missing; says which page is.
+    /// Reads page by page until one is missing; returns that page.
     fn read_what_is_there(&mut self, mut pages: impl Iterator<Item = u64>) -> u64 {
         let (table, slot) = (self.path.table(), IoPath::slot(self.file));
         let is_missing = |page: &u64| {
@@ -91,7 +89,7 @@ impl World {
         pages.find(is_missing).expect("what is there ends")
     }
 
-    /// No frame is free any more, and of what is there nothing is read ahead.
+    /// Fills the cache until no frame is free and no resident page is read ahead.
     fn fill(&mut self, pages: u64) {
         self.path.advise(self.stream, Advice::Random);
         for number in 0..pages {
@@ -100,7 +98,7 @@ impl World {
         self.path.advise(self.stream, Advice::Normal);
     }
 
-    /// Holds so many frames that read-ahead can have `left` of them: a quarter is kept for pins.
+    /// Holds frames so that `left` remain for read-ahead; a quarter is reserved for pins.
     fn hold_all_but(&mut self, left: u64) -> Vec<ReadId> {
         self.path.advise(self.stream, Advice::Random);
         let all = self.frames() - self.frames() / 4 - left;
@@ -135,7 +133,7 @@ fn reads_at_random_make_room_for_themselves_only() {
     let mut world = World::new(Policy::Adaptive, 24);
     let reads = 4 * world.frames();
     for number in 1..=reads {
-        // No two are neighbours, none are as far apart as two others.
+        // No two pages are adjacent, and no two distances are equal.
         world.read((number * number * 7919) % (1 << 21) * 2, 1);
     }
     let stats = world.path.stats();
@@ -150,7 +148,7 @@ fn a_window_is_as_large_as_can_be_had_when_a_quarter_is_kept_for_pins() {
     for page in 0..30 {
         world.read(page, 1);
     }
-    // More are free, but no more than five may be filled.
+    // More frames are free, but at most five may be filled.
     let ids = world.hold_all_but(5);
     let missed = world.path.stats().pages_missed;
     for page in 30..200 {
@@ -171,7 +169,7 @@ fn a_stream_that_goes_backwards_goes_on_when_its_window_could_not_be_had() {
         world.read(page, 1);
     }
     let ids = world.hold_all_but(5);
-    // One that waits for frames, so that nothing is read ahead.
+    // A read that waits for frames, so that nothing is read ahead.
     let (now, len) = (Nanos(world.now), ByteCount(20 * PAGE));
     let other = world.path.stream(world.file);
     let waits = world.path.read(now, other, ByteCount((1 << 21) * PAGE), len, None);
@@ -190,8 +188,8 @@ fn a_stream_that_goes_backwards_goes_on_when_its_window_could_not_be_had() {
     assert!(missed <= 2, "{missed} of 200 reads waited");
 }
 
-/// With linux-6 hinted pages leave when their turn comes. With adaptive a stream lives in frames of
-/// its own, and theirs might never come.
+/// With linux-6, hinted pages are evicted in their turn. With adaptive, a stream uses its own
+/// frames, and the hinted pages' turn might never come.
 #[test]
 fn unused_hints_make_room_for_others_in_time() {
     for policy in [Policy::Linux6, Policy::Adaptive] {

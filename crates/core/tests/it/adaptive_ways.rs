@@ -1,9 +1,5 @@
-//! `adaptive`: streams that go backwards, streams that leave gaps, and reads in the wrong order.
-//!
-//! In:    readers of one file, through one handle or many, over a cache that forgets nothing.
-//! Out:   which reads wait for a page that was not read ahead, and which pages were read and not
-//!        used.
-//! Never: a rule. These tests know what a reader wants, not how it is decided.
+//! `adaptive` with backward streams, strided streams, and reads out of order. The tests check which
+//! reads wait and which pages are read in vain, not the rules that lead to it.
 
 use crate::common;
 
@@ -47,7 +43,7 @@ impl World {
         self.wanted.extend(pos / 4096..(pos + len).div_ceil(4096));
     }
 
-    /// Pages that were read and not wanted.
+    /// Returns the number of pages read but not wanted.
     fn extra(&self) -> usize {
         self.pages.resident.difference(&self.wanted).count()
     }
@@ -129,7 +125,7 @@ fn a_stream_that_leaves_gaps_gets_its_pieces_and_no_page_between() {
             assert!(ahead <= 2 * max, "{at}: {ahead} pages");
             let is_piece = |page: &u64| (page - 50) % every < count;
             assert!(world.pages.resident.iter().all(is_piece), "{at}");
-            // A window has as many pieces as are no more pages than max.
+            // A window has as many pieces as fit `max` pages.
             let windows = world.lines.len() as u64;
             assert!(windows <= 10 + 300 / (max / count), "{at}: {windows}");
         }
@@ -146,7 +142,7 @@ fn a_short_gap_is_read_along() {
         assert_eq!(world.misses, 3, "{count} of {every}");
         let all = 150..50 + 200 * every;
         let gaps = all.clone().filter(|page| !world.pages.resident.contains(page)).count();
-        // What lies behind the last piece of a window is not read.
+        // The gap behind the last piece of a window is not read.
         assert!(gaps * 4 < all.count(), "{count} of {every}: {gaps}");
     }
 }
@@ -176,7 +172,7 @@ fn a_strided_stream_goes_on_behind_a_piece_that_was_evicted() {
     assert_eq!(world.misses, 4);
 }
 
-/// Threads hand in the reads of one stream, each up to `late - 1` reads after its turn.
+/// Threads submit the reads of one stream, each at most `late - 1` reads after its turn.
 #[test]
 fn reads_in_the_wrong_order_are_one_stream_wherever_it_begins() {
     for (first, size) in [0, 16, 1000].into_iter().flat_map(|first| [4, 16].map(|n| (first, n))) {
@@ -200,7 +196,7 @@ fn reads_in_the_wrong_order_are_one_stream_wherever_it_begins() {
     }
 }
 
-/// Two threads that hand in every pair in the wrong order, from the first one on.
+/// Two threads submit every pair of reads in the wrong order, from the first pair on.
 #[test]
 fn pairs_that_are_swapped_are_a_stream_that_goes_forwards() {
     for size in [1, 4, 16] {
@@ -238,8 +234,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Reads of any way and order over pages that come and go: windows are bounded, what is missing
-    /// is in the answer, and nothing is decided for a page that is there.
+    /// Arbitrary reads over pages that come and go: windows are bounded, decisions include the
+    /// missing page, and resident pages trigger none.
     #[test]
     fn whatever_comes_the_windows_are_within_their_bounds(
         max in proptest::sample::select(vec![1, 2, 7, 32, 256]),

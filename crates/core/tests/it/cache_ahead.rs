@@ -1,8 +1,6 @@
-//! What becomes of pages that were read ahead, where the cache keeps them until they are used.
-//!
-//! In:    a cache of a few frames, pages of streams that are alive or gone.
-//! Out:   which pages leave for read-ahead, in which order, and which only for a page wanted.
-//! Never: a look inside. The random steps are in cache_model.rs.
+//! Eviction of read-ahead pages while the cache keeps unread ones: which pages leave for
+//! read-ahead, in which order, and which only for a demand read. The random steps are in
+//! cache_model.rs.
 
 #![cfg(not(loom))]
 
@@ -11,7 +9,7 @@ use foreread_core::table::FileSlot;
 use foreread_core::units::{PageIndex, Pages};
 
 const FILE: FileSlot = FileSlot(0);
-/// Its streams are gone.
+/// A file without live streams.
 const DEAD: FileSlot = FileSlot(1);
 
 #[test]
@@ -47,7 +45,7 @@ fn used_pages_leave_first_then_those_of_dead_streams_then_the_inactive_tail() {
 
 #[test]
 fn a_page_stays_until_its_reader_uses_the_next_whichever_way_it_goes() {
-    // 63 and 64 lie in two leaves.
+    // 63 and 64 are in different leaves.
     for (first, second) in [(62, 63), (63, 64), (63, 62), (64, 63)] {
         let mut cache = keeping(4);
         fill(&mut cache, FILE, 61..65, Use::Ahead);
@@ -79,8 +77,8 @@ fn a_page_that_was_used_again_becomes_active_and_read_ahead_does_not_take_it() {
 
 #[test]
 fn what_leaves_before_its_turn_and_comes_back_before_it_becomes_active() {
-    // Otherwise what once filled the inactive list would stay, and a file that is read from end to
-    // end again and again would leave each time.
+    // Otherwise pages that once filled the inactive list would stay, and a file read repeatedly
+    // from start to end would be evicted each time.
     let mut cache = keeping(16);
     fill(&mut cache, FILE, 100..108, Use::Wanted);
     for round in 0..3 {
@@ -90,7 +88,7 @@ fn what_leaves_before_its_turn_and_comes_back_before_it_becomes_active() {
                 fill(&mut cache, FILE, page..page + 1, Use::Ahead);
             }
             touch(&mut cache, page..page + 1);
-            // Another stream, which never comes back to a page, goes on and on.
+            // Another stream, which never returns to a page, continues in between.
             reclaim(&mut cache, 1);
             let other = 1000 + round * 8 + page;
             fill(&mut cache, FILE, other..other + 1, Use::Ahead);

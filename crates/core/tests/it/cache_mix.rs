@@ -1,4 +1,4 @@
-//! What two lists and shadows are worth, beside the two obvious caches: the table in docs/cache.md.
+//! Hit ratios of two lists with shadows, compared with FIFO and LRU: the table in docs/cache.md.
 //!
 //! `./dev golden` writes the table anew; the diff is the review.
 
@@ -18,12 +18,12 @@ const FRAMES: u32 = 1000;
 const READS: u64 = 200_000;
 const FILE: FileSlot = FileSlot(0);
 
-/// A cache that is asked for one page after the other and says whether it had it.
+/// A cache that reports whether a page was a hit.
 trait Cache {
     fn read(&mut self, page: u64) -> bool;
 }
 
-/// Ours.
+/// The cache under test.
 struct TwoLists(PageCache);
 
 impl Cache for TwoLists {
@@ -39,7 +39,7 @@ impl Cache for TwoLists {
     }
 }
 
-/// The page that came first leaves first.
+/// Evicts the page that came first.
 #[derive(Default)]
 struct Fifo {
     order: VecDeque<u64>,
@@ -60,7 +60,7 @@ impl Cache for Fifo {
     }
 }
 
-/// The page that was used longest ago leaves first.
+/// Evicts the least recently used page.
 #[derive(Default)]
 struct Lru {
     now: u64,
@@ -85,7 +85,7 @@ impl Cache for Lru {
     }
 }
 
-/// A number that looks random, from one that does not.
+/// Mixes a number into one that looks random.
 fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -93,7 +93,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What read number `i` asks for; None for a read that only disturbs and is not counted.
+/// The page of read number `i`, and whether it counts; reads of a scan only disturb.
 type Load = (&'static str, fn(u64) -> (u64, bool));
 
 const SCAN: u64 = 1 << 40;

@@ -1,9 +1,6 @@
-//! The page cache against a model of it that is slow and obvious, after every one of many steps.
-//!
-//! In:    named sequences of steps, and random ones over few frames and pages that meet often.
-//! Out:   both have the same pages, flags, lists in the same order, runs, room and counters; and
-//!        each frame is in one place.
-//! Never: a look inside. What readers and read-ahead can see is compared, and the dump.
+//! The page cache against a slow and obvious model, compared after each of many steps: pages,
+//! flags, the order of lists, runs, room and counters. The steps are named sequences, and random
+//! ones over few frames and pages that often coincide.
 //!
 //! The model is in cache_model/model.rs, the steps are in cache_model/steps.rs.
 
@@ -129,7 +126,7 @@ fn a_page_that_is_forgotten_while_it_is_pinned_leaves_its_frame_to_its_pins() {
 
 #[test]
 fn an_eviction_finds_the_only_page_that_is_not_pinned_wherever_it_is() {
-    // More pins than the budget has: with a quarter of the frames, each list has pages to spare.
+    // More pins than the budget allows: with a quarter of the frames, each list has pages to spare.
     const FRAMES: u64 = 8;
     for free in 0..FRAMES {
         for active in 0..FRAMES {
@@ -139,7 +136,7 @@ fn an_eviction_finds_the_only_page_that_is_not_pinned_wherever_it_is() {
                 cache.filled(filling);
             };
             (0..FRAMES).for_each(|page| fill(&mut cache, page));
-            // So many are promoted before the pins are met at all.
+            // This many are promoted before the search meets a pin.
             (0..active).for_each(|page| cache.touch(FileSlot(0), PageIndex(page), false));
             let table = cache.table();
             let pins = (0..FRAMES).filter(|&page| page != free).filter(|&page| {
@@ -165,7 +162,7 @@ fn a_page_that_is_not_there_or_has_left_cannot_be_pinned() {
     assert!(!table.pin(&early), "as far as its reader knows, they still are");
     let found = table.look_up(FileSlot(0), PageIndex(1)).unwrap();
     for _ in 0..2 {
-        // By eviction, and by being forgotten; it comes back both times.
+        // By eviction, and by being forgotten; the page comes back both times.
         let filling = cache.start_fill(FileSlot(0), PageIndex(2), Use::Wanted, false);
         cache.filled(filling);
         assert!(!table.pin(&found));
@@ -210,8 +207,8 @@ fn an_eviction_ends_though_every_page_is_referenced() {
     assert_eq!(cache.look_up(FileSlot(0), PageIndex(32)), None, "the next one left all the same");
 }
 
-/// The caches of the random steps have fewer pages than the hand may look at for one frame: with
-/// them alone, the model had a third of the looks, and no step showed it.
+/// The caches of the random steps have fewer pages than the hand may look at for one frame: they
+/// did not detect that the model once had a third of the looks.
 #[test]
 fn the_hand_looks_at_a_few_pages_for_each_frame_and_saves_what_it_does_not_need() {
     let mut both = Both::keeping(300);
@@ -226,17 +223,17 @@ fn the_hand_looks_at_a_few_pages_for_each_frame_and_saves_what_it_does_not_need(
     };
     let has = |both: &Both, page| both.cache.look_up(FileSlot(0), PageIndex(page)).is_some();
     fill_ahead(&mut both, 0..300);
-    // The reader of the first may go back to the page before it. The second is the 82nd look.
+    // The reader of the first may go back to the page before it. The second is at look 82.
     read(&mut both, 80..91);
     both.step(Reclaim { want: 1, live: Live::All });
     assert!(has(&both, 80) && !has(&both, 81) && has(&both, 82), "14 of 96 looks are left");
     both.step(ForgetRange { file: 0, start: 82, pages: 9 });
     fill_ahead(&mut both, 300..310);
-    // The hand is at 91: the second of these is the 105th look. 96 and 4 more would not find it.
+    // The hand is at 91: the second of these is at look 105. 96 and 4 looks would not reach it.
     read(&mut both, 194..200);
     both.step(Reclaim { want: 1, live: Live::All });
     assert!(has(&both, 194) && !has(&both, 195) && has(&both, 196));
-    // Five are left, so the last look is at 304: 101, and 4 for pages that no stream will read.
+    // Five are left, so the last look is at 304: 101, and 4 for unread pages of dead streams.
     both.step(ForgetRange { file: 0, start: 196, pages: 4 });
     fill_ahead(&mut both, 310..315);
     read(&mut both, 304..315);
@@ -264,7 +261,7 @@ fn a_fill_needs_a_frame_that_is_available() {
 
 #[test]
 fn a_range_may_end_past_the_largest_file() {
-    // Found by the random steps: the last page of the largest file, and one more, panicked.
+    // Found by the random steps: the last page of the largest file, plus one, panicked.
     run(1, &[fill(0, LAST), end(), ForgetRange { file: 0, start: LAST, pages: 2 }, fill(0, LAST)]);
 }
 

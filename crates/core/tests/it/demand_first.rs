@@ -1,9 +1,5 @@
-//! The order of a device's reads under `adaptive`: demand reads first, then read-ahead; and what a
-//! window does with pages that are resident.
-//!
-//! In:    hints and reads on a device that serves one request at a time.
-//! Out:   the order in which the device is asked.
-//! Never: a policy's windows; those are in adaptive.rs.
+//! The order of a device's reads under `adaptive`: demand reads before read-ahead. Also the
+//! handling of resident pages inside a window. The windows themselves are checked in adaptive.rs.
 
 use std::collections::VecDeque;
 
@@ -23,7 +19,7 @@ struct World {
     stream: StreamId,
     now: Nanos,
     in_flight: Option<DeviceIo>,
-    /// What was asked so far, by its first page.
+    /// Requests so far, by their first page.
     asked: Vec<u64>,
 }
 
@@ -70,7 +66,7 @@ impl World {
         }
     }
 
-    /// The device answers; says whether it was at work.
+    /// Completes the request in flight; returns false if there was none.
     fn answer(&mut self) -> bool {
         let Some(DeviceIo { tag, len, .. }) = self.in_flight.take() else { return false };
         self.now.0 += 1_000_000 + 10_000 * len.0 / PAGE;
@@ -83,7 +79,7 @@ impl World {
         true
     }
 
-    /// In which order the rest is asked.
+    /// Returns the remaining requests in order.
     fn rest(mut self) -> Vec<u64> {
         while self.answer() {}
         assert!(!self.path.is_dispatch_pending(), "all was sent");
@@ -180,11 +176,11 @@ fn read_ahead_begins_where_another_policy_left_the_order() {
     world.path.set("policy", "linux-6").unwrap();
     world.hint(700, 8);
     world.read(9_000);
-    // What waits already goes when no demand read does, or when its turn comes.
+    // Queued read-ahead goes when no demand read waits, or when its turn comes.
     assert_eq!(world.rest(), [700, 9_000, 500]);
 }
 
-/// Reads so many pages, so that they are resident, and lets the device rest.
+/// Reads pages so that they are resident, and drains the device.
 fn fill(world: &mut World, page: u64, count: u64) {
     world.read_pages(page, count);
     world.pump();
@@ -196,7 +192,7 @@ fn a_window_reads_through_a_few_resident_pages_where_that_saves_a_request() {
     let asks = |without: Without| {
         let mut world = World::new(Policy::Adaptive, without);
         while world.answer() {}
-        // It is learnt what a request costs: as much as a hundred pages.
+        // Learns the cost of a request, which equals a hundred pages.
         (1..40).for_each(|number| fill(&mut world, 20_000 + 1_000 * number, 1 + number % 16));
         [5_003, 5_010, 5_006].into_iter().for_each(|page| fill(&mut world, page, 1));
         world.asked.clear();
@@ -213,8 +209,8 @@ fn a_window_reads_through_a_few_resident_pages_where_that_saves_a_request() {
     assert_eq!((first, requests), (Some(3), 4));
 }
 
-/// How many windows a device of depth 16 that serves two requests at once gets of twenty, shortly
-/// after demand reads.
+/// Returns the number of windows, of twenty, in flight on a device of depth 16 that serves two
+/// requests at once, shortly after demand reads.
 fn ahead_at_the_device(scheduler: &Choice) -> usize {
     let rules = Rules::default();
     let (memory, max_window) = (ByteCount(16 << 20), Pages(32));
@@ -239,8 +235,7 @@ fn ahead_at_the_device(scheduler: &Choice) -> usize {
     most
 }
 
-/// Serves all that is asked, two requests at once; returns how many were there at most, and how
-/// many in all.
+/// Serves all requests, two at once; returns the largest number in flight, and their total.
 fn serve(path: &mut IoPath, now: &mut Nanos) -> (usize, usize) {
     let (mut there, mut most, mut all) = (VecDeque::new(), 0, 0);
     loop {
@@ -267,7 +262,7 @@ fn while_demand_reads_come_a_device_has_no_more_windows_than_it_serves() {
     assert_eq!(ahead_at_the_device(&Choice::learning()), 3);
 }
 
-/// A second copy of late read-ahead was never sent for the reader that came to wait for it.
+/// Late read-ahead was never hedged for a reader that had come to wait for it.
 #[test]
 fn read_ahead_in_flight_that_a_reader_comes_to_is_told_to_the_driver_once() {
     let mut world = World::adaptive();

@@ -1,4 +1,4 @@
-//! What the estimator makes of devices whose cost is known, in virtual time: see docs/devices.md.
+//! Estimates of devices with known cost, in virtual time: see docs/devices.md.
 
 #![cfg(not(loom))]
 
@@ -25,11 +25,11 @@ fn close(got: f64, want: f64, per_cent: f64) {
     assert!(off <= per_cent, "{got} is {off:.1} % off {want}");
 }
 
-/// Within 5 % in the cost of small and large requests, and exact or near in how many at once.
+/// Checks the cost of small and large requests within 5 %, and parallelism exactly or nearly.
 #[track_caller]
 fn check(fit: DeviceModel, model: Model) {
-    // A hiccup counts as twice its kind: one in a hundred is one per cent, and by chance more. And
-    // the cost at 0 lies outside of what was seen, so noise is worth more there.
+    // A hiccup counts as two requests: one in a hundred is one per cent, and by chance more. The
+    // cost at size 0 is extrapolated, so noise has more effect there.
     let loose = |kib: f64| model.hiccup_every > 0 || (kib == 0.0 && model.noise > 0);
     let at = |kib: f64| fit.per_request_ns + kib * fit.per_kib_ns.expect("sizes were mixed");
     for kib in [0.0, 4.0, 128.0, 1024.0] {
@@ -107,7 +107,7 @@ fn with_one_size_the_cost_of_its_bytes_is_not_known_and_the_rest_is() {
     assert_eq!(fit.per_kib_ns, None);
     close(fit.per_request_ns, 100_000.0 + 655_360.0, 1.0);
     assert_eq!(fit.parallel, Some(1));
-    // Twice as large is still about one size: a slope of it would be noise.
+    // A factor of two still counts as one size, because a slope from it would be noise.
     run.lone(100, &[64 * KIB, 128 * KIB]);
     assert_eq!(run.model().per_kib_ns, None);
     run.lone(100, &[64 * KIB, 256 * KIB]);
@@ -149,7 +149,7 @@ fn a_limit_stays_known_while_there_is_little_to_do_and_falls_when_more_is_served
     assert_eq!(run.model().parallel, Some(32));
 }
 
-/// A cache in front of it fills, a neighbour comes, a cloud's credits end.
+/// A cache in front of it fills, a neighbour starts, or a cloud disk's credits end.
 #[test]
 fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
     let slower = Model { per_request_ns: 10 * MS, ..ONE_HEAD };
@@ -166,7 +166,7 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
         rounds(&mut run);
         check(run.model(), after);
     }
-    // What is far off is known at once: eight outliers, and as many to be sure.
+    // A large change is detected at once: eight outliers, and as many to be sure.
     let mut run = Run::of(ONE_HEAD);
     rounds(&mut run);
     run.becomes(slower);
@@ -174,7 +174,7 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
     close(run.model().per_request_ns, 1e7, 5.0);
 }
 
-/// docs/devices.md and ARCHITECTURE.md say how much each file costs.
+/// docs/devices.md and ARCHITECTURE.md give the memory for each file.
 #[test]
 fn it_has_two_kib_and_a_half() {
     assert!(
@@ -195,7 +195,7 @@ fn one_hiccup_is_no_change() {
     assert_eq!(run.model().samples, 201);
 }
 
-/// The mean of a size began with a hiccup once, and service times of it counted twenty-fold.
+/// The mean of a size once began with a hiccup, and its service times counted twenty-fold.
 #[test]
 fn a_size_that_began_with_a_hiccup_is_forgotten_and_the_others_are_not() {
     let mut run = Run::of(MOVER);
@@ -213,7 +213,7 @@ fn a_size_that_began_with_a_hiccup_is_forgotten_and_the_others_are_not() {
     close(fit.per_kib_ns.unwrap(), MOVER.per_kib_ns(), 1.0);
 }
 
-/// Read-ahead that comes back while its reader works is seen when the reader comes again.
+/// Read-ahead that completes while its reader works is observed when the reader waits again.
 #[test]
 fn completions_without_a_wait_tell_no_time() {
     let mut run = Run::of(EIGHT_WAYS);
@@ -224,7 +224,7 @@ fn completions_without_a_wait_tell_no_time() {
         for _ in 0..4 {
             run.dispatch(128 * KIB);
         }
-        // Three are seen late by a look in between, one by the reader when it waits again.
+        // Three are observed late in between, one by the reader when it waits again.
         for _ in 0..3 {
             run.complete(50 * MS);
         }
@@ -234,8 +234,8 @@ fn completions_without_a_wait_tell_no_time() {
     assert_eq!(run.model(), before);
 }
 
-/// A reader waits for the first page of a window, and works on it: only the first request of each
-/// window is seen in time. That looked like one at a time.
+/// A reader waits for the first page of a window and then works on it, so only the first request of
+/// each window is observed on time. That used to look like a parallelism of one.
 #[test]
 fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_least() {
     let far = Model { per_request_ns: 20 * MS, parallel: 64, ..MOVER };
@@ -251,8 +251,8 @@ fn windows_of_which_only_the_first_request_is_seen_in_time_tell_how_many_at_leas
     }
 }
 
-/// All that was read ahead ends unseen, and is found by a reader that waits for all of it: each end
-/// is found a moment after the one before. None of that work was done in that moment.
+/// All read-ahead ends unobserved, and is found by a reader that waits for all of it, each end a
+/// moment after the previous one. The work was not done in those moments.
 #[test]
 fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
     let mut run = Run::of(EIGHT_WAYS);
@@ -274,7 +274,7 @@ fn what_ended_before_it_was_found_is_not_taken_for_work_of_a_moment() {
     assert!(run.estimator.min_parallel() <= 8, "{}", run.estimator.min_parallel());
 }
 
-/// The other way round: late completions of a device with one head do not look like more heads.
+/// Conversely, late completions of a device with one head do not look like more heads.
 #[test]
 fn windows_of_a_device_with_one_head_never_look_like_more_at_once() {
     for late_ns in [0, 20 * US, 3 * MS, 30 * MS] {
@@ -316,7 +316,7 @@ fn a_failed_request_is_no_sample_and_the_load_around_it_still_counts() {
 fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     let mut run = Run::of(Model { parallel: 8, ..MOVER });
     run.lone(100, &[4 * KIB]);
-    // The first of them does come alone; what it cost is one sample, and no mean.
+    // The first one is alone, but its cost is one sample and no mean.
     run.load(1000, 32, &[1024 * KIB]);
     assert_eq!(run.model().parallel, None);
     run.lone(10, &[1024 * KIB]);
@@ -324,8 +324,8 @@ fn load_of_sizes_that_never_came_alone_says_nothing_of_how_many_at_once() {
     assert_eq!(run.model().parallel, Some(8));
 }
 
-/// The path tells the estimator when a reader waits: a miss is timed, and what a marker began is
-/// not.
+/// The path reports to the estimator when a reader waits: a miss is timed, a window started by a
+/// marker is not.
 #[test]
 fn a_path_knows_its_devices() {
     let policy = Policy::Linux6;
@@ -355,7 +355,7 @@ fn a_path_knows_its_devices() {
     assert_eq!(path.device_model(device), None, "it is gone");
 }
 
-/// All that is to be dispatched comes back so much later, which is returned.
+/// Completes all requests to be dispatched after this delay, which is returned.
 fn serve(path: &mut IoPath, now_ns: u64, after_ns: u64) -> u64 {
     let flying: Vec<_> = std::iter::from_fn(|| path.poll_dispatch(Nanos(now_ns))).collect();
     for io in flying {

@@ -1,10 +1,10 @@
-//! Golden traces: a reader goes in, what read-ahead decided comes out, one decision a line.
+//! Golden traces: the reads of a scenario are replayed, and the decisions compared line by line.
 //!
-//! tests/golden/readahead.csv holds the decisions of three kernels on fourteen inputs, made by
-//! state machines written apart from this code; its inputs are the table below.
-//! tests/golden/rivals.csv holds decisions of the policies of no released kernel: what was
-//! published of them, and what their rules come to on one stream.
-//! tests/golden/nfsd.trace is what a real kernel printed in 2009 while it served a file over NFS.
+//! tests/golden/readahead.csv contains the decisions of three kernels on fourteen inputs, made by
+//! state machines written independently of this code; its inputs are in the table below.
+//! tests/golden/rivals.csv contains decisions of policies that no released kernel has, from their
+//! publications and from their rules on one stream. tests/golden/nfsd.trace was printed by a real
+//! kernel in 2009 while it served a file over NFS.
 
 use crate::common;
 
@@ -14,7 +14,7 @@ use common::{PlainPages, PlainStream};
 use foreread_core::prefetch::{Decided, Decision, Pattern, Policy, Rules};
 use foreread_core::units::{ByteCount, Pages};
 
-/// One read: the stream, and the bytes it asks for.
+/// One read: its stream, position and length in bytes.
 type Read = (usize, u64, u64);
 
 struct Scenario {
@@ -49,7 +49,7 @@ impl Scenario {
     }
 }
 
-/// The inputs of readahead.csv, by the first words of the scenario's name.
+/// Returns the input of readahead.csv for the first word of a scenario's name.
 fn scenario(name: &str) -> Scenario {
     let singles = |pages: &[u64]| pages.iter().map(|page| (*page, 1)).collect::<Vec<_>>();
     let row = |count: u64, size: u64| (0..count).map(move |i| (i * size, size));
@@ -94,7 +94,7 @@ fn scenario(name: &str) -> Scenario {
     }
 }
 
-/// These list the first decisions of a longer run.
+/// These list only the first decisions of a longer run.
 const CUT_SHORT: [&str; 3] = ["S1", "S2", "T0"];
 
 #[test]
@@ -203,7 +203,7 @@ fn random_reads_bring_what_they_ask_for_and_nothing_more() {
     }
 }
 
-/// Reads, each as (page, pages), through one handle that seeks before each.
+/// Runs reads, each as (page, pages), through one handle that seeks before each.
 fn with_rules(policy: Policy, max: u64, file: u64, rules: Rules, reads: &[(u64, u64)]) -> String {
     let mut pages = PlainPages::default();
     let mut stream = PlainStream::new(policy, max);
@@ -225,7 +225,7 @@ fn with_rules(policy: Policy, max: u64, file: u64, rules: Rules, reads: &[(u64, 
 #[test]
 fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
     let rules = Rules { backwards: true, ..Rules::default() };
-    // To thrash-2010 a page just before the last read is one that was lost.
+    // To thrash-2010, a missing page just before the last read is a lost one.
     let has_rule = |policy: &Policy| ![Policy::None, Policy::Thrash2010].contains(policy);
     for policy in Policy::ALL.into_iter().filter(has_rule) {
         let of = |reads: &[(u64, u64)]| with_rules(policy, 1920, 1 << 20, rules, reads);
@@ -248,7 +248,8 @@ fn a_reader_that_goes_backwards_has_windows_that_grow_as_published() {
         if policy == Policy::Adaptive {
             continue;
         }
-        // Off, each of them waits for the device; `adaptive` sees it by itself.
+        // Without the rule each of them waits for the device; `adaptive` detects the pattern
+        // itself.
         let off = with_rules(policy, 1920, 1 << 20, Rules::default(), &eights[..3]);
         assert_eq!(off, "10000+8 9992+8 9984+8", "{}", policy.name());
     }
@@ -266,9 +267,9 @@ fn a_window_takes_a_small_rest_of_the_file_along() {
         assert_eq!(of(4, 4, &[(0, 2)]), "0+4", "{name}");
         let of_five = of(4, 5, &[(0, 2)]);
         assert!(of_five.starts_with("0+4"), "{name}: a quarter of max is one page: {of_five}");
-        // A random read stays what it is.
+        // A random read remains one.
         assert_eq!(of(32, 12, &[(8, 2)]), "8+2", "{name}");
-        // The last window reaches the end, and has no marker that would ask for nothing.
+        // The last window reaches the end, and has no marker, which would request nothing.
         let all: Vec<_> = (0..40).map(|page| (page, 1)).collect();
         assert_eq!(of(32, 35, &all[..35]), "0+4 4+8 12+23", "{name}");
         assert_eq!(of(32, 36, &all[..36]), "0+4 4+8 12+16 28+8", "{name}");
@@ -296,7 +297,8 @@ fn a_look_at_the_start_after_a_seek_is_no_stream() {
             "subsequent(req=4+1, ra=12+16-16, async=1) = 16",
         ];
         if policy == Policy::Adaptive {
-            // What the read itself lacks is no window: the next marker lies behind the read.
+            // The missing pages of the read itself are no window: the next marker is behind the
+            // read.
             usual.truncate(1);
             usual.push("subsequent(req=1+4, ra=4+9-8, async=1) = 9");
         }
@@ -329,7 +331,7 @@ fn csv_row(seq: usize, stream: Option<usize>, decided: &Decided, runs: &[String]
     format!("{seq},{pattern},{},{},{window},{is_async},{submitted},{runs}", ask.page, ask.count)
 }
 
-/// The rows of readahead.csv without scenario and version, by scenario and version.
+/// Returns the rows of readahead.csv by scenario and version.
 fn golden_rows() -> BTreeMap<(String, String), Vec<String>> {
     let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for line in include_str!("../golden/readahead.csv").lines().skip(1) {

@@ -1,8 +1,5 @@
-//! Adaptive inode-table windows: what comes along in walks, lone looks and tables that do not fit.
-//!
-//! In:    looks at inodes, in the orders of programs.
-//! Out:   how many requests and blocks these take, as the windows decide.
-//! Never: a clock; a cost that is not an argument.
+//! Adaptive inode-table windows: blocks read along in tree walks, single look-ups, and tables that
+//! exceed the cache.
 
 #![cfg(not(loom))]
 
@@ -12,20 +9,20 @@ use foreread_core::itable::{
     Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound, Why,
 };
 
-/// 1 ms a request, 100 MB/s: a block that comes along costs a 26th of one that is fetched alone.
+/// 1 ms a request, 100 MB/s: reading a block along costs a 26th of reading it alone.
 const DISK: Cost = Cost { fixed_ns: 1e6, ns_per_byte: 10.0 };
 
 const BLOCK: u32 = 4096;
 
-/// A cache that holds whatever is read.
+/// A cache that evicts nothing.
 const ALL: usize = 1 << 20;
 
-/// Groups whose tables have 512 blocks, all of them used.
+/// Groups with tables of 512 used blocks.
 fn table_of(block: u64) -> InodeTable {
     InodeTable::new(BlockIndex(block & !511), 8192, 16, 0).unwrap()
 }
 
-/// A reader's cache of inode blocks: the last so many that were read, as they were read.
+/// A reader's cache: the most recently read inode blocks.
 struct Cache {
     order: VecDeque<u64>,
     held: BTreeSet<u64>,
@@ -95,7 +92,7 @@ fn walk(mut window: Window, size: usize, looks: impl IntoIterator<Item = u64>) -
     cache
 }
 
-/// The same numbers each time.
+/// A repeatable sequence of numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -113,8 +110,8 @@ impl Numbers {
     }
 }
 
-/// 20 groups of 50 directories of 100 files; the inodes of a directory lie together, directories
-/// and files come in the order of hashes.
+/// 20 groups of 50 directories of 100 files. The inodes of a directory are adjacent; directories
+/// and files are visited in hash order.
 fn tree() -> Vec<u64> {
     let mut numbers = Numbers(1);
     let mut looks = Vec::new();
@@ -189,7 +186,7 @@ fn a_large_directory_that_memory_holds_is_read_in_few_requests_after_all() {
 #[test]
 fn after_a_walk_random_looks_elsewhere_cost_no_more_than_alone() {
     let mut numbers = Numbers(2);
-    // So many tables that few blocks of one are ever wanted.
+    // There are so many tables that few blocks of one are ever read.
     let looks: Vec<_> = (0..1000).map(|_| (1 << 30) + numbers.below(1300 * 512)).collect();
     let before = walk(adaptive(DISK), ALL, tree());
     let both = walk(adaptive(DISK), ALL, tree().into_iter().chain(looks.iter().copied()));
@@ -200,7 +197,7 @@ fn after_a_walk_random_looks_elsewhere_cost_no_more_than_alone() {
 
 #[test]
 fn what_a_device_costs_decides_how_much_comes_along() {
-    // The same looks, so the same chances; one inode in five blocks is wanted.
+    // The same look-ups have the same probabilities; one inode in five blocks is read.
     let window = |cost: Cost| {
         let mut adaptive = Adaptive::new();
         let mut numbers = Numbers(3);

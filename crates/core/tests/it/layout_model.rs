@@ -1,10 +1,7 @@
-//! Extent-mapped files against a plain model: of each sector of a file, which sector of the device
-//! it is, or none.
-//!
-//! In:    random extents, reads, hints, files that close; a device that answers in any order, fails
-//!        and ends early; a driver that makes zeros late.
-//! Out:   each read ends once, with its own bytes; each request lies in the extents.
-//! Never: a second opinion on what is read ahead.
+//! Extent-mapped files against a plain model that maps each sector of a file to a sector of its
+//! device or to a hole. Extents, reads and hints are random; files are closed at any time; devices
+//! answer in any order, fail and end early; the driver fills holes late. Each read ends once with
+//! its own bytes, and each request is within the extents.
 
 #![cfg(not(loom))]
 
@@ -39,8 +36,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Pieces of blocks of 512 bytes to 4 KiB, with holes between some of them, and with neighbours on
-/// the device.
+/// Pieces with blocks of 512 bytes to 4 KiB, some separated by holes, some adjacent on the device.
 fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     (0..4_u32).prop_flat_map(|block| {
         let gap = prop_oneof![3 => Just(0_u64), 1 => 1..30_u64];
@@ -77,7 +73,7 @@ proptest! {
         world.finish();
     }
 
-    /// A layout of one piece asks for the same, in the same requests, as a file in one run.
+    /// A map of one extent leads to the same requests as a contiguous file.
     #[test]
     fn a_file_in_one_piece_asks_as_a_plain_file_does(
         policy in proptest::sample::select(Policy::ALL.to_vec()),
@@ -146,8 +142,8 @@ fn a_bad_part_is_the_error_of_its_readers_once_the_others_have_ended() {
     assert_eq!(world.faults.len(), 1, "asked again, it was good");
 }
 
-/// Else a read that comes while the rest of a page is in flight would get the error of a request
-/// that ended before, without a try of its own.
+/// Otherwise a read that arrives while the rest of a page is in flight would get the error of an
+/// earlier request without a retry.
 #[test]
 fn a_part_that_failed_without_readers_is_asked_for_again_by_a_read_that_comes_meanwhile() {
     let mut world = page_of_parts();
@@ -165,7 +161,7 @@ fn a_part_that_failed_without_readers_is_asked_for_again_by_a_read_that_comes_me
     world.finish();
 }
 
-/// The device was not told of the second try when a hole ended last, and the read hung.
+/// A retry was not dispatched if a hole ended last, and the read hung.
 #[test]
 fn a_part_that_failed_is_asked_for_again_when_the_zeros_come_last() {
     let mut world = page_of_parts();
@@ -201,7 +197,7 @@ fn what_is_one_run_on_the_device_is_one_request_and_a_window_crosses_pieces() {
         16 * 4096,
         Vec::from([
             extent(0, 8192, 1 << 20),
-            // After a hole in the file, and none on the device.
+            // Behind a hole in the file, but adjacent on the device.
             extent(16_384, 8192, (1 << 20) + 8192),
             extent(24_576, 40_960, 8 << 20),
         ]),
@@ -216,7 +212,7 @@ fn what_is_one_run_on_the_device_is_one_request_and_a_window_crosses_pieces() {
 #[test]
 fn layouts_take_a_sixteenth_of_the_memory_at_most_and_give_it_back() {
     let mut world = World::new(Policy::None, 0);
-    // A hole and a piece, each of 16 bytes: together more than half of 64 KiB.
+    // A hole and an extent of 16 bytes each: together more than half of 64 KiB.
     let extents = |count: u64| (0..count).map(|n| extent(n * 8192, 4096, n * 8192));
     let layout = std::sync::Arc::new(ExtentMap::new(extents(1100)).unwrap());
     let open = |world: &mut World| {

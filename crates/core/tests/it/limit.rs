@@ -1,8 +1,5 @@
-//! The learnt limit of writes, in virtual time: see docs/deadline.md, "Learnt".
-//!
-//! In:    devices that serve so many requests at once, a flood of writes, a chain of reads.
-//! Out:   how long the chain takes, what the writers get, which limit is in force.
-//! Never: a wait in real time.
+//! The learnt limit of writes, in virtual time: devices of known parallelism under a flood of
+//! writes and a chain of reads. See docs/deadline.md, "Learnt".
 
 #![cfg(not(loom))]
 
@@ -35,14 +32,14 @@ fn a_load_of_writes_alone_finds_out_how_many_the_device_serves() {
         assert_eq!(state.in_flight_writes, state.min_parallel + 2, "{model:?}");
         let cost = state.writes.expect("writes came alone").per_request_ns;
         assert!((cost / model.service_ns as f64 - 1.0).abs() < 0.01, "{model:?}: {cost}");
-        // The second in which it is learnt is among them.
+        // Includes the second in which it is learnt.
         let most = 1.0 * SECOND as f64 / model.service_ns as f64 * model.parallel as f64;
         let share = bench.written as f64 / most;
         assert!(share >= 0.9, "{model:?}: {share}");
     }
 }
 
-/// The first reads under a flood that was there before them.
+/// The first reads under a flood that started before them.
 #[test]
 fn a_chain_is_protected_from_its_first_reads_on() {
     for (model, most) in [(ONE_HEAD, 2.2), (EIGHT_WAYS, 1.2), (SIXTY_FOUR_WAYS, 1.2)] {
@@ -65,7 +62,7 @@ fn a_chain_is_protected_although_nothing_is_known() {
     }
 }
 
-/// Nothing is known of writes that began while a chain ran, and the chain never stops.
+/// Nothing is known of writes that began during a chain, and the chain never stops.
 #[test]
 fn writers_beside_a_chain_get_what_it_leaves() {
     for (model, least) in [(ONE_HEAD, 0.45), (EIGHT_WAYS, 0.8), (SIXTY_FOUR_WAYS, 0.8)] {
@@ -110,7 +107,7 @@ fn a_device_that_changes_is_found_out() {
         assert!(off * 4 <= after.parallel, "{before:?} to {after:?}: {found}");
         let ratio = bench.chain(100) as f64 / (100 * after.service_ns) as f64;
         assert!(ratio <= if after.parallel == 1 { 2.2 } else { 1.3 }, "{after:?}: {ratio}");
-        // And with the chain there all the time.
+        // And with the chain running all the time.
         let mut bench = settled(before);
         bench.chain(100);
         bench.becomes(after);
@@ -170,8 +167,8 @@ fn the_hold_can_be_set_and_the_limit_too() {
     assert_eq!(bench.state().in_flight_writes, 10);
 }
 
-/// An endless upward sweep of writes passes over a write that lies below it, until that has
-/// expired: then it begins the next batch of writes.
+/// An endless upward sweep passes over a write below it until that one has expired; then it begins
+/// the next batch of writes.
 #[test]
 fn a_queued_write_waits_no_longer_than_its_expiry_and_one_batch() {
     for (rule, is_passed_over) in [("4.x", false), ("mq", true)] {
@@ -187,7 +184,7 @@ fn a_queued_write_waits_no_longer_than_its_expiry_and_one_batch() {
             }
             let waited = bench.sent_at(lone).unwrap() - queued;
             let expire = 5000 * MS;
-            // Sixteen writes, one at a time with a read beside each.
+            // Sixteen writes, one at a time, each with a read in flight.
             let batch = 16 * 2 * model.service_ns;
             assert!(waited <= expire + batch, "{rule}, {model:?}: {waited}");
             assert_eq!(waited >= expire, is_passed_over, "{rule}, {model:?}: {waited}");
@@ -204,7 +201,7 @@ fn a_scheduler_is_exchanged_while_it_works_and_nothing_is_lost() {
     for (name, limit) in [("noop", None), ("deadline", Some(10)), ("noop", None)] {
         bench.set("scheduler", name);
         assert_eq!(bench.settings()[0], ("scheduler", name.to_owned()));
-        // What the old queue gave ends in the new one.
+        // Requests dispatched by the old queue end in the new one.
         bench.chain(20);
         bench.go(200 * MS);
         assert_eq!(bench.state().scheduler, name);
@@ -224,7 +221,7 @@ fn a_scheduler_is_exchanged_while_it_works_and_nothing_is_lost() {
     assert_eq!(refused.to_string(), "scheduler=cfq: wants noop or deadline");
 }
 
-/// The limit of the new queue counts what the old one gave.
+/// The limit of the new queue counts the requests that the old one dispatched.
 #[test]
 fn an_exchange_keeps_count_of_what_is_in_flight() {
     let mut bench = settled(EIGHT_WAYS);
@@ -252,7 +249,7 @@ fn what_is_listed_can_be_set() {
     assert_eq!(names, foreread_core::sched::deadline::DeadlineSettings::NAMES);
 }
 
-/// `noop` has no limit: first come, first served. So has `deadline` as it is by default.
+/// `noop` has no limit, nor has `deadline` by default: first come, first served.
 #[test]
 fn without_the_setting_there_is_no_limit() {
     for name in ["noop", "deadline"] {

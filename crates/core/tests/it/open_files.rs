@@ -1,8 +1,5 @@
-//! Files that are read to their end and stay open, under `adaptive`: they need no memory.
-//!
-//! In:    thousands of small files, and then a large one in order, in a cache of 4 MiB.
-//! Out:   how many requests the large one takes.
-//! Never: a rate. The clock goes on by as much for each read.
+//! Files read to their end that stay open, under `adaptive`, use no read-ahead memory: thousands of
+//! small ones do not increase the number of requests of a large one in a cache of 4 MiB.
 
 #![cfg(not(loom))]
 
@@ -14,17 +11,17 @@ use foreread_core::units::{ByteCount, Nanos, Pages};
 
 const PAGE: u64 = 4096;
 
-/// Each read has so many pages.
+/// Pages in a read.
 const READ: u64 = 3;
 
-/// What becomes of a small file.
+/// Fate of a small file.
 #[derive(Clone, Copy, PartialEq)]
 enum SmallFile {
-    /// It is read whole and closed.
+    /// Read to its end and closed.
     Closed,
-    /// It is read whole.
+    /// Read to its end.
     Open,
-    /// All but its last read is done.
+    /// Read except for the last read.
     Unread,
 }
 
@@ -35,7 +32,7 @@ struct World {
 }
 
 impl World {
-    /// Reads a file from its start on, some pages at a time.
+    /// Reads a file from its start, some pages at a time.
     fn read(&mut self, stream: StreamId, pages: u64) {
         for page in (0..pages).step_by(usize::try_from(READ).unwrap()) {
             self.now += 1_000_000;
@@ -53,7 +50,7 @@ impl World {
     }
 }
 
-/// Requests of a file of 8 MiB after so many small ones.
+/// Returns the requests of a file of 8 MiB after `small` small ones.
 fn requests_after(small: u64, becomes: SmallFile) -> u64 {
     let memory = ByteCount(4 << 20);
     let (policy, max_window, rules) = (Policy::Adaptive, Pages(64), Rules::default());
@@ -81,7 +78,8 @@ fn requests_after(small: u64, becomes: SmallFile) -> u64 {
     world.requests
 }
 
-/// They counted for seconds with all that had been ahead of their readers: more than the memory.
+/// For seconds they counted with all pages that had been ahead of their readers: more than the
+/// memory.
 #[test]
 fn a_large_file_is_read_after_small_ones_that_stay_open_as_if_it_were_alone() {
     let alone = requests_after(0, SmallFile::Open);
@@ -90,7 +88,7 @@ fn a_large_file_is_read_after_small_ones_that_stay_open_as_if_it_were_alone() {
     assert!(alone <= closed, "{alone} requests, {closed} if the small ones are closed");
 }
 
-/// What lies unread ahead of a reader is kept for it, and the large file has less.
+/// Unread pages ahead of a reader are kept, and the large file gets less memory.
 #[test]
 fn small_files_that_were_not_read_to_their_end_need_memory() {
     let (read, unread) =

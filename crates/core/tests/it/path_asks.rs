@@ -1,8 +1,5 @@
-//! What a path asks of its device: for hints, for advice and rules, and with read-ahead off.
-//!
-//! In:    hints and reads, on a device that answers at once or when it is told to.
-//! Out:   which pages the device is asked for.
-//! Never: a policy's windows; those are in golden.rs, policy_model.rs and adaptive.rs.
+//! Requests of a path to its device: for hints, for advice and rules, and with read-ahead off. The
+//! windows of policies are checked in golden.rs, policy_model.rs and adaptive.rs.
 
 use std::ops::Range;
 
@@ -41,7 +38,7 @@ impl World {
         self.path.will_need(Nanos(0), self.file, PageIndex(pages.start), count).0
     }
 
-    /// Lets the device answer. Returns what it was asked for: first pages and ends.
+    /// Completes all requests. Returns their first pages and ends.
     fn run(&mut self) -> Vec<(u64, u64)> {
         let mut asked = Vec::new();
         while let Some(DeviceIo { tag, offset, len, .. }) = self.path.poll_dispatch(Nanos(0)) {
@@ -51,7 +48,7 @@ impl World {
         asked
     }
 
-    /// A read as a program makes it: in parts if it is long, whatever is resident.
+    /// Reads as a program does: in several calls if it is long, resident or not.
     fn read(&mut self, page: u64, count: u64) -> Vec<(u64, u64)> {
         let (mut pos, end) = (ByteCount(page * PAGE), ByteCount((page + count) * PAGE));
         let mut asked = Vec::new();
@@ -121,7 +118,7 @@ fn a_read_joins_a_hint_that_is_on_its_way() {
 #[test]
 fn hints_that_follow_each_other_merge_while_the_device_is_busy() {
     let mut world = World::new(Policy::None, 32, 8 << 20);
-    // Four requests fill the device; what follows waits in its queue.
+    // Four requests fill the device; later ones wait in its queue.
     let busy: Vec<_> = (0..4)
         .map(|number| {
             world.hint(1000 * number..1000 * number + 1);
@@ -149,14 +146,14 @@ fn unused_hinted_pages_hold_half_of_the_frames_at_most() {
     assert_eq!(world.path.stats().hints_shortened, 2);
     assert!(!world.is_resident(5000));
 
-    // Each page that is used makes room for another, wherever it is in the line.
+    // Each used page makes room for another, regardless of its position in the queue.
     for page in [frames / 2 - 1, 3, 40] {
         assert_eq!(world.read(page, 1), [], "it is there");
     }
     let more: u64 = (0..frames).map(|page| world.hint(6000 + page..6001 + page)).sum();
     assert_eq!(more, 3);
 
-    // Pages that left without a use do, too. A scan that is read ahead lives in frames of its own.
+    // Pages evicted unused make room, too. A scan that is read ahead lives in frames of its own.
     let scan = 2 * frames;
     world.path.advise(world.stream, Advice::Random);
     world.run();
@@ -178,7 +175,7 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
             world.path.read(Nanos(0), world.stream, pos, ByteCount(largest * PAGE), None)
         })
         .collect();
-    // Six at a time: a quarter of the frames is kept for pins.
+    // Six at a time: a quarter of the frames is reserved for pins.
     assert_eq!(world.path.stats().waited_for_frames, 3);
     assert_eq!(world.hint(9500..9501), 0);
     assert_eq!(world.path.stats().hints_shortened, 1);
@@ -190,7 +187,7 @@ fn a_hint_takes_no_frame_while_a_read_waits_for_one() {
     assert_eq!(world.hint(9500..9501), 1);
 }
 
-/// Off means off: no policy and no advice brings a page that was not asked for.
+/// When read-ahead is off, no policy and no advice reads a page that was not requested.
 #[test]
 fn where_nothing_is_read_ahead_the_device_reads_what_was_asked_for() {
     let patterns: [(&str, Vec<(u64, u64)>); 7] = [
@@ -280,7 +277,7 @@ fn a_file_remembers_its_streams_through_every_handle_and_forgets_them_when_it_cl
     assert_eq!(world.read(113, 1), [(113, 114)]);
 }
 
-/// What makes a page active is seen from what stays when many others pass.
+/// The activation of a page shows when it stays resident while many others pass.
 #[test]
 fn pages_that_are_not_to_be_reused_leave_however_often_they_are_read() {
     for no_reuse in [false, true] {

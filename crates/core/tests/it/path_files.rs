@@ -1,8 +1,5 @@
-//! Files that change under their readers, step by step. The random steps are in path_model.rs.
-//!
-//! In:    one file, a reader or more, a device that answers when it is told to.
-//! Out:   which pages are asked for again, and how each read ends.
-//! Never: a read that hangs.
+//! Files that change under their readers, step by step: which pages are read again, and how each
+//! read ends. The random steps are in path_model.rs.
 
 #![cfg(not(loom))]
 
@@ -42,19 +39,19 @@ impl World {
         self.path.read(NOW, self.stream, ByteCount(pos), ByteCount(len), None);
     }
 
-    /// What goes to the device next: where, and how much.
+    /// Takes the next request: its tag, offset and length.
     fn dispatch(&mut self) -> Option<(Tag, u64, u64)> {
         self.path.poll_dispatch(NOW).map(|io| (io.tag, io.offset.0, io.len.0))
     }
 
-    /// The device answers all that it is asked with so many bytes, or all that was asked.
+    /// Completes all requests with this many bytes, or in full.
     fn answer(&mut self, bytes: Option<u64>) {
         while let Some((tag, _, len)) = self.dispatch() {
             self.path.complete(NOW, tag, Ok(ByteCount(bytes.unwrap_or(len))));
         }
     }
 
-    /// The next read that is ready: how much, and what went wrong. It is released.
+    /// Takes the next ready read: its length and fault. Releases it.
     fn ready(&mut self) -> Option<(u64, Option<Fault>)> {
         let ReadReady { id, len, fault } = self.path.poll_ready()?;
         self.path.release(NOW, id);
@@ -66,7 +63,7 @@ impl World {
         table.look_up(IoPath::slot(self.file), PageIndex(page)).map(|found| found.entry())
     }
 
-    /// Reads that hold so many frames that the next large one has to wait; how many reads.
+    /// Begins reads until the next large one has to wait for frames; returns their number.
     fn take_all_frames(&mut self) -> u64 {
         let other = self.path.open(self.device, ByteCount(1 << 30)).unwrap();
         let mut reads = 0;
@@ -154,7 +151,7 @@ fn a_read_that_waits_for_a_forgotten_page_gets_it_and_the_next_one_asks_again() 
 
 #[test]
 fn a_read_that_waits_for_frames_is_cut_to_what_its_file_has_when_it_starts() {
-    // (position, new lengths, what comes of it); 80,000 bytes are asked for.
+    // (position, new lengths, result); the read requests 80,000 bytes.
     let cases: [(u64, &[u64], u64); 6] = [
         (0, &[50_000], 50_000),
         (40_960, &[40_960], 0),
@@ -216,7 +213,7 @@ fn a_file_that_is_closed_goes_with_its_last_read() {
 #[test]
 fn reads_of_a_closed_file_end_though_its_device_is_removed() {
     let mut world = World::new(409_600);
-    // One on the device, which takes one at a time; one that is queued for it.
+    // One in flight on the device, which takes one at a time; one queued.
     world.read(0, 8192);
     let (tag, ..) = world.dispatch().unwrap();
     world.read(40_960, 8192);
@@ -224,7 +221,7 @@ fn reads_of_a_closed_file_end_though_its_device_is_removed() {
     world.path.remove_device(NOW, world.device);
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert_eq!(world.ready(), None, "the other one is in the device's hands");
-    // A half of it came. There is no device to ask for the rest.
+    // Half of it arrived. No device is left to read the rest.
     world.path.complete(NOW, tag, Ok(ByteCount(4096)));
     assert_eq!(world.ready(), Some((8192, Some(Fault::Short))));
     assert!(world.all_frames_are_idle());

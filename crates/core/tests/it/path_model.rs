@@ -1,11 +1,11 @@
 //! The path against a world that is simple enough to be obviously right.
 //!
-//! The world keeps for each frame which page of which file a device last wrote into it. Whatever
-//! the order of completions, whatever fails, however little memory there is:
+//! The world records the page that a device last wrote into each frame. For any order of
+//! completions, any failures, and any shortage of memory:
 //!
 //!   - a read ends exactly once, and its frames hold its pages;
 //!   - a page found up to date in the table is in the frame that the table names;
-//!   - no page is asked of a device twice at a time; no request is too large, one too many, or past
+//!   - no page is in two requests at a time; no request is too large, exceeds the depth, or is past
 //!     the end;
 //!   - when all is done, every frame is free or on a list.
 
@@ -74,8 +74,8 @@ proptest! {
         world.finish();
     }
 
-    /// With room for everything, the order in which devices answer changes no decision: they are
-    /// those of the plain walk over a plain set. There no reader waits, so `distance` is left out.
+    /// With room for everything, the order of completions changes no decision: they are those of
+    /// the plain walk over a plain set. No reader waits there, so `distance` is left out.
     #[test]
     fn with_enough_memory_decisions_are_those_of_the_plain_walk(
         policy in policy().prop_filter("follows waits", |policy| *policy != Policy::Distance),
@@ -99,7 +99,7 @@ proptest! {
             }
             world.read(stream, page * 4096, count * 4096);
             world.pump();
-            // Its own pages must come before it reads on; anything else may still be on its way.
+            // Its own pages must arrive before it reads on; others may still be in flight.
             while world.pending.values().any(|read| read.stream == stream) {
                 let tag = *world.in_flight.keys().next_back().unwrap();
                 world.complete(tag, Answer::Good);
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Two readers of one page: one request, and both get it.
+/// Two readers of one page: one request serves both.
 #[test]
 fn a_page_on_its_way_is_joined_and_not_asked_for_again() {
     let mut world = World::new(Policy::None, 1 << 20, 0, &[40_960]);
@@ -136,7 +136,7 @@ fn a_page_on_its_way_is_joined_and_not_asked_for_again() {
     world.finish();
 }
 
-/// One bad page in a request of many: reads of the others get them, at the price of one more
+/// One bad page in a request of many: reads of the other pages succeed at the cost of one more
 /// request each; reads of the bad one get the error.
 #[test]
 fn a_bad_page_is_the_error_of_its_own_readers_only() {
@@ -165,11 +165,11 @@ fn a_bad_page_is_the_error_of_its_own_readers_only() {
     world.finish();
 }
 
-/// Pages that come one after the other wake their readers one after the other.
+/// Pages that arrive one after the other wake their readers one after the other.
 #[test]
 fn the_reader_of_the_first_page_is_ready_before_the_last_page_has_come() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
-    // Two pages are asked for, of which one is wanted; another reader wants the second.
+    // Two pages are requested, of which one is wanted; another reader wants the second.
     world.read(0, 0, 4096);
     world.pump();
     let tag = *world.in_flight.keys().next().unwrap();
@@ -194,7 +194,7 @@ fn the_reader_of_the_first_page_is_ready_before_the_last_page_has_come() {
     assert_eq!(world.faults, 0);
 }
 
-/// A connection that breaks in the middle: what has come is good, the next page is read again.
+/// A connection breaks in the middle: the pages that arrived are good, the next one is read again.
 #[test]
 fn what_has_arrived_stays_good_when_the_rest_fails() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
@@ -218,7 +218,7 @@ fn what_has_arrived_stays_good_when_the_rest_fails() {
     world.finish();
 }
 
-/// A frame that has arrived is its page's: it may be evicted while its request is in flight.
+/// An arrived frame belongs to its page, which may be evicted while the request is in flight.
 #[test]
 fn a_page_that_has_arrived_may_leave_before_its_request_ends() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 16, &[409_600]);
@@ -239,7 +239,7 @@ fn a_page_that_has_arrived_may_leave_before_its_request_ends() {
     assert_eq!(world.faults, 0);
 }
 
-/// What a plan has split stays split, and nothing is read beside it.
+/// Requests split by a plan stay split, and nothing else is read with them.
 #[test]
 fn planned_reads_are_the_requests_of_their_plan() {
     let mut world = World::new(Policy::Linux6, 4 << 20, 64, &[4_096_000]);
@@ -250,7 +250,7 @@ fn planned_reads_are_the_requests_of_their_plan() {
     assert_eq!(world.requests(), [(0, 4), (4, 4), (8, 4), (40, 4)]);
     world.finish();
     assert_eq!((world.ended, world.faults), (4, 0));
-    // All of it is cached now, but for page 3: one request.
+    // All of it is cached now, except page 3: one request.
     world.apply(&Op::Invalidate { file: 0, start: 3, pages: 1 });
     world.read_planned(0, 0, 12);
     world.pump();
@@ -258,7 +258,7 @@ fn planned_reads_are_the_requests_of_their_plan() {
     world.finish();
 }
 
-/// A quarter of the frames is in flight, the rest waits its turn; what is cancelled asks nothing.
+/// A quarter of the frames is in flight, other reads wait; a cancelled read makes no request.
 #[test]
 fn planned_reads_wait_for_their_budget() {
     let mut world = World::new(Policy::None, 1 << 20, 0, &[40_960_000; 8]);
@@ -272,7 +272,7 @@ fn planned_reads_wait_for_their_budget() {
     let in_flight: u64 = world.requests().iter().map(|(_, count)| count).sum();
     assert!(world.path.planned_in_flight().0 / 4096 > budget - 16, "it is used");
     assert!(in_flight <= budget);
-    // Another reader's frames are there.
+    // Frames are available to another reader.
     world.read(15, 30_000_000, 4096 * 8);
     world.pump();
     assert_eq!(world.path.stats().waited_for_frames, 0);
@@ -286,7 +286,7 @@ fn planned_reads_wait_for_their_budget() {
     assert_eq!(world.path.planned_in_flight(), ByteCount(0));
 }
 
-/// Reads that together want more than all frames: they wait in line, and all are served.
+/// Reads that together need more than all frames: they queue, and all are served.
 #[test]
 fn reads_wait_for_frames_in_the_order_of_their_arrival() {
     let mut world = World::new(Policy::None, 1 << 20, 0, &[4_000_000; 8]);
@@ -299,8 +299,8 @@ fn reads_wait_for_frames_in_the_order_of_their_arrival() {
     assert_eq!(world.ended, 16);
 }
 
-/// A path that counted the read that missed a page as a second use of it promoted every page: a
-/// scan pushed out what was used again and again.
+/// A path that counted the read that missed a page as its second use promoted every page, and a
+/// scan evicted the working set.
 #[test]
 fn pages_that_are_read_once_never_become_active() {
     for policy in [Policy::None, Policy::Linux6] {
@@ -322,12 +322,12 @@ fn pages_that_are_read_once_never_become_active() {
     }
 }
 
-/// Read-ahead takes what is left over: a window is cut when frames are short, a read never is.
+/// Read-ahead uses spare frames only: a window is cut when frames are short, a read never is.
 #[test]
 fn windows_are_cut_when_frames_are_short() {
     let mut world = World::new(Policy::Linux6, 1 << 20, 64, &[4_000_000; 20]);
     for file in 0..20 {
-        // Nothing is completed: every frame that is taken stays taken.
+        // Nothing completes: every frame that is taken stays taken.
         let count = if file < 6 { 8 } else { 3 };
         world.read(2 * file, 0, count * 4096);
         world.pump();

@@ -1,8 +1,5 @@
-//! What may change while a path runs, and what must not come of it.
-//!
-//! In:    settings, hints, writes and advice, at any time.
-//! Out:   what the device is asked for, and what leaves the cache.
-//! Never: a policy's windows; those are in adaptive.rs and golden.rs.
+//! Settings that change while a path runs, with their effect on requests and evictions. The windows
+//! of policies are checked in adaptive.rs and golden.rs.
 
 #![cfg(not(loom))]
 
@@ -30,7 +27,7 @@ fn device(path: &mut IoPath, capacity: u64) -> DeviceId {
     path.add_device(geometry, &Choice::Noop)
 }
 
-/// Queues eight requests far apart, and says how many of them the device gets at once.
+/// Queues eight requests far apart; returns the number that the device gets at once.
 fn at_once(path: &mut IoPath, device: DeviceId, op: Op) -> usize {
     for number in 0..8 {
         let origin = Origin { op, ..Origin::default() };
@@ -82,15 +79,15 @@ fn a_cache_that_keeps_unread_pages_no_more_has_them_among_the_others() {
     let dump = cache.dump();
     assert_eq!((dump.ahead.len(), dump.inactive.len()), (0, 21));
     assert_eq!(cache.page_of(dump.inactive[20]), Some((FileSlot(0), PageIndex(0))), "the oldest");
-    // And again, with pages there.
+    // And again, with resident pages.
     cache.set_keeps_unread(true);
     let filling = cache.start_fill(FileSlot(0), PageIndex(21), Use::Ahead, false);
     cache.filled(filling);
     assert_eq!((cache.dump().ahead.len(), cache.room_for_ahead()), (1, Pages(64)));
 }
 
-/// Reads the first pages of a stream, whose window has a marker, of a device that has not answered
-/// yet: says how many requests it has then.
+/// Reads the first pages of a stream up to its marker from a device that has not completed anything
+/// yet; returns its number of requests then.
 fn in_flight_at_the_marker(path: &mut IoPath, device: DeviceId) -> usize {
     let file = path.open(device, ByteCount(10_000 * PAGE)).unwrap();
     let stream = path.stream(file);
@@ -143,7 +140,7 @@ fn a_device_that_is_to_be_learnt_gets_all_that_is_asked_for_at_once() {
 #[test]
 fn a_sequential_stream_reads_ahead_however_small_the_window_is_that_is_of_use() {
     for advice in [Advice::Normal, Advice::Sequential] {
-        // Its size says one page.
+        // Its size implies a window of one page.
         let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 8 << 20);
         let device = device(&mut path, 300 << 10);
         let file = path.open(device, ByteCount(75 * PAGE)).unwrap();
@@ -318,7 +315,7 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
     }
 }
 
-/// The largest request for a stream that waits for what it reads, from the start of a new file.
+/// Returns the largest request for a stream that waits for its reads, from the start of a new file.
 fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
     let device = path.add_device_on(disk, Geometry::new(ByteCount(0)), &Choice::Noop);
     let file = path.open(device, ByteCount(4000 * PAGE)).unwrap();
@@ -355,7 +352,7 @@ fn what_was_learnt_of_a_disk_is_known_of_the_next_file_on_it() {
     let mut path = path(Policy::Adaptive, Config::AUTO_WINDOW, 16 << 20);
     let learnt = largest_request(&mut path, Some(7), 3000);
     assert!(learnt > 100, "{learnt}");
-    // A window of 32 pages is all that is known of a disk without a size.
+    // A window of 32 pages is the default for a disk of unknown size.
     assert_eq!(largest_request(&mut path, Some(8), 100), 32);
     assert_eq!(largest_request(&mut path, None, 100), 32);
     assert!(largest_request(&mut path, Some(7), 200) > 32);

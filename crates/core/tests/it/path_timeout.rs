@@ -1,4 +1,4 @@
-//! When a path wants to be asked again although nothing happens.
+//! The time at which a path needs to be called although nothing happens.
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
@@ -8,8 +8,8 @@ use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 const MS: u64 = 1_000_000;
 
-/// A driver that was told of a time that is over, and could do nothing, asked again at once, for as
-/// long as the device was at work.
+/// A driver that was given a time in the past, and could do nothing, called again at once for as
+/// long as the device was busy.
 #[test]
 fn a_device_without_room_is_not_waited_for_by_time() {
     let config = Config {

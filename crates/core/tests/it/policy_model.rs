@@ -1,12 +1,10 @@
-//! The read-ahead policies and their walk against models that are slow and obvious.
+//! The read-ahead policies and their walk against slow and obvious models: every small question,
+//! every read of every tiny file, and random large ones. The models were written from a description
+//! of the kernels' behaviour, before their author saw the policies; where the two differ, one is
+//! wrong.
 //!
-//! In:    every small question, every read of every tiny file, and random large ones.
-//! Out:   model and core answer alike, and what is promised of all answers holds.
-//! Never: a rule taken from the core. The models were written from a description of the kernels'
-//!        behaviour, before their author saw the policies; where the two differ, one is wrong.
-//!
-//! The models are in policy_model/model.rs and rivals.rs; golden traces of real kernels are
-//! golden.rs's. Below: decisions, sizes, markers, walks.
+//! The models are in policy_model/model.rs and rivals.rs; golden traces of real kernels are in
+//! golden.rs. Below: decisions, sizes, markers, walks.
 
 mod every;
 mod model;
@@ -69,7 +67,7 @@ fn fixed_and_distance_are_what_the_model_says_in_every_small_case() {
     }
 }
 
-/// What kernels know.
+/// Patterns of the kernels.
 const EVERY_PATTERN: [Pattern; 7] = [
     Pattern::Initial0,
     Pattern::Initial,
@@ -80,7 +78,7 @@ const EVERY_PATTERN: [Pattern; 7] = [
     Pattern::Random,
 ];
 
-/// The policies that decide from a stream's last window; `adaptive` has a test file of its own.
+/// The policies that decide from a stream's last window; `adaptive` has its own test file.
 const BY_WINDOW: [Policy; 8] = [
     Policy::None,
     Policy::Fixed,
@@ -94,8 +92,8 @@ const BY_WINDOW: [Policy; 8] = [
 
 const LINUXES: [Policy; 3] = [Policy::Linux2_6_28, Policy::Linux2_6_31, Policy::Linux6];
 
-/// First windows, as published: the largest window allowed, then the sizes for reads of 1, 2, 3-4,
-/// 5-8, 9-16, 17-32, 33-64 and more pages.
+/// Published first windows: the largest window allowed, then the sizes for reads of 1, 2, 3-4, 5-8,
+/// 9-16, 17-32, 33-64 and more pages.
 const FIRST_SIZES: [(u64, [u64; 8]); 8] = [
     (1, [1, 1, 1, 1, 1, 1, 1, 1]),
     (2, [2, 2, 2, 2, 2, 2, 2, 2]),
@@ -137,16 +135,17 @@ fn first_and_next_windows_have_the_sizes_of_the_formulas_for_every_count_and_max
     }
 }
 
-/// The size of the first window at the start of a file. 2.6.31 joins the second window to a first
-/// one that would meet its own marker at once; only then is it larger than `max`, and what lies
-/// before its marker is the first.
+/// Returns the size of the first window at the start of a file. 2.6.31 joins the second window to a
+/// first one that would meet its own marker at once. Only then is it larger than `max`, and the
+/// part before its marker is the first window.
 fn first_size(policy: Policy, count: u64, max: u64) -> u64 {
     let Decision { window, .. } = decide_empty(policy, unopened(), miss(0, count, None), max);
     if window.size.0 > max { (window.size - window.async_size).0 } else { window.size.0 }
 }
 
-/// The size of the window after one of `size` pages, at its marker. The old window lies so that the
-/// new one should end at a multiple of four pages, and `linux-6` has nothing to cut there.
+/// Returns the size of the window after one of `size` pages, at its marker. The old window is
+/// placed so that the new one should end at a multiple of four pages, where `linux-6` has nothing
+/// to round off.
 fn next_size(policy: Policy, size: u64, max: u64, expected: u64) -> u64 {
     let start = 1000 - (size + expected) % 4;
     let ask = marker(start + size - 1, 1, None);
@@ -173,8 +172,8 @@ fn markers_are_counted_in_the_whole_window_or_back_from_the_end_of_the_file() {
                 let got = policy.marker(window, PageIndex(end));
                 let want = model::marker(policy, window, end);
                 assert_eq!(got, want.map(PageIndex), "{} {window:?} end {end}", policy.name());
-                // Only a window that the end of the file cuts has two answers, and one that reaches
-                // it, where nothing is left to ask for.
+                // Only two windows have no unique answer: one cut by the end of the file, and one
+                // that reaches it, behind which nothing is left to request.
                 let reaches = policy == Policy::Adaptive && start + size == end;
                 let is_cut = start + size > end || reaches;
                 assert!(is_cut || got == window.marker(), "{window:?} end {end}");
@@ -184,8 +183,8 @@ fn markers_are_counted_in_the_whole_window_or_back_from_the_end_of_the_file() {
     }
 }
 
-/// All files to five pages, whatever is resident and marked: each page is missing, resident or
-/// marked. Reads start anywhere and go to one page past the end.
+/// All files of up to five pages, each page missing, resident or marked. Reads start anywhere and
+/// end up to one page past the end.
 #[test]
 fn walks_are_those_of_the_model_for_every_read_of_every_tiny_file() {
     let mut walks = 0_u64;
@@ -257,7 +256,7 @@ proptest! {
                     prop_assert!(largest <= limits.max);
                 }
                 // A large read may be one request of the device, and a window keeps its size. With
-                // read-ahead off a page is still a page.
+                // read-ahead off, a page is still read.
                 Policy::Linux6 => {
                     let kept = if pattern == Pattern::Subsequent { last.size } else { Pages(1) };
                     prop_assert!(window.size <= limits.max.max(io_pages).max(kept));
@@ -271,8 +270,8 @@ proptest! {
         }
     }
 
-    /// What is ahead after an answer is no more than what was behind, twice where the file begins,
-    /// or the least window.
+    /// After an answer there are no more pages ahead than behind, twice as many at the start of a
+    /// file, or the smallest window.
     #[test]
     fn thrash_2010_has_never_more_ahead_than_behind(
         (last, ask, limits, before, ahead) in question(),
@@ -295,7 +294,7 @@ proptest! {
         (last, ask, limits, before, ahead) in question(),
     ) {
         let around = Around::new(Policy::Thrash2009, limits, ask, before, ahead, true);
-        // With nothing behind, it is another policy's turn.
+        // With no history, another policy decides.
         let (state, streams) = (&mut state_of(last, false, (0, 0)), &mut Streams::default());
         if let Some(decision) = Policy::Thrash2009.decide(state, streams, ask, limits, &around)
             && before > 0
@@ -349,9 +348,9 @@ proptest! {
         }
     }
 
-    /// Whatever lies in the cache, a walk takes each page of its read once, in order and resident
-    /// (the sheet insists on all three) and ends, even over a cache that brings a page only when
-    /// the walk stands before it.
+    /// With any cache contents, a walk takes each page of its read once, in order and resident (the
+    /// sheet checks all three) and terminates, even if the cache fetches a page only when the walk
+    /// has reached it.
     #[test]
     fn a_walk_takes_every_page_of_a_long_read_from_any_cache(
         policy in proptest::sample::select(Policy::ALL.to_vec()),
@@ -376,7 +375,7 @@ proptest! {
         reader.read(memory, &mut sheet, PageIndex(first), Pages(count), |_| decisions += 1);
         let taken = (first + count).min(end) - first;
         prop_assert_eq!(sheet.next, first + taken);
-        // A page is asked about when it is missing and when it is marked.
+        // The policy decides when a page is missing and when it is marked.
         prop_assert!(decisions <= 2 * taken);
     }
 }

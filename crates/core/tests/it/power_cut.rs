@@ -1,14 +1,14 @@
-//! The power fails: what was promised is there, and what is there was written.
+//! Power cuts: promised data is there, and all data found was written.
 //!
-//! In:    1,200 runs of some hundred steps each, a disk with a cache of its own, and a cut at the
-//!        end of each: of that cache, and of what is on its way, any sector survives or does not.
-//! Out:   nothing; or the seed of a run after which a sector holds
+//! In:    1,200 runs of some hundred steps each on a disk with a volatile cache. At the cut, each
+//!        sector of that cache and of requests in flight survives or not.
+//! Out:   nothing; or the seed of a run after which a sector contains
 //!          - something older than a flush or a FUA write had promised, or
 //!          - something that was never there: of another page, or half of one write and half of
 //!            another.
-//! Never: a test that cannot fail: three saboteurs are found out.
+//! Never: a test that cannot fail: three saboteurs are detected.
 //!
-//! The world is in write_world/; what it looks at on the way is said there.
+//! The world is in write_world/, which also checks each step.
 
 #![cfg(not(loom))]
 #![expect(clippy::cast_possible_truncation, reason = "the world is small")]
@@ -46,11 +46,11 @@ fn a_write_into_a_page_that_is_being_written_is_found_out() {
     assert!(why.contains("never written there") || why.contains("is not on the disk"), "{why}");
 }
 
-/// What the first run says that goes wrong.
+/// Returns the first error reported by a run.
 fn caught(sabotage: Sabotage) -> String {
     let says = |seed| match panic::catch_unwind(|| run(seed, sabotage)) {
         Ok(result) => result.err(),
-        // What the world looks at on the way may be wrong before the cut.
+        // The world's checks may fail before the cut.
         Err(panic) => Some(panic.downcast_ref::<String>().cloned().unwrap_or_default()),
     };
     (0..400).find_map(says).expect("a test that cannot fail")
@@ -64,7 +64,7 @@ fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
     world.apply(&Op::Set { name: "dirty_age", value: random.below(40) });
     for _ in 0..random.below(250) {
         let op = op(&mut random);
-        // A reader would find it out first.
+        // A reader would detect it first.
         if sabotage == Sabotage::InPlace && matches!(op, Op::Read { .. }) {
             continue;
         }
@@ -79,7 +79,7 @@ fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
 fn op(random: &mut Random) -> Op {
     let file = random.below(3) as usize;
     let which = random.next() as usize;
-    // Often the same places, so that pages are written again while they are on their way.
+    // The same places are frequent, so that pages are rewritten while they are in flight.
     let pos = random.below(12) * 4096 + [0, random.below(4096)][random.below(2) as usize];
     let len = [4096, 1 + random.below(6000), 1 + random.below(60_000)][random.below(3) as usize];
     let mode =

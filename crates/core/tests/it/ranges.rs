@@ -1,8 +1,5 @@
-//! The range planner against all plans there are, and against simple methods.
-//!
-//! In:    random sets of ranges under fixed seeds, cost models of four devices and of others.
-//! Out:   how far each plan is from the best one; the table of docs/ranges.md.
-//! Never: a clock.
+//! The range planner against exhaustive search and simple methods: random sets of ranges with fixed
+//! seeds, cost models of four devices and others. Also the table of docs/ranges.md.
 
 #![cfg(not(loom))]
 
@@ -27,7 +24,8 @@ fn outcome(plan: &RequestPlan) -> Outcome {
     Outcome { ns: plan.time_ns(), bytes: plan.bytes() }
 }
 
-/// Spans as requests of at most the largest size, by ascending offset, at most so many at once.
+/// Returns the outcome of spans cut into requests of the largest size, in ascending order, with at
+/// most `at_once` in flight.
 fn sent(spans: &[Range<u64>], model: &CostModel, at_once: u32) -> Outcome {
     let model = CostModel { parallel: model.parallel.min(at_once), ..*model };
     let mut requests = Vec::new();
@@ -51,7 +49,7 @@ fn fixed_gap(wanted: &[Range<u64>], model: &CostModel) -> Outcome {
     sent(&coalesced(wanted, LIMITS.align, 1 << 20), model, 10)
 }
 
-/// How far plans are from the best ones at most, as factors; and what methods take in all.
+/// Largest deviations of plans from the optimum, as factors; and totals of each method.
 #[derive(Default)]
 struct Comparison {
     worst_time: f64,
@@ -63,7 +61,7 @@ struct Comparison {
 struct MethodSum {
     ns: u64,
     bytes: u64,
-    /// The sum of the time of each set as a factor of the optimum's.
+    /// Sum over the sets of the time relative to the optimum.
     times: f64,
     worst: f64,
 }
@@ -105,7 +103,7 @@ fn rows(name: &str, all: &Comparison) -> String {
     rows
 }
 
-/// The objective: within 5 % of the optimum of time, and of bytes at the same time.
+/// The objective: within 5 % of the optimal time, and at the same time of the optimal bytes.
 #[test]
 fn plans_for_four_devices_are_within_5_percent_of_the_optimum_and_the_table_is_of_them() {
     let head = "| device | method | time, s | bytes, MB | time / optimum, mean | worst |\n\
@@ -124,7 +122,7 @@ fn plans_for_four_devices_are_within_5_percent_of_the_optimum_and_the_table_is_o
     check_table("ranges.md", head, &table);
 }
 
-/// Not the objective's devices: few connections for many ranges. docs/ranges.md has the figures.
+/// Not in the objective: few connections for many ranges. docs/ranges.md has the figures.
 #[test]
 fn plans_for_few_connections_are_near_the_optimum() {
     for model in FEW_AT_ONCE {
@@ -149,7 +147,7 @@ fn plans_under_narrow_limits_are_near_the_optimum() {
     }
 }
 
-/// Sets too large for all plans: up to 500 ranges.
+/// Sets too large for exhaustive search: up to 500 ranges.
 #[test]
 fn no_plan_is_slower_than_a_simple_method() {
     for model in DEVICES.map(|(_, model)| model).into_iter().chain(FEW_AT_ONCE) {

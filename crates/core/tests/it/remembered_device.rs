@@ -1,9 +1,6 @@
-//! What another run has learnt of a device: how much it brings, and what it costs if it is wrong.
-//!
-//! In:    one sequential reader of a virtual device, whose estimate begins with nothing, with what
-//!        an earlier run learnt of the same device, or of another one.
-//! Out:   how much it reads in the first seconds.
-//! Never: the time of a machine: all of it is virtual.
+//! Devices learnt by another run: the gain, and the cost if the values are wrong. One sequential
+//! reader of a virtual device starts with no estimate, with that of the same device, or with that
+//! of another one; the test compares the bytes read in the first seconds of virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,7 +15,7 @@ const PAGE: u64 = 4096;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A device that serves so many requests at once.
+/// A device that serves `ways` requests at once.
 #[derive(Clone, Copy, Debug)]
 struct VirtualDevice {
     per_request_ns: u64,
@@ -41,7 +38,7 @@ struct World {
     device: DeviceId,
     stream: StreamId,
     model: VirtualDevice,
-    /// When each server of the device is free.
+    /// Time at which each server of the device is free.
     free_at: Vec<u64>,
     in_flight: BinaryHeap<Reverse<(u64, Tag, ByteCount)>>,
     now: u64,
@@ -70,7 +67,7 @@ impl World {
         Self { path, device, stream, model, free_at, in_flight, now: 0, pos: 0 }
     }
 
-    /// Reads so many bytes at the position, waiting as long as that takes.
+    /// Reads bytes at the position, and waits for them.
     fn read(&mut self, bytes: u64) {
         let prev = Some(ByteCount(self.pos)).filter(|pos| *pos > ByteCount::ZERO);
         let (now, len) = (Nanos(self.now), ByteCount(bytes));
@@ -103,7 +100,7 @@ impl World {
         }
     }
 
-    /// Reads until then; returns how much.
+    /// Reads until `end`; returns the bytes read.
     fn read_until(&mut self, end: u64) -> u64 {
         let before = self.pos;
         while self.now < end {
@@ -121,7 +118,7 @@ fn percent(part: u64, of: u64) -> u64 {
     part * 100 / of
 }
 
-/// What a run of some seconds learns of a device.
+/// Returns the values that a run of some seconds learns of a device.
 fn learnt(model: VirtualDevice) -> LearntDevice {
     let mut world = World::new(model, None);
     world.read_until(4 * SECOND);
@@ -136,7 +133,7 @@ fn a_device_that_was_seen_before_is_at_its_plateau_at_once() {
         fresh.read_until(6 * SECOND);
         let plateau = fresh.read_until(8 * SECOND) / 2;
         let learnt = fresh.learnt();
-        // Between 128 KiB and a request of 256 KiB no cost of bytes can be told.
+        // Between 128 KiB and a request of 256 KiB, the cost of bytes cannot be determined.
         assert!(learnt.cost.is_some() || model.max_io == 64, "{model:?}");
         let mut again = World::new(model, Some(learnt));
         let begin = again.read_until(SECOND / 2);
@@ -191,8 +188,8 @@ fn a_record_that_lies_is_forgotten_after_eight_requests() {
     }
 }
 
-/// An object store 20 ms away with 80 MB/s a connection, of which only the kind is known: the crate
-/// for objects says so of all of them.
+/// An object store 20 ms away with 80 MB/s a connection, of which only the kind is known: the
+/// values that the crate for objects uses for all stores.
 #[test]
 fn a_far_store_of_a_known_kind_is_near_its_plateau_from_the_start() {
     let store =
@@ -221,7 +218,7 @@ fn a_window_without_a_cost_is_where_learning_begins() {
     let (mut fresh, mut from) = (World::new(model, None), World::new(model, Some(begin)));
     assert!(from.read_until(SECOND) > fresh.read_until(SECOND));
     assert!(from.learnt().window >= Pages(256));
-    // What cannot be is ignored.
+    // An implausible value is ignored.
     let none = LearntDevice { window: Pages(3), cost: None };
     let mut from = World::new(model, Some(none));
     assert_eq!(from.read_until(SECOND), World::new(model, None).read_until(SECOND));

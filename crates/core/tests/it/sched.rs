@@ -1,8 +1,8 @@
 //! Golden traces of `deadline`: requests go in, the order of their dispatch comes out.
 //!
-//! tests/golden/deadline.csv says in which order three rules dispatch; tests/golden/README.md says
-//! where the rows are from. Below: what the rows cannot show (merging, limits, changes of settings
-//! while requests are queued).
+//! tests/golden/deadline.csv gives the dispatch order of three rules; tests/golden/README.md gives
+//! the origin of the rows. Below: cases that the rows cannot show (merging, limits, changes of
+//! settings while requests are queued).
 
 #![cfg(not(loom))]
 
@@ -45,7 +45,8 @@ fn a_negative_writes_starved_is_the_mirror_image() {
     }
 }
 
-/// Only with quirks, and only at the start, the first batch is of writes that were not preferred.
+/// Only with quirks, and only at the start, the first batch consists of writes that were not
+/// preferred.
 #[test]
 fn without_quirks_mq_starts_like_4_x() {
     for row in golden_rows().into_iter().filter(|row| row.scheduler == "4.x") {
@@ -59,7 +60,7 @@ fn without_quirks_mq_starts_like_4_x() {
     }
 }
 
-/// A search for aged requests that finds one too young leaves a new batch, but only with quirks.
+/// A search for aged requests that finds one too young starts a new batch, but only with quirks.
 #[test]
 fn a_failed_search_for_aged_requests_leaves_no_trace_without_quirks() {
     let requests = "rt:R10@0 rt:R20@0 rt:R30@0 rt:W100@0 idle:R500@0";
@@ -69,12 +70,12 @@ fn a_failed_search_for_aged_requests_leaves_no_trace_without_quirks() {
         settings.push(("writes_starved", "1".into()));
         dispatched(&settings, requests, 0, 0).join(" ")
     };
-    // Each search begins a batch of reads that has had none, and the real-time reads go on with it.
+    // Each search begins a new batch of reads, and the real-time reads continue it.
     assert_eq!(order("on"), "R10 R20 R30 W100 R500");
     assert_eq!(order("off"), "R10 W100 R20 R30 R500");
 }
 
-/// The older direction is taken up where it was left with quirks, else at its oldest.
+/// With quirks, a direction resumes where it stopped, otherwise at its oldest request.
 #[test]
 fn a_change_of_direction_begins_at_the_oldest_without_quirks() {
     let requests = "R10@0 R30@0 R20@0 W5@0 W6000@0";
@@ -88,14 +89,14 @@ fn a_change_of_direction_begins_at_the_oldest_without_quirks() {
     assert_eq!(order("off"), "R10 W5 R30 W6000 R20");
 }
 
-/// In flight, a real-time request keeps best effort waiting; when it ends, that goes on.
+/// A real-time request in flight blocks best effort until it ends.
 #[test]
 fn a_class_waits_for_requests_in_flight_of_a_higher_one() {
     let mut bench = Bench::new(&choice(&of_scheduler("mq-now")), 8);
     bench.add("rt:R10@0 R20@0 idle:R30@0");
     assert_eq!(bench.take(0), Some("R10".into()));
     assert_eq!(bench.take(0), None);
-    // What is old enough does not wait.
+    // An aged request does not wait.
     assert_eq!(bench.take(10_000), Some("R20".into()));
     bench.complete("R10");
     assert_eq!(bench.take(0), None, "R20 is in flight");
@@ -126,7 +127,7 @@ impl Row {
         settings
     }
 
-    /// With their classes.
+    /// Returns the requests with their classes.
     fn requests(&self) -> String {
         let class = |id: &str| match (self.example.split(' ').next().unwrap(), id) {
             ("D11" | "D12", "R10") => "idle:",
@@ -176,7 +177,7 @@ fn row(line: &str) -> Row {
     Row { example, scheduler, requests, params, step_ms, t0_ms, order }
 }
 
-/// The fields of a line; one in quotes may hold commas.
+/// Returns the fields of a line; quoted ones may contain commas.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;

@@ -1,11 +1,8 @@
-//! `deadline` against a model of it that is slow and obvious, request by request.
+//! `deadline` against a slow and obvious model, request by request: same requests in the same
+//! order. With any settings, nothing is lost or sent twice, and an expired request begins its
+//! batch. Requests do not overlap, because merging is unspecified for those.
 //!
-//! In:    random requests, completions and settings at random times.
-//! Out:   model and core send the same requests in the same order; and what is promised whatever
-//!        is set: nothing is lost, nothing is sent twice, an expired request begins its batch.
-//! Never: overlapping requests. What they do to merging is said to be unspecified.
-//!
-//! The model is in sched_model/model.rs; golden traces are sched.rs's.
+//! The model is in sched_model/model.rs; golden traces are in sched.rs.
 
 #![cfg(not(loom))]
 
@@ -18,7 +15,7 @@ use model::{Item, Model, Settings};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// The numbers of the requests that became one.
+/// Numbers of the merged requests.
 #[derive(Debug)]
 struct Names(Vec<usize>);
 
@@ -32,7 +29,7 @@ impl Payload for Names {
     }
 }
 
-/// One step. A place that is taken, or a request that is not there, skips it.
+/// One step. A place in use, or a missing request, skips it.
 #[derive(Clone, Debug)]
 enum Step {
     Add { place: u64, places: u64, op: Op, class: Class },
@@ -83,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Model and core, side by side.
+/// Model and core, in parallel.
 struct Pair {
     model: Model,
     core: Deadline<Names>,
@@ -163,7 +160,7 @@ impl Pair {
         self.core.add(self.now(), request);
     }
 
-    /// Whether anything was sent.
+    /// Returns true if a request was dispatched.
     fn take(&mut self) -> bool {
         let (want, got) = (self.model.take(self.now_ms), self.core.take(self.now()));
         let got = got.map(|request| Item {
@@ -182,7 +179,7 @@ impl Pair {
         true
     }
 
-    /// All that is left, with all limits lifted.
+    /// Drains everything, with all limits lifted.
     fn finish(mut self) {
         for limit in ["async_depth", "reads_in_flight", "writes_in_flight"] {
             self.step(&Step::Set(limit, "0"));
@@ -243,8 +240,9 @@ proptest! {
         pair.finish();
     }
 
-    /// Once a direction is chosen and its oldest has expired, the batch begins with that one: so
-    /// no more than one batch of its direction begins after its expiry before it goes.
+    /// Once a direction is chosen and its oldest request has expired, the batch begins with that
+    /// one. Therefore at most one batch of its direction begins between its expiry and its
+    /// dispatch.
     #[test]
     fn an_expired_request_begins_the_next_batch_of_its_direction(
         rule in select(vec!["2002", "4.x", "mq"]),

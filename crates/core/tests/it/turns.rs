@@ -1,8 +1,6 @@
-//! Positions that one handle reads in turns, on a device far away: which are asked for together.
-//!
-//! In:    small reads here and there, and further reads behind some of them.
-//! Out:   which positions the device is asked for during each.
-//! Never: the size of a window, a gain; those are in `store_streams` of the simulator.
+//! Positions that one handle reads in turns from a device far away: the requests for several
+//! positions made together during each read. Window sizes and the gain are in `store_streams` of
+//! the simulator.
 
 #![cfg(not(loom))]
 
@@ -16,10 +14,10 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
 
-/// Each read has so many pages.
+/// Pages in a read.
 const READ: u64 = 4;
 
-/// Where a position begins. No three are as far from each other as another three.
+/// Returns the first page of a position. No two distances are equal.
 fn place(position: u64) -> u64 {
     1000 * position * position
 }
@@ -56,7 +54,7 @@ impl World {
         Self { path, file, stream, prev_pos: None, now: 0 }
     }
 
-    /// Lets the device answer; returns the positions that it was asked for.
+    /// Completes all requests; returns their positions.
     fn run(&mut self) -> BTreeSet<u64> {
         let mut positions = BTreeSet::new();
         loop {
@@ -74,7 +72,7 @@ impl World {
         }
     }
 
-    /// The read of a position that comes after so many others there.
+    /// Makes the read of a position that follows `after` others there.
     fn read(&mut self, position: u64, after: u64) -> Vec<u64> {
         let page = place(position) + after * READ;
         let (pos, len) = (ByteCount(page * PAGE), ByteCount(READ * PAGE));
@@ -102,7 +100,7 @@ fn all_positions_go_on_together_after_two_of_them_in_their_order() {
     }
 }
 
-/// The first one whose page was there ended it: those behind it waited for a request each.
+/// The first one with a resident page ended it: later positions waited for a request each.
 #[test]
 fn a_position_whose_page_is_there_does_not_hold_up_the_others() {
     let mut world = World::new();
@@ -116,7 +114,7 @@ fn a_position_whose_page_is_there_does_not_hold_up_the_others() {
     assert_eq!(world.read(2, 1), [2, 4, 5, 6]);
 }
 
-/// It became another read at random, which its reader had never done, and ended the turns.
+/// It became a random read that its reader had never made, and ended the turns.
 #[test]
 fn a_position_that_was_evicted_is_passed_over() {
     let mut world = World::new();

@@ -1,13 +1,12 @@
 //! Writes, flushes and zeroes against a world in which each byte has a history.
 //!
-//! Whatever the order of completions, whatever fails, however little memory there is:
+//! For any order of completions, any failures, and any shortage of memory:
 //!
 //!   - a hit has the newest bytes, a read has bytes that were the file's while it ran;
-//!   - a flush that ends well has all that was written before it on the disk, and so has a write
-//!     that went through;
-//!   - what is dirty stays within its limit, a page is in one device write at a time;
-//!   - when all is done, nothing waits, every frame is free or on a list, the disk has all, and a
-//!     replay of the log comes to the same.
+//!   - after a successful flush all earlier writes are on the disk, and so is a write-through;
+//!   - dirty pages stay within their limit, a page is in one device write at a time;
+//!   - at the end nothing waits, every frame is free or on a list, the disk has all bytes, and a
+//!     replay of the log gives the same results.
 //!
 //! The world is in write_world/.
 

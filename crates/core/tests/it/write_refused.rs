@@ -1,8 +1,5 @@
-//! Devices that refuse what is written: how many requests a flush costs, and when the next try is.
-//!
-//! In:    a path with 1024 dirty pages at most, a device that refuses, virtual time.
-//! Out:   requests that are counted, flushes that end.
-//! Never: a request that is neither taken nor refused.
+//! Devices that refuse writes, in virtual time: the requests that a flush costs, and the time of
+//! the next retry. The path has at most 1024 dirty pages.
 
 #![cfg(not(loom))]
 
@@ -19,19 +16,19 @@ const EROFS: i32 = 30;
 const EIO: i32 = 5;
 const MS: u64 = 1_000_000;
 
-/// A device that serves one request at a time, and refuses those with a page that `takes` does not.
+/// A device that serves one request at a time, and refuses those with a page that `takes` rejects.
 struct Bench<'t> {
     path: IoPath,
     file: FileId,
     now: u64,
-    /// How long a request takes.
+    /// Time of a request.
     service_ms: u64,
     takes: Box<dyn Fn(u64) -> bool + 't>,
     errno: i32,
-    /// Write requests that the device got, and how many it refused.
+    /// Write requests that reached the device, and those it refused.
     requests: usize,
     refused: usize,
-    /// Flushes and writes that are over, with their fault.
+    /// Completed flushes and writes, with their fault.
     over: Vec<(WriteId, Option<Fault>)>,
 }
 
@@ -81,7 +78,7 @@ impl<'t> Bench<'t> {
         }
     }
 
-    /// Serves the next request; false if there is none.
+    /// Serves the next request; returns false if there is none.
     fn serve_one(&mut self) -> bool {
         let now = self.now();
         let Some(io) = self.path.poll_dispatch(now) else { return false };
@@ -101,7 +98,7 @@ impl<'t> Bench<'t> {
         true
     }
 
-    /// Serves until it is over: its fault.
+    /// Serves requests until this write is over; returns its fault.
     fn serve_until_over(&mut self, id: WriteId) -> Option<Fault> {
         for _ in 0..20_000 {
             if let Some((_, fault)) = self.over.iter().find(|(other, _)| *other == id) {
@@ -112,8 +109,8 @@ impl<'t> Bench<'t> {
         panic!("it does not end");
     }
 
-    /// Lets time pass up to the next time-out, and serves what is sent then: how long it was, and
-    /// how many requests were sent.
+    /// Advances to the next time-out, and serves the requests sent then; returns the time passed
+    /// and the number of requests.
     fn wait_for_probe(&mut self) -> Option<(u64, usize)> {
         let at = self.path.poll_timeout()?;
         let waited = at.0.saturating_sub(self.now);
@@ -125,7 +122,7 @@ impl<'t> Bench<'t> {
         Some((waited / MS, self.requests - before))
     }
 
-    /// Hands out the next request: its tag, first page and length, and whether it is durable.
+    /// Takes the next request: its tag, first page and length, and whether it is durable.
     fn dispatch(&mut self) -> Option<(Tag, u64, ByteCount, bool)> {
         let now = self.now();
         let io = self.path.poll_dispatch(now)?;
@@ -143,12 +140,12 @@ impl<'t> Bench<'t> {
     }
 }
 
-/// 32 refusals in a row, and what may be queued or in flight meanwhile.
+/// 32 refusals in a row, and the requests that may be queued or in flight by then.
 const MOST: usize = 32 + 64;
 
 #[test]
 fn a_flush_on_a_full_device_costs_a_bounded_number_of_requests() {
-    // Pages alone, and pages in runs as long as a request may be.
+    // Single pages, and pages in runs as long as a request may be.
     for (runs, pages, gap) in [(900, 1, 2), (14, 64, 65), (100, 8, 9)] {
         let mut bench = Bench::new(ENOSPC, |_| false);
         for run in 0..runs {
@@ -167,7 +164,7 @@ fn a_flush_on_a_full_device_costs_a_bounded_number_of_requests() {
     }
 }
 
-/// A refusal took 7 ms, and failed pages were sent again after `dirty_age`: with more pages than
+/// A refusal took 7 ms, and failed pages were sent again after `dirty_age`. With more pages than
 /// could be refused in that time, there was no moment at which all had failed.
 #[test]
 fn a_flush_ends_although_failed_pages_come_of_age_while_it_waits() {
@@ -181,7 +178,7 @@ fn a_flush_ends_although_failed_pages_come_of_age_while_it_waits() {
     assert!(bench.now < 2_000 * MS, "after {} ms", bench.now / MS);
 }
 
-/// Some blocks are there already, and are written over.
+/// Some blocks are allocated already, and are overwritten.
 #[test]
 fn what_a_full_device_still_takes_is_written_by_the_flush() {
     let mut bench = Bench::new(ENOSPC, |page| page % 64 < 16);
@@ -268,7 +265,7 @@ fn a_flush_ends_although_others_flush_and_write_the_same_pages_all_the_time() {
     }
 }
 
-/// A FUA write has an answer of its own: where the device takes it, it is done.
+/// A FUA write gets its own result: if the device accepts it, it succeeds.
 #[test]
 fn a_fua_write_of_a_page_that_a_full_device_takes_succeeds() {
     let mut bench = Bench::new(ENOSPC, |page| page == 500);
@@ -281,7 +278,7 @@ fn a_fua_write_of_a_page_that_a_full_device_takes_succeeds() {
     assert_eq!(bench.serve_until_over(fua), None);
 }
 
-/// Its user frees space, and tries again: it is not to wait a minute for the next probe.
+/// Its user frees space and retries: the write must not wait a minute for the next probe.
 #[test]
 fn a_writer_that_is_refused_for_want_of_room_brings_the_next_probe_forward() {
     let is_full = std::cell::Cell::new(true);
@@ -302,8 +299,8 @@ fn a_writer_that_is_refused_for_want_of_room_brings_the_next_probe_forward() {
     assert_eq!(bench.serve_until_over(taken), None);
 }
 
-/// 32 refusals of pages of a later epoch move a failed page on its list. Its own flush is told of
-/// its failure all the same.
+/// 32 refusals of pages of a later epoch move a failed page on its list. Its own flush still gets
+/// its fault.
 #[test]
 fn a_flush_is_told_of_its_refused_page_however_many_later_ones_are_refused() {
     let mut bench = Bench::new(ENOSPC, |_| false);

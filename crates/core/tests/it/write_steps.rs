@@ -1,8 +1,5 @@
-//! Writes, flushes and zeroes step by step: each case of docs/writes.md by its name.
-//!
-//! In:    a path of 1 MiB, a file or two, calls.
-//! Out:   which steps and which device I/O come, in which order.
-//! Never: bytes. Those are in write_model.rs.
+//! Writes, flushes and zeroes step by step: the cases of docs/writes.md by name, with the order of
+//! steps and device I/O. Bytes are checked in write_model.rs.
 
 #![cfg(not(loom))]
 
@@ -48,7 +45,7 @@ impl Bench {
         self.path.write(now, self.file, ByteCount(pos), ByteCount(len), mode, Submitter(1))
     }
 
-    /// A write of whole pages, filled; one that is done with that is over.
+    /// Writes and fills whole pages; a write-back write is over then.
     fn write(&mut self, page: u64, pages: u64, mode: WriteMode) -> WriteId {
         let id = self.ask(page * 4096, pages * 4096, mode);
         assert_eq!(self.step(), Some((id, WriteStep::Fill { len: ByteCount(pages * 4096) })));
@@ -78,7 +75,7 @@ impl Bench {
         self.path.poll_dispatch(now)
     }
 
-    /// The next write to a device: its tag, first page, pages.
+    /// Takes the next device write: its tag, first page, and number of pages.
     fn written(&mut self) -> Option<(Tag, u64, u64)> {
         let io = self.io()?;
         assert_eq!(io.op, Op::Write);
@@ -126,8 +123,8 @@ fn a_whole_page_is_never_read_and_a_dirty_one_is_written_when_it_is_old() {
     assert_eq!(bench.path.poll_timeout(), None);
 }
 
-/// It once waited, until it was old, for what was written after it, if all that it had to wait for
-/// was a flush's already.
+/// If all pages that it had to wait for belonged to an earlier flush, it once waited for later
+/// writes until they were old.
 #[test]
 fn a_second_flush_waits_for_nothing_that_comes_after_it() {
     let mut bench = Bench::new(1 << 20);
@@ -226,7 +223,7 @@ fn of_a_request_that_fails_only_the_bad_page_does_and_each_flush_says_so_until_i
         assert_eq!(bench.path.dirty_pages(bench.file), Pages(1));
     }
     assert_eq!(bench.path.stats().write_retries, 3, "each of three, once");
-    // It is tried again by itself, but not at once.
+    // It is retried on its own, but not at once.
     assert_eq!(bench.io(), None);
     bench.wait(5_000);
     let (tag, first, pages) = bench.written().unwrap();
@@ -351,7 +348,7 @@ fn the_short_page_at_the_end_of_a_file_is_the_last_of_its_request() {
     let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
     let mut path = IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
     let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
-    // The second file begins in the sector after the end of the first.
+    // The second file begins in the sector behind the end of the first.
     let files = [
         path.open_at(device, Sector(0), ByteCount(4096 + 512)).unwrap(),
         path.open_at(device, Sector(9), ByteCount(4096)).unwrap(),

@@ -1,10 +1,7 @@
-//! Readers that pin, readers that copy, and the driver, in every interleaving.
-//!
-//! In:    a cache of one frame or two, whose driver evicts or forgets what readers may have pinned.
-//! Out:   nothing, or the interleaving in which a pinned page changed, or a frame was freed twice
-//!        or never.
-//! Never: bytes that are atomics only. A reader with a pin reads plain memory, so each frame has a
-//!        cell whose accesses loom checks for a race, beside the words that a copy takes.
+//! Readers that pin, readers that copy, and a driver that evicts or forgets their pages, in every
+//! interleaving: a pinned page must not change, and a frame is freed exactly once. A reader with a
+//! pin uses plain memory, so each frame has a cell that loom checks for races, in addition to the
+//! words that a copy takes.
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::table::{Frame, Generation, PageEntry, PageTable};
@@ -16,7 +13,7 @@ use loom::thread;
 
 use super::{FILE, KEPT_PAGE, OTHER_PAGE, PAGE};
 
-/// What the frames hold.
+/// Contents of the frames.
 pub(super) struct Memory(Vec<(UnsafeCell<()>, [AtomicU64; 2])>);
 
 impl Memory {
@@ -33,13 +30,13 @@ impl Memory {
         }
     }
 
-    /// As one reads memory that cannot change.
+    /// Reads memory that must not change.
     fn read(&self, frame: Frame) -> [u64; 2] {
         self.0[frame.0 as usize].0.with(|_| ());
         self.copy(frame)
     }
 
-    /// As one copies what may be refilled meanwhile.
+    /// Copies memory that may be refilled in the meantime.
     pub(super) fn copy(&self, frame: Frame) -> [u64; 2] {
         let words = &self.0[frame.0 as usize].1;
         [words[0].load(Ordering::Relaxed), words[1].load(Ordering::Relaxed)]
@@ -52,12 +49,12 @@ pub(super) fn fill(cache: &mut PageCache, page: PageIndex, memory: &Memory, byte
     cache.filled(filling);
 }
 
-/// The result of a reader that pinned the page.
+/// Result of a reader that pinned the page.
 pub(super) struct Pinned {
     pub(super) frame: Frame,
     pub(super) bytes: [u64; 2],
     is_first_generation: bool,
-    /// Whether it was the last pin of an orphan.
+    /// True if it was the last pin of an orphan.
     pub(super) was_last: bool,
 }
 
@@ -77,11 +74,11 @@ fn read_and_unpin(table: &PageTable, memory: &Memory, entry: PageEntry) -> Pinne
     Pinned { frame, bytes, is_first_generation, was_last: table.unpin(frame, generation) }
 }
 
-/// Runs two parties at a time, first with the one in front and then with the other.
+/// Runs two parties at a time, first with one of them starting and then with the other.
 ///
-/// loom begins with one order and turns dependent steps around from there. It looks back to the
-/// last access of a word only, by either party: what it does not find from one end, it finds from
-/// the other.
+/// loom begins with one order and permutes dependent steps from there. It considers only the last
+/// access to a word, by either party: an interleaving it misses from one start, it finds from the
+/// other.
 pub(super) fn in_parallel<D: 'static, R: 'static>(
     driver_leads: bool,
     driver: impl FnOnce() -> D + 'static,
@@ -106,9 +103,9 @@ pub(super) fn bounded(preemptions: usize, run: impl Fn(bool) + Copy + Send + Syn
     }
 }
 
-/// Guards Release in `unpin` and Acquire in `close`, without which the refill may come before the
-/// end of the read; and that `close` looks at the pins and at no other time than it changes the
-/// generation. The reader that only copies is there to see that pins do not disturb it.
+/// Guards Release in `unpin` and Acquire in `close`, without which the refill may precede the end
+/// of the read. Also guards that `close` checks the pins and changes the generation in one step.
+/// The reader that only copies shows that pins do not disturb it.
 #[test]
 fn a_pinned_page_stays_while_another_is_evicted_in_its_place() {
     bounded(3, |driver_leads| {
@@ -144,9 +141,10 @@ fn a_pinned_page_stays_while_another_is_evicted_in_its_place() {
     });
 }
 
-/// Guards that `orphan` and `unpin` each look and change at once: else both free the frame, or
-/// neither. Guards Acquire in `reopen` against a pin that ended before; and in `pin` the look at
-/// the generation and at the orphan bit, without which what was found before is pinned after.
+/// Guards that `orphan` and `unpin` each check and change in one step: otherwise both free the
+/// frame, or neither. Guards Acquire in `reopen` against a pin that ended before; and in `pin` the
+/// checks of the generation and the orphan bit, without which a page found before could be pinned
+/// afterwards.
 #[test]
 fn a_page_that_is_forgotten_while_it_is_pinned_is_freed_by_exactly_one_party() {
     bounded(3, |driver_leads| {
@@ -181,8 +179,8 @@ fn a_page_that_is_forgotten_while_it_is_pinned_is_freed_by_exactly_one_party() {
 }
 
 /// Guards the compare-exchange in `pin`, and Acquire in `reopen` once more: the last unpinner knows
-/// that it is the last, but what the other one read, only its own Release says. One has it pinned
-/// from the start, to leave loom fewer orders to try.
+/// that it is the last, but only the other one's own Release orders its reads. One pin exists from
+/// the start, to leave loom fewer orders to try.
 #[test]
 fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
     bounded(3, |driver_leads| {
@@ -210,7 +208,7 @@ fn of_two_that_have_an_orphan_pinned_exactly_one_is_the_last() {
             move || {
                 cache.forget_range(FILE, PAGE, Pages(1));
                 let is_free = cache.idle() == Pages(1);
-                // As the driver does: it does not wait for readers, and hears of it when it looks.
+                // As the driver does: it does not wait for readers, and is notified when it polls.
                 if heard.load(Ordering::Acquire) == 1 {
                     cache.unpinned(Frame(0));
                 }

@@ -1,9 +1,6 @@
 //! Readers that copy or pin, and a driver that swaps a page's entry to a frame with newer bytes.
-//!
-//! In:    a cache of two frames or three, so that the old frame is filled again at once.
-//! Out:   nothing, or the interleaving in which a reader got bytes that were never the page's, or a
-//!        pinned frame changed, or was freed twice or never.
-//! Never: bytes that are atomics only, for the same reason as in pins.rs.
+//! There are two or three frames, so that the old one is refilled at once. A reader must only get
+//! bytes that were the page's, and a frame is freed exactly once. Memory is modelled as in pins.rs.
 
 use foreread_core::cache::{PageCache, Use};
 use foreread_core::units::Pages;
@@ -13,7 +10,7 @@ use loom::thread;
 use super::pins::{Memory, bounded, fill, in_parallel, pin_and_read};
 use super::{FILE, KEPT_PAGE, OTHER_PAGE, PAGE};
 
-/// Writes the page as the driver does, and lets its new frame go, as when it is on the device.
+/// Writes the page as the driver does, and releases its new frame as when it is on the device.
 fn write(cache: &mut PageCache, memory: &Memory, byte: u64) {
     let fresh = cache.start_write();
     let frame = fresh.frame();
@@ -24,7 +21,7 @@ fn write(cache: &mut PageCache, memory: &Memory, byte: u64) {
 
 /// Guards Release of the exchange in `TableWriter::swap`, without which the new entry may be seen
 /// before its bytes; and the fence behind it, without which the copy may have bytes of the refill
-/// and yet see the old entry.
+/// and still see the old entry.
 #[test]
 fn a_copy_beside_a_write_is_all_old_or_all_new() {
     bounded(3, |driver_leads| {
@@ -36,7 +33,7 @@ fn a_copy_beside_a_write_is_all_old_or_all_new() {
             driver_leads,
             move || {
                 write(&mut cache, &drivers, 2);
-                // The old frame is the one that was used last and is free.
+                // The old frame is the most recently used free one.
                 fill(&mut cache, OTHER_PAGE, &drivers, 3);
             },
             move || {
@@ -50,8 +47,8 @@ fn a_copy_beside_a_write_is_all_old_or_all_new() {
     });
 }
 
-/// Guards that the old frame is made an orphan after the swap, and that `orphan` and `unpin` agree
-/// on which of them frees it: a page that is pinned while it is written keeps its old bytes.
+/// Guards that the old frame becomes an orphan after the swap, and that `orphan` and `unpin` agree
+/// which of them frees it: a page pinned during a write keeps its old bytes.
 #[test]
 fn a_page_that_is_pinned_while_it_is_written_keeps_its_old_bytes() {
     bounded(3, |driver_leads| {
@@ -84,8 +81,9 @@ fn a_page_that_is_pinned_while_it_is_written_keeps_its_old_bytes() {
     });
 }
 
-/// Guards that the swap is one exchange of the whole word: a reader that takes the marker at the
-/// same time takes the one that the driver then finds gone, or it loses and the marker stays.
+/// Guards that the swap is one exchange of the whole word. A reader that takes the marker at the
+/// same time either takes it before the driver, which then finds it gone, or loses, and the marker
+/// stays.
 #[test]
 fn a_marker_is_taken_at_most_once_while_its_page_is_written() {
     loom::model(|| {
@@ -104,8 +102,8 @@ fn a_marker_is_taken_at_most_once_while_its_page_is_written() {
     });
 }
 
-/// Guards Acquire in `close` for a frame that eviction takes for a write: what a reader read while
-/// it had the page pinned comes before the driver's bytes.
+/// Guards Acquire in `close` for a frame that eviction takes for a write: reads of the pinned page
+/// precede the driver's bytes.
 #[test]
 fn a_frame_is_taken_for_a_write_only_when_its_page_is_not_pinned() {
     bounded(3, |driver_leads| {

@@ -1,8 +1,4 @@
-//! What must hold: after each step, at the end, and after the power has failed.
-//!
-//! In:    the world as it is.
-//! Out:   a panic; of a cut, what is wrong with what survived.
-//! Never: a change, but for letting everything end.
+//! Checks after each step, at the end, and after a power cut.
 
 use foreread_core::path::{Fault, IoPath, WriteId, WriteStep};
 use foreread_core::replay::replay;
@@ -12,7 +8,7 @@ use foreread_core::units::{PageIndex, Pages};
 use super::{Answer, Io, SECTOR, Told, What, World};
 
 impl World {
-    /// Takes all that the path has to say.
+    /// Polls everything that the path returns.
     pub(super) fn pump(&mut self) {
         let now = self.tick();
         while let Some(io) = self.path.poll_dispatch(now) {
@@ -24,7 +20,7 @@ impl World {
             assert!(frames.len() as u64 <= self.geometry.max_io.0);
             let early = match io.op {
                 sched::Op::Read => {
-                    // A page that is being read is not to be used yet.
+                    // A page that is being read must not be used yet.
                     for frame in &frames {
                         self.memory[frame.0 as usize].fill(0xbb);
                     }
@@ -70,7 +66,7 @@ impl World {
         self.pump_reads();
     }
 
-    /// Reads that are ready have bytes that were the file's, up to an end that it had.
+    /// Checks that ready reads have bytes that were the file's, up to an end that it had.
     fn pump_reads(&mut self) {
         while let Some(ready) = self.path.poll_ready() {
             let reading = self.reads.remove(&ready.id).expect("a read ends once");
@@ -84,7 +80,7 @@ impl World {
                 let frames = self.path.frames(ready.id).to_vec();
                 let (least, most) = self.files[reading.file].history.lens_since(reading.since);
                 assert!(reading.pos + ready.len.0 as usize <= most, "a read behind the end");
-                // A read has at most an eighth of the frames.
+                // A read covers at most an eighth of the frames.
                 let pages = self.path.frame_count() as usize / 8;
                 let end = (reading.pos + reading.len).min((reading.pos / 4096 + pages) * 4096);
                 let has_all = reading.pos + ready.len.0 as usize >= end.min(least);
@@ -99,7 +95,7 @@ impl World {
         }
     }
 
-    /// No page of this write is in another one, and no zero acts on any.
+    /// Checks that no page of this write is in another one, and that no zero acts on any.
     fn may_be_written(&self, io: &Io) {
         let overlaps = |start: usize, end: usize| io.offset < end && start < io.offset + io.len;
         let others = self
@@ -116,7 +112,7 @@ impl World {
         self.may_reach(io);
     }
 
-    /// A zero begins to act: no write is on its way there.
+    /// Checks that no write is in flight where a zero begins to act.
     fn may_act(&self, id: WriteId) {
         for (zero, (device, start, end)) in self.acting() {
             let writes = self.in_flight.values().filter(|io| io.op == sched::Op::Write);
@@ -126,7 +122,7 @@ impl World {
         }
     }
 
-    /// The zeroes that may be acting, and what they do: which bytes of which disk.
+    /// Returns the zeroes that may be acting, with their byte range and disk.
     fn acting(&self) -> Vec<(WriteId, (usize, usize, usize))> {
         let acting = self.writes.iter().filter(|(_, write)| write.told == Some(Told::Act));
         let zeroes = acting.filter_map(|(&id, write)| match &write.what {
@@ -145,7 +141,7 @@ impl World {
         self.path.assert_consistent();
         self.check_counts();
         self.check_waiting();
-        // All pages of all files: not after each step.
+        // All pages of all files, so not after each step.
         if self.random.once_in(8) {
             self.check_pages();
         }
@@ -165,8 +161,8 @@ impl World {
         }
     }
 
-    /// With nothing in flight and no caller to come, no request waits, and dirty pages have a
-    /// deadline: else the driver would sleep without end.
+    /// With nothing in flight and no caller active, no request waits, and dirty pages have a
+    /// deadline: otherwise the driver would sleep indefinitely.
     fn check_waiting(&self) {
         let is_told = self.writes.values().any(|write| write.told.is_some());
         let is_held = !self.ready.is_empty() || !self.pins.is_empty() || !self.unpinned.is_empty();
@@ -204,7 +200,7 @@ impl World {
         all.iter().find(|(it, _)| *it == name).unwrap().1.parse().unwrap()
     }
 
-    /// The disk has these versions of a file's sectors, or newer ones.
+    /// Checks that the disk has these versions of a file's sectors, or newer ones.
     pub(super) fn on_disk(&self, file: usize, pos: usize, len: usize, versions: &[usize]) {
         let file = &self.files[file];
         let touched = pos / SECTOR..(pos + len).div_ceil(SECTOR);
@@ -215,8 +211,8 @@ impl World {
         }
     }
 
-    /// Lets everything end well: no read, no write may be left waiting, no frame lost, and the disk
-    /// has all.
+    /// Completes everything successfully, and checks that no read or write hangs, no frame is lost,
+    /// and the disk has all bytes.
     pub(crate) fn finish(&mut self) {
         self.bad.clear();
         self.settle();
@@ -254,7 +250,7 @@ impl World {
         }
     }
 
-    /// Each turn ends something, so this ends, or something hangs.
+    /// Each round ends something, so the loop terminates unless something hangs.
     fn settle(&mut self) {
         for _ in 0..100_000 {
             let told = self.writes.iter().find(|(_, write)| write.told.is_some());
@@ -275,9 +271,9 @@ impl World {
         panic!("it does not end");
     }
 
-    /// The power fails: what is wrong with what the disks have afterwards?
+    /// Cuts the power. Returns an error for a wrong sector on the disks.
     pub(crate) fn cut(mut self) -> Result<(), String> {
-        // Of what is on its way, each sector may be there or not.
+        // Each sector in flight may have been written or not.
         let flying: Vec<_> = std::mem::take(&mut self.in_flight).into_values().collect();
         for io in flying.iter().filter(|io| io.op == sched::Op::Write) {
             for at in (0..io.len).step_by(SECTOR) {

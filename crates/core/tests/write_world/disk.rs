@@ -1,11 +1,7 @@
-//! A disk with a cache of its own, that a power cut empties.
-//!
-//! In:    writes, flushes, cuts.
-//! Out:   what a read sees; after a cut, what is left.
-//! Never: half a sector.
+//! A disk with a volatile cache that a power cut empties, sector by sector.
 //!
 //! ```text
-//!   write ---> volatile ---- flush, or at some time of its own ---> durable
+//!   write ---> volatile ---- flush, or at any earlier time ------> durable
 //!   fua   -------------------------------------------------------->
 //!   cut        each sector is lost, or was just in time
 //! ```
@@ -20,7 +16,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// A disk of so many bytes, each sector unlike all others.
+    /// Creates a disk of this size with distinct sectors.
     pub(crate) fn new(bytes: usize) -> Self {
         let durable = (0..bytes.next_multiple_of(4096) + 4096)
             .map(|at| (at / SECTOR * 7 + at % SECTOR * 31 + at / 65_536) as u8)
@@ -43,7 +39,7 @@ impl Disk {
         bytes
     }
 
-    /// Writes up to a sector; what it leaves of the sector stays as it was.
+    /// Writes up to a sector; the rest of the sector stays unchanged.
     pub(crate) fn write(&mut self, sector: usize, bytes: &[u8], fua: bool) {
         let mut whole = self.sector(sector).to_vec();
         whole[..bytes.len()].copy_from_slice(bytes);
@@ -61,7 +57,7 @@ impl Disk {
         }
     }
 
-    /// Some sectors of the cache become durable on their own.
+    /// Makes some cached sectors durable.
     pub(crate) fn destage(&mut self, mut which: impl FnMut() -> bool) {
         let sectors: Vec<_> = self.volatile.keys().copied().filter(|_| which()).collect();
         for sector in sectors {
@@ -70,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// The power fails.
+    /// Cuts the power.
     pub(crate) fn cut(&mut self, survives: impl FnMut() -> bool) {
         self.destage(survives);
         self.volatile.clear();

@@ -1,8 +1,5 @@
-//! What is done to the path, and by its drivers and disks.
-//!
-//! In:    one step.
-//! Out:   bytes moved as the path says.
-//! Never: a byte in a frame that the path did not name.
+//! The steps on the path, and the actions of its drivers and disks. Bytes move only between the
+//! frames that the path names.
 
 use foreread_core::path::{Fault, FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::{self, Submitter};
@@ -49,7 +46,7 @@ impl World {
         assert!(before.is_none(), "an id is used once");
     }
 
-    /// Whether the file of a write is still the one that it was asked of.
+    /// Returns true if the file of a write is still the one it was begun on.
     pub(super) fn is_open(&self, file: usize, id: FileId) -> bool {
         self.files[file].id == id
     }
@@ -88,7 +85,7 @@ impl World {
             bytes[from - start..to - start].copy_from_slice(&data[from - pos..to - pos]);
             match fill.old.filter(|_| self.sabotage == Sabotage::InPlace) {
                 Some(old) => {
-                    // As the disk sees it that comes in the middle of the copy.
+                    // A disk that reads in the middle of the copy sees half of it.
                     for half in (0..4096).step_by(SECTOR) {
                         self.memory[old.0 as usize][half..half + SECTOR / 2]
                             .copy_from_slice(&bytes[half..half + SECTOR / 2]);
@@ -103,7 +100,7 @@ impl World {
         if is_open {
             let history = &mut self.files[file].history;
             history.write(self.now, pos, &data);
-            // Of all sectors, but only its own will have been touched since.
+            // All sectors count, but only its own will have been changed since.
             let mut done = vec![0; history.sectors()];
             let latest = history.snapshot();
             let own = pos / SECTOR..(pos + data.len()).div_ceil(SECTOR);
@@ -120,7 +117,7 @@ impl World {
         let result = if fails { Err(5) } else { Ok(()) };
         self.faults += usize::from(fails);
         match what {
-            // Of a file that was closed meanwhile, the driver knows.
+            // The driver knows if the file has been closed in the meantime.
             What::Zero { .. } if !fails && self.is_open(file, file_id) => {
                 let range = self.path.act_range(id);
                 let (from, end) = (range.start.0 as usize, range.end.0 as usize);
@@ -142,7 +139,7 @@ impl World {
         self.path.acted(now, id, result);
     }
 
-    /// A reader reads: hits as they are, the rest through the path.
+    /// A reader reads: hits from the table, the rest through the path.
     pub(super) fn read(&mut self, file: usize, pos: u64, len: u64) {
         let OpenFile { id, stream, ref history, .. } = self.files[file];
         if history.len == 0 {
@@ -186,7 +183,7 @@ impl World {
             page.0 == io.device && io.offset < page.1 + 4096 && page.1 < io.offset + io.len
         };
         let answer = if self.bad.iter().any(is_bad) { Answer::Failed } else { answer };
-        // A kernel looks at the length of the file when the read begins.
+        // A kernel checks the length of the file when the read begins.
         let readable = match io.op {
             sched::Op::Read => self.readable(&io).min(io.early.len()),
             sched::Op::Write => io.len,
@@ -199,7 +196,7 @@ impl World {
                 }
                 ((io.len as u64 * (part % 64) / 64) as usize / SECTOR * SECTOR).min(readable)
             }
-            // It may have done some of it all the same.
+            // A failed write may have been partly done.
             Answer::Failed => {
                 (self.random.below(io.len as u64 + 1) as usize / SECTOR * SECTOR).min(readable)
             }
@@ -217,8 +214,8 @@ impl World {
         self.path.complete(now, tag, result);
     }
 
-    /// From the disk to the frames: each sector as it was at some time. What the last page lacks is
-    /// filled with zeros.
+    /// Copies from the disk to the frames: each sector as it was at some time. The rest of the last
+    /// page is zeroed.
     fn move_in(&mut self, io: &Io, moved: usize) {
         if !moved.is_multiple_of(4096) {
             self.memory[io.frames[moved / 4096].0 as usize][moved % 4096..].fill(0);
@@ -232,7 +229,7 @@ impl World {
         }
     }
 
-    /// From the frames to the disk: the same.
+    /// Copies from the frames to the disk in the same way.
     fn move_out(&mut self, io: &Io, moved: usize) {
         for at in (0..moved).step_by(SECTOR) {
             let end = (at + SECTOR).min(moved);
@@ -242,7 +239,7 @@ impl World {
         }
     }
 
-    /// A sector of a write on its way.
+    /// Returns a sector of a write in flight.
     pub(super) fn outgoing(&mut self, io: &Io, at: usize, end: usize) -> Vec<u8> {
         if self.random.once_in(2) {
             return io.early[at..end].to_vec();
@@ -250,7 +247,7 @@ impl World {
         self.memory[io.frames[at / 4096].0 as usize][at % 4096..][..end - at].to_vec()
     }
 
-    /// What the frames of a write hold, in its order.
+    /// Returns the contents of a write's frames, in order.
     pub(super) fn gather(&self, frames: &[Frame], len: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> =
             frames.iter().flat_map(|frame| self.memory[frame.0 as usize].iter().copied()).collect();
@@ -266,11 +263,12 @@ impl World {
         self.path.invalidate(now, id, PageIndex(start)..PageIndex(start + pages));
     }
 
-    /// A file is closed, also under reads and writes, and opened again: as its disk has it.
+    /// Closes a file, even under reads and writes, and opens it again with the contents of its
+    /// disk.
     pub(super) fn reopen(&mut self, file: usize) {
         let OpenFile { id, device, start, room, ref history, .. } = self.files[file];
         let len = history.len;
-        // What is in flight to the disk must be there before it is read again.
+        // Requests in flight to the disk have to end before it is read again.
         while let Some(tag) = self.flying_to(device) {
             self.complete(tag, Answer::Good);
             self.pump();
@@ -326,7 +324,7 @@ impl World {
         }
     }
 
-    /// A zero that failed may have been done all the same: these pages are what they are now.
+    /// A failed zero may have been partly done: takes these pages as they are now.
     fn observe(&mut self, file: usize, pages: std::ops::Range<u64>) {
         for page in pages {
             let OpenFile { id, device, start, ref history, .. } = self.files[file];
@@ -344,7 +342,7 @@ impl World {
         }
     }
 
-    /// A write is over, with what was said of it.
+    /// Checks the end of a write and its result.
     pub(super) fn done(&mut self, id: WriteId, len: u64, fault: Option<Fault>) {
         let Writing { file, id: file_id, what, told } = self.writes.remove(&id).expect("once");
         assert!(told.is_none(), "over before its driver was");

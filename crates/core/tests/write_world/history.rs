@@ -1,17 +1,14 @@
-//! What each sector of a file ever held, as its readers saw it.
-//!
-//! In:    writes, as they become visible; what a flush has promised.
-//! Out:   whether a sector that was read, or that survived, is one of those that it may be.
-//! Never: an opinion on when the device gets it.
+//! All contents that each sector of a file ever had, as its readers saw it: determines which of
+//! them a read, or a cut, may leave.
 
 use super::disk::SECTOR;
 
 pub(crate) struct History {
     pub(crate) len: usize,
-    /// How long it was, and since when.
+    /// Its lengths, and the times since when.
     lens: Vec<(u64, usize)>,
-    /// Lengths that a driver was told to set, and when it had done so, or had failed to. A read
-    /// meanwhile may end there.
+    /// Lengths that a driver was told to set, and the time when it had done so or failed. A read in
+    /// between may end there.
     told: Vec<(usize, Option<u64>)>,
     sectors: Vec<Vec<Version>>,
     /// The oldest version that may be found after a cut.
@@ -24,13 +21,13 @@ struct Version {
 }
 
 impl History {
-    /// Of a file with this content, which may have up to `most` bytes.
+    /// Creates the history of a file with this content, of up to `most` bytes.
     pub(crate) fn new(now: u64, content: &[u8], most: usize) -> Self {
         let mut sectors: Vec<_> = content
             .chunks(SECTOR)
             .map(|bytes| vec![Version { since: now, bytes: bytes.to_vec() }])
             .collect();
-        // What lies behind the end may hold anything.
+        // Anything may follow the end of the file.
         let behind = || vec![Version { since: now, bytes: Vec::new() }];
         sectors.resize_with(most.div_ceil(SECTOR), behind);
         let len = content.len();
@@ -43,7 +40,7 @@ impl History {
         }
     }
 
-    /// The file has another length: what it gets are zeros.
+    /// Changes the length; added bytes are zeros.
     pub(crate) fn set_len(&mut self, now: u64, len: usize) {
         for sector in self.len.min(len) / SECTOR..self.len.max(len).div_ceil(SECTOR) {
             let mut bytes = self.sectors[sector].last().unwrap().bytes.clone();
@@ -54,18 +51,18 @@ impl History {
         self.lens.push((now, len));
     }
 
-    /// A driver is told to set the length.
+    /// Records that a driver is told to set the length.
     pub(crate) fn begin_set_len(&mut self, len: usize) {
         self.told.push((len, None));
     }
 
-    /// The driver has set the length, or has failed to.
+    /// Records that the driver has set the length, or failed to.
     pub(crate) fn end_set_len(&mut self, now: u64) {
         let last = self.told.last_mut().expect("a change that ends was told");
         last.1 = Some(now);
     }
 
-    /// The least and the most that it was long since then, and was about to be.
+    /// Returns the smallest and the largest length since then, including lengths being set.
     pub(crate) fn lens_since(&self, since: u64) -> (usize, usize) {
         let first = self.lens.iter().rposition(|(at, _)| *at <= since).unwrap_or(0);
         let told = self.told.iter().filter(|(_, done)| done.is_none_or(|at| at >= since));
@@ -74,12 +71,12 @@ impl History {
         (lens.clone().min().unwrap(), lens.max().unwrap())
     }
 
-    /// Whether this is its length, or the one before.
+    /// Returns true if this is its length, or the previous one.
     pub(crate) fn had_just(&self, len: usize) -> bool {
         self.lens.iter().rev().take(2).any(|(_, it)| *it == len)
     }
 
-    /// The bytes as they are now.
+    /// Returns the current bytes.
     pub(crate) fn now(&self, pos: usize, len: usize) -> Vec<u8> {
         let end = (pos + len).min(self.len);
         let touched = pos / SECTOR..end.div_ceil(SECTOR);
@@ -102,7 +99,7 @@ impl History {
         }
     }
 
-    /// Whether each sector of `bytes` at `pos` was there at some time since `since`.
+    /// Returns true if each sector of `bytes` at `pos` existed at some time since `since`.
     pub(crate) fn was(&self, since: u64, pos: usize, bytes: &[u8]) -> bool {
         let mut at = 0;
         while at < bytes.len() {
@@ -121,12 +118,12 @@ impl History {
         true
     }
 
-    /// What a flush that begins now will have promised.
+    /// Returns the versions that a flush which begins now will promise.
     pub(crate) fn snapshot(&self) -> Vec<usize> {
         self.sectors.iter().map(|versions| versions.len() - 1).collect()
     }
 
-    /// It has.
+    /// Records the success of that flush.
     pub(crate) fn promise(&mut self, snapshot: &[usize]) {
         for (floor, version) in self.floor.iter_mut().zip(snapshot) {
             *floor = (*floor).max(*version);
@@ -137,12 +134,12 @@ impl History {
         self.sectors.len()
     }
 
-    /// Whether `found` is this version of a sector, or a newer one.
+    /// Returns true if `found` is this version of a sector, or a newer one.
     pub(crate) fn is_since(&self, sector: usize, version: usize, found: &[u8]) -> bool {
         self.sectors[sector][version..].iter().any(|it| found.starts_with(&it.bytes))
     }
 
-    /// Whether a sector may be as it was found after a cut.
+    /// Returns an error if a sector must not be found like this after a cut.
     pub(crate) fn check(&self, sector: usize, found: &[u8]) -> Result<(), String> {
         let floor = self.floor[sector];
         if self.is_since(sector, floor, found) {

@@ -1,8 +1,5 @@
-//! Lengths that change: asked for, done by a driver, and compared with a plain model.
-//!
-//! In:    one change of length.
-//! Out:   a file of its disk that is longer or shorter; a panic if something was in its way.
-//! Never: zeros that the file system would not give.
+//! Changes of length: requested, executed by a driver as a file system would, and compared with a
+//! plain model.
 
 use foreread_core::path::{LenChange, WriteId};
 use foreread_core::sched;
@@ -22,14 +19,14 @@ impl World {
             3 => LenChange::Append(ByteCount(len % 20_000)),
             _ => LenChange::Append(ByteCount(len)),
         };
-        // No file may be so long.
+        // This exceeds the largest file.
         self.faults += usize::from(matches!(change, LenChange::Append(more) if more.0 > 1 << 62));
         let now = self.tick();
         let id = self.path.change_len(now, id, change);
         self.begin(file, id, What::ChangeLen);
     }
 
-    /// The caller of a change of length leaves, if its driver has nothing to do.
+    /// Cancels a change of length, if its driver has nothing to do.
     pub(super) fn cancel(&mut self, which: usize) {
         let waits = |it: &Writing| matches!(it.what, What::ChangeLen) && it.told.is_none();
         let waiting: Vec<_> =
@@ -41,8 +38,8 @@ impl World {
         }
     }
 
-    /// The driver is told to change a length: no write is on its way behind the new end, nor of the
-    /// page there.
+    /// Checks, when the driver is told to change a length, that no write is in flight behind the
+    /// new end or to the page there.
     pub(super) fn may_set_len(&mut self, id: WriteId, len: usize) {
         let Writing { file, id: file_id, .. } = self.writes[&id];
         if !self.is_open(file, file_id) {
@@ -59,7 +56,7 @@ impl World {
         self.files[file].history.begin_set_len(len);
     }
 
-    /// A write begins: it ends with its file, and lies before each end that is being set.
+    /// Checks that a write ends within its file, and before each end that is being set.
     pub(super) fn may_reach(&self, io: &Io) {
         let is_its = |file: &&OpenFile| {
             file.device == io.device && (file.start..file.start + file.room).contains(&io.offset)
@@ -93,7 +90,7 @@ impl World {
         }
         if result.is_ok() && self.is_open(file, file_id) {
             self.files[file].history.set_len(self.now, len);
-            // As a file system has it: what is cut is gone, and what comes is zeros.
+            // As in a file system: bytes cut off are gone, and added ones are zeros.
             let mut at = before.min(len);
             while at < before.max(len) {
                 let end = (at / SECTOR * SECTOR + SECTOR).min(before.max(len));
@@ -112,7 +109,8 @@ impl World {
         }
     }
 
-    /// How much of a read its disk has now: a file that was cut meanwhile ends before.
+    /// Returns the number of bytes of a read that its disk has now: a file cut in the meantime ends
+    /// earlier.
     pub(super) fn readable(&self, io: &Io) -> usize {
         let end = |file: &OpenFile| file.start + file.history.len;
         let files = self.files.iter().filter(|file| file.device == io.device);

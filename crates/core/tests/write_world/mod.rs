@@ -1,13 +1,9 @@
 //! The world around a path that writes: disks, drivers that copy and act, readers, a power switch.
+//! It checks for forbidden behaviour, but does not predict decisions.
 //!
-//! In:    what is done, one after the other.
-//! Out:   a panic at the first thing that is wrong.
-//! Never: a second opinion on what the path should do next: only on what it must not do.
-//!
-//! What is checked all the time: each hit and each read has bytes that were the page's while it
-//! ran; old bytes that are to be kept are the newest; a page is in one device write at a time, and
-//! in none while a zero acts on it; a pinned page does not change; what is dirty stays within its
-//! limit.
+//! Checked at all times: each hit and each read has bytes that were the page's while it ran; old
+//! bytes to be kept are the newest; a page is in one device write at a time, and in none while a
+//! zero acts on it; a pinned page does not change; dirty pages stay within their limit.
 
 #![allow(clippy::cast_possible_truncation, reason = "the world is small")]
 
@@ -32,7 +28,7 @@ use foreread_core::table::{Frame, Generation};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use history::History;
 
-/// What is done. Numbers are taken modulo what there is.
+/// A step. Numbers are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Write {
@@ -41,7 +37,7 @@ pub(crate) enum Op {
         len: u64,
         mode: WriteMode,
     },
-    /// A driver does what it was told: copies, or acts.
+    /// A driver carries out its step: it copies, or acts.
     Drive {
         which: usize,
         fails: bool,
@@ -67,13 +63,13 @@ pub(crate) enum Op {
         start: u64,
         pages: u64,
     },
-    /// The file gets another length.
+    /// The length of a file changes.
     ChangeLen {
         file: usize,
         how: u64,
         len: u64,
     },
-    /// A caller leaves that waits for a change of length.
+    /// The caller of a change of length leaves.
     Cancel {
         which: usize,
     },
@@ -120,15 +116,15 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// What a driver or a disk does wrong, to see that it is found out.
+/// A fault of a driver or a disk, to prove that it is detected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sabotage {
     Nothing,
     /// A flush is acknowledged without flushing the disk.
     NoFlush,
-    /// The disk takes a FUA write as any other.
+    /// The disk treats a FUA write like any other.
     NoFua,
-    /// A driver writes into a page where its old bytes are.
+    /// A driver overwrites a page's old bytes in place.
     InPlace,
 }
 
@@ -136,9 +132,9 @@ pub(crate) struct OpenFile {
     id: FileId,
     stream: StreamId,
     device: usize,
-    /// Where it begins on its disk, in bytes.
+    /// Offset on its disk, in bytes.
     start: usize,
-    /// How much room it has there.
+    /// Space for it there.
     room: usize,
     history: History,
 }
@@ -155,7 +151,7 @@ struct Io {
     offset: usize,
     len: usize,
     frames: Vec<Frame>,
-    /// The bytes as they were when it began; of a read, those that the file had.
+    /// The bytes when it began; for a read, those of the file.
     early: Vec<u8>,
 }
 
@@ -165,7 +161,7 @@ struct Reading {
     pos: usize,
     len: usize,
     since: u64,
-    /// Whether its device said less than it had: then the read may fail.
+    /// True if its device returned fewer bytes than it had: the read may fail then.
     was_short: bool,
 }
 
@@ -173,7 +169,7 @@ struct Writing {
     file: usize,
     id: FileId,
     what: What,
-    /// What it has been told and not done.
+    /// The step that it was told and has not done.
     told: Option<Told>,
 }
 
@@ -214,15 +210,15 @@ pub(crate) struct World {
     unpinned: Vec<Frame>,
     bad: BTreeSet<(usize, usize)>,
     faults: usize,
-    /// Whether the limit was set below what may be dirty already.
+    /// True if the limit was set below the number of dirty pages.
     has_lowered_limit: bool,
     pub(crate) log: Vec<LogStep>,
 }
 
-/// So much a file may grow.
+/// Space for a file to grow.
 const GROWTH: usize = 150_000;
 
-/// What a file takes on its disk: its last page may be read whole.
+/// Returns the space of a file on its disk: its last page may be read as a whole.
 fn space(room: usize) -> usize {
     room.next_multiple_of(4096) + 4096
 }
@@ -260,7 +256,7 @@ impl World {
         };
         for (device, lens) in lens.iter().enumerate() {
             let id = world.path.add_device(geometry, scheduler);
-            // Behind each file there is room for it to grow, and a gap.
+            // Behind each file there is room to grow, and a gap.
             let room = |len: usize| len + GROWTH;
             let disk = Disk::new(lens.iter().map(|&len| space(room(len))).sum());
             world.devices.push(Device { id, disk });
@@ -342,7 +338,7 @@ impl World {
                 let device = self.devices[device % self.devices.len()].id;
                 self.path.set_scheduler(device, "scheduler", name).unwrap();
                 if name == "deadline" {
-                    // What is held back for a while looks as if it waited for nothing.
+                    // Held-back requests would look as if they waited for nothing.
                     self.path.set_scheduler(device, "read_hold", "0").unwrap();
                 }
             }
@@ -362,7 +358,7 @@ impl World {
         }
     }
 
-    /// Time passes; the driver acts when it is told to.
+    /// Lets time pass; the driver acts when it is told to.
     fn pass(&mut self, ns: u64) {
         self.now += ns;
         let now = self.tick();

@@ -11,8 +11,8 @@ fn add(table: &mut TableWriter, page: PageIndex) -> EntryPlace {
 
 #[test]
 fn runs_are_counted_across_the_borders_of_leaves() {
-    // Every subset of the pages on both sides of two borders, in a file that is resident
-    // elsewhere and in one that is not, against a count of single pages.
+    // Every subset of the pages on both sides of two leaf boundaries, in a file that is resident
+    // elsewhere and in one that is not, compared with a count of single pages.
     const PAGES: u64 = 192;
     let borders: Vec<u64> = (62..66).chain(126..130).collect();
     let probes = [0, 1, 61, 62, 63, 64, 65, 66, 67, 125, 126, 127, 128, 129, 130, 131, 191, 192];
@@ -55,8 +55,8 @@ fn past_the_end_of_the_largest_file_nothing_is_resident() {
 
 #[test]
 fn leaves_that_collide_are_found_whichever_of_them_is_removed() {
-    // Four leaves in eight slots: every choice of where each would like to be, the wrap at the
-    // end included, and every order in which they go.
+    // Four leaves in eight slots: every choice of home slots, including the wrap at the end, and
+    // every order of removal.
     let mut orders = Vec::new();
     for n in 0..4_usize.pow(4) {
         let order = [n % 4, n / 4 % 4, n / 16 % 4, n / 64];
@@ -147,12 +147,12 @@ fn a_page_is_added_once() {
 
 #[test]
 fn a_run_is_what_single_look_ups_find_up_to_the_first_gap() {
-    // Around the border of two leaves: each page resident, on its way, or missing.
+    // Around the boundary of two leaves: each page up to date, in flight, or missing.
     for states in 0..3_u32.pow(8) {
         let state = |n: u64| states / 3_u32.pow(u32::try_from(n).unwrap()) % 3;
         let mut table = TableWriter::new(8);
         for n in 0..8 {
-            // Frames in a row but for one step, so that a run has two pieces.
+            // Consecutive frames with one gap, so that a run has two pieces.
             let frame = Frame(u32::try_from(n).unwrap() + u32::from(n >= 5));
             let entry = PageEntry::new(frame, Generation(1), false, false);
             let entry = if state(n) == 2 { entry.with(UP_TO_DATE) } else { entry };

@@ -1,19 +1,15 @@
-//! Streams over one set of pages, and what each of their reads costs.
-//!
-//! In:    reads of several handles.
-//! Out:   the decisions as trace lines, and counts of misses and pages.
-//! Never: a device.
+//! Streams over one set of pages, and the cost of their reads: misses, windows and pages.
 
 use super::*;
 
 pub(super) const PAGE: u64 = 4096;
 
-/// What a pattern cost.
+/// Cost of a pattern.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Cost {
-    /// Reads that needed a page which was not requested yet.
+    /// Reads that needed a page that had not been requested.
     pub(super) misses: u64,
-    /// Decisions that asked the device for pages.
+    /// Decisions that requested pages from the device.
     pub(super) windows: u64,
     pub(super) pages: u64,
 }
@@ -37,7 +33,7 @@ impl World {
         }
     }
 
-    /// A read in bytes. Returns what was decided, in the words of traces.
+    /// Reads bytes. Returns the decisions in the format of traces.
     pub(super) fn read(&mut self, handle: usize, pos: u64, len: u64) -> Vec<String> {
         let handle = handle % self.handles.len();
         let first = self.lines.len();
@@ -52,12 +48,12 @@ impl World {
         self.lines[first..].iter().map(Decided::to_string).collect()
     }
 
-    /// The same in pages.
+    /// Reads pages.
     pub(super) fn read_pages(&mut self, handle: usize, page: u64, count: u64) -> Vec<String> {
         self.read(handle, page * PAGE, count * PAGE)
     }
 
-    /// The windows so far, and the reads at random that were no windows.
+    /// Returns the windows so far, and the random reads without a window.
     pub(super) fn windows(&self) -> Vec<String> {
         let text = |line: &Decided| {
             let Window { start, size, async_size } = line.decision.window;
@@ -71,7 +67,7 @@ impl World {
     }
 }
 
-/// Where reads at random go that are to meet no stream.
+/// Start of random reads that should meet no stream.
 pub(super) const ELSEWHERE: u64 = 1 << 40;
 
 /// `streams` streams far apart in strict turns; each begins `first` bytes after its gigabyte.

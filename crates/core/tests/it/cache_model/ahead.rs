@@ -1,13 +1,9 @@
-//! The list of pages that were read ahead, as the model keeps it.
-//!
-//! In:    how many frames are wanted, which streams live.
-//! Out:   pages that leave it: used, or of streams that have ended.
-//! Never: an order of its own: a hand goes around the list.
+//! The model's ahead list, with its clock hand.
 
 use super::{Model, Name};
 
 impl Model {
-    /// How many frames are free once that is done.
+    /// Returns the number of free frames afterwards.
     pub(crate) fn reclaim(&mut self, want: usize, is_live: impl Fn(Name) -> bool) -> usize {
         if !self.keeps_unread {
             return self.available();
@@ -21,7 +17,7 @@ impl Model {
         self.free()
     }
 
-    /// Free, inactive, and what was read ahead and not seen used, on its way as well.
+    /// Returns the free, inactive and ahead pages, including those in flight.
     pub(crate) fn room_for_ahead(&self) -> usize {
         let held = self.pages.values().filter(|page| page.holds > 0 && page.ahead);
         self.free() + self.inactive.len() + self.ahead.len() + held.count()
@@ -75,8 +71,8 @@ impl Model {
     }
 }
 
-/// How many pages the hand looks at for a frame, to find one that was used; how many looks it
-/// saves; how many it has to find an unread page that no stream will read. As in the cache.
+/// Looks of the hand for each wanted frame to find a used page; the limit of saved looks; looks to
+/// find an unread page of a dead stream. As in the cache.
 const LOOKS_FOR_USED: usize = 96;
 const LOOKS_SAVED_MAX: usize = 16_384;
 const LOOKS_FOR_DEAD: usize = 4;

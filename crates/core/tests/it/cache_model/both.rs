@@ -1,8 +1,4 @@
-//! The cache and its model side by side.
-//!
-//! In:    steps.
-//! Out:   the same step on both, and all that can be seen of both compared after it.
-//! Never: a look inside of the cache.
+//! Runs each step on the cache and its model, and compares everything visible from outside.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,7 +18,7 @@ pub(super) fn fill(file: u32, page: u64) -> Step {
     Fill { name: (file, page), use_: Use::Wanted, marker: false }
 }
 
-/// The oldest fill ends well.
+/// Ends the oldest fill successfully.
 pub(super) fn end() -> Step {
     End { fill: 0, well: true }
 }
@@ -35,16 +31,16 @@ pub(super) fn run(frames: u32, steps: &[Step]) -> Both {
     both
 }
 
-/// The cache, the model, and what the caller of both has in hand.
+/// The cache, the model, and the fills, holds and pins of their caller.
 pub(super) struct Both {
     pub(super) cache: PageCache,
     pub(super) model: Model,
     pub(super) fills: Vec<Filling>,
     pub(super) holds: Vec<Frame>,
     pub(super) pins: Vec<(Frame, Generation)>,
-    /// Orphans whose last pin has ended, and the cache does not know.
+    /// Orphans without pins, not yet reported to the cache.
     pub(super) unpinned: VecDeque<Frame>,
-    /// Of the last page in each frame.
+    /// Generation of the last page in each frame.
     pub(super) generations: BTreeMap<Frame, Generation>,
 }
 
@@ -70,7 +66,7 @@ impl Both {
         both
     }
 
-    /// Uses pages as a reader does: what is not resident is filled.
+    /// Uses pages as a reader does, filling the missing ones.
     pub(super) fn read(&mut self, names: impl IntoIterator<Item = Name>) {
         for name in names {
             if self.model.page(name).is_some() {
@@ -82,7 +78,7 @@ impl Both {
         }
     }
 
-    /// The pages on the inactive and on the active list, without their files.
+    /// Returns the pages on the inactive and on the active list, without their files.
     pub(super) fn lists(&self) -> (Vec<u64>, Vec<u64>) {
         let pages = |list: &VecDeque<Name>| list.iter().map(|name| name.1).collect();
         (pages(&self.model.inactive), pages(&self.model.active))
@@ -132,7 +128,7 @@ impl Both {
                 cache.forget_range(FileSlot(file), PageIndex(start), Pages(pages));
             }
             ForgetFile { file, pages } => {
-                // The caller knows how many pages the file has.
+                // The caller knows the length of the file.
                 model.forget_file(file, pages.max(1 << 51));
                 cache.forget_file(FileSlot(file), Pages(pages.max(1 << 51)));
             }
@@ -148,7 +144,7 @@ impl Both {
         }
     }
 
-    /// One of the pages that are resident, by number; None if none is.
+    /// Returns one of the resident pages, by number; None if there is none.
     pub(super) fn resident(&self, number: usize) -> Option<Name> {
         let resident: Vec<Name> = names().filter(|&name| self.model.page(name).is_some()).collect();
         Some(resident[number.checked_rem(resident.len())?])
@@ -247,7 +243,7 @@ impl Both {
             self.check_page(name);
             self.check_runs(name);
         }
-        // A frame that is pinned is not given to another page.
+        // A pinned frame is not reused for another page.
         for (frame, generation) in &self.pins {
             assert_eq!(self.generations[frame], *generation, "{frame:?}");
         }
@@ -279,7 +275,8 @@ impl Both {
         }
     }
 
-    /// Each frame is in one place, the lists are in order, and each listed frame names its page.
+    /// Checks that each frame is in one place, lists are in order, and each listed frame names its
+    /// page.
     pub(super) fn check_frames(&self) {
         let dump = self.cache.dump();
         let lists = [&dump.inactive, &dump.active, &dump.ahead];
@@ -304,7 +301,7 @@ impl Both {
     }
 }
 
-/// The pages on the ahead list that are unused, but will be used.
+/// Returns the unused pages on the ahead list that will be used.
 pub(super) fn unread_and_live(model: &Model, is_live: impl Fn(Name) -> bool) -> Vec<Name> {
     let is_unread = |name: &Name| model.page(*name).is_some_and(|page| page.unused);
     model.ahead.iter().copied().filter(is_unread).filter(|&name| is_live(name)).collect()

@@ -1,8 +1,5 @@
-//! The page cache as it is described and not as it is built: maps, lists, a loop for everything.
-//!
-//! In:    what the cache is told.
-//! Out:   what it should have come to.
-//! Never: a table, a bitmap, a hash of its own, a number that is kept where it could be counted.
+//! A slow model of the page cache, written from its description: maps, lists, and a loop for
+//! everything. Numbers are counted when needed instead of being kept.
 
 #[path = "ahead.rs"]
 mod ahead;
@@ -11,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use foreread_core::cache::{CacheStats, Use};
 
-/// A page: its file, and its index.
+/// A page: its file and its index.
 pub(crate) type Name = (u32, u64);
 
 #[derive(Debug)]
@@ -22,14 +19,14 @@ pub(crate) struct Model {
     pub(crate) inactive: VecDeque<Name>,
     pub(crate) active: VecDeque<Name>,
     pub(crate) ahead: VecDeque<Name>,
-    /// Whether what is read ahead goes to that list.
+    /// True if read-ahead pages go to the ahead list.
     pub(crate) keeps_unread: bool,
-    /// The next of them to look at; None is the one at the back.
+    /// The next one to look at; None stands for the one at the back.
     hand: Option<Name>,
     looks_saved: usize,
-    /// The frames that are held or pinned and whose page has left the table.
+    /// Held or pinned frames whose page has left the table.
     pub(crate) orphans: HashMap<u32, Orphan>,
-    /// The oldest is at the front; None was matched.
+    /// The oldest is at the front; None has been matched.
     shadows: VecDeque<Option<(Name, u64)>>,
     age: u64,
     pub(crate) stats: CacheStats,
@@ -38,7 +35,7 @@ pub(crate) struct Model {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Page {
     pub(crate) frame: u32,
-    /// The fill is one of them.
+    /// Includes the fill.
     pub(crate) holds: u32,
     pub(crate) pins: u32,
     pub(crate) up_to_date: bool,
@@ -87,13 +84,13 @@ impl Model {
         self.frames - self.pages.len() - self.orphans.len()
     }
 
-    /// A quarter of the frames is for pins, whether there are any or not.
+    /// A quarter of the frames is reserved for pins, used or not.
     pub(crate) fn available(&self) -> usize {
         let idle = self.free() + self.inactive.len() + self.active.len() + self.ahead.len();
         idle.saturating_sub(self.frames / 4)
     }
 
-    /// Makes room and starts the fill; the cache says afterwards which frame it took.
+    /// Makes room and starts the fill; the cache determines the frame.
     pub(crate) fn start_fill(&mut self, name: Name, use_: Use, marker: bool, frame: u32) {
         let active = self.refault(name);
         if self.free() == 0 {
@@ -114,7 +111,7 @@ impl Model {
         }
     }
 
-    /// What was written is in this frame now, and held.
+    /// Puts the written page into this frame, held.
     pub(crate) fn put_written(&mut self, name: Name, frame: u32) {
         let mut page = Page { frame, holds: 1, up_to_date: true, ..Page::default() };
         if let Some(&old) = self.page(name) {
@@ -127,7 +124,7 @@ impl Model {
         self.pages.insert(name, page);
     }
 
-    /// To the active list. Counts unless it was bound to go there already.
+    /// Moves the page to the active list. Counts it unless it was to go there anyway.
     fn promote(&mut self, name: Name) {
         self.unlist(name);
         self.active.push_front(name);
@@ -146,7 +143,7 @@ impl Model {
         self.stats.demotions += 1;
     }
 
-    /// A listed page is evicted.
+    /// Evicts a listed page.
     fn leave(&mut self, name: Name) {
         self.unlist(name);
         let page = self.pages.remove(&name).unwrap();
@@ -195,14 +192,14 @@ impl Model {
         }
     }
 
-    /// A page whose bytes are not there yet gets no pin.
+    /// Pins a page; fails if it is not up to date.
     pub(crate) fn pin(&mut self, name: Name) -> bool {
         let Some(page) = self.pages.get_mut(&name) else { return false };
         page.pins += u32::from(page.up_to_date);
         page.up_to_date
     }
 
-    /// Whether it was the last pin of an orphan.
+    /// Returns true if it was the last pin of an orphan.
     pub(crate) fn unpin(&mut self, frame: u32) -> bool {
         if let Some(name) = self.page_in(frame) {
             self.pages.get_mut(&name).unwrap().pins -= 1;
@@ -314,7 +311,7 @@ impl Model {
         }
     }
 
-    /// Whether one was evicted.
+    /// Returns true if a page was evicted.
     fn evict_inactive(&mut self, steps: usize) -> bool {
         for _ in 0..steps {
             while self.active.len() > self.inactive.len() + self.ahead.len() {

@@ -1,15 +1,12 @@
-//! What may be done to a cache, and random sequences of it.
-//!
-//! In:    nothing.
-//! Out:   steps over few files and pages that meet often.
-//! Never: a cache. What a step does is in cache_model.rs.
+//! Steps on a cache, and random sequences of them over few files and pages that often coincide.
 
 use foreread_core::cache::Use;
 use proptest::prelude::*;
 
 use crate::cache_model::model::Name;
 
-/// One step. What it names by number is taken modulo how many there are, and skipped if none.
+/// One step. Numbers are taken modulo the number of candidates; without candidates the step is
+/// skipped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Fill {
@@ -33,7 +30,7 @@ pub(crate) enum Step {
     Unpin {
         pin: usize,
     },
-    /// The driver hears of the oldest orphan that was unpinned.
+    /// Reports the oldest unpinned orphan to the driver.
     Report,
     Touch {
         name: Name,
@@ -51,7 +48,7 @@ pub(crate) enum Step {
         file: u32,
         pages: u64,
     },
-    /// The written page stays held, until it is released.
+    /// The written page stays held until it is released.
     Write {
         name: Name,
     },
@@ -62,7 +59,7 @@ pub(crate) enum Step {
     },
 }
 
-/// Which streams are alive.
+/// The streams that are alive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Live {
     All,
@@ -75,7 +72,7 @@ use Step::{
     Touch, Unpin, Write,
 };
 
-/// Pages on both sides of the borders of leaves, near and far.
+/// Pages on both sides of leaf boundaries, near and far.
 pub(crate) const PAGES: [u64; 12] = [0, 1, 2, 62, 63, 64, 65, 127, 128, 1 << 20, 1 << 40, LAST];
 pub(crate) const LAST: u64 = (1 << 51) - 1;
 pub(crate) const FILES: [u32; 3] = [0, 1, (1 << 19) - 2];

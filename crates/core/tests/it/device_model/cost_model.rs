@@ -1,14 +1,11 @@
-//! How soon the range planner's cost model is known: the tables of docs/ranges.md.
-//!
-//! In:    four devices in virtual time.
-//! Out:   the cost model after 16 requests, and after how many it is within 10 %.
-//! Never: a device of which the estimator is told anything.
+//! Convergence of the range planner's cost model on four devices in virtual time: the tables of
+//! docs/ranges.md.
 
 use foreread_core::ranges::CostModel;
 
 use super::device::{KIB, MS, Model, ONE_HEAD, Run, US};
 
-/// The devices of the planner's tests; each place has its share of the total bandwidth.
+/// The devices of the planner's tests; each slot has its share of the total bandwidth.
 const DEVICES: [(&str, Model); 4] = [
     ("one head", Model { bytes_per_s: 100_000_000, ..ONE_HEAD }),
     ("8 at once", Model { per_request_ns: MS, bytes_per_s: 125_000_000, parallel: 8, ..ONE_HEAD }),
@@ -26,7 +23,7 @@ fn off_per_cent(got: u64, want: u64) -> f64 {
     (got as f64 - want as f64).abs() / want as f64 * 100.0
 }
 
-/// Eight alone, of two sizes by turns, and eight small ones at once.
+/// Eight single requests of two alternating sizes, and eight small ones at once.
 fn sixteen(model: Model) -> Run {
     let mut run = Run::of(model);
     for _ in 0..4 {
@@ -40,7 +37,7 @@ fn sixteen(model: Model) -> Run {
     run
 }
 
-/// The goal of 10 % is reached for the costs, and for parallelism only on the device with one head.
+/// Costs are within the goal of 10 %; parallelism only on the device with one head.
 #[test]
 fn after_16_requests_costs_are_known_and_parallelism_is_not() {
     for (name, model) in DEVICES {
@@ -53,7 +50,7 @@ fn after_16_requests_costs_are_known_and_parallelism_is_not() {
     }
 }
 
-/// With 20 % of noise a line through eight samples is less sure.
+/// With 20 % noise, a line through eight samples is less certain.
 #[test]
 fn after_16_noisy_requests_the_cost_of_a_request_is_roughly_known() {
     for (name, model) in DEVICES {
@@ -79,7 +76,7 @@ fn after_16_noisy_requests_the_cost_of_a_request_is_roughly_known() {
     }
 }
 
-/// After how many requests parallelism is within 10 %, if twice as many are in flight as the device
+/// Number of requests until parallelism is within 10 %, with twice as many in flight as the device
 /// serves at once.
 #[test]
 fn parallelism_is_known_after_some_rounds_of_more_requests_than_are_served() {

@@ -1,8 +1,4 @@
-//! A device at work, and the estimator that watches it.
-//!
-//! In:    what a device costs a request and a byte, a seed.
-//! Out:   requests that are sent and completed in virtual time.
-//! Never: a claim about the estimate.
+//! A simulated device, and the estimator that observes it, in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,9 +19,9 @@ pub(super) struct Model {
     pub(super) per_request_ns: u64,
     pub(super) bytes_per_s: u64,
     pub(super) parallel: usize,
-    /// Service times are between so many per cent less and more, each as likely.
+    /// Service times vary uniformly by this many per cent in both directions.
     pub(super) noise: u64,
-    /// One request in so many takes a hundred times as long; 0 for none.
+    /// One in this many requests takes a hundred times as long; 0 for none.
     pub(super) hiccup_every: u64,
 }
 
@@ -55,23 +51,23 @@ impl Random {
     }
 }
 
-/// A device at work, and the estimator that observes it.
+/// A device with requests, and the estimator that observes it.
 pub(super) struct Run {
     pub(super) model: Model,
-    /// Which way requests go from now on.
+    /// Direction of further requests.
     pub(super) op: Op,
     pub(super) estimator: DeviceEstimator,
     pub(super) watch: LatencyObserver,
     pub(super) dice: Random,
     pub(super) now_ns: u64,
     pub(super) free_at_ns: Vec<u64>,
-    /// When what is there ends, with its number.
+    /// Ends of the requests in flight, with their numbers.
     pub(super) ends: BinaryHeap<Reverse<(u64, u64)>>,
     pub(super) sent: Vec<Option<(SentRequest, u64)>>,
 }
 
 impl Run {
-    /// A reader waits all the time, unless a test says otherwise.
+    /// A reader always waits unless a test changes that.
     pub(super) fn of(model: Model) -> Self {
         let mut watch = LatencyObserver::default();
         watch.begin(Nanos(0));
@@ -108,7 +104,7 @@ impl Run {
         self.sent.push(Some((sent, bytes)));
     }
 
-    /// The next request ends, and is seen `late_ns` later.
+    /// Ends the next request, observed `late_ns` later.
     pub(super) fn complete(&mut self, late_ns: u64) {
         let in_flight = self.in_flight();
         let Reverse((end, number)) = self.ends.pop().expect("something is there");
@@ -118,7 +114,7 @@ impl Run {
         self.estimator.completed(now, sent, Some(ByteCount(bytes)), in_flight, watch);
     }
 
-    /// One after the other, with pauses in between.
+    /// Serves requests one after the other, with pauses in between.
     pub(super) fn lone(&mut self, count: usize, sizes: &[u64]) {
         for _ in 0..count {
             self.now_ns += self.dice.below(20 * MS);
@@ -128,7 +124,7 @@ impl Run {
         }
     }
 
-    /// So many, `depth` at a time.
+    /// Serves `count` requests, `depth` at a time.
     pub(super) fn load(&mut self, count: usize, depth: u32, sizes: &[u64]) {
         for _ in 0..count {
             while self.in_flight() < depth {
@@ -142,8 +138,8 @@ impl Run {
         }
     }
 
-    /// A window of so many requests: its reader waits for the first, and then works on it. The
-    /// others are seen when it waits again, each so late.
+    /// Serves a window of `count` requests. The reader waits for the first and then works on it;
+    /// the others are observed when it waits again, each late by `late_ns`.
     pub(super) fn window(&mut self, count: u32, bytes: u64, late_ns: u64) {
         for _ in 0..count {
             self.dispatch(bytes);

@@ -1,13 +1,9 @@
-//! The devices of the world: their answers, and the rest of what is under way at its end.
-//!
-//! In:    requests of the path.
-//! Out:   completions; at the end, all reads are done and the log replays.
-//! Never: a read of its own.
+//! The devices of the world: they complete requests, and drain them at the end.
 
 use super::*;
 
 impl World {
-    /// Takes all that the path has to say.
+    /// Polls everything that the path returns.
     pub(super) fn pump(&mut self) {
         let now = self.tick();
         while let Some(io) = self.path.poll_dispatch(now) {
@@ -36,7 +32,7 @@ impl World {
         assert!(self.faults.is_empty() || self.failures > 0, "an error out of nothing");
     }
 
-    /// Lets all that is on its way end well.
+    /// Completes everything in flight successfully.
     pub(crate) fn settle(&mut self) {
         while !(self.in_flight.is_empty() && self.ready.is_empty()) || self.path.has_holes() {
             if self.in_flight.is_empty() {
@@ -52,7 +48,7 @@ impl World {
         }
     }
 
-    /// And then no read may be left waiting, and no frame be lost.
+    /// Checks at the end that no read hangs and no frame is lost.
     pub(crate) fn finish(&mut self) {
         self.settle();
         assert!(self.pending.is_empty(), "{} reads hang", self.pending.len());

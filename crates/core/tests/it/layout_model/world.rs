@@ -1,9 +1,5 @@
-//! The world around extent-mapped files: a device of sectors, of which each has its own number in
-//! it.
-//!
-//! In:    what is done, one after the other.
-//! Out:   a panic at the first thing that is wrong.
-//! Never: a frame whose bytes are right by luck: what was not read is garbage.
+//! The world around extent-mapped files: a device whose sectors all have different contents. Frames
+//! contain garbage until they are read, so that no byte is right by chance.
 
 #[path = "service.rs"]
 mod service;
@@ -40,7 +36,7 @@ pub(crate) enum Op {
     Release {
         which: usize,
     },
-    /// The driver fills the holes that it was asked to.
+    /// The driver fills the holes.
     FillHoles,
     WillNeed {
         file: usize,
@@ -52,7 +48,7 @@ pub(crate) enum Op {
         start: u64,
         pages: u64,
     },
-    /// A file is closed, also under its readers, and opened again.
+    /// A file is closed, even under its readers, and opened again.
     Reopen {
         file: usize,
     },
@@ -66,15 +62,15 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// An extent as it is drawn, in sectors.
+/// A random extent, in sectors.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     /// The hole before it.
     pub(crate) gap: u64,
     pub(crate) len: u64,
-    /// What is left free before it on the device.
+    /// Free sectors before it on the device.
     pub(crate) skip: u64,
-    /// Whether it goes to the part of the device that grows downwards.
+    /// True if it is in the part of the device that grows downwards.
     pub(crate) is_below: bool,
 }
 
@@ -82,7 +78,7 @@ struct OpenFile {
     id: FileId,
     len: u64,
     layout: Option<Arc<ExtentMap>>,
-    /// What each sector of it has.
+    /// Contents of its sectors.
     sectors: Vec<u64>,
 }
 
@@ -105,11 +101,11 @@ pub(crate) struct World {
     now: u64,
     files: Vec<OpenFile>,
     readers: Vec<Reader>,
-    /// What the sectors of each frame have: [`ZEROS`], [`GARBAGE`], or one of the device.
+    /// Contents of the sectors of each frame: [`ZEROS`], [`GARBAGE`], or a sector of the device.
     frames: BTreeMap<Frame, [u64; 8]>,
-    /// The sectors of the device that an extent names.
+    /// Device sectors in any extent.
     named: BTreeSet<u64>,
-    /// Where the next pieces are put on the device: above, and below.
+    /// Positions of the next pieces on the device: above, and below.
     above: u64,
     below: u64,
     in_flight: Vec<(Tag, u64, u64)>,
@@ -153,7 +149,7 @@ impl World {
         }
     }
 
-    /// A file of these pieces, and so many bytes more or, if that is odd, fewer.
+    /// Adds a file of these pieces, with `beyond` more bytes or, if it is odd, fewer.
     pub(crate) fn add_file(&mut self, pieces: &[Piece], beyond: u64) {
         let (mut extents, mut at) = (Vec::new(), 0);
         for piece in pieces {
@@ -191,7 +187,7 @@ impl World {
         self.add(len, Some(layout), sectors);
     }
 
-    /// A file that is one run of the device.
+    /// Adds a file that is contiguous on the device.
     pub(crate) fn add_run(&mut self, len: u64, is_plain: bool) {
         let pages = len.div_ceil(4096);
         if is_plain {
@@ -287,7 +283,7 @@ impl World {
         }
     }
 
-    /// Hits as they are, the rest through the path. One reader at a time.
+    /// Serves hits from the table, and the rest through the path. One reader at a time.
     fn read(&mut self, stream: usize, pos: u64, len: u64) {
         let is_reading = self.pending.values().any(|read| read.stream == stream)
             || self.ready.iter().any(|(_, reader)| *reader == stream);
@@ -323,7 +319,7 @@ impl World {
         self.readers[stream].prev_pos = Some(end);
     }
 
-    /// These bytes of a file are in these frames.
+    /// Checks that these frames contain these bytes of a file.
     fn check(&self, file: usize, bytes: Range<u64>, frames: &[Frame]) {
         if bytes.is_empty() {
             return;
@@ -347,7 +343,7 @@ impl World {
             Answer::Failed => Err(5),
         };
         self.failures += usize::from(result != Ok(ByteCount(whole)));
-        // A sector that came in part is none.
+        // A partly read sector does not count.
         let good = result.unwrap_or(ByteCount(0)).0 / 512;
         let mut sector = start;
         for (frame, bytes) in self.path.io_parts(tag) {

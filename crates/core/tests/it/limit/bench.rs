@@ -1,7 +1,4 @@
-//! A path, one device of known cost behind it, writers that never stop and a chain of reads.
-//!
-//! In:    how many writes are wanted at a time; reads, one after the other.
-//! Out:   what was sent when, and what came of it.
+//! A path with one device of known cost, writers that never stop, and a chain of reads.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -30,11 +27,11 @@ pub(crate) struct Bench {
     pub(crate) path: IoPath,
     pub(crate) device: DeviceId,
     pub(crate) now_ns: u64,
-    /// How many writes are queued or in flight at a time.
+    /// Number of writes queued or in flight at a time.
     pub(crate) writers: usize,
-    /// What is at the device stays there.
+    /// True if requests in flight do not complete.
     pub(crate) device_stalls: bool,
-    /// How many writes have ended.
+    /// Number of writes that have ended.
     pub(crate) written: u64,
     pub(crate) asked: u64,
     pub(crate) done: u64,
@@ -83,7 +80,8 @@ impl Bench {
         }
     }
 
-    /// What is at the device ends as it would have; what comes is served otherwise.
+    /// Changes the device: requests in flight end as scheduled, later ones are served by the new
+    /// model.
     pub(crate) fn becomes(&mut self, model: Model) {
         self.model = model;
         self.bus_ns = 0;
@@ -106,12 +104,12 @@ impl Bench {
         self.sent[op as usize]
     }
 
-    /// When the request that begins there was sent.
+    /// Returns the time at which the request starting there was dispatched.
     pub(crate) fn sent_at(&self, start: u64) -> Option<u64> {
         self.sent_at_ns.get(&start).copied()
     }
 
-    /// So much time passes, with the writers at work.
+    /// Lets time pass, with the writers at work.
     pub(crate) fn go(&mut self, ns: u64) {
         let until = self.now_ns + ns;
         self.pump();
@@ -119,7 +117,7 @@ impl Bench {
         self.now_ns = until;
     }
 
-    /// So many reads, each after the one before; how long they took.
+    /// Makes reads, each after the previous one; returns their total time.
     pub(crate) fn chain(&mut self, reads: usize) -> u64 {
         let began = self.now_ns;
         for n in 0..reads {
@@ -132,7 +130,7 @@ impl Bench {
         self.now_ns - began
     }
 
-    /// Queues a write below all others; where it lies.
+    /// Queues a write below all others; returns its position.
     pub(crate) fn write_below(&mut self) -> u64 {
         let write = self.ask(Op::Write, 8);
         self.writes.insert(write, ());
@@ -145,7 +143,7 @@ impl Bench {
         self.path.direct(Nanos(self.now_ns), self.device, Sector(start), Sectors(8), origin)
     }
 
-    /// Lets the path and the writers do what they can at this time. Which read has ended, if one.
+    /// Lets the path and the writers proceed at this time. Returns the read that ended, if any.
     fn pump(&mut self) -> Option<DirectId> {
         let mut ended = None;
         loop {
@@ -185,7 +183,7 @@ impl Bench {
         goes_on
     }
 
-    /// On to the next end or time-out; false if that is later.
+    /// Advances to the next completion or time-out; returns false if that is after `until`.
     fn step_to_next(&mut self, until: u64) -> bool {
         let end = self.ends.peek().map(|Reverse((at, _))| *at).filter(|_| !self.device_stalls);
         let timeout = self.path.poll_timeout().map(|at| at.0.max(self.now_ns));
@@ -204,7 +202,7 @@ impl Bench {
     }
 }
 
-/// What a request takes on the bus that all ways share: so that no two end at the same time.
+/// Time of a request on the bus shared by all slots, so that no two end at the same time.
 const BUS_NS: u64 = 4;
 const FLOOD: u64 = 1 << 20;
 const CHAIN: u64 = 1 << 30;

@@ -1,8 +1,5 @@
-//! What devices do in the world: they deliver parts of requests, and answer.
-//!
-//! In:    a request in flight; how much of it comes, or how it ends.
-//! Out:   frames with the pages of their files; arrivals and completions for the path.
-//! Never: a write to the frame of a page that has arrived before.
+//! The devices of the world: they deliver parts of requests, and complete them. They never write to
+//! the frame of a page that has arrived before.
 
 use super::*;
 
@@ -10,7 +7,7 @@ impl World {
     pub(crate) fn complete(&mut self, tag: Tag, answer: Answer) {
         let whole = self.there_is(tag);
         let arrived = self.arrived.get(&tag).copied().unwrap_or(0);
-        // A file that has become shorter meanwhile does not take back what has come.
+        // Truncating a file does not take back bytes that have arrived.
         let bytes = match answer {
             Answer::Good => Ok(ByteCount(whole.max(arrived))),
             Answer::Short(part) => Ok(ByteCount((whole * (part % 64) / 64).max(arrived))),
@@ -24,7 +21,7 @@ impl World {
         self.path.complete(now, tag, bytes);
     }
 
-    /// The device delivers `bytes` bytes more of a request, at most what there is of it.
+    /// Delivers up to `bytes` more bytes of a request, as far as the file has them.
     pub(crate) fn arrive(&mut self, tag: Tag, bytes: u64) {
         let before = self.arrived.get(&tag).copied().unwrap_or(0);
         let arrived = (before + bytes).min(self.there_is(tag)).max(before);
@@ -39,7 +36,7 @@ impl World {
         assert_eq!(self.path.io_frames(tag).count() as u64, expected);
     }
 
-    /// How much of a request its file has.
+    /// Returns the bytes of a request that its file has.
     fn there_is(&self, tag: Tag) -> u64 {
         let (device, first, count) = self.in_flight[&tag];
         let len = self.file_on(device).len;
@@ -51,7 +48,7 @@ impl World {
         files.find(|file| file.device == device).unwrap()
     }
 
-    /// Writes the first `bytes` bytes of a request into the frames that are still its own.
+    /// Writes the first `bytes` bytes of a request into the frames that still belong to it.
     fn write(&mut self, tag: Tag, bytes: u64) {
         let (device, first, count) = self.in_flight[&tag];
         let file = self.file_on(device).id;
@@ -64,11 +61,11 @@ impl World {
         }
     }
 
-    /// A device has got one more request.
+    /// Checks the requests of a device after a new one.
     pub(super) fn check_asked(&self, device: DeviceId) {
         let mine = self.in_flight.iter().filter(|(_, request)| request.0 == device);
         assert!(mine.clone().count() <= self.geometry.depth as usize, "too many at a time");
-        // One that has arrived may have been evicted meanwhile.
+        // A page that has arrived may have been evicted since.
         let pages = mine.flat_map(|(tag, (_, first, count))| {
             first + count - self.path.pages(*tag).len() as u64..first + count
         });

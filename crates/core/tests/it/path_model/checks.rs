@@ -1,8 +1,5 @@
-//! What holds in the world after each step, and at its end.
-//!
-//! In:    the world.
-//! Out:   a panic if a frame, a pin or a read is not where it belongs, or the log does not replay.
-//! Never: a step.
+//! Invariants of the world, after each step and at its end: frames, pins and reads, and the replay
+//! of the log.
 
 use super::*;
 
@@ -28,9 +25,9 @@ impl World {
         }
     }
 
-    /// Lets everything end well: no read may be left waiting, no frame lost.
+    /// Completes everything successfully, and checks that no read hangs and no frame is lost.
     pub(crate) fn finish(&mut self) {
-        // Each turn ends a request or a read, so this ends, or a read hangs.
+        // Each round ends a request or a read, so the loop terminates unless a read hangs.
         while let Some(tag) = self.in_flight.keys().next().copied() {
             self.complete(tag, Answer::Good);
             self.pump();
@@ -59,7 +56,7 @@ impl World {
         self.check();
     }
 
-    /// All that the path said follows from what was done to it.
+    /// Checks that all outputs of the path follow from its inputs.
     pub(super) fn check_log(&mut self) {
         self.log.extend(self.path.take_log());
         if let Err(mismatch) = replay(self.path.config(), &self.log) {

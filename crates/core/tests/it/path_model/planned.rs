@@ -1,13 +1,10 @@
-//! Planned reads in the world: begun beside all others, and cancelled.
-//!
-//! In:    a file and pages of it; a read to cancel.
-//! Out:   a read that ends once, with its own pages; less of it where it was cancelled.
-//! Never: more pages in flight for all of them than the budget.
+//! Planned reads in the world: they run concurrently with all others, may be cancelled, and stay
+//! within their budget.
 
 use super::*;
 
 impl World {
-    /// Any number at a time: they have no stream.
+    /// Any number at a time, as they have no stream.
     pub(crate) fn read_planned(&mut self, file: usize, start: u64, pages: u64) {
         let OpenFile { id, len, .. } = self.files[file];
         let end = len.div_ceil(4096);
@@ -23,7 +20,7 @@ impl World {
         assert!(self.pending.insert(read, expected).is_none(), "an id is used once");
     }
 
-    /// Any read, also one that has started, or of a stream.
+    /// Cancels any read, even one that has started or belongs to a stream.
     pub(crate) fn cancel(&mut self, which: usize) {
         let count = self.pending.len().max(1);
         if let Some((id, read)) = self.pending.iter_mut().nth(which % count) {
@@ -35,7 +32,7 @@ impl World {
         }
     }
 
-    /// The requests in flight: first page and count, in order.
+    /// Returns the requests in flight, as first page and count, in order.
     pub(crate) fn requests(&self) -> Vec<(u64, u64)> {
         let in_flight = self.in_flight.values().map(|(_, first, count)| (*first, *count));
         let mut requests: Vec<_> = in_flight.collect();
@@ -43,7 +40,7 @@ impl World {
         requests
     }
 
-    /// No request but one that is alone is larger than the budget.
+    /// Checks that the budget is exceeded only by a single large read.
     pub(super) fn check_budget(&self) {
         let (in_flight, budget) = (self.path.planned_in_flight(), self.path.planned_budget());
         assert!(in_flight <= budget.max(self.path.largest_planned()), "{in_flight} of {budget}");

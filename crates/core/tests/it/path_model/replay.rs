@@ -1,8 +1,5 @@
-//! What a replay finds, and what readers on other threads cannot hide from it.
-//!
-//! In:    logs of a busy path, whole or with one thing wrong.
-//! Out:   the step at which they part.
-//! Never: a panic in a replay, whatever the log says. Every random run of the model is replayed.
+//! Replays of logs, intact or with one step damaged, and with readers on other threads. A replay
+//! reports the first deviation and never panics. Every random run of the model is replayed, too.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -17,8 +14,8 @@ use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 use super::world::{Answer, Op, World};
 
-/// A run in which everything happens: more is read than there is room for, by eight streams, while
-/// pages are pinned, files change, and devices fail.
+/// Returns a run in which everything happens: eight streams read more than fits, while pages are
+/// pinned, files change, and devices fail.
 fn busy() -> (Config, Vec<LogStep>) {
     let mut world = World::new(Policy::Linux6, 1 << 20, 32, &[300_000, 700_001, 3_000_000]);
     let mut word = 1_u64;
@@ -87,7 +84,7 @@ fn an_output_that_is_another_is_found_where_it_is() {
             }
             LogStep::Gave(_) | LogStep::Did(_) | LogStep::Saw(..) | LogStep::Full => continue,
         };
-        // All of them one after the other would take long, and every seventh shows as much.
+        // Testing all of them would take long, and every seventh shows as much.
         changed += 1;
         if changed % 7 == 0 {
             let mut log = log.clone();
@@ -120,16 +117,16 @@ fn a_step_that_is_missing_is_found_if_anything_came_of_it() {
         let Err(mismatch) = replay(config, &log) else {
             missed += 1;
             let leaves_no_trace = match step {
-                // The file had none of those pages; the device had nothing to do.
+                // The file had none of those pages, so the device had nothing to do.
                 LogStep::Did(
                     PathCall::Invalidate { .. }
                     | PathCall::SetLen { .. }
                     | PathCall::CloseStream { .. }
                     | PathCall::RemoveDevice { .. },
                 ) => true,
-                // All of it came with its completion, before any read asked.
+                // All of it arrived with its completion, before any read needed it.
                 LogStep::Did(PathCall::Arrived { .. }) => true,
-                // Its reader is still there: it stays, as an unread page does.
+                // Its reader is still there: the page stays, as an unread one does.
                 LogStep::Saw(FlagSeen::Used, ..) => true,
                 LogStep::Did(_) | LogStep::Saw(..) | LogStep::Gave(_) | LogStep::Full => false,
             };
@@ -196,8 +193,8 @@ fn drive(path: &mut IoPath) {
     }
 }
 
-/// The real thing: threads that touch, take markers and pin while the driver evicts and forgets.
-/// What they do when is up to them; the log must replay whatever it was.
+/// Real threads touch pages, take markers and pin while the driver evicts and forgets. Their timing
+/// is arbitrary, and the log must replay in any case.
 #[test]
 fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     const PAGES: u64 = 400;
@@ -250,7 +247,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     assert_eq!(replay(config, &log), Ok(()));
 }
 
-/// What a reader may do to a page: use it, take its marker, pin it and look at it for a while.
+/// A reader's actions on a page: use it, take its marker, pin it for a while.
 fn visit(table: &PageTable, file: FileSlot, page: PageIndex, report: &mpsc::Sender<Frame>) {
     let Some(found) = table.look_up(file, page) else { return };
     found.touch(false);
@@ -262,15 +259,15 @@ fn visit(table: &PageTable, file: FileSlot, page: PageIndex, report: &mpsc::Send
     let is_pinned = table.pin(&found);
     std::thread::yield_now();
     if is_pinned && table.unpin(entry.frame(), entry.generation()) {
-        // The driver gives the pin back: until it has heard, the frame is not to be had.
+        // The driver returns the pin: until it is notified, the frame is not available.
         report.send(entry.frame()).unwrap();
     } else {
         table.pin_budget().give_back(1);
     }
 }
 
-/// A flush that has ended well and waits for another one was reported once: a log that reports it
-/// twice is damaged.
+/// A flush that has succeeded and waits for another was reported once: a log that reports it twice
+/// is damaged.
 #[test]
 fn a_flush_that_settles_is_not_reported_again() {
     let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());

@@ -1,8 +1,5 @@
-//! The world around a path: devices, readers, other threads, and what the frames must hold.
-//!
-//! In:    what is done, one after the other.
-//! Out:   a panic at the first thing that is wrong.
-//! Never: a second opinion on what the path should do next: only on what it must not do.
+//! The world around a path: devices, readers, other threads, and the expected contents of frames.
+//! It checks for forbidden behaviour, but does not predict decisions.
 
 #[path = "answers.rs"]
 mod answers;
@@ -22,35 +19,35 @@ use foreread_core::table::{Frame, Generation};
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
-/// What is done to the path.
+/// A step in the world.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// A reader reads: hits as they are, the rest through the path. Numbers are taken modulo what
-    /// there is.
+    /// A reader reads: hits from the table, the rest through the path. Numbers are taken modulo the
+    /// number of candidates.
     Read { stream: usize, pos: u64, len: u64 },
-    /// A reader reads on where it stopped.
+    /// A reader continues where it stopped.
     ReadOn { stream: usize, len: u64 },
-    /// Some pages of a file are read as a plan says.
+    /// Pages of a file are read as planned.
     ReadPlanned { file: usize, start: u64, pages: u64 },
-    /// A read ends if it has not started.
+    /// A read is cancelled if it has not started.
     Cancel { which: usize },
-    /// A device answers one of its requests.
+    /// A device completes one of its requests.
     Complete { which: usize, answer: Answer },
-    /// A device delivers so many bytes more of one of its requests.
+    /// A device delivers more bytes of one of its requests.
     Arrive { which: usize, bytes: u64 },
-    /// A reader is done with a read that is ready.
+    /// A reader releases a ready read.
     Release { which: usize },
-    /// A file is closed, also under its readers, and opened again.
+    /// A file is closed, even under its readers, and opened again.
     Reopen { file: usize },
     /// A file grows or shrinks.
     SetLen { file: usize, len: u64 },
-    /// Some pages of a file are out of date.
+    /// Pages of a file are out of date.
     Invalidate { file: usize, start: u64, pages: u64 },
-    /// Some thread pins a page, if it finds it, and the budget allows.
+    /// A thread pins a page, if it is found and the budget allows it.
     Pin { file: usize, page: u64 },
     /// A pin ends.
     Unpin { which: usize },
-    /// The path hears of an orphan that was unpinned.
+    /// The path is notified of an unpinned orphan.
     Report,
 }
 
@@ -62,7 +59,7 @@ pub(crate) enum Answer {
     Failed,
 }
 
-/// A reader: the stream, its file, where it stopped.
+/// A reader: its stream, file and position.
 pub(crate) struct Reader {
     pub(crate) id: StreamId,
     pub(crate) file: usize,
@@ -78,7 +75,7 @@ pub(crate) struct OpenFile {
 
 pub(crate) struct Expected {
     pub(crate) file: FileId,
-    /// The file was closed or cut meanwhile.
+    /// The file was closed or cut in the meantime.
     pub(crate) is_cut: bool,
     pub(crate) first: u64,
     pub(crate) len: u64,
@@ -92,15 +89,15 @@ pub(crate) struct World {
     pub(crate) files: Vec<OpenFile>,
     pub(crate) closed: Vec<OpenFile>,
     pub(crate) readers: Vec<Reader>,
-    /// What has left the table while a device may still be working on it.
+    /// Pages that left the table while a device may still be reading them.
     pub(crate) forgotten: BTreeSet<(DeviceId, u64)>,
-    /// The frames that are pinned, and the pages for which they are.
+    /// Pinned frames, and the pages for which they are pinned.
     pub(crate) pins: Vec<(Frame, Generation, (FileId, u64))>,
     pub(crate) unpinned: Vec<Frame>,
-    /// Of each frame, what a device last wrote there: (file's id, page).
+    /// The page that a device last wrote into each frame: (file's id, page).
     pub(crate) written: BTreeMap<Frame, (FileId, u64)>,
     pub(crate) in_flight: BTreeMap<Tag, (DeviceId, u64, u64)>,
-    /// How many bytes of a request in flight have arrived.
+    /// Bytes of each request in flight that have arrived.
     pub(crate) arrived: BTreeMap<Tag, u64>,
     pub(crate) pending: BTreeMap<ReadId, Expected>,
     pub(crate) ready: Vec<(ReadId, Expected, u64)>,
@@ -108,7 +105,7 @@ pub(crate) struct World {
     pub(crate) started: usize,
     pub(crate) faults: usize,
     pub(crate) failures: usize,
-    /// Files that were closed or cut, under whatever readers.
+    /// Number of files closed or cut, even under readers.
     pub(crate) cuts: usize,
     pub(crate) decisions: Vec<(StreamId, Decided)>,
     pub(crate) log: Vec<LogStep>,
@@ -232,7 +229,7 @@ impl World {
         self.check();
     }
 
-    /// One reader at a time: a reader whose last read is not released yet does not read.
+    /// One reader at a time: it does not read before its last read is released.
     pub(crate) fn read(&mut self, stream: usize, pos: u64, len: u64) {
         let is_reading = self.pending.values().any(|read| read.stream == stream)
             || self.ready.iter().any(|(_, read, _)| read.stream == stream);
@@ -242,7 +239,7 @@ impl World {
         let Reader { id, file, prev_pos } = self.readers[stream];
         let (slot, file_len) = (IoPath::slot(self.files[file].id), self.files[file].len);
         let asked_end = (pos + len).div_ceil(4096);
-        // What hits do: page by page, up to the first that is not there.
+        // Hits: page by page, up to the first missing one.
         let mut at = pos;
         let end = (pos + len).min(file_len);
         while at < end {
@@ -310,7 +307,7 @@ impl World {
         self.files[file].longest = len.max(self.files[file].longest);
     }
 
-    /// Reads of this file may end early from now on.
+    /// Allows reads of this file to end early from now on.
     pub(crate) fn cut(&mut self, file: FileId) {
         self.cuts += 1;
         for read in self.pending.values_mut().filter(|read| read.file == file) {
@@ -351,7 +348,7 @@ impl World {
         }
     }
 
-    /// Takes all that the path has to say.
+    /// Polls everything that the path returns.
     pub(crate) fn pump(&mut self) {
         let now = self.tick();
         while let Some(io) = self.path.poll_dispatch(now) {

@@ -1,8 +1,5 @@
-//! Every small question to a policy, asked of the model too.
-//!
-//! In:    a policy, and the patterns that it knows.
-//! Out:   model and policy answer alike, learn alike, and met just these patterns.
-//! Never: a rule: which questions are worth asking is all that is known here.
+//! Every small question to a policy, compared with the model: same answer, same state, and exactly
+//! the expected patterns.
 
 use std::ops::Range;
 
@@ -15,24 +12,24 @@ use super::EVERY_PATTERN;
 use super::model::page_sets::NO_HOLE;
 use super::model::{self, Around};
 
-/// The windows allowed: all small ones, where roundings and caps meet, and the default of Linux.
+/// Largest windows: all small ones, where roundings and caps interact, and Linux's default.
 const MAXES: [u64; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 32];
 
 const PAGES: Range<u64> = 0..13;
 const COUNTS: Range<u64> = 1..13;
 
-/// Asks model and policy the same, over and over, and checks that the answers are alike and that
-/// just these `patterns` occurred: a table of cases that never meets a rule proves nothing of it.
+/// Puts the same questions to model and policy, and checks that the answers agree and that exactly
+/// these `patterns` occurred: a table of cases that never exercises a rule proves nothing about it.
 ///
 /// The full product of all inputs has some billions of cases. It is cut where rules cannot meet:
 ///
 /// - a miss sees all histories, positions and counts, but three windows: none, one that ends at the
-///   page, one marked there. What lies past a missing page is either all resident or not at all;
-/// - a marker sees all distances of the hole, but only the policies that weigh the history against
-///   them see all histories too;
-/// - all windows near the page are seen with few counts and little around the page;
-/// - the largest request of the device is varied where a policy knows of it, else taken in turn;
-/// - so are the distance, where a policy keeps one, and whether a stream has thrashed, elsewhere.
+///   page, one marked there. The pages past a missing one are either all resident or all missing;
+/// - a marker sees all distances of the hole, but only policies that compare the history with them
+///   see all histories too;
+/// - all windows near the page are seen with few counts and few resident pages around it;
+/// - the device's largest request is varied for the policies that use it, and rotated otherwise;
+/// - likewise the distance, where a policy keeps one, and elsewhere whether a stream has thrashed.
 pub(super) fn every_small_case(policy: Policy, patterns: &[Pattern]) {
     let mut bench = Bench { policy, cases: 0, seen: Vec::new() };
     bench.misses();
@@ -83,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// Every shape of window to 8 pages, with its start, its marker and its end just before the
+    /// Every shape of window up to 8 pages, with its start, its marker and its end just before the
     /// page, at it and just after it.
     fn windows(&mut self) {
         for page in PAGES {
@@ -165,9 +162,9 @@ impl Bench {
     }
 }
 
-/// The ends of a previous read that may decide whether `page` follows it: in the two pages before,
-/// in the page itself and after it, at the edges of pages and inside them. A read that returned
-/// nothing leaves no end, so no end is byte 0.
+/// Returns the ends of a previous read that may decide whether `page` follows it: in the two pages
+/// before, in the page itself and after it, at page boundaries and inside pages. A read that
+/// returned nothing leaves no end, so no end is byte 0.
 pub(super) fn previous_ends(page: u64) -> [Option<ByteCount>; 9] {
     let start = page * PAGE_SIZE;
     let before = |bytes| start.checked_sub(bytes).filter(|end| *end > 0).map(ByteCount);
@@ -188,19 +185,20 @@ pub(super) fn unopened() -> Window {
     Window::default()
 }
 
-/// Up to three pages that end at `page`, with the last of them marked.
+/// Returns a window of up to three pages that ends at `page`, its last page marked.
 fn ends_at(page: u64) -> Window {
     let size = page.clamp(1, 3);
     window(page.saturating_sub(size), size, 1)
 }
 
-/// Four pages of which `page` is marked: the third or, at the start of a file, the first.
+/// Returns a window of four pages with `page` marked: the third or, at the start of a file, the
+/// first.
 pub(super) fn marked_at(page: u64) -> Window {
     let start = page.saturating_sub(2);
     window(start, 4, 4 - (page - start))
 }
 
-/// A stream whose last window was also the last that it asked for.
+/// Returns a stream whose last window was also the last one it requested.
 pub(super) fn state_of(
     last: Window,
     has_thrashed: bool,

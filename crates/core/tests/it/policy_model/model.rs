@@ -1,13 +1,8 @@
-//! The read-ahead policies and their walk, as slowly and obviously as they can be told.
+//! The read-ahead policies and their walk, as slow and obvious as possible. The model visits every
+//! page itself instead of using [`Residency`], so that a limit that is wrong by one shows.
 //!
-//! In:    what the core is asked, and a file's pages as a row of cells ([`Sheet`]).
-//! Out:   what the core should answer, and what its walk should leave behind.
-//! Never: a rule taken from the core, a shortcut, an answer of [`Residency`]: the model looks at
-//!        each page itself, so that a limit that is wrong by one shows.
-//!
-//! First the walk, then the decisions, each kernel's rules in the order in which it tries them;
-//! then the caches that the core is asked about, which insist on what is due to them. The policies
-//! of no kernel that was released are in rivals.rs.
+//! First the walk, then the decisions with each kernel's rules in their order, then the caches that
+//! the core queries, which check the queries. Policies of no released kernel are in rivals.rs.
 
 #[path = "page_sets.rs"]
 pub(crate) mod page_sets;
@@ -21,7 +16,7 @@ use foreread_core::prefetch::{
 use foreread_core::units::{PAGE_SIZE, PageIndex, Pages};
 pub(crate) use page_sets::{Around, Sheet};
 
-/// A whole read: each page is asked about when it is missing and when it is marked.
+/// A whole read: the policy decides when a page is missing and when it is marked.
 pub(crate) fn read(
     reader: &ReadWalk,
     state: &mut StreamState,
@@ -49,7 +44,7 @@ pub(crate) fn read(
     trace
 }
 
-/// Does what was decided: pages that are resident or past the end of the file are not read, and
+/// Carries out a decision: pages that are resident or past the end of the file are not read, and
 /// only a page that is read can be marked.
 fn answer(
     reader: &ReadWalk,
@@ -62,7 +57,7 @@ fn answer(
     let Window { start, size, .. } = decision.window;
     state.fetched = decision.window;
     if decision.pattern == Pattern::Random {
-        // Nothing remembers a random read, so its line shows what was read of the file.
+        // A random read is not remembered, so its line shows the pages read.
         decision.window.size = size.min(reader.end - start);
     } else {
         state.window = decision.window;
@@ -80,7 +75,7 @@ fn answer(
     Some(Decided { ask, decision, submitted })
 }
 
-/// One decision, and what the policy learns by it. `is_resident` is the cache.
+/// Returns one decision, and updates the policy's state. `is_resident` is the cache.
 pub(crate) fn decide(
     policy: Policy,
     state: &mut StreamState,
@@ -111,7 +106,7 @@ pub(crate) fn decide(
         Policy::Adaptive => unreachable!("it looks at no window: adaptive.rs"),
         Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
         Policy::Linux6 if q.max == 0 => {
-            // Read-ahead is off: a missing page is still read, alone; a marker brings nothing.
+            // Read-ahead is off: a missing page is still read alone; a marker brings nothing.
             (!is_marker).then_some((Pattern::Random, q.page, 1, 0))
         }
         Policy::Linux6 => {
@@ -130,8 +125,8 @@ pub(crate) fn decide(
     })
 }
 
-/// A question in plain signed numbers, so that the rules can be written as they are told: the page
-/// before page 0 is -1, and so is the page of a previous read that never was.
+/// A question in plain signed numbers, so that the rules can be written as they are described: the
+/// page before page 0 is -1, and so is the page of a previous read that does not exist.
 pub(super) struct Question<'a> {
     pub(super) page: i64,
     pub(super) count: i64,
@@ -164,7 +159,7 @@ impl Question<'_> {
         if !is_sequential && self.count <= self.max {
             return Some((Pattern::Random, self.page, self.count, 0));
         }
-        // Nor is a large read oversize where the next page was due anyway.
+        // Nor is a large read oversize if the next page was due anyway.
         Some(self.first(self.count > self.max && !is_sequential))
     }
 
@@ -175,7 +170,7 @@ impl Question<'_> {
         Some(self.joined(self.linux_2_6_31_unjoined(is_marker)?))
     }
 
-    /// The read would meet the marker of its own window at once: the next window joins it.
+    /// Joins the next window if the read would meet the marker of its own window at once.
     pub(super) fn joined(&self, answer: Answer) -> Answer {
         let (pattern, start, size, async_size) = answer;
         if pattern != Pattern::Random && start == self.page && size == async_size {
@@ -257,8 +252,8 @@ impl Question<'_> {
         Some((Pattern::Context, begin, size, size))
     }
 
-    /// The first window of the older two: at the start of a stream, and for a large read. A read
-    /// that fills it meets the marker on its first page.
+    /// Returns the first window of the older two: at the start of a stream, and for a large read. A
+    /// read that fills it meets the marker on its first page.
     pub(super) fn first(&self, is_oversize: bool) -> Answer {
         let size = init(self.count, self.max);
         let async_size = if size > self.count { size - self.count } else { size };
@@ -275,35 +270,35 @@ impl Question<'_> {
         }
     }
 
-    /// The next window of the older two, and all of it is ahead.
+    /// Returns the next window of the older two, all of it ahead.
     fn advanced(&self) -> Answer {
         let size = next(self.size, self.max);
         (Pattern::Subsequent, self.start + self.size, size, size)
     }
 
-    /// The marker is one place to ask for more; if it was lost, the end of the window is another.
+    /// The marker is one place to request more; if it was lost, the end of the window is another.
     fn is_expected(&self) -> bool {
         let end = self.start + self.size;
         self.page == end - self.async_size || self.page == end
     }
 
-    /// The last page of the previous read, for the older two.
+    /// Returns the last page of the previous read, for the older two.
     pub(super) fn previous_page(&self) -> i64 {
         self.prev_pos.map_or(-1, |end| (end - 1) / int(PAGE_SIZE))
     }
 
-    /// Where the previous read ended counts, not the last page that it read: after a read to the
-    /// end of a page, that is one page more.
+    /// Compares with the page in which the previous read ended, not its last page: after a read to
+    /// the end of a page, that is one page more.
     pub(super) fn follows_returned_byte(&self) -> bool {
         self.follows(self.prev_pos.map_or(-1, |end| end / int(PAGE_SIZE)))
     }
 
-    /// A difference below zero is none of 0 and 1: a step back is not sequential.
+    /// A negative difference is neither 0 nor 1: a step back is not sequential.
     pub(super) fn follows(&self, previous: i64) -> bool {
         self.page == previous || self.page == previous + 1
     }
 
-    /// The resident pages just before the page, counted to `most`.
+    /// Returns the number of resident pages just before the page, at most `most`.
     pub(super) fn history(&self, most: i64) -> i64 {
         let mut count = 0;
         while count < most && self.is_resident(self.page - count - 1) {
@@ -312,7 +307,7 @@ impl Question<'_> {
         count
     }
 
-    /// The first missing page from `first` to `last`.
+    /// Returns the first missing page from `first` to `last`.
     pub(super) fn first_hole(&self, first: i64, last: i64) -> Option<i64> {
         (first..=last).find(|page| !self.is_resident(*page))
     }
@@ -322,7 +317,7 @@ impl Question<'_> {
     }
 }
 
-/// The size of a first window.
+/// Returns the size of a first window.
 pub(crate) fn init(count: i64, max: i64) -> i64 {
     let mut rounded = 1;
     while rounded < count {
@@ -337,14 +332,14 @@ pub(crate) fn init(count: i64, max: i64) -> i64 {
     }
 }
 
-/// The size of the window after one of `size` pages.
+/// Returns the size of the window after one of `size` pages.
 pub(crate) fn next(size: i64, max: i64) -> i64 {
     let factor = if size < max / 16 { 4 } else { 2 };
     (factor * size).min(max)
 }
 
-/// The older policies count from the window's start; `linux-6` counts back from where the window or
-/// the file ends. A marker is never on a page that is not read.
+/// Returns the marker. The older policies count from the window's start; `linux-6` counts back from
+/// the end of the window or file. A marker is never on a page that is not read.
 pub(crate) fn marker(policy: Policy, window: Window, end: u64) -> Option<u64> {
     let (start, size) = (int(window.start.0), int(window.size.0));
     let read = size.min(int(end) - start).max(0);

@@ -1,8 +1,5 @@
-//! The pages of a file as rows of cells: what the core is asked about, and what it must leave.
-//!
-//! In:    pages that are there.
-//! Out:   [`Sheet`], all of a file; [`Around`], the pages around one read.
-//! Never: an answer that the core did not ask for.
+//! The pages of a file as rows of cells, which check the queries of the core: [`Sheet`] for all of
+//! a file, [`Around`] for the pages around one read.
 
 use super::*;
 
@@ -11,7 +8,7 @@ use super::*;
 pub(crate) struct Sheet {
     pub(crate) resident: Vec<bool>,
     pub(crate) marked: Vec<bool>,
-    /// Whether a fetch brings only the page before which the walk stands.
+    /// True if a fetch brings only the page that the walk has reached.
     pub(crate) brings_least: bool,
     /// The page that the walk must take next.
     pub(crate) next: u64,
@@ -81,10 +78,10 @@ impl PageSet for Sheet {
     }
 }
 
-/// So far that no policy looks there.
+/// Beyond the reach of all policies.
 pub(crate) const NO_HOLE: u64 = 1 << 30;
 
-/// A page and what is resident around it: a run before it, and a run from it on, which a missing
+/// A page and its resident surroundings: a run before it, and a run from it on, which a missing
 /// page does not have. Next to each run is a hole; past the holes is `elsewhere`.
 #[derive(Clone, Debug)]
 pub(crate) struct Around {
@@ -92,7 +89,8 @@ pub(crate) struct Around {
     before: u64,
     ahead: u64,
     elsewhere: bool,
-    /// How many pages the policy may look back and ahead: a look costs time on every random read.
+    /// Limits of the policy's look-back and look-ahead: each look-up costs time on every random
+    /// read.
     reach: (u64, u64),
 }
 
@@ -110,7 +108,7 @@ impl Around {
             Policy::None => (0, 0),
             Policy::Custom(_) => unreachable!("Policy::ALL has none from outside"),
             Policy::Linux2_6_28 | Policy::Fixed | Policy::Distance => (0, max + 1),
-            // A marker is put on the first page behind the read that is not there.
+            // The marker goes on the first missing page behind the read.
             Policy::Adaptive => (max, ask.count.0 + max + 1),
             Policy::Linux2_6_31 => (max, max + 1),
             Policy::Thrash2009 => (2 * max, max + 1),

@@ -1,8 +1,4 @@
-//! Questions to a policy at random, and a walk beside the model's.
-//!
-//! In:    proptest's choices.
-//! Out:   reads, limits, steps; the answers of both walks.
-//! Never: a comparison; the properties make it.
+//! Random questions to a policy, and a walk in parallel with the model's.
 
 use super::*;
 
@@ -15,13 +11,13 @@ pub(super) fn reader(
     ReadWalk { policy, limits, prev_pos, end, advice: Advice::Normal, rules: Rules::default() }
 }
 
-/// A case that failed is kept beside this file, and tried first from then on.
+/// A failed case is saved next to this file, and tried first from then on.
 pub(super) fn config(cases: u32) -> ProptestConfig {
     let failures = FileFailurePersistence::WithSource("proptest-regressions");
     ProptestConfig { cases, failure_persistence: Some(Box::new(failures)), ..Default::default() }
 }
 
-/// What happens to a file: bytes or pages, the stream first where there is one.
+/// A step of bytes or pages; the stream comes first where there is one.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Seek(usize, u64, u64),
@@ -40,7 +36,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Last window, question, limits, and how many pages are resident before the page and from it on.
+/// Last window, question, limits, and the resident pages before the page and from it on.
 pub(super) fn question() -> impl Strategy<Value = (Window, Ask, WindowLimits, u64, u64)> {
     // Numbers of every length are equally frequent, so that small ones meet large ones.
     let number = |bits: u32| (0..=bits, any::<u64>()).prop_map(|(bits, n)| n & ((1 << bits) - 1));
@@ -66,14 +62,14 @@ pub(super) fn question() -> impl Strategy<Value = (Window, Ask, WindowLimits, u6
     })
 }
 
-/// A stream and its cache, as the core and as the model leave them.
+/// A stream and its cache, as left by the core and by the model.
 pub(super) struct Pair {
     pub(super) state: StreamState,
     pub(super) sheet: Sheet,
 }
 
 impl Pair {
-    /// Reads the same with the core's walk and with the model's; both must do the same.
+    /// Reads with the core's walk and with the model's; both must do the same.
     pub(super) fn read(&mut self, reader: &ReadWalk, first: u64, count: u64) -> Vec<Decided> {
         let (mut state, mut sheet) = (self.state, self.sheet.clone());
         let want = model::read(reader, &mut state, &mut sheet, first, count);

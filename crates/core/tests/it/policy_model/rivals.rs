@@ -1,8 +1,5 @@
-//! The policies of no kernel that was released, as slowly and obviously as they can be told.
-//!
-//! In:    a question in plain numbers, and what is remembered of its stream.
-//! Out:   pattern, start, size and async size; and what the policy learns.
-//! Never: a rule taken from the core.
+//! The policies of no released kernel, as slow and obvious as possible, without rules from the
+//! core.
 
 use foreread_core::prefetch::{Distance, Pattern, StreamState};
 use foreread_core::units::Pages;
@@ -109,7 +106,7 @@ impl Question<'_> {
         Some((pattern, start, size, ahead.min(size)))
     }
 
-    /// A window with no tail, or with more tail than window, has no marker.
+    /// A window without a tail, or with a tail longer than the window, has no marker.
     fn is_at_marker(&self) -> bool {
         (1..=self.size).contains(&self.async_size)
             && self.page == self.start + self.size - self.async_size

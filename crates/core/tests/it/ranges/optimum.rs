@@ -1,8 +1,5 @@
-//! All plans of a small set of ranges, and what else is compared with the planner.
-//!
-//! In:    ranges, a cost model, limits.
-//! Out:   the time and bytes of each plan that is worth a look, and of simpler methods.
-//! Never: code of the planner, except the time of requests.
+//! Exhaustive search over the plans of a small set of ranges, and simpler methods, to compare with
+//! the planner. It shares only the time of requests with the planner.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -20,7 +17,7 @@ pub(super) fn bytes_of(requests: &[Range<u64>]) -> u64 {
     requests.iter().map(|request| request.end - request.start).sum()
 }
 
-/// Blocks, and gaps of at most `gap` bytes read along.
+/// Returns the ranges as blocks, with gaps of at most `gap` bytes read along.
 pub(super) fn coalesced(wanted: &[Range<u64>], align: u64, gap: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = wanted
         .iter()
@@ -38,7 +35,7 @@ pub(super) fn coalesced(wanted: &[Range<u64>], align: u64, gap: u64) -> Vec<Rang
     merged
 }
 
-/// Each span in so many pieces of about one size.
+/// Cuts each span into its count of pieces of about equal size.
 fn cut(spans: &[Range<u64>], counts: &[u64], align: u64) -> Vec<Range<u64>> {
     let mut pieces = Vec::new();
     for (span, count) in spans.iter().zip(counts) {
@@ -53,7 +50,7 @@ fn cut(spans: &[Range<u64>], counts: &[u64], align: u64) -> Vec<Range<u64>> {
     pieces
 }
 
-/// The shortest of three orders: ascending, the largest first, the smallest first.
+/// Returns the fastest of three orders: ascending, largest first, smallest first.
 fn best_order(
     ascending: &[Range<u64>],
     model: &CostModel,
@@ -72,7 +69,7 @@ fn best_order(
     times.min().expect("there is an order")
 }
 
-/// No plan of at least so many requests and bytes is faster: derived in docs/ranges.md.
+/// Lower bound of the time with at least this many requests and bytes; derived in docs/ranges.md.
 pub(super) fn bound_ns(model: &CostModel, requests: u64, bytes: u64) -> f64 {
     let latency = model.latency_ns as f64;
     let rounds = latency * requests.div_ceil(u64::from(model.parallel)) as f64;
@@ -82,11 +79,10 @@ pub(super) fn bound_ns(model: &CostModel, requests: u64, bytes: u64) -> f64 {
     rounds.max(work).max(all_bytes)
 }
 
-/// The soonest plan, with the fewest bytes of those, and the fewest bytes of a plan that takes no
-/// longer than `planned`. Tries every choice of gaps to read along. If a connection is slower than
-/// the device, or the budget does not hold all, each choice is also tried with the span of the
-/// largest pieces cut into one more piece, again and again. Left out is only what the lower bound
-/// shows to be neither.
+/// Returns the fastest plan, with the fewest bytes among equals, and the fewest bytes of a plan no
+/// slower than `planned`. Tries every choice of gaps to read along. If a connection is slower than
+/// the device, or the budget does not fit everything, also tries each choice with the span of the
+/// largest pieces cut into one more piece, repeatedly. Prunes only by the lower bound.
 pub(super) fn optimum(
     wanted: &[Range<u64>],
     model: &CostModel,

@@ -1,8 +1,5 @@
-//! What every plan keeps to, whatever the device; and the time of requests against a second model.
-//!
-//! In:    random sets of ranges, edge cases.
-//! Out:   that all wanted bytes are read once, within the limits.
-//! Never: a claim about how good a plan is.
+//! Properties of every plan on any device: all wanted bytes are read once, within the limits. Also
+//! the time of requests against a second model.
 
 #![expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 
@@ -69,7 +66,7 @@ fn empty_and_overlapping_ranges_cost_nothing_more() {
     assert_eq!(plan(&[100..200, 0..4096, 5..5, 0..4096, 4000..4096], &STORE, &LIMITS), once);
     assert_eq!(once.requests(), [0..4096]);
     assert_eq!(once.parts(100..200).collect::<Vec<_>>(), [(0, 100..200)]);
-    // What touches is one span: on a serial device one request.
+    // Adjacent ranges are one span: one request on a serial device.
     assert_eq!(plan(&[4096..8192, 0..4096], &ONE_HEAD, &LIMITS).requests(), [0..8192]);
 }
 
@@ -128,11 +125,11 @@ fn a_serial_device_merges_what_costs_less_than_a_request() {
     }
 }
 
-/// The same device as [`makespan`] has, stepped over all requests at each event.
+/// The device of [`makespan`], stepped over all requests at each event.
 fn makespan_by_steps(requests: &[Range<u64>], model: &CostModel, budget: u64) -> f64 {
     let mut waiting: Vec<f64> = requests.iter().map(|r| (r.end - r.start) as f64).collect();
     waiting.reverse();
-    // What is left of the latency and of the bytes, and all bytes.
+    // Remaining latency, remaining bytes, and all bytes.
     let mut active: Vec<[f64; 3]> = Vec::new();
     let mut now = 0.0;
     loop {

@@ -1,8 +1,4 @@
-//! Devices and random sets of byte ranges for the planner's tests.
-//!
-//! In:    a seed.
-//! Out:   cost models by name, sets of ranges.
-//! Never: a plan.
+//! Cost models by name, and random sets of byte ranges, for the planner's tests.
 
 use std::ops::Range;
 
@@ -46,7 +42,7 @@ pub(super) const DEVICES: [(&str, CostModel); 4] = [
     ("NVMe: 80 us, 3 GB/s, 32 deep", NVME),
 ];
 
-/// Few connections for many ranges, with and without a common limit of bandwidth.
+/// Few connections for many ranges, with and without a common bandwidth limit.
 pub(super) const FEW_AT_ONCE: [CostModel; 5] = [
     CostModel { parallel: 2, ..ONE_HEAD },
     CostModel { parallel: 3, total_bytes_per_s: 300 * MB, ..ONE_HEAD },
@@ -59,14 +55,14 @@ pub(super) const LIMITS: RequestLimits =
     RequestLimits { align: 4096, largest: 64 << 20, budget: 1 << 30 };
 
 impl Random {
-    /// Each power of two below 2^`bits` is as likely.
+    /// Each power of two below 2^`bits` is equally likely.
     fn size(&mut self, bits: u64) -> u64 {
         let octave = self.below(bits);
         (1 << octave) + self.below(1 << octave)
     }
 
-    /// So many ranges in random order: sizes up to between 8 KiB and 8 MiB, gaps up to between
-    /// 4 KiB and 32 MiB. One in eight overlaps or touches the one before.
+    /// Returns `count` ranges in random order: sizes up to between 8 KiB and 8 MiB, gaps up to
+    /// between 4 KiB and 32 MiB. One in eight overlaps or touches the previous one.
     pub(super) fn ranges(&mut self, count: u64) -> Vec<Range<u64>> {
         let (size_bits, gap_bits) = (13 + self.below(11), 12 + self.below(14));
         let mut end = self.size(30);

@@ -6,7 +6,7 @@
 use foreread_core::sched::{Choice, Class, Op, Origin, Payload, Request, Scheduler, Submitter};
 use foreread_core::units::{Nanos, Sector, Sectors};
 
-/// The names of requests that became one.
+/// Names of the merged requests.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Names(pub(crate) Vec<String>);
 
@@ -22,7 +22,7 @@ impl Payload for Names {
 
 pub(crate) type Settings = [(&'static str, String)];
 
-/// `deadline` with these settings.
+/// Returns `deadline` with these settings.
 pub(crate) fn choice(settings: &Settings) -> Choice {
     let mut choice = Choice::from_name("deadline").unwrap();
     for (name, value) in settings {
@@ -31,8 +31,8 @@ pub(crate) fn choice(settings: &Settings) -> Choice {
     choice
 }
 
-/// The ids in the order of dispatch: the first at `t0_ms`, then one each `step_ms`; with a step of
-/// 0 all that has arrived, then on to the next arrival.
+/// Returns the ids in the order of dispatch: the first at `t0_ms`, then one each `step_ms`. With a
+/// step of 0, dispatches everything that has arrived, then continues at the next arrival.
 pub(crate) fn dispatched(
     settings: &Settings,
     requests: &str,
@@ -63,7 +63,7 @@ pub(crate) fn dispatched(
     }
 }
 
-/// A queue whose requests stay in flight until they are said to be completed.
+/// A queue whose requests stay in flight until they are completed explicitly.
 pub(crate) struct Bench {
     pub(crate) queue: Box<dyn Scheduler<Names>>,
     flying: Vec<Request<Names>>,
@@ -80,7 +80,7 @@ impl Bench {
         }
     }
 
-    /// Which are taken, as one: `R100 R108`.
+    /// Returns the names dispatched as one request: `R100 R108`.
     pub(crate) fn take(&mut self, now_ms: u64) -> Option<String> {
         let request = self.queue.take(Nanos(now_ms * 1_000_000))?;
         let names = request.load.0.join(" ");
@@ -99,7 +99,7 @@ impl Bench {
         self.queue.set(name, value).unwrap();
     }
 
-    /// All that can be taken at a time, each completed at once.
+    /// Dispatches everything at a time, each completed at once.
     pub(crate) fn all(&mut self, now_ms: u64) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(names) = self.take(now_ms) {
@@ -110,7 +110,7 @@ impl Bench {
     }
 }
 
-/// `[CLASS:]DIRECTION SECTOR[+SECTORS]@MS`, without blanks; 8 sectors unless it says otherwise.
+/// `[CLASS:]DIRECTION SECTOR[+SECTORS]@MS`, without blanks; 8 sectors by default.
 pub(crate) fn request(text: &str) -> Request<Names> {
     let (class, text) = text.split_once(':').unwrap_or(("be", text));
     let class = match class {

@@ -1,4 +1,4 @@
-//! `deadline`: limits of what is in flight, and settings that change while requests are queued.
+//! `deadline`: limits of requests in flight, and settings that change while requests are queued.
 
 use foreread_core::sched::{BadSetting, Op};
 use foreread_core::units::Nanos;
@@ -54,7 +54,7 @@ fn a_learnt_limit_counts_only_where_it_is_asked_for() {
     }
 }
 
-/// A queue that takes over from another one counts what that one gave.
+/// A queue that replaces another one counts the requests dispatched by it.
 #[test]
 fn what_another_queue_gave_counts_and_ends_here() {
     let mut bench = bench("4.x");
@@ -98,7 +98,7 @@ fn an_old_read_in_flight_has_the_device_for_itself() {
     }
 }
 
-/// What stands in the line is not sorted: it comes in by age.
+/// Requests in the line are not sorted: they join the queue by age.
 #[test]
 fn writes_over_the_depth_wait_in_a_line() {
     for rule in RULES {
@@ -138,7 +138,7 @@ fn a_new_rule_finds_all_that_was_queued() {
     }
 }
 
-/// Under any rule, what was oldest before the change is oldest after it.
+/// Under any rule, the oldest request before the change is the oldest after it.
 #[test]
 fn a_new_rule_keeps_ages() {
     let mut bench = bench("mq");
@@ -178,7 +178,7 @@ fn an_expiry_counts_from_the_next_decision_on() {
     assert_eq!(bench.take(5), Some("R200".into()));
 }
 
-/// A sweep of 2002 goes up: what comes behind the head waits for the next one.
+/// A sweep of 2002 goes up: a request behind the head waits for the next one.
 #[test]
 fn rule_2002_is_a_one_way_elevator() {
     let mut bench = bench("2002");

@@ -1,4 +1,4 @@
-//! `deadline`: requests that become one, and whose age counts then.
+//! `deadline`: merged requests, and their age.
 
 use super::bench::{Bench, choice};
 
@@ -6,7 +6,7 @@ fn bench(max: u64) -> Bench {
     Bench::new(&choice(&[("rule", "4.x".into())]), max)
 }
 
-/// M1: what joins a request takes over its age.
+/// M1: a request that joins another takes over its age.
 #[test]
 fn a_back_merge_does_not_change_the_expiry() {
     let mut bench = bench(64);
@@ -16,7 +16,7 @@ fn a_back_merge_does_not_change_the_expiry() {
     assert_eq!(request.load.0, ["W100", "W108"]);
 }
 
-/// M2: also at the front, although the request is sorted anew.
+/// M2: also at the front, although the request is sorted again.
 #[test]
 fn a_front_merge_does_not_change_the_expiry() {
     let mut bench = bench(64);
@@ -24,11 +24,11 @@ fn a_front_merge_does_not_change_the_expiry() {
     let request = bench.queue.take(at(5000)).unwrap();
     assert_eq!((request.start.0, request.sectors.0, request.arrival), (92, 24, at(0)));
     assert_eq!(request.load.0, ["W92", "W100", "W108"]);
-    // Sorted anew: from 92 on, W95 is next.
+    // Sorted again: from 92 on, W95 is next.
     assert_eq!(bench.take(5000), Some("W95".into()));
 }
 
-/// M3: the bio closes the gap between two; the survivor has the place of the older one.
+/// M3: the bio closes the gap between two; the survivor keeps the position of the older one.
 #[test]
 fn of_two_that_coalesce_the_earlier_expiry_and_place_count() {
     let mut bench = bench(64);
@@ -75,13 +75,13 @@ fn directions_and_classes_do_not_merge() {
     }
 }
 
-/// The next of a batch may itself become part of another request.
+/// The next request of a batch may itself be merged into another one.
 #[test]
 fn a_batch_goes_on_when_its_next_is_swallowed() {
     let mut bench = bench(64);
     bench.add("R10@0 R116@0 R200@0");
     assert_eq!(bench.take(0), Some("R10".into()));
-    // R116, which is next, becomes part of R100, which came too late to be next.
+    // R116, which is next, becomes part of R100, which arrived too late to be next.
     bench.add("R100@1 R108@1");
     assert_eq!(bench.all(1), ["R200", "R100 R108 R116"]);
 }

@@ -1,9 +1,6 @@
-//! The three rules of `deadline`, slow and obvious: lists, searched from end to end.
-//!
-//! In:    requests that do not overlap, completions, settings, the time in milliseconds.
-//! Out:   which requests are sent as one.
-//! Never: a rule taken from the core. They are written from a description of the kernels'
-//!        behaviour; where model and core differ, one is wrong.
+//! The three rules of `deadline`, slow and obvious: lists, searched from end to end. They are
+//! written from a description of the kernels' behaviour, not from the core; where the two differ,
+//! one is wrong.
 
 use std::collections::VecDeque;
 
@@ -51,7 +48,7 @@ pub(crate) struct Model {
     head: u64,
     starved: u32,
     batching: u32,
-    /// Rule 4.x: the start of what lay above the last request, and its direction.
+    /// Rule 4.x: the start of the request above the last one, and its direction.
     next: Option<(u64, Op)>,
     /// Rule mq.
     last_dir: Option<Op>,
@@ -84,7 +81,7 @@ impl Model {
         self.line.is_empty() && self.fifo.is_empty() && self.moved.is_empty()
     }
 
-    /// What is queued and may not be asked for again.
+    /// Returns the queued requests, whose places are in use.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Item> {
         self.line.iter().chain(&self.fifo).chain(&self.moved)
     }
@@ -252,7 +249,7 @@ impl Model {
         same.map(|item| (item.start, op)).min_by_key(|(start, _)| *start)
     }
 
-    /// The direction of a new batch.
+    /// Returns the direction of a new batch.
     fn direction(&mut self, class: Option<Class>) -> Option<Op> {
         let (reads, writes) = (self.waits(Op::Read, class), self.waits(Op::Write, class));
         let k = self.settings.writes_starved;

@@ -1,12 +1,10 @@
-//! Refused writes and their file: its end, its kernel cache, its slot.
-//!
-//! In:    files whose device refuses writes.
-//! Out:   what flushes say of each.
-//! Never: the loss of another file.
+//! Refused writes and their file: its end, its kernel cache, its slot. Other files are not
+//! affected.
 
 use super::*;
 
-/// The driver sends the end of such a file durably each time, and its failure hides a flush.
+/// The driver sends the end of such a file durably each time, and its failure may hide a failed
+/// flush.
 #[test]
 fn the_unaligned_end_of_a_file_is_durable_each_time_it_is_sent() {
     let mut bench = Bench::new(EIO, |_| false);
@@ -47,8 +45,8 @@ fn a_write_without_room_is_no_failed_flush_past_the_kernels_cache() {
     }
 }
 
-/// A client that repeats a FUA write of a bad sector makes flushes fail all the time: the writes of
-/// others end all the same.
+/// A client that repeats a FUA write of a bad sector makes flushes fail all the time; writes of
+/// others still end.
 #[test]
 fn a_write_beside_flushes_that_fail_all_the_time_ends() {
     let mut bench = Bench::new(EIO, |_| false);
@@ -62,7 +60,7 @@ fn a_write_beside_flushes_that_fail_all_the_time_ends() {
         while let Some(request) = bench.dispatch() {
             requests.push(request);
         }
-        // The one that fails is reported first: the other one may have been dropped.
+        // The failing one is reported first: the other one may have been dropped.
         requests.sort_by_key(|request| request.1 != 100);
         for (tag, page, len, _) in requests {
             bench.complete(tag, if page == 100 { Err(EIO) } else { Ok(len) });

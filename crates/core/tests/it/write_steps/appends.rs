@@ -4,7 +4,7 @@ use foreread_core::path::LenChange;
 
 use super::*;
 
-/// An append of so many bytes that has made the file longer.
+/// Returns an append of `len` bytes that has extended the file.
 fn appended(bench: &mut Bench, len: u64) -> WriteId {
     let now = bench.now();
     let append = bench.path.begin_append(now, bench.file, LenChange::Append(ByteCount(len)));
@@ -27,7 +27,7 @@ fn set_len(bench: &mut Bench, len: u64) {
     assert!(matches!(bench.step(), Some((_, WriteStep::Done { fault: None, .. }))));
 }
 
-/// How many bytes a piece may write; it is filled.
+/// Returns the number of bytes that a piece may write; it is filled.
 fn piece(bench: &mut Bench, append: WriteId, pos: u64, len: u64) -> u64 {
     let (now, what) = (bench.now(), (bench.file, ByteCount(pos), ByteCount(len)));
     let id = bench.path.write_appended(now, append, what, WriteMode::WriteBack, Submitter(1));
@@ -80,8 +80,8 @@ fn a_cut_before_the_append_or_of_another_file_is_none_of_its_own() {
     assert_eq!(piece(&mut bench, append, 4096, 4 * 4096), 4 * 4096);
 }
 
-/// An append changed the length while the bytes of one before it were missing: a flush that covered
-/// it left zeros below, and so did a caller that left.
+/// An append changed the length while bytes of an earlier one were missing: a flush that covered it
+/// left zeros below, and so did a caller that left.
 #[test]
 fn an_append_waits_for_the_bytes_of_the_one_before_and_follows_what_was_written_of_it() {
     let mut bench = Bench::new(0);

@@ -1,12 +1,9 @@
-//! Files that other programs cut while something of them is dirty or at the device.
-//!
-//! In:    lengths that change under writes, zeroes and flushes.
-//! Out:   what the cache still finds, and what still ends.
-//! Never: a path that is told of a length before the file has it.
+//! Files cut by other programs while pages of them are dirty or in flight: the remaining cache
+//! contents, and the end of all operations.
 
 use super::*;
 
-/// The page stayed in the cache while its request was under way, and a write of the grown file took
+/// The page stayed in the cache while its request was in flight, and a write of the grown file took
 /// it for dirty: its bytes were moved while they were written.
 #[test]
 fn a_page_that_is_cut_while_it_is_written_is_forgotten_and_may_be_written_again() {
@@ -34,7 +31,7 @@ fn a_page_that_is_cut_while_it_is_written_is_forgotten_and_may_be_written_again(
     }
 }
 
-/// The end of its request was not told, and the zero waited for ever.
+/// The end of its request was not reported, and the zero waited indefinitely.
 #[test]
 fn a_zero_that_waits_for_a_page_which_is_cut_meanwhile_goes_on() {
     for mode in [WriteMode::WriteBack, WriteMode::Fua] {

@@ -1,4 +1,4 @@
-//! Writes that a scheduler holds back for a read that may come, and callers that wait for them.
+//! Writes that a scheduler holds back for an expected read, and callers that wait for them.
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{WriteMode, WriteStep};
@@ -7,7 +7,7 @@ use foreread_core::units::ByteCount;
 
 use super::{Bench, done};
 
-/// A file on a device whose writes are limited by what was learnt of it. One read has ended.
+/// Creates a file on a device with a learnt write limit. One read has ended.
 fn after_a_read() -> Bench {
     let mut bench = Bench::new(0);
     let geometry = Geometry { depth: 8, ..Geometry::new(ByteCount(0)) };
@@ -24,8 +24,8 @@ fn after_a_read() -> Bench {
     bench
 }
 
-/// It once waited for the 50 ms in which another read was expected, as often as the cost of reads
-/// was to be learnt: a database that reads a page, writes a few and flushes stood still.
+/// It once waited for the 50 ms in which another read was expected, whenever the cost of reads was
+/// being learnt: a database that reads a page, writes a few and flushes stalled.
 #[test]
 fn a_flush_does_not_wait_for_a_read_that_may_come() {
     let mut bench = after_a_read();
@@ -47,7 +47,7 @@ fn a_flush_does_not_wait_for_a_read_that_may_come() {
     assert_eq!(bench.step(), Some((flush, done(None))));
 }
 
-/// Writes of old pages wait; a flush of the same file lets them go.
+/// Writes of old pages wait; a flush of the same file dispatches them.
 #[test]
 fn a_flush_lets_writes_go_that_were_held_back() {
     let mut bench = after_a_read();

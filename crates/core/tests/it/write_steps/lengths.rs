@@ -1,8 +1,5 @@
-//! Changes of a file's length, beside what is dirty and what waits there.
-//!
-//! In:    changes that succeed and fail, writes and flushes beside them.
-//! Out:   the order of both, and what is left in the cache.
-//! Never: a file system: the test says what it did.
+//! Changes of a file's length while pages are dirty and operations wait: their order, and the
+//! remaining cache contents. The test plays the file system.
 
 use foreread_core::path::{LenChange, ReadId};
 
@@ -21,7 +18,7 @@ impl Bench {
         self.path.acted(now, id, result);
     }
 
-    /// Begins to read all from there on, and what was sent for it, if anything.
+    /// Begins to read everything from there on; returns the request sent for it, if any.
     fn read_all(&mut self, pos: u64) -> (ReadId, Option<Tag>) {
         let now = self.now();
         let (len, stream) = (ByteCount(1 << 20), self.path.stream(self.file));
@@ -61,7 +58,7 @@ fn appends_go_one_after_the_other_and_each_is_told_where_it_begins() {
     assert_eq!(bench.steps(), [(least, was(150)), (most, done(EFBIG))]);
 }
 
-/// What it changes the length to, and from, is known when all before it are over.
+/// The old and the new length are known once all earlier changes are over.
 #[test]
 fn a_change_begins_where_the_ones_before_it_may_end() {
     let mut bench = Bench::new(1 << 20);
@@ -208,8 +205,8 @@ fn the_page_at_the_end_stays_when_the_file_grows() {
     assert!(!bench.has(1), "what another program added is only on the device");
 }
 
-/// It was sent before the file was cut, and the device had less of it when it came there. The
-/// caller reads a file that is shorter, not a device that fails.
+/// It was sent before the file was cut, and the device had fewer bytes when it got there. To the
+/// caller the file is shorter, and the device has not failed.
 #[test]
 fn a_read_that_is_under_way_when_its_file_is_cut_ends_at_the_new_end() {
     for (is_acted_first, pos, want, pages) in
@@ -245,7 +242,8 @@ fn a_read_that_is_under_way_when_its_file_is_cut_ends_at_the_new_end() {
     }
 }
 
-/// It found the zeros of the growth, and not what was written before and was still in memory.
+/// It found the zeros of the growth instead of the bytes written before, which were still in
+/// memory.
 #[test]
 fn a_read_that_outlives_a_cut_and_a_growth_ends_where_the_file_was_cut() {
     let mut bench = Bench::new(4 * 4096);
@@ -260,7 +258,7 @@ fn a_read_that_outlives_a_cut_and_a_growth_ends_where_the_file_was_cut() {
     assert_eq!(bench.path.frames(ready.id).len(), 2);
 }
 
-/// The file never was shorter than what the read asks for: its device has failed.
+/// The file never was shorter than the requested range: its device has failed.
 #[test]
 fn a_read_before_the_new_end_that_comes_short_fails() {
     let mut bench = Bench::new(4 * 4096);
@@ -289,7 +287,7 @@ fn a_read_of_a_file_that_another_program_has_cut_ends_at_its_end() {
     assert_eq!((ready.len.0, ready.fault), (100, None));
 }
 
-/// The pages behind are another write's by then.
+/// By then the pages behind belong to another write.
 #[test]
 fn a_zero_that_waited_for_a_cut_acts_on_what_is_left() {
     let mut bench = Bench::new(10 * 4096);
@@ -346,7 +344,7 @@ fn a_change_that_waits_for_a_device_ends_with_its_file_and_the_device_may_be_rem
     assert_eq!(bench.path.idle_frames(), u64::from(bench.path.frame_count()));
 }
 
-/// The device may have dropped it, and no page can be written that would bring it back.
+/// The device may have lost it, and rewriting pages cannot restore it.
 #[test]
 fn a_flush_that_fails_after_a_change_of_length_says_that_it_may_be_lost() {
     let mut bench = Bench::new(100);

@@ -1,8 +1,4 @@
-//! Ranges of zeroes, beside what is dirty there.
-//!
-//! In:    zeroes that succeed and fail, writes and flushes beside them.
-//! Out:   the order of both, and what is left in the cache.
-//! Never: a device that writes the zeroes for us.
+//! Ranges of zeroes over dirty pages: the order of operations, and the remaining cache contents.
 
 use super::*;
 
@@ -50,7 +46,7 @@ fn a_zero_that_fails_leaves_what_is_dirty_and_flushes_waited_for_it() {
     assert_eq!(bench.step(), Some((flush, WriteStep::Act)));
 }
 
-/// Part of it may have been done: what was clean is not what the device has any more.
+/// Part of it may have been done: clean pages no longer match the device.
 #[test]
 fn a_zero_that_fails_leaves_nothing_clean_behind() {
     let mut bench = Bench::new(1 << 20);
