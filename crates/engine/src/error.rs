@@ -14,6 +14,5 @@ pub(crate) use engine::is_out_of_descriptors;
 pub use engine::{EngineError, ForkedError, ReplayError};
 pub use open::OpenError;
 pub use read::ReadError;
-pub(crate) use read::unless_past_end;
 pub use setting::SettingError;
 pub use write::WriteError;

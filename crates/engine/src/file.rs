@@ -122,8 +122,8 @@ impl File {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
-    /// end of the file, where it returns 0. As with [`std::io::Read::read`], what the rest of `to`
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds only
+    /// at the end of the file, 0 at and past it. As with [`std::io::Read::read`], what the rest of `to`
     /// holds afterwards is not stated: where the file becomes shorter during the read, bytes behind
     /// those may have been written.
     ///
@@ -140,7 +140,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the offset lies past the end, or the device fails.
+    /// If the device fails, or does not answer within the time-out.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         self.with_reader(|reader, handle, advised| reader.read_at(handle, advised, to, offset))
     }

@@ -130,9 +130,6 @@ impl PendingRead {
         match polled {
             None | Some(Poll::Pending) => Ok(None),
             Some(Poll::Ready((buffer, Ok(count)))) => Ok(Some(PyBytes::new(py, &buffer[..count]))),
-            Some(Poll::Ready((_, Err(ReadError::PastEnd { .. })))) => {
-                Ok(Some(PyBytes::new(py, &[])))
-            }
             Some(Poll::Ready((_, Err(error)))) => Err(self.failures.exception(py, error)),
         }
     }

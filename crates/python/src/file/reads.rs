@@ -77,7 +77,6 @@ impl RawFile {
         });
         match read? {
             Ok(count) => Ok(count),
-            Err(ReadError::PastEnd { .. }) => Ok(0),
             Err(error) => Err(self.failures.exception(py, error)),
         }
     }
