@@ -122,10 +122,10 @@ impl File {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds only
-    /// at the end of the file, 0 at and past it. As with [`std::io::Read::read`], what the rest of `to`
-    /// holds afterwards is not stated: where the file becomes shorter during the read, bytes behind
-    /// those may have been written.
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
+    /// only at the end of the file, 0 at and past it. As with [`std::io::Read::read`], what the
+    /// rest of `to` holds afterwards is not stated: where the file becomes shorter during the read,
+    /// bytes behind those may have been written.
     ///
     /// Each thread that calls this is a stream of its own.
     ///

@@ -48,8 +48,8 @@ impl ReadStream {
         Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 
-    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds only
-    /// at the end of the file, 0 at and past it.
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
+    /// only at the end of the file, 0 at and past it.
     ///
     /// # Errors
     ///
