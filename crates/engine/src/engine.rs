@@ -105,7 +105,7 @@ impl Engine {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = foreread::Engine::builder().build()?;
     /// let counters = engine.counters()?;
-    /// println!("{} hits, {} bytes to be written", counters.hits, counters.dirty.0);
+    /// println!("{} hits, {} bytes to be written", counters.hits, counters.dirty);
     /// # Ok(()) }
     /// ```
     ///
@@ -126,7 +126,7 @@ impl Engine {
             cache: driver.path.cache_stats(),
             windows: driver.path.windows(),
             markers_dropped: self.state.queue().dropped(),
-            dirty: driver.path.dirty().bytes(),
+            dirty: driver.path.dirty().bytes().0,
         })
     }
 

@@ -132,10 +132,14 @@ pub use error::{
 pub use extents::FileExtent;
 pub use file::File;
 pub use file_cursor::FileCursor;
-pub use foreread_core as core;
+pub use foreread_core::cache::CacheStats;
+pub use foreread_core::device_model::DeviceModel;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
-pub use foreread_core::prefetch::{Policy, Rules};
-pub use foreread_core::sched::{BadSetting, Choice};
+pub use foreread_core::prefetch::{LearntCost, LearntDevice, Policy, Rules};
+pub use foreread_core::sched::{BadSetting, Choice, Submitter};
+pub use foreread_core::stats::Stats as PathStats;
+pub use foreread_core::units::{Nanos, PAGE_SIZE, Pages};
+pub use foreread_core::windows::Windows;
 pub use len_async::{Append, AppendFrom, SetLen};
 pub use open_options::OpenOptions;
 pub use owned_read::OwnedRead;

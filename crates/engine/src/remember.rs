@@ -194,8 +194,8 @@ impl DeviceRecords {
 /// [this name](OpenOptions::device_name). Returns the path of the record.
 ///
 /// ```
-/// use foreread::core::prefetch::LearntDevice;
-/// use foreread::core::units::Pages;
+/// use foreread::LearntDevice;
+/// use foreread::Pages;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// # let directory = tempfile::tempdir()?;

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use foreread::core::sched::Submitter;
+use foreread::Submitter;
 use foreread::{
     Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, ReplayError,
     SettingError, WriteError,

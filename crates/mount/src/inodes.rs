@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
+use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
 use crate::source::ImageSource;

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread::core::prefetch::LearntDevice;
-use foreread::core::units::Pages;
+use foreread::LearntDevice;
+use foreread::Pages;
 use foreread::{Delay, DeviceRecord, Engine, File, OpenOptions};
 
 struct Place {

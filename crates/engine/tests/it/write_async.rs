@@ -85,7 +85,7 @@ fn a_task_alone_writes_and_flushes_more_than_memory_holds() {
             let (all, written) = block_on(file.write_from(all, 0));
             assert_eq!(written.unwrap(), all.len());
             block_on(file.sync_data_async()).unwrap();
-            assert_eq!(engine.counters().unwrap().dirty.0, 0, "the device has it");
+            assert_eq!(engine.counters().unwrap().dirty, 0, "the device has it");
             assert!(std::fs::read(&path).unwrap() == all, "the device has other bytes");
             let (read, got) = block_on(file.read_into(all, 0));
             assert_eq!(got.unwrap() as u64, LEN);
