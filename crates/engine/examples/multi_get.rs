@@ -16,7 +16,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use foreread::{Advice, Delay, Engine, File, OpenOptions, ReadError};
+use foreread::lab::Delay;
+use foreread::{Advice, Engine, File, OpenOptions, ReadError};
 
 const BLOCK: u64 = 4096;
 const ROW: usize = 64;

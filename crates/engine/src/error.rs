@@ -11,7 +11,7 @@ mod setting;
 mod write;
 
 pub(crate) use engine::is_out_of_descriptors;
-pub use engine::{EngineError, ForkedError, ReplayError};
+pub use engine::{EngineError, ForkedError};
 pub use open::OpenError;
 pub use read::ReadError;
 pub use setting::SettingError;

@@ -54,6 +54,10 @@ mod completions;
 mod copy_racing;
 mod counters;
 mod deferred_wake;
+#[cfg_attr(
+    not(feature = "lab"),
+    expect(unreachable_pub, reason = "only the feature lab exports it")
+)]
 mod delay;
 mod driver;
 mod driver_mailbox;
@@ -76,6 +80,8 @@ mod first_touch;
 mod handle;
 mod hits;
 mod id_hasher;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod leader;
 mod len_async;
 mod open_file;
@@ -124,18 +130,15 @@ pub use builder::{DEFAULT_MEMORY, EngineBuilder};
 pub use cachestat::cached_pages;
 pub use completions::CompletionQueue;
 pub use counters::Counters;
-pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use engine::Engine;
-pub use error::{
-    EngineError, ForkedError, OpenError, ReadError, ReplayError, SettingError, WriteError,
-};
+pub use error::{EngineError, ForkedError, OpenError, ReadError, SettingError, WriteError};
 pub use extents::FileExtent;
 pub use file::File;
 pub use file_cursor::FileCursor;
 pub use foreread_core::cache::CacheStats;
 pub use foreread_core::device_model::DeviceModel;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
-pub use foreread_core::prefetch::{LearntCost, LearntDevice, Policy, Rules};
+pub use foreread_core::prefetch::{LearntCost, LearntDevice, Policy};
 pub use foreread_core::sched::{BadSetting, Choice, Submitter};
 pub use foreread_core::stats::Stats as PathStats;
 pub use foreread_core::units::{Nanos, PAGE_SIZE, Pages};

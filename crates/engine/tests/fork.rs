@@ -11,9 +11,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use foreread::Submitter;
+use foreread::lab::ReplayError;
 use foreread::{
-    Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, ReplayError,
-    SettingError, WriteError,
+    Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, SettingError,
+    WriteError,
 };
 use tempfile::TempDir;
 

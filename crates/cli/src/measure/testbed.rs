@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use foreread::{Delay, DeviceRecord, Engine, EngineError, OpenOptions, Policy};
+use foreread::lab::Delay;
+use foreread::{DeviceRecord, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;

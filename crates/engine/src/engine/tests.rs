@@ -7,10 +7,11 @@ use foreread_core::units::ByteCount;
 
 use super::*;
 use crate::faults::{Faults, Mishap};
+use crate::lab::Rules;
 use crate::open_files::{FileKey, OpenFiles};
 use crate::wait_table::{Ticket, Waiter};
 use crate::waiters::Leader;
-use crate::{IoBackend, ReadError, Rules, WriteError, WriteMode};
+use crate::{IoBackend, ReadError, WriteError, WriteMode};
 
 /// A file of a MiB, in a directory that goes with it.
 fn one_file() -> (tempfile::TempDir, std::path::PathBuf) {

@@ -6,7 +6,8 @@
 
 use foreread_core::ranges::{RequestPlan, plan};
 
-use crate::{Delay, Engine, File, OpenOptions};
+use crate::delay::Delay;
+use crate::{Engine, File, OpenOptions};
 
 const PAGE: u64 = 4096;
 

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use foreread::LearntDevice;
 use foreread::Pages;
-use foreread::{Delay, DeviceRecord, Engine, File, OpenOptions};
+use foreread::lab::Delay;
+use foreread::{DeviceRecord, Engine, File, OpenOptions};
 
 struct Place {
     directory: tempfile::TempDir,

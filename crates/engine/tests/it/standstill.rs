@@ -9,7 +9,8 @@ use crate::common;
 use crate::recorded;
 use crate::support;
 
-use foreread::{Delay, Engine, File, OpenOptions, WriteMode};
+use foreread::lab::Delay;
+use foreread::{Engine, File, OpenOptions, WriteMode};
 use recorded::recorded;
 use support::{Random, with_each_io, write_file};
 use tempfile::TempDir;

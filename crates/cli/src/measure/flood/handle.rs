@@ -10,7 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex};
 
-use foreread::{Delay, Engine, OpenOptions, Policy, WriteMode};
+use foreread::lab::Delay;
+use foreread::{Engine, OpenOptions, Policy, WriteMode};
 use foreread_core::sched::Choice;
 
 use super::super::reader::{ColdReader, IssuedReads};
