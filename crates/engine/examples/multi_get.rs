@@ -157,7 +157,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
         file.advise(Advice::Random);
         let mut random = 1;
         learn(&file, delay.parallel, &mut random)?;
-        if let Some(model) = file.device_model()? {
+        if let Some(model) = file.device().model()? {
             let (us, parallel) = (model.per_request_ns / 1e3, model.parallel);
             eprintln!("{name}: {us:.0} us for a request, {parallel:?} at once, as learnt");
         }

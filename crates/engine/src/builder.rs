@@ -119,7 +119,7 @@ impl EngineBuilder {
     /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) gives the name, else it is
     /// made of the number of the block device. The first requests check it, and
     /// eight in a row that contradict it end it. A file that cannot be read or written changes
-    /// nothing else; [`File::device_record`](crate::File::device_record) says why, and
+    /// nothing else; [`FileDevice::record`](crate::FileDevice::record) says why, and
     /// [`Engine::save_learnt`] does. The directory is made when the first file is written.
     ///
     /// ```no_run
@@ -127,7 +127,7 @@ impl EngineBuilder {
     /// let engine = foreread::Engine::builder().remember("/var/lib/db/devices").build()?;
     /// let options = foreread::OpenOptions::new().device_name("volume-17");
     /// let table = engine.open_with("/mnt/volume-17/table", &options)?;
-    /// println!("{}", table.device_record());
+    /// println!("{}", table.device().record());
     /// # Ok(()) }
     /// ```
     #[cfg(feature = "remember")]

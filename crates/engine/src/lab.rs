@@ -1,4 +1,4 @@
-//! Instruments for experiments: devices that are slower than they are, traces of decisions, replays.
+//! Instruments for experiments: devices slowed down, traces of decisions, recordings that replay.
 //!
 //! Feature `lab`. Programs that only read and write need none of it.
 

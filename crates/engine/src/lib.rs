@@ -135,6 +135,7 @@ pub use error::{EngineError, ForkedError, OpenError, ReadError, SettingError, Wr
 pub use extents::FileExtent;
 pub use file::File;
 pub use file_cursor::FileCursor;
+pub use file_device::FileDevice;
 pub use foreread_core::cache::CacheStats;
 pub use foreread_core::device_model::DeviceModel;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};

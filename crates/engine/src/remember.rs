@@ -33,7 +33,7 @@ use crate::OpenOptions;
 use crate::backend::Backend;
 use crate::driver::Driver;
 
-/// What came of the record of a file's device: [`File::device_record`](crate::File::device_record).
+/// What came of the record of a file's device: [`FileDevice::record`](crate::FileDevice::record).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DeviceRecord {

@@ -193,7 +193,7 @@ impl Inodes {
             group.unused_inodes,
         );
         let Some(table) = table else { return };
-        let cost = Cost::of_model(self.fs.source().file.device_model().ok().flatten());
+        let cost = Cost::of_model(self.fs.source().file.device().model().ok().flatten());
         let blocks = self.policy().decide(table, block, cost, block_bytes);
         let end = group.inode_table + superblock.table_blocks();
         if let Some(Range { start, end: last }) = blocks {

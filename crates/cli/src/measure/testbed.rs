@@ -272,7 +272,7 @@ impl<'t> Testbed<'t> {
             None => engine.open_with(&self.target.path, &options).map_err(io::Error::other)?,
         };
         // What is measured would be a device that was not seen before.
-        let record = file.device_record();
+        let record = file.device().record();
         if matches!(record, DeviceRecord::Ignored { .. }) {
             return Err(io::Error::other(record.to_string()));
         }

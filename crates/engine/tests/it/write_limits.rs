@@ -144,7 +144,9 @@ fn settings_change_while_it_runs_and_are_named() {
             engine.set_by_name("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");
         engine.set_by_name("dirty_age", "soon").expect_err("no number");
-        file.set_scheduler_by_name("read_expire", "1").expect("a setting of deadline");
-        file.set_scheduler_by_name("read_expires", "1").expect_err("no setting of deadline");
+        file.device().set_scheduler_by_name("read_expire", "1").expect("a setting of deadline");
+        file.device()
+            .set_scheduler_by_name("read_expires", "1")
+            .expect_err("no setting of deadline");
     });
 }

@@ -141,7 +141,7 @@ impl ServerStats {
                 rewritten: path.pages_rewritten,
                 lost: file.has_lost()?,
             },
-            device: DeviceStats::of(&path, file.device_state()?),
+            device: DeviceStats::of(&path, file.device().state()?),
             store: about.store,
             clients: counters.into(),
         })
