@@ -15,6 +15,7 @@ use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError, SettingError};
 use crate::file::File;
 use crate::open_files::OpenFiles;
+use crate::ring::RingKind;
 use crate::settings::EngineSetting;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
@@ -219,7 +220,7 @@ impl Engine {
         Ok(self.state.drive()?.path.settings())
     }
 
-    /// Returns how reads get to the kernel, in words: `io_uring`, or threads and why.
+    /// Returns how requests get to the kernel: by `io_uring`, or by threads, and why.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -228,8 +229,8 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn io_backend(&self) -> String {
-        self.state.ring_kind.to_string()
+    pub fn io_backend(&self) -> &RingKind {
+        &self.state.ring_kind
     }
 
     /// Returns the number of idle frames (not being filled, held or pinned), and of all frames: for

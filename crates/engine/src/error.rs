@@ -12,7 +12,7 @@ mod write;
 
 pub(crate) use engine::is_out_of_descriptors;
 pub use engine::{EngineError, ForkedError};
-pub use open::OpenError;
+pub use open::{OpenError, OpenErrorKind};
 pub use read::ReadError;
 pub use setting::SettingError;
 pub use write::WriteError;

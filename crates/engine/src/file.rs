@@ -19,7 +19,7 @@ use crate::advice::{Advice, Advised};
 use crate::backend::{Backend, Created};
 use crate::driver_mailbox::DriverMailbox;
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, ReadError};
+use crate::error::{ForkedError, OpenError, OpenErrorKind, ReadError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::id_hasher::IdHasher;
@@ -56,7 +56,7 @@ impl File {
         (path, name): (&Path, &Path),
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
-        let forked = |ForkedError| OpenError::Forked { path: path.to_path_buf() };
+        let forked = |ForkedError| OpenErrorKind::Forked.of(path.to_path_buf());
         engine.check_process().map_err(forked)?;
         let options = options.resolve(path)?;
         let created = Created::make(path, &options)?;
@@ -72,7 +72,7 @@ impl File {
         if options.truncate && file.handle.file.can_change_len() {
             file.set_len(0).map_err(|error| {
                 let (path, source) = (path.to_path_buf(), error.into());
-                OpenError::Io { path, doing: "truncate", source }
+                OpenErrorKind::Io { doing: "truncate", source }.of(path)
             })?;
         }
         Ok(file)
@@ -87,7 +87,7 @@ impl File {
         // Always opened, even if it is open already: whether it may be is the system's to say.
         let backend = Backend::open(path, options, &engine.claims)?;
         created.check(backend.identity)?;
-        let failed = |doing, source| OpenError::Io { path: path.to_path_buf(), doing, source };
+        let failed = |doing, source| OpenErrorKind::Io { doing, source }.of(path.to_path_buf());
         check_ring(engine, path)?;
         if options.volatile.is_some() && engine.ring_kind == RingKind::IoUring {
             let why =
@@ -287,12 +287,12 @@ impl File {
 /// Whether the engine's ring works in this process, for a file that is to be opened.
 pub(crate) fn check_ring(engine: &EngineState, path: &Path) -> Result<(), OpenError> {
     let path = || path.to_path_buf();
-    let driver = engine.drive().map_err(|ForkedError| OpenError::Forked { path: path() })?;
+    let driver = engine.drive().map_err(|ForkedError| OpenErrorKind::Forked.of(path()))?;
     match driver.broken() {
         None => Ok(()),
         Some(errno) => {
             let source = io::Error::from_raw_os_error(errno);
-            Err(OpenError::Io { path: path(), doing: "use the ring", source })
+            Err(OpenErrorKind::Io { doing: "use the ring", source }.of(path()))
         }
     }
 }

@@ -45,8 +45,8 @@ impl FileDevice<'_> {
         Ok(file.engine.drive()?.path.device_model(file.device))
     }
 
-    /// Returns the model as soon as anything is known: until [`Self::model`] has one, the model that
-    /// an earlier run [remembered](crate::EngineBuilder::remember), or that a
+    /// Returns the model as soon as anything is known: until [`Self::model`] has one, the model
+    /// that an earlier run [remembered](crate::EngineBuilder::remember), or that a
     /// [source](crate::Source) expects. `parallel` is then a lower bound.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl FileDevice<'_> {
         Ok(file.engine.drive()?.path.expected_model(file.device))
     }
 
-    /// Returns this engine's queue of the device: requests queued and in flight, the limit of writes
-    /// in flight, expired requests.
+    /// Returns this engine's queue of the device: requests queued and in flight, the limit of
+    /// writes in flight, expired requests.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -106,8 +106,8 @@ impl FileDevice<'_> {
         self.change_scheduler([("scheduler", scheduler.name())].into_iter().chain(settings))
     }
 
-    /// Changes one setting of the scheduler by its name, with the value as text: for control sockets
-    /// and configuration files. [`Self::scheduler_settings`] has the names.
+    /// Changes one setting of the scheduler by its name, with the value as text: for control
+    /// sockets and configuration files. [`Self::scheduler_settings`] has the names.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -74,7 +74,6 @@ impl Engine {
 impl OpenOptions {
     /// Slows the device down, for demonstrations and tests: requests are real, their completions
     /// are delayed.
-    #[must_use]
     pub fn delay(mut self, delay: impl Into<Option<Delay>>) -> Self {
         self.delay = delay.into();
         self

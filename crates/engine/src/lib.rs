@@ -131,7 +131,9 @@ pub use cachestat::cached_pages;
 pub use completions::CompletionQueue;
 pub use counters::Counters;
 pub use engine::Engine;
-pub use error::{EngineError, ForkedError, OpenError, ReadError, SettingError, WriteError};
+pub use error::{
+    EngineError, ForkedError, OpenError, OpenErrorKind, ReadError, SettingError, WriteError,
+};
 pub use extents::FileExtent;
 pub use file::File;
 pub use file_cursor::FileCursor;
@@ -158,7 +160,7 @@ pub use read_observer::ReadEvent;
 pub use remember::{
     DeviceRecord, KeptRecord, device_records, forget_device_record, write_device_record,
 };
-pub use ring::IoBackend;
+pub use ring::{IoBackend, RingKind};
 pub use settings::EngineSetting;
 pub use source::{Blocking, Joined, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;

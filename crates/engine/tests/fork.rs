@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 use foreread::Submitter;
 use foreread::lab::ReplayError;
 use foreread::{
-    Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, SettingError,
-    WriteError,
+    Engine, File, OpenError, OpenErrorKind, OpenOptions, PageRange, PageRef, ReadError, ReadStream,
+    SettingError, WriteError,
 };
 use tempfile::TempDir;
 
@@ -149,7 +149,10 @@ fn calls_that_need_the_driver(
     let mut owned = stream.read_owned(vec![0; PAGE], far);
     let polled = owned.poll(stream, &Context::from_waker(Waker::noop()));
     let mut calls = vec![
-        ("Engine::open", matches!(engine.open(path), Err(OpenError::Forked { .. }))),
+        (
+            "Engine::open",
+            matches!(engine.open(path), Err(OpenError { kind: OpenErrorKind::Forked, .. })),
+        ),
         ("Engine::counters", engine.counters().is_err()),
         ("Engine::max_window", engine.max_window().is_err()),
         ("Engine::set_by_name", setting(engine.set_by_name("dirty_age", "1"))),
@@ -160,7 +163,10 @@ fn calls_that_need_the_driver(
         ("Engine::take_trace", engine.take_trace().is_err()),
         (
             "File::open_extents",
-            matches!(file.open_extents(1, 0, []), Err(OpenError::Forked { .. })),
+            matches!(
+                file.open_extents(1, 0, []),
+                Err(OpenError { kind: OpenErrorKind::Forked, .. })
+            ),
         ),
         ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
         ("File::pin", matches!(file.pin(far), Err(ReadError::Forked { .. }))),
@@ -188,7 +194,10 @@ fn calls_that_need_the_driver(
         ("File::append", write(writer.append(&[8]).map(drop))),
         ("File::write_at, behind the end", write(writer.write_all_at(&[8], 1 << 20))),
         ("File::sync_all", write(writer.sync_all())),
-        ("Engine::create", matches!(engine.create(path), Err(OpenError::Forked { .. }))),
+        (
+            "Engine::create",
+            matches!(engine.create(path), Err(OpenError { kind: OpenErrorKind::Forked, .. })),
+        ),
         ("File::accept_lost", write(writer.accept_lost())),
         ("File::has_lost", writer.has_lost().is_err()),
         ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),

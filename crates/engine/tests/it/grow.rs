@@ -19,7 +19,7 @@ use crate::support;
 
 use common::{Need, needs, output};
 use foreread::testing::{Faults, Mishap, VolatileDisk};
-use foreread::{Engine, IoBackend, OpenError, OpenOptions, WriteError, WriteMode};
+use foreread::{Engine, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError, WriteMode};
 use recorded::{Recorded, recorded};
 use support::with_each_io;
 use tempfile::TempDir;
@@ -196,21 +196,24 @@ fn options_mean_what_they_mean_in_std() {
     let dir = folder();
     let (path, engine) = (dir.path().join("file"), engine(IoBackend::Threads));
     let open = |options: &OpenOptions| engine.open_with(&path, options);
-    assert!(matches!(open(&for_writing()), Err(OpenError::NotFound { .. })));
+    assert!(matches!(open(&for_writing()), Err(OpenError { kind: OpenErrorKind::NotFound, .. })));
     for wrong in [
         OpenOptions::new().create(true),
         OpenOptions::new().create_new(true),
         OpenOptions::new().truncate(true),
         OpenOptions::new().append(true).truncate(true),
     ] {
-        assert!(matches!(open(&wrong), Err(OpenError::Options { .. })), "{wrong:?}");
+        assert!(
+            matches!(open(&wrong), Err(OpenError { kind: OpenErrorKind::Options { .. }, .. })),
+            "{wrong:?}"
+        );
     }
     assert!(!path.exists());
     let new = for_writing().create_new(true);
     open(&new).expect("it is made").write_all_at(b"some bytes", 0).expect("room");
     assert_eq!(fs::read(&path).expect("it is there"), b"some bytes");
     let error = open(&new).map(drop).expect_err("it exists");
-    assert!(matches!(error, OpenError::Exists { .. }), "{error}");
+    assert!(matches!(error, OpenError { kind: OpenErrorKind::Exists, .. }), "{error}");
     assert_eq!(open(&for_writing().create(true)).expect("it is there").len(), 10);
 
     let reader = engine.open(&path).expect("it is there");
@@ -236,13 +239,16 @@ fn options_mean_what_they_mean_in_std() {
 
     let link = dir.path().join("link");
     symlink(dir.path().join("target"), &link).expect("a link");
-    assert!(matches!(engine.open_with(&link, &new), Err(OpenError::Exists { .. })), "a link is");
+    assert!(
+        matches!(engine.open_with(&link, &new), Err(OpenError { kind: OpenErrorKind::Exists, .. })),
+        "a link is"
+    );
     engine.create(&link).expect("what it leads to is made").append(b"x").expect("room");
     assert_eq!(fs::read(dir.path().join("target")).expect("it is there"), b"x");
     let nowhere = engine.create(dir.path().join("no/file")).map(drop).expect_err("no directory");
     assert!(nowhere.to_string().contains("no such directory"), "{nowhere}");
     let folder = engine.create(dir.path()).map(drop).expect_err("a directory");
-    assert!(matches!(folder, OpenError::Directory { .. }), "{folder}");
+    assert!(matches!(folder, OpenError { kind: OpenErrorKind::Directory, .. }), "{folder}");
 }
 
 #[test]

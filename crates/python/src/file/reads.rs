@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;
 
-use foreread::{ReadError, ReadStream};
+use foreread::ReadStream;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

@@ -177,7 +177,7 @@ impl ServerInfo<'_> {
             bytes: file.len(),
             read_only: self.read_only,
             buffered: file.direct_io_unavailable().map(str::to_owned),
-            io: self.engine.io_backend(),
+            io: self.engine.io_backend().to_string(),
         }
     }
 }
