@@ -143,16 +143,16 @@ fn calls_that_need_the_driver(
     writer: &File,
 ) -> Vec<(&'static str, bool)> {
     let write = |result: Result<(), WriteError>| matches!(result, Err(WriteError::Forked { .. }));
+    let opening = |result: Result<File, OpenError>| {
+        result.is_err_and(|error| matches!(error.kind, OpenErrorKind::Forked))
+    };
     let setting = |result| matches!(result, Err(SettingError::Forked(_)));
     let path = Path::new("/proc/self/exe");
     let (far, mut page) = (FAR, [0; PAGE]);
     let mut owned = stream.read_owned(vec![0; PAGE], far);
     let polled = owned.poll(stream, &Context::from_waker(Waker::noop()));
     let mut calls = vec![
-        (
-            "Engine::open",
-            matches!(engine.open(path), Err(OpenError { kind: OpenErrorKind::Forked, .. })),
-        ),
+        ("Engine::open", opening(engine.open(path))),
         ("Engine::counters", engine.counters().is_err()),
         ("Engine::max_window", engine.max_window().is_err()),
         ("Engine::set_by_name", setting(engine.set_by_name("dirty_age", "1"))),
@@ -161,13 +161,7 @@ fn calls_that_need_the_driver(
         ("Engine::replay", matches!(engine.replay(), Err(ReplayError::Forked(_)))),
         ("Engine::frames", engine.frames().is_err()),
         ("Engine::take_trace", engine.take_trace().is_err()),
-        (
-            "File::open_extents",
-            matches!(
-                file.open_extents(1, 0, []),
-                Err(OpenError { kind: OpenErrorKind::Forked, .. })
-            ),
-        ),
+        ("File::open_extents", opening(file.open_extents(1, 0, []))),
         ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
         ("File::pin", matches!(file.pin(far), Err(ReadError::Forked { .. }))),
         ("File::pin_range", matches!(file.pin_range(far..far + 1), Err(ReadError::Forked { .. }))),
@@ -194,10 +188,7 @@ fn calls_that_need_the_driver(
         ("File::append", write(writer.append(&[8]).map(drop))),
         ("File::write_at, behind the end", write(writer.write_all_at(&[8], 1 << 20))),
         ("File::sync_all", write(writer.sync_all())),
-        (
-            "Engine::create",
-            matches!(engine.create(path), Err(OpenError { kind: OpenErrorKind::Forked, .. })),
-        ),
+        ("Engine::create", opening(engine.create(path))),
         ("File::accept_lost", write(writer.accept_lost())),
         ("File::has_lost", writer.has_lost().is_err()),
         ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),
