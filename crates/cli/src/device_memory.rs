@@ -66,7 +66,7 @@ impl RememberArgs {
 
     /// Says in one line if a record cannot be used, and saves records until the end of the result.
     pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
-        let record = file.map(File::device_record);
+        let record = file.map(|file| file.device().record());
         if self.no_remember {
             return Ok(LearntSaver { stop: None, over: None });
         }

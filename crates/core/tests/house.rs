@@ -13,6 +13,8 @@ mod modules;
 mod paths;
 #[path = "house/places.rs"]
 mod places;
+#[path = "house/public_api.rs"]
+mod public_api;
 #[path = "house/source.rs"]
 mod source;
 #[path = "house/structure.rs"]

@@ -16,7 +16,8 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use foreread::{Advice, Delay, Engine, File, OpenOptions, ReadError};
+use foreread::lab::Delay;
+use foreread::{Advice, Engine, File, OpenOptions, ReadError};
 
 const BLOCK: u64 = 4096;
 const ROW: usize = 64;
@@ -156,7 +157,7 @@ fn measure() -> Result<(), Box<dyn Error>> {
         file.advise(Advice::Random);
         let mut random = 1;
         learn(&file, delay.parallel, &mut random)?;
-        if let Some(model) = file.device_model()? {
+        if let Some(model) = file.device().model()? {
             let (us, parallel) = (model.per_request_ns / 1e3, model.parallel);
             eprintln!("{name}: {us:.0} us for a request, {parallel:?} at once, as learnt");
         }

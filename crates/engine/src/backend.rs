@@ -32,7 +32,7 @@ use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use crate::OpenOptions;
-use crate::error::OpenError;
+use crate::error::{OpenError, OpenErrorKind};
 use crate::faults::Faults;
 use crate::source::OpenSource;
 use crate::volatile::VolatileDisk;
@@ -294,7 +294,9 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
             Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
             Some(_) | None => return Ok(DirectOpen::Yes(file)),
         },
-        Err(OpenError::Io { source, .. }) if is_refusal(&source) => NO_DIRECT,
+        Err(OpenError { kind: OpenErrorKind::Io { source, .. }, .. }) if is_refusal(&source) => {
+            NO_DIRECT
+        }
         Err(error) => return Err(error),
     };
     Ok(DirectOpen::No(open(OFlags::empty())?, why))
@@ -346,11 +348,11 @@ fn needed_alignment(file: &File) -> Option<u64> {
 
 fn check_kind(path: &Path, kind: std::fs::FileType) -> Result<(), OpenError> {
     let path = || path.to_path_buf();
-    let no_pages = |kind| Err(OpenError::NoPages { path: path(), kind });
+    let no_pages = |kind| Err(OpenErrorKind::NoPages { kind }.of(path()));
     if kind.is_file() || kind.is_block_device() {
         Ok(())
     } else if kind.is_dir() {
-        Err(OpenError::Directory { path: path() })
+        Err(OpenErrorKind::Directory.of(path()))
     } else if kind.is_fifo() {
         no_pages("pipe")
     } else if kind.is_socket() {
@@ -363,11 +365,11 @@ fn check_kind(path: &Path, kind: std::fs::FileType) -> Result<(), OpenError> {
 fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {
     let path = PathBuf::from(path);
     if source.kind() == io::ErrorKind::NotFound {
-        OpenError::NotFound { path }
+        OpenErrorKind::NotFound.of(path)
     } else if source.kind() == io::ErrorKind::PermissionDenied {
-        OpenError::Permission { path }
+        OpenErrorKind::Permission.of(path)
     } else {
-        OpenError::Io { path, doing, source }
+        OpenErrorKind::Io { doing, source }.of(path)
     }
 }
 
@@ -375,9 +377,9 @@ fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {
 fn failed_to_write(path: &Path, source: io::Error) -> OpenError {
     let owned = || PathBuf::from(path);
     match source.raw_os_error() {
-        Some(libc::EROFS) => OpenError::ReadOnlyFileSystem { path: owned() },
-        Some(libc::EACCES | libc::EPERM) => OpenError::NotWritable { path: owned() },
-        Some(libc::EBUSY | libc::ETXTBSY) => OpenError::InUse { path: owned() },
+        Some(libc::EROFS) => OpenErrorKind::ReadOnlyFileSystem.of(owned()),
+        Some(libc::EACCES | libc::EPERM) => OpenErrorKind::NotWritable.of(owned()),
+        Some(libc::EBUSY | libc::ETXTBSY) => OpenErrorKind::InUse.of(owned()),
         Some(_) | None => failed(path, "open", source),
     }
 }

@@ -56,11 +56,11 @@ pub struct EngineBuilder {
     prefault: bool,
     max_window: WindowSetting,
     policy: Policy,
-    trace: usize,
+    pub(crate) trace: usize,
     timeout: Option<Duration>,
     io: IoBackend,
-    rules: Rules,
-    record: usize,
+    pub(crate) rules: Rules,
+    pub(crate) record: usize,
     observer: Option<ReadObserver>,
     dirty_limit: Option<u64>,
     dirty_age: Option<Duration>,
@@ -119,7 +119,7 @@ impl EngineBuilder {
     /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) gives the name, else it is
     /// made of the number of the block device. The first requests check it, and
     /// eight in a row that contradict it end it. A file that cannot be read or written changes
-    /// nothing else; [`File::device_record`](crate::File::device_record) says why, and
+    /// nothing else; [`FileDevice::record`](crate::FileDevice::record) says why, and
     /// [`Engine::save_learnt`] does. The directory is made when the first file is written.
     ///
     /// ```no_run
@@ -127,7 +127,7 @@ impl EngineBuilder {
     /// let engine = foreread::Engine::builder().remember("/var/lib/db/devices").build()?;
     /// let options = foreread::OpenOptions::new().device_name("volume-17");
     /// let table = engine.open_with("/mnt/volume-17/table", &options)?;
-    /// println!("{}", table.device_record());
+    /// println!("{}", table.device().record());
     /// # Ok(()) }
     /// ```
     #[cfg(feature = "remember")]
@@ -205,13 +205,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Keeps the last `events` events for [`Engine::take_trace`].
-    #[must_use]
-    pub fn trace(mut self, events: usize) -> Self {
-        self.trace = events;
-        self
-    }
-
     /// How long a blocking read, write or flush may wait for its device before it fails; default:
     /// no time-out.
     ///
@@ -231,28 +224,6 @@ impl EngineBuilder {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
-        self
-    }
-
-    /// Rules beside the policy's own; at first, none.
-    #[must_use]
-    pub fn rules(mut self, rules: Rules) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// Records up to `steps` steps of all that is done to the core, for [`Engine::replay`].
-    ///
-    /// ```no_run
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let engine = foreread::Engine::builder().record(100_000).build()?;
-    /// engine.open("/var/lib/db/table")?.read_at(&mut [0; 4096], 0)?;
-    /// engine.replay()?; // each decision follows from the calls
-    /// # Ok(()) }
-    /// ```
-    #[must_use]
-    pub fn record(mut self, steps: usize) -> Self {
-        self.record = steps;
         self
     }
 

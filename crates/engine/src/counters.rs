@@ -8,7 +8,6 @@ use std::fmt;
 
 use foreread_core::cache::CacheStats;
 use foreread_core::stats::Stats;
-use foreread_core::units::ByteCount;
 use foreread_core::windows::Windows;
 
 /// Counters of what an engine has done so far. [`Display`](fmt::Display) prints one a line, with
@@ -38,7 +37,7 @@ pub struct Counters {
     /// Markers that were dropped because too many waited for the driver.
     pub markers_dropped: u64,
     /// Bytes that are dirty at this moment: written, and not on the device yet.
-    pub dirty: ByteCount,
+    pub dirty: u64,
 }
 
 impl fmt::Display for Counters {
@@ -64,7 +63,7 @@ impl fmt::Display for Counters {
             ("pages in them", path.device_write_pages, "pages"),
             ("flushes", path.flushes, "flushes"),
             ("device flushes that failed", path.flush_failures, "flushes"),
-            ("dirty now", self.dirty.0, "bytes"),
+            ("dirty now", self.dirty, "bytes"),
         ];
         for (name, number, unit) in rows {
             writeln!(f, "{name:<34}{number:>16} {unit}")?;

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foreread_core::sched::Submitter;
-use foreread_core::trace::TraceEvent;
 
 use crate::OpenOptions;
 use crate::counters::Counters;
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, ReplayError, SettingError};
+use crate::error::{ForkedError, OpenError, SettingError};
 use crate::file::File;
 use crate::open_files::OpenFiles;
+use crate::ring::RingKind;
 use crate::settings::EngineSetting;
 
 /// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
@@ -105,7 +105,7 @@ impl Engine {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = foreread::Engine::builder().build()?;
     /// let counters = engine.counters()?;
-    /// println!("{} hits, {} bytes to be written", counters.hits, counters.dirty.0);
+    /// println!("{} hits, {} bytes to be written", counters.hits, counters.dirty);
     /// # Ok(()) }
     /// ```
     ///
@@ -126,7 +126,7 @@ impl Engine {
             cache: driver.path.cache_stats(),
             windows: driver.path.windows(),
             markers_dropped: self.state.queue().dropped(),
-            dirty: driver.path.dirty().bytes(),
+            dirty: driver.path.dirty().bytes().0,
         })
     }
 
@@ -220,22 +220,7 @@ impl Engine {
         Ok(self.state.drive()?.path.settings())
     }
 
-    /// Replays on a fresh core what [`EngineBuilder::record`](crate::EngineBuilder::record) kept,
-    /// and compares all output: decisions, requests, frames, reads that are ready. For tests and
-    /// for reports of faults: if it is equal, everything that happened follows from the calls, in
-    /// their order, whatever the threads and the device did. Takes what was kept.
-    ///
-    /// # Errors
-    ///
-    /// The first step that comes out differently; in a forked child.
-    pub fn replay(&self) -> Result<(), ReplayError> {
-        let mut driver = self.state.drive()?;
-        let (config, log) = (driver.path.config(), driver.path.take_log());
-        drop(driver);
-        foreread_core::replay::replay(config, &log).map_err(ReplayError::Mismatch)
-    }
-
-    /// Returns how reads get to the kernel, in words: `io_uring`, or threads and why.
+    /// Returns how requests get to the kernel: by `io_uring`, or by threads, and why.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -244,8 +229,8 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     #[must_use]
-    pub fn io_backend(&self) -> String {
-        self.state.ring_kind.to_string()
+    pub fn io_backend(&self) -> &RingKind {
+        &self.state.ring_kind
     }
 
     /// Returns the number of idle frames (not being filled, held or pinned), and of all frames: for
@@ -269,17 +254,6 @@ impl Engine {
         driver.reap_unless_led();
         driver.start_all();
         Ok((driver.path.idle_frames(), driver.path.frame_count().into()))
-    }
-
-    /// Takes the events since the last call, oldest first, if
-    /// [`EngineBuilder::trace`](crate::EngineBuilder::trace) asked for them.
-    ///
-    /// # Errors
-    ///
-    /// In a forked child.
-    pub fn take_trace(&self) -> Result<Vec<TraceEvent>, ForkedError> {
-        let mut driver = self.state.drive()?;
-        Ok(std::iter::from_fn(|| driver.path.poll_trace()).collect())
     }
 }
 

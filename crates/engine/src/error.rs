@@ -11,9 +11,8 @@ mod setting;
 mod write;
 
 pub(crate) use engine::is_out_of_descriptors;
-pub use engine::{EngineError, ForkedError, ReplayError};
-pub use open::OpenError;
+pub use engine::{EngineError, ForkedError};
+pub use open::{OpenError, OpenErrorKind};
 pub use read::ReadError;
-pub(crate) use read::unless_past_end;
 pub use setting::SettingError;
 pub use write::WriteError;

@@ -16,7 +16,7 @@ use foreread_core::path::{self, BadExtents, ExtentMap};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
 use crate::OpenOptions;
-use crate::error::{ForkedError, OpenError};
+use crate::error::{ForkedError, OpenError, OpenErrorKind};
 use crate::file::{File, check_ring};
 use crate::file_state::FileState;
 use crate::handle::Handle;
@@ -83,24 +83,24 @@ impl File {
         let path = || handle.path.clone();
         check_ring(&device.engine, &handle.path)?;
         if device.backend.is_writable() {
-            return Err(OpenError::Overlap { path: path() });
+            return Err(OpenErrorKind::Overlap.of(path()));
         }
-        let forked = |ForkedError| OpenError::Forked { path: path() };
+        let forked = |ForkedError| OpenErrorKind::Forked.of(path());
         let limit = device.engine.drive().map_err(forked)?.extent_maps_limit();
         let extents = extents.into_iter().map(path::FileExtent::from);
         let layout = ExtentMap::within(limit, extents).map_err(|why| {
             if matches!(why, BadExtents::TooMuch(_)) {
-                OpenError::ManyExtents { path: path(), limit }
+                OpenErrorKind::ManyExtents { limit }.of(path())
             } else {
-                OpenError::Extents { path: path(), why }
+                OpenErrorKind::Extents { why }.of(path())
             }
         })?;
         let (end, device_len) = (layout.device_end().0, device.len().0);
         if end > device_len {
-            return Err(OpenError::PastDevice { path: path(), end, len: device_len });
+            return Err(OpenErrorKind::PastDevice { end, len: device_len }.of(path()));
         }
         if ByteCount(len) > MAX_FILE_BYTES {
-            return Err(OpenError::Extents { path: path(), why: BadExtents::TooFar(0) });
+            return Err(OpenErrorKind::Extents { why: BadExtents::TooFar(0) }.of(path()));
         }
         let layout = Arc::new(layout);
         let key = FileKey::of_extents(device.device, identity);

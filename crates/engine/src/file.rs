@@ -19,7 +19,7 @@ use crate::advice::{Advice, Advised};
 use crate::backend::{Backend, Created};
 use crate::driver_mailbox::DriverMailbox;
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError, ReadError};
+use crate::error::{ForkedError, OpenError, OpenErrorKind, ReadError};
 use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::id_hasher::IdHasher;
@@ -56,7 +56,7 @@ impl File {
         (path, name): (&Path, &Path),
         options: &OpenOptions,
     ) -> Result<Self, OpenError> {
-        let forked = |ForkedError| OpenError::Forked { path: path.to_path_buf() };
+        let forked = |ForkedError| OpenErrorKind::Forked.of(path.to_path_buf());
         engine.check_process().map_err(forked)?;
         let options = options.resolve(path)?;
         let created = Created::make(path, &options)?;
@@ -72,7 +72,7 @@ impl File {
         if options.truncate && file.handle.file.can_change_len() {
             file.set_len(0).map_err(|error| {
                 let (path, source) = (path.to_path_buf(), error.into());
-                OpenError::Io { path, doing: "truncate", source }
+                OpenErrorKind::Io { doing: "truncate", source }.of(path)
             })?;
         }
         Ok(file)
@@ -87,7 +87,7 @@ impl File {
         // Always opened, even if it is open already: whether it may be is the system's to say.
         let backend = Backend::open(path, options, &engine.claims)?;
         created.check(backend.identity)?;
-        let failed = |doing, source| OpenError::Io { path: path.to_path_buf(), doing, source };
+        let failed = |doing, source| OpenErrorKind::Io { doing, source }.of(path.to_path_buf());
         check_ring(engine, path)?;
         if options.volatile.is_some() && engine.ring_kind == RingKind::IoUring {
             let why =
@@ -122,10 +122,10 @@ impl File {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
-    /// end of the file, where it returns 0. As with [`std::io::Read::read`], what the rest of `to`
-    /// holds afterwards is not stated: where the file becomes shorter during the read, bytes behind
-    /// those may have been written.
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
+    /// only at the end of the file, 0 at and past it. As with [`std::io::Read::read`], what the
+    /// rest of `to` holds afterwards is not stated: where the file becomes shorter during the read,
+    /// bytes behind those may have been written.
     ///
     /// Each thread that calls this is a stream of its own.
     ///
@@ -140,7 +140,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the offset lies past the end, or the device fails.
+    /// If the device fails, or does not answer within the time-out.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         self.with_reader(|reader, handle, advised| reader.read_at(handle, advised, to, offset))
     }
@@ -287,12 +287,12 @@ impl File {
 /// Whether the engine's ring works in this process, for a file that is to be opened.
 pub(crate) fn check_ring(engine: &EngineState, path: &Path) -> Result<(), OpenError> {
     let path = || path.to_path_buf();
-    let driver = engine.drive().map_err(|ForkedError| OpenError::Forked { path: path() })?;
+    let driver = engine.drive().map_err(|ForkedError| OpenErrorKind::Forked.of(path()))?;
     match driver.broken() {
         None => Ok(()),
         Some(errno) => {
             let source = io::Error::from_raw_os_error(errno);
-            Err(OpenError::Io { path: path(), doing: "use the ring", source })
+            Err(OpenErrorKind::Io { doing: "use the ring", source }.of(path()))
         }
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 
 use foreread_core::units::ByteCount;
 
-use crate::error::{ReadError, unless_past_end};
+use crate::error::ReadError;
 use crate::file::File;
 use crate::page_ref::PageRef;
 use crate::pool::PAGE;
@@ -148,7 +148,11 @@ impl BufRead for FileCursor {
     #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.consumed == self.len {
-            unless_past_end(self.lend(), ())?;
+            match self.lend() {
+                // Nothing is pinned past the end, and nothing is read.
+                Err(ReadError::PastEnd { .. }) => {}
+                lent => lent?,
+            }
         }
         Ok(self.lent())
     }
@@ -164,7 +168,7 @@ impl Read for FileCursor {
         // A page or more is copied at once, and not page by page.
         if self.consumed == self.len && to.len() >= PAGE {
             self.end_loan();
-            let len = unless_past_end(self.stream.read_at(to, self.pos), 0)?;
+            let len = self.stream.read_at(to, self.pos)?;
             self.pos += len as u64;
             return Ok(len);
         }

@@ -1,8 +1,4 @@
-//! The device below a file: what is known of it, and its scheduler.
-//!
-//! In:    a handle; settings, typed or as text.
-//! Out:   the device's model and state; settings that are in force.
-//! Never: a request of its own.
+//! The device below a file: its model, its state and its scheduler.
 
 use foreread_core::device_model::DeviceModel;
 use foreread_core::path::DeviceState;
@@ -11,15 +7,31 @@ use foreread_core::sched::Choice;
 use crate::error::{ForkedError, SettingError};
 use crate::file::File;
 
-/// # The device below
 impl File {
-    /// The model of the device below, estimated from this engine's reads: the cost of a request and
-    /// of its bytes, and how many requests it serves at once. None before there are enough reads.
+    /// Returns the device that holds this file: its model, its state and its scheduler.
+    #[must_use]
+    pub fn device(&self) -> FileDevice<'_> {
+        FileDevice { file: self }
+    }
+}
+
+/// The device that holds a file, or the store of a source; see [`File::device`].
+///
+/// Files on one device share its model, queue and scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct FileDevice<'f> {
+    pub(crate) file: &'f File,
+}
+
+impl FileDevice<'_> {
+    /// Returns the model of the device, estimated from this engine's reads: the cost of a request
+    /// and of its bytes, and the number of requests it serves at once. None until there are enough
+    /// reads.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// if let Some(model) = file.device_model()? {
+    /// if let Some(model) = file.device().model()? {
     ///     println!("{} us a request, {:?} at once", model.per_request_ns / 1e3, model.parallel);
     /// }
     /// # Ok(()) }
@@ -28,31 +40,30 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn device_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
-        let file = &self.handle().file;
+    pub fn model(&self) -> Result<Option<DeviceModel>, ForkedError> {
+        let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.device_model(file.device))
     }
 
-    /// The model of the device below, as soon as anything is known: that of [`Self::device_model`],
-    /// and before there are enough reads what an earlier run has
-    /// [remembered](crate::EngineBuilder::remember), or what its [source](crate::Source) expects.
-    /// `parallel` is how many requests are served at once at least.
+    /// Returns the model as soon as anything is known: until [`Self::model`] has one, the model
+    /// that an earlier run [remembered](crate::EngineBuilder::remember), or that a
+    /// [source](crate::Source) expects. `parallel` is then a lower bound.
     ///
     /// # Errors
     ///
     /// In a forked child.
     pub fn expected_model(&self) -> Result<Option<DeviceModel>, ForkedError> {
-        let file = &self.handle().file;
+        let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.expected_model(file.device))
     }
 
-    /// The state of the device below, as far as this engine uses it: what is queued and in flight,
-    /// the limit for writes, what has expired.
+    /// Returns this engine's queue of the device: requests queued and in flight, the limit of
+    /// writes in flight, expired requests.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// if let Some(state) = file.device_state()? {
+    /// if let Some(state) = file.device().state()? {
     ///     println!("{} reads wait, {} are in flight", state.queued_reads, state.in_flight_reads);
     /// }
     /// # Ok(()) }
@@ -61,34 +72,33 @@ impl File {
     /// # Errors
     ///
     /// In a forked child.
-    pub fn device_state(&self) -> Result<Option<DeviceState>, ForkedError> {
-        let file = &self.handle().file;
+    pub fn state(&self) -> Result<Option<DeviceState>, ForkedError> {
+        let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.device_state(file.device))
     }
 
-    /// The settings of this file's scheduler as they are now, its own name first.
+    /// Returns the current settings of the scheduler, its name first.
     ///
     /// # Errors
     ///
     /// In a forked child.
     pub fn scheduler_settings(&self) -> Result<Vec<(&'static str, String)>, ForkedError> {
-        let file = &self.handle().file;
+        let file = &self.file.handle().file;
         Ok(file.engine.drive()?.path.scheduler_settings(file.device))
     }
 
-    /// Gives this file's device another scheduler, or the same with other settings. What is queued
-    /// stays queued.
+    /// Replaces the scheduler of the device, or changes its settings. Queued requests stay queued.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// file.set_scheduler(&foreread::Choice::Noop)?;
+    /// file.device().set_scheduler(&foreread::Choice::Noop)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     ///
-    /// If it is one for the simulator only; in a forked child.
+    /// If the scheduler is for the simulator only; in a forked child.
     pub fn set_scheduler(&self, scheduler: &Choice) -> Result<(), SettingError> {
         Choice::for_device(scheduler.name())?;
         let settings = scheduler.settings();
@@ -96,13 +106,13 @@ impl File {
         self.change_scheduler([("scheduler", scheduler.name())].into_iter().chain(settings))
     }
 
-    /// Changes one setting of the scheduler of this file by its name, with the value as text: for
-    /// control sockets and configuration files. [`Self::scheduler_settings`] has the names.
+    /// Changes one setting of the scheduler by its name, with the value as text: for control
+    /// sockets and configuration files. [`Self::scheduler_settings`] has the names.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// file.set_scheduler_by_name("read_hold", "0")?; // of the scheduler `deadline`
+    /// file.device().set_scheduler_by_name("read_hold", "0")?; // of the scheduler `deadline`
     /// # Ok(()) }
     /// ```
     ///
@@ -117,7 +127,7 @@ impl File {
         &self,
         settings: impl IntoIterator<Item = (&'t str, &'t str)>,
     ) -> Result<(), SettingError> {
-        let file = &self.handle().file;
+        let file = &self.file.handle().file;
         let mut driver = file.engine.drive()?;
         for (name, value) in settings {
             driver.path.set_scheduler(file.device, name, value)?;

@@ -7,7 +7,6 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::error::unless_past_end;
 use crate::file::File;
 
 /// ```no_run
@@ -26,9 +25,8 @@ use crate::file::File;
 /// # Ok(()) }
 /// ```
 impl FileExt for File {
-    /// Past the end there are no bytes, and no error.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
-        unless_past_end(Self::read_at(self, to, offset), 0)
+        Ok(Self::read_at(self, to, offset)?)
     }
 
     fn write_at(&self, from: &[u8], offset: u64) -> io::Result<usize> {

@@ -18,7 +18,7 @@ use foreread_core::units::{ByteCount, PAGE_SIZE, PageIndex, Pages};
 use crate::OpenOptions;
 use crate::backend::{Backend, WriterClaim};
 use crate::engine_state::EngineState;
-use crate::error::{ForkedError, OpenError};
+use crate::error::{ForkedError, OpenError, OpenErrorKind};
 
 /// A file of the engine, however often it is open.
 #[derive(Debug)]
@@ -74,14 +74,14 @@ impl NotOpened {
     pub(crate) fn of(self, path: &Path) -> OpenError {
         let path = path.to_path_buf();
         match self {
-            Self::Conflict => OpenError::Overlap { path },
-            Self::TooMany => OpenError::TooMany { path },
-            Self::AnotherEngine => OpenError::AnotherEngine { path },
-            Self::Forked => OpenError::Forked { path },
-            Self::ExtentMaps(limit) => OpenError::ManyExtents { path, limit },
+            Self::Conflict => OpenErrorKind::Overlap.of(path),
+            Self::TooMany => OpenErrorKind::TooMany.of(path),
+            Self::AnotherEngine => OpenErrorKind::AnotherEngine.of(path),
+            Self::Forked => OpenErrorKind::Forked.of(path),
+            Self::ExtentMaps(limit) => OpenErrorKind::ManyExtents { limit }.of(path),
             Self::NoLength(errno) => {
                 let source = io::Error::from_raw_os_error(errno);
-                OpenError::Io { path, doing: "ask the size", source }
+                OpenErrorKind::Io { doing: "ask the size", source }.of(path)
             }
         }
     }

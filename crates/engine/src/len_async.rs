@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 
 use crate::error::WriteError;
 use crate::file::File;
+use crate::read_into::BufResult;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress};
 use crate::write_futures::{BorrowedWrite, OwnedWrite};
 
@@ -83,7 +84,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {
-    ///     let (_record, offset) = file.append_from(record).await;
+    ///     let (offset, _record) = file.append_from(record).await;
     ///     offset
     /// }
     /// ```
@@ -117,10 +118,10 @@ impl Future for Append<'_> {
 }
 
 impl<B: AsRef<[u8]> + Send + Sync + 'static> Future for AppendFrom<B> {
-    type Output = (B, Result<u64, WriteError>);
+    type Output = BufResult<u64, WriteError, B>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().0.poll(context).map(|(buffer, end)| (buffer, end.or_offset()))
+        self.get_mut().0.poll(context).map(|(end, buffer)| (end.or_offset(), buffer))
     }
 }
 

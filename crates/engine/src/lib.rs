@@ -54,6 +54,10 @@ mod completions;
 mod copy_racing;
 mod counters;
 mod deferred_wake;
+#[cfg_attr(
+    not(feature = "lab"),
+    expect(unreachable_pub, reason = "only the feature lab exports it")
+)]
 mod delay;
 mod driver;
 mod driver_mailbox;
@@ -76,6 +80,8 @@ mod first_touch;
 mod handle;
 mod hits;
 mod id_hasher;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod leader;
 mod len_async;
 mod open_file;
@@ -124,18 +130,22 @@ pub use builder::{DEFAULT_MEMORY, EngineBuilder};
 pub use cachestat::cached_pages;
 pub use completions::CompletionQueue;
 pub use counters::Counters;
-pub use delay::{Delay, DelayModel, ParseDelayError};
 pub use engine::Engine;
 pub use error::{
-    EngineError, ForkedError, OpenError, ReadError, ReplayError, SettingError, WriteError,
+    EngineError, ForkedError, OpenError, OpenErrorKind, ReadError, SettingError, WriteError,
 };
 pub use extents::FileExtent;
 pub use file::File;
 pub use file_cursor::FileCursor;
-pub use foreread_core as core;
+pub use file_device::FileDevice;
+pub use foreread_core::cache::CacheStats;
+pub use foreread_core::device_model::DeviceModel;
 pub use foreread_core::path::{BadExtents, DeviceState, TooManyWeights, WriteMode};
-pub use foreread_core::prefetch::{Policy, Rules};
-pub use foreread_core::sched::{BadSetting, Choice};
+pub use foreread_core::prefetch::{LearntCost, LearntDevice, Policy};
+pub use foreread_core::sched::{BadSetting, Choice, Submitter};
+pub use foreread_core::stats::Stats as PathStats;
+pub use foreread_core::units::{Nanos, PAGE_SIZE, Pages};
+pub use foreread_core::windows::Windows;
 pub use len_async::{Append, AppendFrom, SetLen};
 pub use open_options::OpenOptions;
 pub use owned_read::OwnedRead;
@@ -144,13 +154,13 @@ pub use page_range::{PageParts, PageRange};
 pub use page_ref::PageRef;
 pub use range_reads::{RangeItem, RangeIter, RangeStream, ReadRanges};
 pub use read_async::ReadAt;
-pub use read_into::ReadInto;
+pub use read_into::{BufResult, ReadInto};
 pub use read_observer::ReadEvent;
 #[cfg(feature = "remember")]
 pub use remember::{
     DeviceRecord, KeptRecord, device_records, forget_device_record, write_device_record,
 };
-pub use ring::IoBackend;
+pub use ring::{IoBackend, RingKind};
 pub use settings::EngineSetting;
 pub use source::{Blocking, Joined, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;

@@ -12,7 +12,7 @@ use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::OpenOptions;
 use crate::engine::Engine;
-use crate::error::OpenError;
+use crate::error::{OpenError, OpenErrorKind};
 use crate::file::File;
 
 impl Engine {
@@ -44,21 +44,20 @@ impl Engine {
         let name = std::fs::read_link(&link).unwrap_or_else(|_| link.clone());
         check_mode(&file, &name, options)?;
         let opened = File::open(&self.state, &self.files, (&link, &name), options);
-        opened.map_err(|error| error.renamed(&name))
+        opened.map_err(|error| error.kind.of(name))
     }
 }
 
 /// Whether the descriptor may do what the options ask.
 fn check_mode(file: &OwnedFd, name: &Path, options: &OpenOptions) -> Result<(), OpenError> {
-    let wrong = |why| Err(OpenError::Descriptor { path: name.to_path_buf(), why });
+    let wrong = |why| Err(OpenErrorKind::Descriptor { why }.of(name.to_path_buf()));
     if options.create || options.create_new {
         let why = "a file that is open exists; leave create and create_new out";
-        return Err(OpenError::Options { path: name.to_path_buf(), why });
+        return Err(OpenErrorKind::Options { why }.of(name.to_path_buf()));
     }
-    let flags = fcntl_getfl(file).map_err(|errno| OpenError::Io {
-        path: name.to_path_buf(),
-        doing: "ask the descriptor's flags",
-        source: errno.into(),
+    let flags = fcntl_getfl(file).map_err(|errno| {
+        let source = errno.into();
+        OpenErrorKind::Io { doing: "ask the descriptor's flags", source }.of(name)
     })?;
     if flags.contains(OFlags::PATH) {
         return wrong("its descriptor only names it (O_PATH); open it for reading, too");

@@ -221,13 +221,6 @@ impl OpenOptions {
         self.device_name = Some(name.into());
         self
     }
-
-    /// Slows the device down, for demonstrations and tests: the reads are real, their completions
-    /// come late.
-    pub fn delay(mut self, delay: impl Into<Option<Delay>>) -> Self {
-        self.delay = delay.into();
-        self
-    }
 }
 
 /// For tests.

@@ -52,8 +52,8 @@ fn check(
 ) -> Result<(), ReadError> {
     let len = match read {
         Ok(read) if read == wanted => return Ok(()),
+        Ok(0) => offset.min(handle.file.len().0),
         Ok(read) => offset + read as u64,
-        Err(ReadError::PastEnd { len, .. }) => len,
         Err(error) => return Err(error),
     };
     Err(ReadError::UnexpectedEnd { path: handle.path.clone(), offset, wanted, len })

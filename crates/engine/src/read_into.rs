@@ -14,6 +14,9 @@ use crate::file::File;
 use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 
+/// The result of an operation that owned a buffer, and the buffer.
+pub type BufResult<T, E, B> = (Result<T, E>, B);
+
 /// A read with a buffer of its own. Made by [`File::read_into`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadInto<B> {
@@ -31,7 +34,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn header(file: foreread::File) -> Result<Vec<u8>, foreread::ReadError> {
-    ///     let (mut buffer, read) = file.read_into(vec![0; 512], 0).await;
+    ///     let (read, mut buffer) = file.read_into(vec![0; 512], 0).await;
     ///     buffer.truncate(read?);
     ///     Ok(buffer)
     /// }
@@ -47,14 +50,14 @@ impl File {
 }
 
 impl<B: AsMut<[u8]>> Future for ReadInto<B> {
-    type Output = (B, Result<usize, ReadError>);
+    type Output = BufResult<usize, ReadError, B>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let buffer = this.buffer.as_mut().expect("a read is not polled after it has ended");
         let result = ready!(this.progress.poll(&this.stream, buffer.as_mut(), context));
         let buffer = this.buffer.take().expect("it was there a moment ago");
-        Poll::Ready((buffer, result))
+        Poll::Ready((result, buffer))
     }
 }
 

@@ -129,11 +129,9 @@ impl StreamReader {
         let mut len = handle.file.len().0;
         if offset.saturating_add(room as u64) > len {
             len = handle.len_now(offset)?;
-            if offset > len {
-                return Err(ReadError::PastEnd { path: handle.path.clone(), offset, len });
-            }
         }
-        let wanted = room.min(usize::try_from(len - offset).unwrap_or(usize::MAX));
+        let left = len.saturating_sub(offset);
+        let wanted = room.min(usize::try_from(left).unwrap_or(usize::MAX));
         Ok(ReadProgress { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
     }
 
@@ -240,6 +238,15 @@ impl Handle {
         let len = self.file.refresh_if_changed();
         let failed = |source| ReadError::Io { path: self.path.clone(), offset, source };
         len.map(|len| len.0).map_err(failed)
+    }
+
+    /// Refuses an offset past the end: for calls whose result cannot say that there is nothing.
+    pub(crate) fn check_not_past_end(&self, offset: u64) -> Result<(), ReadError> {
+        let len = self.file.len().0;
+        if offset > len {
+            return Err(ReadError::PastEnd { path: self.path.clone(), offset, len });
+        }
+        Ok(())
     }
 }
 

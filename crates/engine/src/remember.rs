@@ -33,7 +33,7 @@ use crate::OpenOptions;
 use crate::backend::Backend;
 use crate::driver::Driver;
 
-/// What came of the record of a file's device: [`File::device_record`](crate::File::device_record).
+/// What came of the record of a file's device: [`FileDevice::record`](crate::FileDevice::record).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DeviceRecord {
@@ -194,8 +194,8 @@ impl DeviceRecords {
 /// [this name](OpenOptions::device_name). Returns the path of the record.
 ///
 /// ```
-/// use foreread::core::prefetch::LearntDevice;
-/// use foreread::core::units::Pages;
+/// use foreread::LearntDevice;
+/// use foreread::Pages;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// # let directory = tempfile::tempdir()?;

@@ -7,7 +7,7 @@
 use std::io;
 
 use crate::engine::Engine;
-use crate::file::File;
+use crate::file_device::FileDevice;
 use crate::remember::DeviceRecord;
 
 /// # Remembering devices
@@ -36,11 +36,12 @@ impl Engine {
     }
 }
 
-impl File {
-    /// What came of the record of this file's device when it was opened; `Off` in a forked child.
+impl FileDevice<'_> {
+    /// Returns what the engine did with the device's record when it opened the file: restored,
+    /// ignored, none there; `Off` in a forked child.
     #[must_use]
-    pub fn device_record(&self) -> DeviceRecord {
-        let file = self.file_state();
+    pub fn record(&self) -> DeviceRecord {
+        let file = self.file.file_state();
         // The lock may be held forever there.
         if file.engine.check_process().is_err() {
             return DeviceRecord::Off;

@@ -79,9 +79,10 @@ pub enum IoBackend {
     Threads,
 }
 
-/// The kind of ring in use.
+/// The kind of ring that an engine uses; [`Display`](std::fmt::Display) says it in words.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum RingKind {
+#[non_exhaustive]
+pub enum RingKind {
     /// io_uring.
     IoUring,
     /// Threads that call `pread`.

@@ -112,16 +112,16 @@ mod tests {
         let engine = Engine::builder().memory(16 << 20).build().expect("an engine");
         let file = engine.open(dir.path().join("file")).expect("it is there");
         let has = |name, value: &str| {
-            let now = file.scheduler_settings().expect("no fork");
+            let now = file.device().scheduler_settings().expect("no fork");
             now.contains(&(name, value.to_string()))
         };
-        file.set_scheduler(&Choice::Noop).expect("there is one");
+        file.device().set_scheduler(&Choice::Noop).expect("there is one");
         assert!(has("scheduler", "noop"));
         let settings = DeadlineSettings { read_expire_ms: 77, ..DeadlineSettings::default() };
-        file.set_scheduler(&Choice::Deadline(settings)).expect("there is one");
+        file.device().set_scheduler(&Choice::Deadline(settings)).expect("there is one");
         assert!(has("scheduler", "deadline") && has("read_expire", "77"));
         let cfq = Choice::from_name("cfq").expect("it is the simulator's");
-        file.set_scheduler(&cfq).expect_err("not for devices");
+        file.device().set_scheduler(&cfq).expect_err("not for devices");
         assert!(has("read_expire", "77"), "nothing has changed");
     }
 }

@@ -48,12 +48,12 @@ impl ReadStream {
         Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 
-    /// Reads into `to` from `offset` on, and returns how many bytes: fewer than asked only at the
-    /// end of the file, where it returns 0.
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
+    /// only at the end of the file, 0 at and past it.
     ///
     /// # Errors
     ///
-    /// If the offset lies past the end, or the device fails. What is in `to` then is not specified.
+    /// If the device fails. The contents of `to` are then unspecified.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         self.reader.read_at(&self.handle, self.advised.get(), to, offset)
     }

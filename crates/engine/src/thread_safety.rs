@@ -25,8 +25,6 @@ const _: () = {
     is_send_and_sync::<EngineSetting>();
     is_send_and_sync::<Counters>();
     is_send_and_sync::<Advice>();
-    is_send_and_sync::<Delay>();
-    is_send_and_sync::<DelayModel>();
     is_send_and_sync::<FileExtent>();
     is_send_and_sync::<IoBackend>();
     is_send_and_sync::<SourceIdentity>();
@@ -42,7 +40,8 @@ const _: () = {
     is_send_and_sync::<ReadError>();
     is_send_and_sync::<WriteError>();
     is_send_and_sync::<SettingError>();
-    is_send_and_sync::<ReplayError>();
+    #[cfg(feature = "lab")]
+    is_send_and_sync::<lab::ReplayError>();
     is_send_and_sync::<ForkedError>();
 
     // One reader each: what it remembers between reads is its own.

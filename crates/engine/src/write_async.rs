@@ -23,6 +23,7 @@ use foreread_core::path::{IoPath, WriteMode};
 use crate::error::WriteError;
 use crate::file::File;
 use crate::handle::Handle;
+use crate::read_into::BufResult;
 use crate::task_step::TaskStep;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress, WriteTask};
 use crate::write_futures::{BorrowedWrite, OwnedWrite};
@@ -105,7 +106,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn store(file: foreread::File, page: Vec<u8>) -> Result<(), foreread::WriteError> {
-    ///     let (page, written) = file.write_from(page, 4096).await;
+    ///     let (written, page) = file.write_from(page, 4096).await;
     ///     assert_eq!(written?, page.len()); // and `page` may be filled again
     ///     Ok(())
     /// }
@@ -199,10 +200,10 @@ impl Future for WriteAllAt<'_> {
 }
 
 impl<B: AsRef<[u8]> + Send + Sync + 'static> Future for WriteFrom<B> {
-    type Output = (B, Result<usize, WriteError>);
+    type Output = BufResult<usize, WriteError, B>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().0.poll(context).map(|(buffer, end)| (buffer, end.or_written()))
+        self.get_mut().0.poll(context).map(|(end, buffer)| (end.or_written(), buffer))
     }
 }
 

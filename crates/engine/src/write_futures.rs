@@ -42,13 +42,13 @@ impl<B: AsRef<[u8]> + Send + Sync + 'static> OwnedWrite<B> {
         Self { buffer: Some(buffer), bytes, progress }
     }
 
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(B, WriteEnd)> {
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(WriteEnd, B)> {
         let owned = self.bytes.as_ref().expect("a write is not polled after it has ended");
         let end = ready!(self.progress.poll(WriteBytes::Owned(owned), context));
         self.bytes = None;
         let buffer = self.buffer.take().and_then(Arc::into_inner);
         let buffer = buffer.expect("each piece drops its part before it is filled");
-        Poll::Ready((buffer, end))
+        Poll::Ready((end, buffer))
     }
 }
 

@@ -10,9 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use foreread::core::sched::Submitter;
+use foreread::Submitter;
+use foreread::lab::ReplayError;
 use foreread::{
-    Engine, File, OpenError, OpenOptions, PageRange, PageRef, ReadError, ReadStream, ReplayError,
+    Engine, File, OpenError, OpenErrorKind, OpenOptions, PageRange, PageRef, ReadError, ReadStream,
     SettingError, WriteError,
 };
 use tempfile::TempDir;
@@ -142,13 +143,16 @@ fn calls_that_need_the_driver(
     writer: &File,
 ) -> Vec<(&'static str, bool)> {
     let write = |result: Result<(), WriteError>| matches!(result, Err(WriteError::Forked { .. }));
+    let opening = |result: Result<File, OpenError>| {
+        result.is_err_and(|error| matches!(error.kind, OpenErrorKind::Forked))
+    };
     let setting = |result| matches!(result, Err(SettingError::Forked(_)));
     let path = Path::new("/proc/self/exe");
     let (far, mut page) = (FAR, [0; PAGE]);
     let mut owned = stream.read_owned(vec![0; PAGE], far);
     let polled = owned.poll(stream, &Context::from_waker(Waker::noop()));
     let mut calls = vec![
-        ("Engine::open", matches!(engine.open(path), Err(OpenError::Forked { .. }))),
+        ("Engine::open", opening(engine.open(path))),
         ("Engine::counters", engine.counters().is_err()),
         ("Engine::max_window", engine.max_window().is_err()),
         ("Engine::set_by_name", setting(engine.set_by_name("dirty_age", "1"))),
@@ -157,10 +161,7 @@ fn calls_that_need_the_driver(
         ("Engine::replay", matches!(engine.replay(), Err(ReplayError::Forked(_)))),
         ("Engine::frames", engine.frames().is_err()),
         ("Engine::take_trace", engine.take_trace().is_err()),
-        (
-            "File::open_extents",
-            matches!(file.open_extents(1, 0, []), Err(OpenError::Forked { .. })),
-        ),
+        ("File::open_extents", opening(file.open_extents(1, 0, []))),
         ("File::read_at", matches!(file.read_at(&mut page, far), Err(ReadError::Forked { .. }))),
         ("File::pin", matches!(file.pin(far), Err(ReadError::Forked { .. }))),
         ("File::pin_range", matches!(file.pin_range(far..far + 1), Err(ReadError::Forked { .. }))),
@@ -171,10 +172,13 @@ fn calls_that_need_the_driver(
         ("File::dont_need", file.dont_need(0..1).is_err()),
         ("File::invalidate", file.invalidate(0..1).is_err()),
         ("File::refresh", file.refresh().is_err()),
-        ("File::device_fit", file.device_model().is_err()),
-        ("File::device_state", file.device_state().is_err()),
-        ("File::scheduler_settings", file.scheduler_settings().is_err()),
-        ("File::set_scheduler_by_name", setting(file.set_scheduler_by_name("read_expire", "1"))),
+        ("FileDevice::model", file.device().model().is_err()),
+        ("FileDevice::state", file.device().state().is_err()),
+        ("FileDevice::scheduler_settings", file.device().scheduler_settings().is_err()),
+        (
+            "FileDevice::set_scheduler_by_name",
+            setting(file.device().set_scheduler_by_name("read_expire", "1")),
+        ),
         ("File::write_at", write(writer.write_all_at(&[8], 0))),
         ("File::try_write_at", write(writer.try_write_at(&[8], 0).map(drop))),
         ("File::write_zeroes", write(writer.write_zeroes(0..PAGE as u64, true))),
@@ -184,7 +188,7 @@ fn calls_that_need_the_driver(
         ("File::append", write(writer.append(&[8]).map(drop))),
         ("File::write_at, behind the end", write(writer.write_all_at(&[8], 1 << 20))),
         ("File::sync_all", write(writer.sync_all())),
-        ("Engine::create", matches!(engine.create(path), Err(OpenError::Forked { .. }))),
+        ("Engine::create", opening(engine.create(path))),
         ("File::accept_lost", write(writer.accept_lost())),
         ("File::has_lost", writer.has_lost().is_err()),
         ("File::extents", matches!(writer.extents(0..1), Err(ReadError::Forked { .. }))),
@@ -210,18 +214,18 @@ fn futures_that_need_the_driver(
     let append_from = poll(&mut writer.append_from([8]));
     let ended = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
     vec![
-        ("File::read_into", matches!(read_into, Poll::Ready((_, Err(ReadError::Forked { .. }))))),
+        ("File::read_into", matches!(read_into, Poll::Ready((Err(ReadError::Forked { .. }), _)))),
         ("File::write_at_async", ended(write_at.map_ok(drop))),
         ("File::write_all_at_async", ended(write_all_at)),
         (
             "File::write_from",
-            matches!(write_from, Poll::Ready((_, Err(WriteError::Forked { .. })))),
+            matches!(write_from, Poll::Ready((Err(WriteError::Forked { .. }), _))),
         ),
         ("File::sync_data_async", ended(poll(&mut writer.sync_data_async()))),
         ("File::sync_all_async", ended(poll(&mut writer.sync_all_async()))),
         ("File::set_len_async", ended(poll(&mut writer.set_len_async(0)))),
         ("File::append_async", ended(append.map_ok(drop))),
-        ("File::append_from", ended(append_from.map(|(_, end)| end.map(drop)))),
+        ("File::append_from", ended(append_from.map(|(end, _)| end.map(drop)))),
         ("CompletionQueue::write", completes_with_an_error(engine, writer)),
     ]
 }
@@ -230,7 +234,7 @@ fn futures_that_need_the_driver(
 fn completes_with_an_error(engine: &Engine, writer: &File) -> bool {
     let (ended, queue) = (Rc::new(Cell::new(false)), engine.completion_queue());
     let is_forked = Rc::clone(&ended);
-    queue.write(writer, [8], 0, move |_, _, result| {
+    queue.write(writer, [8], 0, move |_, result, _| {
         is_forked.set(matches!(result, Err(WriteError::Forked { .. })));
     });
     queue.run(None) == 1 && ended.get()
@@ -253,7 +257,7 @@ impl TaskWrites {
     fn fail(&mut self) -> bool {
         let fails = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
         let [is_written, is_flushed] = self.are_over;
-        (is_written || fails(poll(&mut self.write).map(|(_, end)| end.map(drop))))
+        (is_written || fails(poll(&mut self.write).map(|(end, _)| end.map(drop))))
             && (is_flushed || fails(poll(&mut self.flush)))
     }
 }

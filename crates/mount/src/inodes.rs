@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use foreread::core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
+use foreread_core::itable::{Adaptive, BlockIndex, Cost, FixedWindow, InodeTable, ItableBound};
 use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocation, Inode};
 
 use crate::source::ImageSource;
@@ -193,7 +193,7 @@ impl Inodes {
             group.unused_inodes,
         );
         let Some(table) = table else { return };
-        let cost = Cost::of_model(self.fs.source().file.device_model().ok().flatten());
+        let cost = Cost::of_model(self.fs.source().file.device().model().ok().flatten());
         let blocks = self.policy().decide(table, block, cost, block_bytes);
         let end = group.inode_table + superblock.table_blocks();
         if let Some(Range { start, end: last }) = blocks {

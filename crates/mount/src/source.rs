@@ -107,7 +107,7 @@ impl ImageSource {
     ///            |- round trip -|..     round trip, and its reader all of it
     /// ```
     pub(crate) fn request_bytes(&self) -> Option<(u64, u64)> {
-        let model = self.file.expected_model().ok()??;
+        let model = self.file.device().expected_model().ok()??;
         let kib = model.per_request_ns / model.per_kib_ns?.max(1.0);
         // As a float it saturates.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]

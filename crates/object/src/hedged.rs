@@ -15,7 +15,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
-use foreread::core::store_requests::CopyBackoff;
+use foreread_core::store_requests::CopyBackoff;
 use futures_util::future::{Either, select};
 use tokio::time::{Instant, timeout};
 

@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use foreread::core::prefetch::{LearntCost, LearntDevice};
-use foreread::core::units::Pages;
+use foreread::Pages;
+use foreread::{LearntCost, LearntDevice};
 use foreread::{Reply, Source, SourceIdentity};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};

@@ -12,8 +12,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foreread::core::store_requests::RetryPauses;
-use foreread::core::units::Nanos;
+use foreread::Nanos;
+use foreread_core::store_requests::RetryPauses;
 use object_store::Error;
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foreread::core::store_requests::{Hedging, RefusalGate, RequestLimit, WaitingRequests};
-use foreread::core::units::Nanos;
+use foreread::Nanos;
+use foreread_core::store_requests::{Hedging, RefusalGate, RequestLimit, WaitingRequests};
 use futures_util::future::{Either, select};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use foreread::{ReadError, ReadInto};
+use foreread::ReadInto;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -129,11 +129,8 @@ impl PendingRead {
         });
         match polled {
             None | Some(Poll::Pending) => Ok(None),
-            Some(Poll::Ready((buffer, Ok(count)))) => Ok(Some(PyBytes::new(py, &buffer[..count]))),
-            Some(Poll::Ready((_, Err(ReadError::PastEnd { .. })))) => {
-                Ok(Some(PyBytes::new(py, &[])))
-            }
-            Some(Poll::Ready((_, Err(error)))) => Err(self.failures.exception(py, error)),
+            Some(Poll::Ready((Ok(count), buffer))) => Ok(Some(PyBytes::new(py, &buffer[..count]))),
+            Some(Poll::Ready((Err(error), _))) => Err(self.failures.exception(py, error)),
         }
     }
 

@@ -182,7 +182,7 @@ impl RawEngine {
 
     /// Returns how reads get to the kernel, in words.
     fn io_backend(&self) -> String {
-        self.engine.io_backend()
+        self.engine.io_backend().to_string()
     }
 
     /// Returns the settings that `set` changes, as they are now.

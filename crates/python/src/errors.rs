@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use foreread::{EngineError, ForkedError, OpenError, ReadError, SettingError};
+use foreread::{EngineError, ForkedError, OpenError, OpenErrorKind, ReadError, SettingError};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -81,7 +81,7 @@ impl ReadFailures {
 /// Returns the exception for a file that could not be opened.
 pub(crate) fn of_open(name: &OsStr, error: OpenError) -> PyErr {
     let text = without_name(name, &error.to_string());
-    if matches!(error, OpenError::Forked { .. }) {
+    if matches!(error, OpenError { kind: OpenErrorKind::Forked, .. }) {
         return EngineForkedError::new_err((libc::EOPNOTSUPP, text, name.to_owned()));
     }
     let errno = inner_errno(&error).unwrap_or_else(|| errno_of_kind(io::Error::from(error).kind()));

@@ -101,7 +101,7 @@ pub(crate) fn serve(
         return Ok(());
     };
     let stream = shared.export.file.stream();
-    let submitter = foreread::core::sched::Submitter(number);
+    let submitter = foreread::Submitter(number);
     stream.set_submitter(submitter).map_err(io::Error::from)?;
     socket.set_idle(Some(busy_for(shared)))?;
     let mut connection = Connection {

@@ -11,7 +11,7 @@ pub use http::Metrics;
 
 use exposition::MetricKind::{Counter, Gauge};
 use exposition::{Exposition, Labels, float};
-use foreread::core::windows::Windows;
+use foreread::Windows;
 
 use crate::stats::{CostStats, DirectionStats, ServerStats, StoreStats};
 

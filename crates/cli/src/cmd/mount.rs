@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use foreread::{Delay, Engine, OpenOptions, Policy};
+use foreread::lab::Delay;
+use foreread::{Engine, OpenOptions, Policy};
 use foreread_core::sizes::{self, Exact};
 use foreread_core::units::ByteCount;
 use foreread_ext4::Journal;

@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use foreread::{Engine, OpenError, OpenOptions, Policy};
+use foreread::{Engine, OpenError, OpenErrorKind, OpenOptions, Policy};
 use foreread_core::sched::Choice;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
@@ -246,8 +246,7 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
 fn not_opened(engine: &Engine, args: &ServeArgs, error: &OpenError) -> Failure {
     let line = error.to_string();
     // The file may be written; it is a thread that cannot be had.
-    let has_no_thread =
-        matches!(error, OpenError::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock);
+    let has_no_thread = matches!(error, OpenError { kind: OpenErrorKind::Io { source, .. }, .. } if source.kind() == io::ErrorKind::WouldBlock);
     if has_no_thread || args.read_only || engine.open(&args.target).is_err() {
         return Failure::WrongUse(line);
     }

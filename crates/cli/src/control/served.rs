@@ -75,7 +75,7 @@ impl Served {
             of: of.to_owned(),
         };
         let engine = self.engine.settings()?.into_iter().map(|one| of("engine", one));
-        let scheduler = self.file.scheduler_settings()?.into_iter();
+        let scheduler = self.file.device().scheduler_settings()?.into_iter();
         let lost = if self.written.has_lost()? { "reported" } else { "none" };
         let file = std::iter::once((LOST_WRITES, lost.to_owned()));
         Ok(engine
@@ -92,7 +92,7 @@ impl Served {
             // As it is: that is no change.
             Some(one) if one.of == "file" && one.value == value => return Ok(()),
             Some(one) if one.of == "file" => return self.accept_lost(value),
-            Some(_) => self.file.set_scheduler_by_name(name, value),
+            Some(_) => self.file.device().set_scheduler_by_name(name, value),
             None => {
                 let names: Vec<_> = settings.iter().map(|one| one.name.as_str()).collect();
                 return Err(format!("no tunable '{name}'; there are {}", names.join(", ")));

@@ -23,7 +23,7 @@ mod target;
 use std::io;
 use std::time::Duration;
 
-use foreread::Delay;
+use foreread::lab::Delay;
 use indicatif::ProgressBar;
 
 pub(crate) use handle::FloodSettings;

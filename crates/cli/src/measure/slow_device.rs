@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use foreread::{Delay, DelayModel};
+use foreread::lab::{Delay, DelayModel};
 
 use crate::clock::{clock, sleep_until};
 

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use super::slow_server::{FILE_NAME, READY, SlowDeviceServer};
-use foreread::Delay;
+use foreread::lab::Delay;
 use foreread_mount::detach;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::FdFlags;

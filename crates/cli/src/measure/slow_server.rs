@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use clap::Args;
-use foreread::{Delay, DelayModel};
+use foreread::lab::{Delay, DelayModel};
 use foreread_files::PrivateDirectory;
 use foreread_mount::detach;
 use fuser::{

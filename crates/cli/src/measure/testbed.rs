@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use foreread::{Delay, DeviceRecord, Engine, EngineError, OpenOptions, Policy};
+use foreread::lab::Delay;
+use foreread::{DeviceRecord, Engine, EngineError, OpenOptions, Policy};
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_tune::setting::DeviceSetting;
 use foreread_tune::sysfs::SystemRoot;
@@ -271,7 +272,7 @@ impl<'t> Testbed<'t> {
             None => engine.open_with(&self.target.path, &options).map_err(io::Error::other)?,
         };
         // What is measured would be a device that was not seen before.
-        let record = file.device_record();
+        let record = file.device().record();
         if matches!(record, DeviceRecord::Ignored { .. }) {
             return Err(io::Error::other(record.to_string()));
         }

@@ -12,7 +12,8 @@
 use std::fs;
 use std::path::Path;
 
-use foreread::{Advice, Engine, Policy, ReadStream, Rules};
+use foreread::lab::Rules;
+use foreread::{Advice, Engine, Policy, ReadStream};
 use foreread_core::path::Config;
 use foreread_core::prefetch::{AdaptivePart, Advice as Pattern, Without};
 use foreread_core::sched::Choice;

@@ -46,9 +46,13 @@ pub(crate) const HOUSE: [Place; 14] = [
             "tracing",
         ]),
     },
-    Place { folder: "serve", ours: &["foreread", "foreread-files"], others: None },
-    Place { folder: "mount", ours: &["foreread", "foreread-ext4", "foreread-files"], others: None },
-    Place { folder: "object", ours: &["foreread"], others: None },
+    Place { folder: "serve", ours: &["foreread", "foreread-core", "foreread-files"], others: None },
+    Place {
+        folder: "mount",
+        ours: &["foreread", "foreread-core", "foreread-ext4", "foreread-files"],
+        others: None,
+    },
+    Place { folder: "object", ours: &["foreread", "foreread-core"], others: None },
     Place {
         folder: "python",
         ours: &["foreread", "foreread-core", "foreread-object", "foreread-sim", "foreread-trace"],

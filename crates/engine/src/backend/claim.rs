@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{OFlags, major, makedev, minor};
 
 use super::{failed, failed_to_write, is_another};
-use crate::error::OpenError;
+use crate::error::{OpenError, OpenErrorKind};
 
 /// The claims of one engine.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Claims {
         held.retain(|claim| claim.strong_count() > 0);
         let device = fs::metadata(path).map_err(|source| failed(path, "open", source))?.rdev();
         if is_read_only(device) {
-            return Err(OpenError::NotWritable { path: PathBuf::from(path) });
+            return Err(OpenErrorKind::NotWritable.of(PathBuf::from(path)));
         }
         let whole = disk_of(device);
         for claim in held.iter().filter_map(Weak::upgrade) {
@@ -62,7 +62,7 @@ impl Claims {
             }
             let is_part_of = claim.whole == device || whole == claim.device;
             if is_part_of && claim.whole == whole {
-                return Err(OpenError::Overlap { path: PathBuf::from(path) });
+                return Err(OpenErrorKind::Overlap.of(PathBuf::from(path)));
             }
         }
         let flags = OFlags::EXCL | OFlags::NONBLOCK;

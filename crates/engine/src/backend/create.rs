@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::{FileIdentity, failed, failed_to_write, is_another};
 use crate::OpenOptions;
-use crate::error::OpenError;
+use crate::error::{OpenError, OpenErrorKind};
 
 impl OpenOptions {
     /// The same with all that follows from it: to append is to write.
@@ -23,7 +23,7 @@ impl OpenOptions {
     pub(crate) fn resolve(&self, path: &Path) -> Result<Self, OpenError> {
         let mut options = self.clone();
         options.write |= options.append;
-        let wrong = |why| Err(OpenError::Options { path: path.to_path_buf(), why });
+        let wrong = |why| Err(OpenErrorKind::Options { why }.of(path.to_path_buf()));
         if (options.create || options.create_new || options.truncate) && !options.write {
             return wrong("a file that is created or truncated is written; add write(true)");
         }
@@ -57,7 +57,7 @@ impl<'p> Created<'p> {
             }
             Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
                 if options.create_new {
-                    return Err(OpenError::Exists { path: path.to_path_buf() });
+                    return Err(OpenErrorKind::Exists.of(path.to_path_buf()));
                 }
                 if std::fs::metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound) {
                     // A link to a file that is not there: the file is made.
@@ -84,8 +84,8 @@ impl<'p> Created<'p> {
     /// as it was made, and what they write, and were told is durable, would go with it.
     pub(crate) fn undo(self, options: &OpenOptions, why: &OpenError) {
         let is_shared = matches!(
-            why,
-            OpenError::Overlap { .. } | OpenError::InUse { .. } | OpenError::AnotherEngine { .. }
+            why.kind,
+            OpenErrorKind::Overlap | OpenErrorKind::InUse | OpenErrorKind::AnotherEngine
         );
         if !options.create_new || is_shared {
             return;
@@ -103,7 +103,7 @@ impl<'p> Created<'p> {
 fn failed_to_create(path: &Path, source: io::Error) -> OpenError {
     if source.kind() == io::ErrorKind::NotFound {
         let source = io::Error::new(source.kind(), "no such directory; make it first");
-        return OpenError::Io { path: path.to_path_buf(), doing: "create", source };
+        return OpenErrorKind::Io { doing: "create", source }.of(path.to_path_buf());
     }
     failed_to_write(path, source)
 }

@@ -7,10 +7,11 @@ use foreread_core::units::ByteCount;
 
 use super::*;
 use crate::faults::{Faults, Mishap};
+use crate::lab::Rules;
 use crate::open_files::{FileKey, OpenFiles};
 use crate::wait_table::{Ticket, Waiter};
 use crate::waiters::Leader;
-use crate::{IoBackend, ReadError, Rules, WriteError, WriteMode};
+use crate::{IoBackend, ReadError, WriteError, WriteMode};
 
 /// A file of a MiB, in a directory that goes with it.
 fn one_file() -> (tempfile::TempDir, std::path::PathBuf) {
@@ -207,7 +208,10 @@ fn a_ring_that_broke_is_an_error_for_all_and_files_still_close() {
     let error = file.read_at(&mut page, 900_000).expect_err("a miss does");
     assert!(matches!(&error, ReadError::Io { source, .. }
         if source.raw_os_error() == Some(libc::EBADF)));
-    assert!(matches!(engine.open(&path), Err(OpenError::Io { .. })));
+    assert!(matches!(
+        engine.open(&path),
+        Err(OpenError { kind: crate::OpenErrorKind::Io { .. }, .. })
+    ));
     drop(file);
 }
 

@@ -9,7 +9,6 @@ use std::fmt;
 use std::io;
 
 use foreread_core::cache::PageCache;
-use foreread_core::replay::Mismatch;
 use foreread_core::units::ByteCount;
 
 /// Why an engine could not be made.
@@ -39,16 +38,6 @@ pub enum EngineError {
 /// parent's. A child makes an engine of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ForkedError;
-
-/// Why a replay failed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The first step that came out differently.
-    Mismatch(Box<Mismatch>),
-    /// The process was forked after the engine was made.
-    Forked(ForkedError),
-}
 
 /// What a forked child reads, behind the name of what it tried.
 pub(super) const MAKE_ANOTHER: &str =
@@ -99,23 +88,6 @@ impl Error for ForkedError {}
 impl From<ForkedError> for io::Error {
     fn from(error: ForkedError) -> Self {
         Self::new(io::ErrorKind::Unsupported, error)
-    }
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mismatch(mismatch) => mismatch.fmt(f),
-            Self::Forked(forked) => forked.fmt(f),
-        }
-    }
-}
-
-impl Error for ReplayError {}
-
-impl From<ForkedError> for ReplayError {
-    fn from(error: ForkedError) -> Self {
-        Self::Forked(error)
     }
 }
 

@@ -7,99 +7,68 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use foreread_core::path::BadExtents;
 use foreread_core::units::ByteCount;
 
 use super::engine::{MAKE_ANOTHER, is_out_of_descriptors};
 
-/// Why a file could not be opened.
+/// An error from opening a file: its path, and why.
+#[derive(Debug)]
+pub struct OpenError {
+    /// The path that was to be opened; for a [source](crate::Source), its name.
+    pub path: PathBuf,
+    /// Why it could not be opened.
+    pub kind: OpenErrorKind,
+}
+
+/// Why a file could not be opened, without its path.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum OpenError {
+pub enum OpenErrorKind {
     /// There is nothing of that name.
-    NotFound {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    NotFound,
     /// There is a file of that name, and a new one was asked for.
-    Exists {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    Exists,
     /// The options contradict one another.
     Options {
-        /// The path that was asked for.
-        path: PathBuf,
         /// What is wrong with them, and what to do.
         why: &'static str,
     },
     /// It may not be read.
-    Permission {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    Permission,
     /// It is a directory.
-    Directory {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    Directory,
     /// It has no pages: a pipe, a socket, a terminal.
     NoPages {
-        /// The path that was asked for.
-        path: PathBuf,
         /// What it is.
         kind: &'static str,
     },
     /// It cannot be opened for writing: permissions, or a read-only device.
-    NotWritable {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    NotWritable,
     /// It lies on a file system that is mounted for reading only.
-    ReadOnlyFileSystem {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    ReadOnlyFileSystem,
     /// Another program uses it, or it is a block device that is mounted.
-    InUse {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    InUse,
     /// This engine has the same bytes open in another way, and one of the two is for writing.
-    Overlap {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    Overlap,
     /// Another engine of this process has it open for writing.
-    AnotherEngine {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    AnotherEngine,
     /// The descriptor that was given may not do what is asked.
     Descriptor {
-        /// The file that it leads to.
-        path: PathBuf,
         /// What is wrong with it, and what to do.
         why: &'static str,
     },
     /// Too many files are open in this engine.
-    TooMany {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    TooMany,
     /// The extents of the file are not valid.
     Extents {
-        /// Of which device.
-        path: PathBuf,
         /// What is wrong with them.
         why: BadExtents,
     },
     /// An extent ends behind the end of the device.
     PastDevice {
-        /// The device.
-        path: PathBuf,
         /// Where the last extent ends.
         end: u64,
         /// How long the device is.
@@ -107,20 +76,13 @@ pub enum OpenError {
     },
     /// The extents of all open files take too much memory.
     ManyExtents {
-        /// Of which device.
-        path: PathBuf,
         /// How much they may take.
         limit: ByteCount,
     },
     /// The process was forked after the engine was made: the ring is the parent's.
-    Forked {
-        /// The path that was asked for.
-        path: PathBuf,
-    },
+    Forked,
     /// The system said something else.
     Io {
-        /// The path that was asked for.
-        path: PathBuf,
         /// What we were doing: a verb.
         doing: &'static str,
         /// What it said.
@@ -128,90 +90,68 @@ pub enum OpenError {
     },
 }
 
-/// The path of an error, borrowed as the error is: each variant has one.
-macro_rules! path_of {
-    ($error:expr) => {
-        match $error {
-            OpenError::NotFound { path }
-            | OpenError::Exists { path }
-            | OpenError::Options { path, .. }
-            | OpenError::Permission { path }
-            | OpenError::Directory { path }
-            | OpenError::NoPages { path, .. }
-            | OpenError::NotWritable { path }
-            | OpenError::ReadOnlyFileSystem { path }
-            | OpenError::InUse { path }
-            | OpenError::Overlap { path }
-            | OpenError::AnotherEngine { path }
-            | OpenError::Descriptor { path, .. }
-            | OpenError::TooMany { path }
-            | OpenError::Extents { path, .. }
-            | OpenError::PastDevice { path, .. }
-            | OpenError::ManyExtents { path, .. }
-            | OpenError::Forked { path }
-            | OpenError::Io { path, .. } => path,
-        }
-    };
-}
-
-impl OpenError {
-    /// The same, of a file that its owner knows by another name.
-    pub(crate) fn renamed(mut self, name: &Path) -> Self {
-        name.clone_into(path_of!(&mut self));
-        self
+impl OpenErrorKind {
+    /// Returns the error of a path.
+    pub(crate) fn of(self, path: impl Into<PathBuf>) -> OpenError {
+        OpenError { path: path.into(), kind: self }
     }
 }
 
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", path_of!(self).display())?;
+        write!(f, "{}: {}", self.path.display(), self.kind)
+    }
+}
+
+impl fmt::Display for OpenErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound { .. } => f.write_str("no such file; give a file or a block device"),
-            Self::Exists { .. } => f.write_str("exists; remove it, or open it without create_new"),
-            Self::Options { why, .. } => f.write_str(why),
-            Self::Permission { .. } => {
+            Self::NotFound => f.write_str("no such file; give a file or a block device"),
+            Self::Exists => f.write_str("exists; remove it, or open it without create_new"),
+            Self::Options { why } => f.write_str(why),
+            Self::Permission => {
                 f.write_str("permission denied; run as a user who may read it")
             }
-            Self::Directory { .. } => f.write_str("is a directory; give a file or a block device"),
-            Self::NoPages { kind, .. } => {
+            Self::Directory => f.write_str("is a directory; give a file or a block device"),
+            Self::NoPages { kind } => {
                 write!(f, "is a {kind}, which has no pages; give a file or a block device")
             }
-            Self::NotWritable { .. } => f.write_str(
+            Self::NotWritable => f.write_str(
                 "may not be written; run as a user who may, set it writable (blockdev --setrw), or \
                  open it for reading",
             ),
-            Self::ReadOnlyFileSystem { .. } => f.write_str(
+            Self::ReadOnlyFileSystem => f.write_str(
                 "its file system is mounted for reading only; mount it for writing, or open the \
                  file for reading",
             ),
-            Self::InUse { .. } => f.write_str(
+            Self::InUse => f.write_str(
                 "in use: mounted, part of an array, or another program has it (lsblk, fuser); \
                  unmount or end that, or open it for reading",
             ),
-            Self::Overlap { .. } => f.write_str(
+            Self::Overlap => f.write_str(
                 "this engine has the same bytes open in another way, and writes would not be seen \
                  there; close that first, or open both alike (a disk, or its partitions; a loop \
                  device, or its file; direct, or buffered)",
             ),
-            Self::AnotherEngine { .. } => f.write_str(
+            Self::AnotherEngine => f.write_str(
                 "another engine of this process has it open for writing; use that one (clones of an \
                  Engine are one engine), or close the file there",
             ),
-            Self::Descriptor { why, .. } => f.write_str(why),
-            Self::TooMany { .. } => f.write_str("too many open files; close some first"),
-            Self::Extents { why, .. } => write!(f, "{why}: correct the list of extents"),
-            Self::PastDevice { end, len, .. } => write!(
+            Self::Descriptor { why } => f.write_str(why),
+            Self::TooMany => f.write_str("too many open files; close some first"),
+            Self::Extents { why } => write!(f, "{why}: correct the list of extents"),
+            Self::PastDevice { end, len } => write!(
                 f,
                 "an extent ends at {end}, behind the end of the device at {len}: check the file \
                  system, and whether the image is whole"
             ),
-            Self::ManyExtents { limit, .. } => write!(
+            Self::ManyExtents { limit } => write!(
                 f,
                 "the extents of all open files would take more than {limit} bytes, a sixteenth of \
                  the memory bound; close some files, or raise the bound"
             ),
-            Self::Forked { .. } => f.write_str(MAKE_ANOTHER),
-            Self::Io { doing, source, .. } => {
+            Self::Forked => f.write_str(MAKE_ANOTHER),
+            Self::Io { doing, source } => {
                 let remedy = if is_out_of_descriptors(source) {
                     "; raise ulimit -n, or close files"
                 } else if source.kind() == io::ErrorKind::WouldBlock {
@@ -228,25 +168,25 @@ impl fmt::Display for OpenError {
 
 impl Error for OpenError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::NotFound { .. }
-            | Self::Exists { .. }
-            | Self::Options { .. }
-            | Self::Permission { .. }
-            | Self::Directory { .. }
-            | Self::NoPages { .. }
-            | Self::NotWritable { .. }
-            | Self::ReadOnlyFileSystem { .. }
-            | Self::InUse { .. }
-            | Self::Overlap { .. }
-            | Self::AnotherEngine { .. }
-            | Self::Descriptor { .. }
-            | Self::TooMany { .. }
-            | Self::PastDevice { .. }
-            | Self::Forked { .. }
-            | Self::ManyExtents { .. } => None,
-            Self::Extents { why, .. } => Some(why),
+        match &self.kind {
+            OpenErrorKind::Io { source, .. } => Some(source),
+            OpenErrorKind::Extents { why } => Some(why),
+            OpenErrorKind::NotFound
+            | OpenErrorKind::Exists
+            | OpenErrorKind::Permission
+            | OpenErrorKind::Directory
+            | OpenErrorKind::NotWritable
+            | OpenErrorKind::ReadOnlyFileSystem
+            | OpenErrorKind::InUse
+            | OpenErrorKind::Overlap
+            | OpenErrorKind::AnotherEngine
+            | OpenErrorKind::TooMany
+            | OpenErrorKind::Forked
+            | OpenErrorKind::Options { .. }
+            | OpenErrorKind::NoPages { .. }
+            | OpenErrorKind::Descriptor { .. }
+            | OpenErrorKind::PastDevice { .. }
+            | OpenErrorKind::ManyExtents { .. } => None,
         }
     }
 }
@@ -254,26 +194,26 @@ impl Error for OpenError {
 /// For programs whose own interface speaks `io::Error`.
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
-        let kind = match &error {
-            OpenError::NotFound { .. } => io::ErrorKind::NotFound,
-            OpenError::Exists { .. } => io::ErrorKind::AlreadyExists,
-            OpenError::Permission { .. } | OpenError::NotWritable { .. } => {
+        let kind = match &error.kind {
+            OpenErrorKind::NotFound => io::ErrorKind::NotFound,
+            OpenErrorKind::Exists => io::ErrorKind::AlreadyExists,
+            OpenErrorKind::Permission | OpenErrorKind::NotWritable => {
                 io::ErrorKind::PermissionDenied
             }
-            OpenError::Directory { .. } => io::ErrorKind::IsADirectory,
-            OpenError::ReadOnlyFileSystem { .. } => io::ErrorKind::ReadOnlyFilesystem,
-            OpenError::InUse { .. }
-            | OpenError::Overlap { .. }
-            | OpenError::AnotherEngine { .. } => io::ErrorKind::ResourceBusy,
-            OpenError::TooMany { .. } | OpenError::ManyExtents { .. } => {
+            OpenErrorKind::Directory => io::ErrorKind::IsADirectory,
+            OpenErrorKind::ReadOnlyFileSystem => io::ErrorKind::ReadOnlyFilesystem,
+            OpenErrorKind::InUse | OpenErrorKind::Overlap | OpenErrorKind::AnotherEngine => {
+                io::ErrorKind::ResourceBusy
+            }
+            OpenErrorKind::TooMany | OpenErrorKind::ManyExtents { .. } => {
                 io::ErrorKind::QuotaExceeded
             }
-            OpenError::Options { .. }
-            | OpenError::Descriptor { .. }
-            | OpenError::Extents { .. }
-            | OpenError::PastDevice { .. } => io::ErrorKind::InvalidInput,
-            OpenError::NoPages { .. } | OpenError::Forked { .. } => io::ErrorKind::Unsupported,
-            OpenError::Io { source, .. } => source.kind(),
+            OpenErrorKind::Options { .. }
+            | OpenErrorKind::Descriptor { .. }
+            | OpenErrorKind::Extents { .. }
+            | OpenErrorKind::PastDevice { .. } => io::ErrorKind::InvalidInput,
+            OpenErrorKind::NoPages { .. } | OpenErrorKind::Forked => io::ErrorKind::Unsupported,
+            OpenErrorKind::Io { source, .. } => source.kind(),
         };
         Self::new(kind, error)
     }

@@ -16,7 +16,9 @@ use super::engine::MAKE_ANOTHER;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The offset lies past the end. (At the end, a read returns 0.)
+    /// A range or a pin begins past the end of the file. (There, [`File::read_at`] returns 0.)
+    ///
+    /// [`File::read_at`]: crate::File::read_at
     PastEnd {
         /// The file.
         path: PathBuf,
@@ -162,13 +164,5 @@ impl From<ReadError> for io::Error {
             ReadError::Io { source, .. } => source.kind(),
         };
         Self::new(kind, error)
-    }
-}
-
-/// The same for the traits of std, to which there is nothing past the end, and no error.
-pub(crate) fn unless_past_end<T>(result: Result<T, ReadError>, at_end: T) -> io::Result<T> {
-    match result {
-        Err(ReadError::PastEnd { .. }) => Ok(at_end),
-        result => result.map_err(io::Error::from),
     }
 }

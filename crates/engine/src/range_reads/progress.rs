@@ -313,10 +313,12 @@ impl RangeReads {
         let (handle, len) = (&self.stream.handle, part.end - part.start);
         match read {
             Ok(bytes) if bytes as u64 == len => self.results.came(number, len),
-            Ok(bytes) => self.results.ended_at(handle, number, part.start + bytes as u64, len),
-            Err(ReadError::PastEnd { len: end, .. }) => {
+            // The file may end before the part begins.
+            Ok(0) => {
+                let end = part.start.min(handle.file.len().0);
                 self.results.ended_at(handle, number, end, len);
             }
+            Ok(bytes) => self.results.ended_at(handle, number, part.start + bytes as u64, len),
             Err(error) => self.results.fail(number, error),
         }
     }

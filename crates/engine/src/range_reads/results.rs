@@ -214,9 +214,7 @@ fn cut_at_end(handle: &Handle, range: &Range<u64>) -> Result<Range<u64>, ReadErr
     let mut len = handle.file.len().0;
     if end > len {
         len = handle.len_now(start)?;
-        if start > len {
-            return Err(ReadError::PastEnd { path: handle.path.clone(), offset: start, len });
-        }
+        handle.check_not_past_end(start)?;
     }
     Ok(start..end.min(len))
 }

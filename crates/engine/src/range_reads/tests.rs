@@ -6,7 +6,8 @@
 
 use foreread_core::ranges::{RequestPlan, plan};
 
-use crate::{Delay, Engine, File, OpenOptions};
+use crate::delay::Delay;
+use crate::{Engine, File, OpenOptions};
 
 const PAGE: u64 = 4096;
 
@@ -24,7 +25,7 @@ fn slow_device(dir: &tempfile::TempDir, delay: &str) -> (Engine, File) {
         file.read_at(&mut buffer[..size], n << 20).unwrap();
     }
     file.dont_need(0..64 << 20).unwrap();
-    assert!(file.device_model().unwrap().is_some(), "sixteen reads found it idle");
+    assert!(file.device().model().unwrap().is_some(), "sixteen reads found it idle");
     (engine, file)
 }
 

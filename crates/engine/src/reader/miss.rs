@@ -192,10 +192,6 @@ impl StreamReader {
                 let before = read.known_len;
                 let now = handle.len_now(read.offset)?;
                 read.shrink_to(ByteCount(now));
-                if read.done == 0 && read.offset > now {
-                    let (path, offset) = (handle.path.clone(), read.offset);
-                    return Err(ReadError::PastEnd { path, offset, len: now });
-                }
                 if read.done < read.wanted && before == ByteCount(now) {
                     return Err(error(handle, read.offset, Fault::Short));
                 }

@@ -167,6 +167,7 @@ impl StreamReader {
     ) -> Result<(), ReadError> {
         let file = &handle.file;
         let mut read = self.ask(handle, advised, room, offset)?;
+        handle.check_not_past_end(offset)?;
         self.observe(handle, offset, read.wanted);
         let count = page_count(offset, offset + read.wanted as u64);
         // Before anything is read that then could not be pinned.
@@ -203,7 +204,7 @@ impl StreamReader {
         // The file may have become shorter since the first of them were pinned.
         pages.truncate(read.wanted);
         self.end(&read);
-        Ok(())
+        handle.check_not_past_end(offset)
     }
 }
 

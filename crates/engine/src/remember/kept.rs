@@ -30,8 +30,8 @@ pub struct KeptRecord {
 /// by name.
 ///
 /// ```
-/// use foreread::core::prefetch::LearntDevice;
-/// use foreread::core::units::Pages;
+/// use foreread::LearntDevice;
+/// use foreread::Pages;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// # let directory = tempfile::tempdir()?;

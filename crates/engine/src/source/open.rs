@@ -16,7 +16,7 @@ use super::names::OpenSource;
 use crate::OpenOptions;
 use crate::backend::Backend;
 use crate::engine::Engine;
-use crate::error::OpenError;
+use crate::error::{OpenError, OpenErrorKind};
 use crate::file::{File, check_ring};
 use crate::file_state::FileState;
 use crate::handle::Handle;
@@ -75,7 +75,8 @@ impl Engine {
         let identity = source.identity();
         let path = PathBuf::from(identity.name());
         check_ring(&self.state, &path)?;
-        let failed = |source| OpenError::Io { path: path.clone(), doing: "ask the length", source };
+        let failed =
+            |source| OpenErrorKind::Io { doing: "ask the length", source }.of(path.clone());
         let len = ByteCount(source.length().map_err(failed)?);
         if len > MAX_FILE_BYTES {
             let why = format!("it says {len} bytes, and no file has more than {MAX_FILE_BYTES}");

@@ -5,11 +5,11 @@ use crate::plain;
 
 use std::fs;
 
-use foreread::core::prefetch::Decided;
-use foreread::core::sched::Submitter;
-use foreread::core::trace::EventKind;
-use foreread::core::units::{ByteCount, Pages};
+use foreread::Submitter;
 use foreread::{Engine, Policy, SettingError, TooManyWeights};
+use foreread_core::prefetch::Decided;
+use foreread_core::trace::EventKind;
+use foreread_core::units::{ByteCount, Pages};
 use plain::{PlainPages, PlainStream};
 use tempfile::TempDir;
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 
-use foreread::{Engine, EngineError, OpenError, OpenOptions, ReadError};
+use foreread::{Engine, EngineError, OpenError, OpenErrorKind, OpenOptions, ReadError};
 use recorded::{Recorded, recorded};
 use tempfile::TempDir;
 
@@ -30,20 +30,23 @@ fn open(path: &Path) -> OpenError {
 #[test]
 fn what_has_no_pages_is_not_opened_and_not_waited_for() {
     let dir = TempDir::new().unwrap();
-    assert!(matches!(open(dir.path()), OpenError::Directory { .. }));
+    assert!(matches!(open(dir.path()), OpenError { kind: OpenErrorKind::Directory, .. }));
 
     let pipe = dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let error = open(&pipe);
-    assert!(matches!(error, OpenError::NoPages { kind: "pipe", .. }));
+    assert!(matches!(error, OpenError { kind: OpenErrorKind::NoPages { kind: "pipe", .. }, .. }));
     assert!(said(&error).ends_with("give a file or a block device"));
 
     let socket = dir.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
-    assert!(matches!(open(&socket), OpenError::NoPages { kind: "socket", .. }));
+    assert!(matches!(
+        open(&socket),
+        OpenError { kind: OpenErrorKind::NoPages { kind: "socket", .. }, .. }
+    ));
     assert!(matches!(
         open(Path::new("/dev/zero")),
-        OpenError::NoPages { kind: "character device", .. }
+        OpenError { kind: OpenErrorKind::NoPages { kind: "character device", .. }, .. }
     ));
 }
 
@@ -51,7 +54,7 @@ fn what_has_no_pages_is_not_opened_and_not_waited_for() {
 fn a_missing_file_is_an_error_and_an_empty_one_has_no_bytes_yet() {
     let dir = TempDir::new().unwrap();
     let error = open(&dir.path().join("none"));
-    assert!(matches!(error, OpenError::NotFound { .. }));
+    assert!(matches!(error, OpenError { kind: OpenErrorKind::NotFound, .. }));
     said(&error);
 
     let empty = dir.path().join("empty");
@@ -60,14 +63,14 @@ fn a_missing_file_is_an_error_and_an_empty_one_has_no_bytes_yet() {
     assert!(file.is_empty());
     let mut buffer = [0; 10];
     assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 0);
-    assert!(matches!(file.read_at(&mut buffer, 1), Err(ReadError::PastEnd { len: 0, .. })));
+    assert_eq!(file.read_at(&mut buffer, 1).unwrap(), 0);
     fs::write(&empty, "now").unwrap();
     assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 3);
     assert_eq!(&buffer[..3], b"now");
 }
 
 #[test]
-fn at_the_end_there_are_no_bytes_and_past_it_is_an_error() {
+fn at_the_end_and_past_it_there_are_no_bytes() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, vec![7; 5000]).unwrap();
@@ -77,7 +80,11 @@ fn at_the_end_there_are_no_bytes_and_past_it_is_an_error() {
     assert_eq!(file.read_at(&mut buffer, 5000).unwrap(), 0);
     assert_eq!(file.read_at(&mut [], 3).unwrap(), 0);
     for offset in [5001, 1 << 40, u64::MAX] {
-        let error = file.read_at(&mut buffer, offset).unwrap_err();
+        assert_eq!(file.read_at(&mut buffer, offset).unwrap(), 0, "as std");
+        let error = file.read_exact_at(&mut buffer, offset).unwrap_err();
+        assert!(matches!(error, ReadError::UnexpectedEnd { len: 5000, .. }));
+        // A range or a pin has no other way to say so.
+        let error = file.pin(offset).unwrap_err();
         assert!(matches!(error, ReadError::PastEnd { len: 5000, .. }));
         assert!(said(&error).contains("the file has 5000 bytes"));
         let error = std::io::Error::from(error);
@@ -114,8 +121,8 @@ fn a_file_that_shrinks_ends_where_it_ends_now() {
         let file = engine().open_with(&path, &options).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
         let mut buffer = vec![0; 4096];
-        let error = file.read_at(&mut buffer, 500_000).unwrap_err();
-        assert!(matches!(error, ReadError::PastEnd { len: 10_000, .. }), "{error:?}");
+        assert_eq!(file.read_at(&mut buffer, 500_000).unwrap(), 0);
+        assert_eq!(file.len(), 10_000);
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 4096);
         assert_eq!(buffer, [7; 4096]);
         // Across what is left and what is not: nothing is made up.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use foreread::core::sched::Submitter;
+use foreread::Submitter;
 use foreread::{File, OwnedRead, ReadStream};
 use support::{Random, check, read_and_check, wait_until_idle, with_each_io, write_file};
 

@@ -11,7 +11,9 @@ use crate::common;
 use crate::recorded;
 use crate::support;
 
-use foreread::{Engine, FileExtent, IoBackend, OpenError, OpenOptions, WriteError, WriteMode};
+use foreread::{
+    Engine, FileExtent, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError, WriteMode,
+};
 use recorded::{Recorded, recorded};
 use support::with_each_io;
 use tempfile::TempDir;
@@ -107,11 +109,11 @@ fn what_has_pages_elsewhere_does_not_become_writable() {
     let extent = FileExtent { start: 0, len: 4096, place: Some(8192) };
     let inner = image.open_extents(7, 4096, [extent]).expect("it lies there");
     let refused = engine.open_with(&path, &for_writing()).map(drop).expect_err("beside its pages");
-    assert!(matches!(refused, OpenError::Overlap { .. }), "{refused}");
+    assert!(matches!(refused, OpenError { kind: OpenErrorKind::Overlap, .. }), "{refused}");
     drop(inner);
     let writer = engine.open_with(&path, &for_writing()).expect("it is closed");
     let beside = image.open_extents(7, 4096, [extent]).map(drop).expect_err("it is written");
-    assert!(matches!(beside, OpenError::Overlap { .. }), "{beside}");
+    assert!(matches!(beside, OpenError { kind: OpenErrorKind::Overlap, .. }), "{beside}");
     drop(writer);
 }
 
@@ -125,7 +127,7 @@ fn two_engines_of_a_process_do_not_write_one_file() {
     writer.sync_data().expect("room");
     let is_refused = |options: &OpenOptions| {
         let error = second.open_with(&path, options).map(drop).expect_err("the first one writes");
-        assert!(matches!(error, OpenError::AnotherEngine { .. }), "{error}");
+        assert!(matches!(error, OpenError { kind: OpenErrorKind::AnotherEngine, .. }), "{error}");
         let line = error.to_string();
         assert!(line.contains("close the file there") && line.contains("clones"), "{line}");
     };
@@ -138,10 +140,16 @@ fn two_engines_of_a_process_do_not_write_one_file() {
     first.clone().open_with(&path, &for_writing()).expect("clones are one engine");
     drop(writer);
     let writer = second.open_with(&path, &for_writing()).expect("the first one has closed it");
-    assert!(matches!(first.create(&path), Err(OpenError::AnotherEngine { .. })));
+    assert!(matches!(
+        first.create(&path),
+        Err(OpenError { kind: OpenErrorKind::AnotherEngine, .. })
+    ));
     let link = dir.path().join("link");
     fs::hard_link(&path, &link).expect("a link");
-    assert!(matches!(first.create(&link), Err(OpenError::AnotherEngine { .. })), "by any name");
+    assert!(
+        matches!(first.create(&link), Err(OpenError { kind: OpenErrorKind::AnotherEngine, .. })),
+        "by any name"
+    );
     drop((writer, reader));
     first.create(&path).expect("it is closed");
 }
@@ -193,7 +201,10 @@ fn a_descriptor_without_the_right_mode_is_refused() {
     let only_writing = fs::File::options().write(true).open(&path).expect("it is there");
     for options in [for_writing(), OpenOptions::new().append(true)] {
         let error = is_refused(reading().into(), &options, "open it for writing, too");
-        assert!(matches!(error, OpenError::Descriptor { .. }) && error.to_string().contains(name));
+        assert!(
+            matches!(error, OpenError { kind: OpenErrorKind::Descriptor { .. }, .. })
+                && error.to_string().contains(name)
+        );
     }
     is_refused(only_writing.into(), &OpenOptions::new(), "open it for reading, too");
     let o_path = i32::try_from(rustix::fs::OFlags::PATH.bits()).expect("an int");

@@ -7,9 +7,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use foreread::core::prefetch::LearntDevice;
-use foreread::core::units::Pages;
-use foreread::{Delay, DeviceRecord, Engine, File, OpenOptions};
+use foreread::LearntDevice;
+use foreread::Pages;
+use foreread::lab::Delay;
+use foreread::{DeviceRecord, Engine, File, OpenOptions};
 
 struct Place {
     directory: tempfile::TempDir,
@@ -49,7 +50,7 @@ impl Place {
         for offset in (0..LEN).step_by(to.len()) {
             file.read_exact_at(&mut to, offset).expect("it is read");
         }
-        file.device_record()
+        file.device().record()
     }
 }
 
@@ -81,7 +82,7 @@ fn an_engine_begins_with_what_was_measured_without_one() {
     assert_eq!(path, place.record());
     assert!(text(&path).contains("\nwindow_kib = 1024\n"), "{}", text(&path));
     let engine = place.engine();
-    assert!(matches!(place.open(&engine).device_record(), DeviceRecord::Restored { .. }));
+    assert!(matches!(place.open(&engine).device().record(), DeviceRecord::Restored { .. }));
     // What no device can be like is refused, and what is there stays.
     let wrong = LearntDevice { window: Pages(255), ..learnt };
     let error = foreread::write_device_record(place.records(), name, wrong).unwrap_err();
@@ -130,7 +131,7 @@ fn what_is_no_record_is_left_and_changes_nothing() {
     let engine = place.engine();
     let file = place.open(&engine);
     file.read_exact_at(&mut vec![0; 16 << 20], 0).expect("it is read");
-    let line = file.device_record().to_string();
+    let line = file.device().record().to_string();
     assert!(line.contains("too large") && line.contains("remove it"), "{line}");
 }
 
@@ -152,11 +153,11 @@ fn a_directory_that_cannot_be_made_is_told_by_save() {
 fn without_a_directory_nothing_is_remembered() {
     let place = Place::new();
     let engine = Engine::builder().build().expect("an engine");
-    assert_eq!(place.open(&engine).device_record(), DeviceRecord::Off);
+    assert_eq!(place.open(&engine).device().record(), DeviceRecord::Off);
     engine.save_learnt().expect("there is nothing to do");
     // Neither is what the kernel's cache answers.
     let engine = place.engine();
     let options = OpenOptions::new().device_name("disk").buffered(true);
     let file = engine.open_with(place.directory.path().join("data"), &options).expect("a file");
-    assert_eq!(file.device_record(), DeviceRecord::Off);
+    assert_eq!(file.device().record(), DeviceRecord::Off);
 }

@@ -148,7 +148,7 @@ fn sources_of_one_device_have_one_estimate() {
     let first = store.open(&engine, 1, Some("store"));
     let second = store.open(&engine, 2, Some("store"));
     let other = store.open(&engine, 3, Some("elsewhere"));
-    let state = |file: &File| file.device_state().unwrap().expect("it is open");
+    let state = |file: &File| file.device().state().unwrap().expect("it is open");
     store.hold(true);
     want(&first);
     assert_eq!((state(&first).in_flight_reads, state(&other).in_flight_reads), (40, 0));
@@ -156,7 +156,7 @@ fn sources_of_one_device_have_one_estimate() {
     store.let_go();
     check(&first, 1, 0..LEN);
     assert_eq!(state(&second), state(&first));
-    assert_eq!(second.device_model().unwrap(), first.device_model().unwrap());
+    assert_eq!(second.device().model().unwrap(), first.device().model().unwrap());
     assert_all_back(&engine);
 }
 

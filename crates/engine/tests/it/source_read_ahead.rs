@@ -10,8 +10,8 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 
-use foreread::core::prefetch::LearntDevice;
-use foreread::core::units::Pages;
+use foreread::LearntDevice;
+use foreread::Pages;
 use foreread::{Blocking, Engine, ReadRange, Reply, Source, SourceIdentity};
 
 /// Where each request began, and whether it was read ahead.

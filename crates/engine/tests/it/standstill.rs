@@ -9,7 +9,8 @@ use crate::common;
 use crate::recorded;
 use crate::support;
 
-use foreread::{Delay, Engine, File, OpenOptions, WriteMode};
+use foreread::lab::Delay;
+use foreread::{Engine, File, OpenOptions, WriteMode};
 use recorded::recorded;
 use support::{Random, with_each_io, write_file};
 use tempfile::TempDir;
@@ -35,9 +36,9 @@ fn no_thread_waits_for_what_no_thread_does() {
             let options = OpenOptions::new().write(true).delay(delay);
             let file = engine.open_with(&path, &options).expect("it is there");
             if random.below(3) == 0 {
-                file.set_scheduler_by_name("scheduler", "noop").expect("there is one");
+                file.device().set_scheduler_by_name("scheduler", "noop").expect("there is one");
             } else if random.below(8) > 0 {
-                file.set_scheduler_by_name("read_hold", "1").expect("it is milliseconds");
+                file.device().set_scheduler_by_name("read_hold", "1").expect("it is milliseconds");
             }
             std::thread::scope(|scope| {
                 let (engine, file) = (&*engine, &file);

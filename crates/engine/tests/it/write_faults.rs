@@ -94,7 +94,7 @@ fn a_page_that_cannot_be_written_is_the_error_of_each_flush_until_it_is() {
         assert_eq!(errno(bench.file.sync_data()), None);
         assert_eq!((bench.on_disk(20), bench.on_disk(21)), (8, 7));
         assert_eq!(errno(bench.file.sync_data()), None, "and it is forgotten");
-        assert_eq!(bench.engine.counters().unwrap().dirty.0, 0);
+        assert_eq!(bench.engine.counters().unwrap().dirty, 0);
     });
 }
 
@@ -188,7 +188,7 @@ fn pages_in_memory_are_written_again_after_a_fua_write_that_failed() {
         written.expect("the device has it, perhaps in a cache");
         wait_until(|| {
             bench.engine.set_by_name("dirty_age", "0").expect("there is such a setting");
-            bench.engine.counters().unwrap().dirty.0 == 0
+            bench.engine.counters().unwrap().dirty == 0
         });
         bench.faults.inject_writes(20..21, 0..1, Mishap::Errno(libc::EIO));
         let fua = bench.file.write_all_at_with(&[2; PAGE], 20 * 4096, WriteMode::Fua);

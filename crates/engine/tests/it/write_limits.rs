@@ -54,7 +54,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
                 }
             });
             while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                let dirty = engine.counters().unwrap().dirty.0;
+                let dirty = engine.counters().unwrap().dirty;
                 assert!(dirty <= LIMIT, "{dirty} bytes");
                 std::thread::yield_now();
             }
@@ -63,7 +63,7 @@ fn what_is_dirty_never_passes_its_limit_and_readers_do_not_wait_for_writers() {
         for file in &files {
             file.sync_data().expect("the disk is fine");
         }
-        assert_eq!(engine.counters().unwrap().dirty.0, 0);
+        assert_eq!(engine.counters().unwrap().dirty, 0);
         assert!(engine.counters().unwrap().path.writes_waited_for_room > 0, "the limit was met");
         wait_until_idle(&engine);
     });
@@ -139,12 +139,14 @@ fn settings_change_while_it_runs_and_are_named() {
         engine.set_by_name("dirty_limit", "64K").expect("bytes");
         assert_eq!(setting("dirty_limit"), (64 << 10).to_string());
         file.write_all_at(&[1; 100_000], 1 << 20).expect("room comes");
-        assert!(engine.counters().unwrap().dirty.0 <= 64 << 10);
+        assert!(engine.counters().unwrap().dirty <= 64 << 10);
         let error =
             engine.set_by_name("dirty_linit", "1").expect_err("no such setting").to_string();
         assert!(error.contains("dirty_limit"), "{error}");
         engine.set_by_name("dirty_age", "soon").expect_err("no number");
-        file.set_scheduler_by_name("read_expire", "1").expect("a setting of deadline");
-        file.set_scheduler_by_name("read_expires", "1").expect_err("no setting of deadline");
+        file.device().set_scheduler_by_name("read_expire", "1").expect("a setting of deadline");
+        file.device()
+            .set_scheduler_by_name("read_expires", "1")
+            .expect_err("no setting of deadline");
     });
 }

@@ -8,7 +8,7 @@ use crate::recorded;
 use crate::support;
 
 use common::{Need, needs, output};
-use foreread::{Engine, File, IoBackend, OpenError, OpenOptions, WriteError};
+use foreread::{Engine, File, IoBackend, OpenError, OpenErrorKind, OpenOptions, WriteError};
 use recorded::{Recorded, recorded};
 use support::Watchdog;
 use tempfile::TempDir;
@@ -26,7 +26,7 @@ fn for_writing() -> OpenOptions {
 fn open_again(engine: &Engine, path: &str) -> File {
     loop {
         match engine.open_with(path, &for_writing()) {
-            Err(OpenError::InUse { .. }) => std::thread::yield_now(),
+            Err(OpenError { kind: OpenErrorKind::InUse, .. }) => std::thread::yield_now(),
             opened => return opened.expect("it is not open elsewhere"),
         }
     }
@@ -85,7 +85,7 @@ fn a_file_that_is_written_has_one_set_of_pages() {
     reader.read_at(&mut got, 0).expect("bytes");
     assert_eq!((got[0], got[1], got[4999]), (2, 1, 3));
     assert!(!reader.is_writable());
-    let is_refused = |result| matches!(result, Err(OpenError::Overlap { .. }));
+    let is_refused = |result| matches!(result, Err(OpenError { kind: OpenErrorKind::Overlap, .. }));
     let buffered = OpenOptions::new().buffered(true);
     assert!(is_refused(engine.open_with(&path, &buffered)), "its pages would be old");
     drop((writer, twice));
@@ -159,7 +159,7 @@ fn what_may_not_be_written_is_refused_with_what_to_do() {
     let another = recorded(Engine::builder().memory(1 << 20).io_backend(IoBackend::Threads));
     let error =
         another.open_with(&disk.0, &for_writing()).map(drop).expect_err("another engine has it");
-    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    assert!(matches!(error, OpenError { kind: OpenErrorKind::InUse, .. }), "{error}");
     drop((file, again));
     open_again(&another, &disk.0);
 }
@@ -186,7 +186,10 @@ fn a_partition_beside_its_disk_is_refused() {
     }
     let engine = engine();
     let is_refused = |path: &str| {
-        matches!(engine.open_with(path, &for_writing()), Err(OpenError::Overlap { .. }))
+        matches!(
+            engine.open_with(path, &for_writing()),
+            Err(OpenError { kind: OpenErrorKind::Overlap, .. })
+        )
     };
     let whole = open_again(&engine, &disk.0);
     assert!(is_refused(&first), "beside its disk");
@@ -221,7 +224,10 @@ fn a_loop_device_beside_the_file_below_it_is_refused_if_one_is_written() {
         let written = open_again(&engine, first);
         for options in [for_writing(), OpenOptions::default()] {
             let refused = engine.open_with(second, &options);
-            assert!(matches!(refused, Err(OpenError::Overlap { .. })), "{second}: {refused:?}");
+            assert!(
+                matches!(refused, Err(OpenError { kind: OpenErrorKind::Overlap, .. })),
+                "{second}: {refused:?}"
+            );
         }
         drop(written);
         let readers = [first, second].map(|path| engine.open(path).expect("both are only read"));

@@ -179,7 +179,7 @@ fn what_is_old_is_written_back_without_a_flush() {
     engine.set_by_name("dirty_age", "3600000").expect("there is such a setting");
     file.write_all_at(&[21; 4096], 8192).expect("room");
     // The one before may still be on its way back from the device.
-    support::wait_until(|| engine.counters().unwrap().dirty.0 == 4096);
+    support::wait_until(|| engine.counters().unwrap().dirty == 4096);
     engine.set_by_name("dirty_age", "0").expect("there is such a setting");
     device.wait_written(8 * 21);
     assert_eq!(device.syncs(), 0, "there was no flush");

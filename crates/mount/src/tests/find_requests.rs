@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use foreread::core::prefetch::{LearntCost, LearntDevice};
-use foreread::core::units::Pages;
+use foreread::Pages;
 use foreread::{Engine, Reply, Source, SourceIdentity};
+use foreread::{LearntCost, LearntDevice};
 use foreread_ext4::{Ext4, FileKind, Journal, ROOT_INODE};
 
 use crate::contents::Contents;

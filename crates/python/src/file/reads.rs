@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::PoisonError;
 
-use foreread::{ReadError, ReadStream};
+use foreread::ReadStream;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -77,7 +77,6 @@ impl RawFile {
         });
         match read? {
             Ok(count) => Ok(count),
-            Err(ReadError::PastEnd { .. }) => Ok(0),
             Err(error) => Err(self.failures.exception(py, error)),
         }
     }

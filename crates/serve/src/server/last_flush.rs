@@ -73,7 +73,7 @@ impl LastFlush {
 /// held by a thread that the kernel does not let go.
 fn dirty_bytes(counter: StandbyThread<Option<u64>>, shared: &Arc<ServerState>) -> Option<u64> {
     let asked = Arc::clone(shared);
-    let count = move || asked.engine.counters().ok().map(|counted| counted.dirty.0);
+    let count = move || asked.engine.counters().ok().map(|counted| counted.dirty);
     counter.run_within(LOOK, count).ok().flatten()
 }
 

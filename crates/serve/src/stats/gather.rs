@@ -9,12 +9,12 @@ use super::{
     ReadAheadStats, ReadStats, ServerStats, StoreStats, WindowCount, WriteStats,
 };
 use crate::Counters;
+use foreread::DeviceState;
 use foreread::ForkedError;
-use foreread::core::device_model;
-use foreread::core::path::DeviceState;
-use foreread::core::stats as path_stats;
-use foreread::core::units::PAGE_SIZE;
-use foreread::core::windows::Windows;
+use foreread::PAGE_SIZE;
+use foreread::Windows;
+use foreread_core::device_model;
+use foreread_core::stats as path_stats;
 
 impl From<Counters> for ClientStats {
     fn from(counters: Counters) -> Self {
@@ -96,7 +96,7 @@ impl ServerStats {
             memory: MemoryStats {
                 bound_bytes: memory,
                 idle_bytes: idle * PAGE_SIZE,
-                dirty_bytes: counted.dirty.0,
+                dirty_bytes: counted.dirty,
             },
             reads: ReadStats {
                 hit: counted.hits,
@@ -141,7 +141,7 @@ impl ServerStats {
                 rewritten: path.pages_rewritten,
                 lost: file.has_lost()?,
             },
-            device: DeviceStats::of(&path, file.device_state()?),
+            device: DeviceStats::of(&path, file.device().state()?),
             store: about.store,
             clients: counters.into(),
         })
@@ -177,7 +177,7 @@ impl ServerInfo<'_> {
             bytes: file.len(),
             read_only: self.read_only,
             buffered: file.direct_io_unavailable().map(str::to_owned),
-            io: self.engine.io_backend(),
+            io: self.engine.io_backend().to_string(),
         }
     }
 }

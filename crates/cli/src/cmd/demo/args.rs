@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use foreread::{Delay, Policy};
+use foreread::Policy;
+use foreread::lab::Delay;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 

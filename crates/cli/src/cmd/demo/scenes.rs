@@ -7,7 +7,8 @@
 use std::io;
 use std::time::Duration;
 
-use foreread::{Delay, Policy};
+use foreread::Policy;
+use foreread::lab::Delay;
 use indicatif::ProgressBar;
 
 use super::args::DemoArgs;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use foreread::{Delay, Policy};
+use foreread::Policy;
+use foreread::lab::Delay;
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
 

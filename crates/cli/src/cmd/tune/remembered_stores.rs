@@ -8,9 +8,9 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use foreread::core::prefetch::{LearntCost, LearntDevice};
-use foreread::core::units::PAGE_SIZE;
+use foreread::PAGE_SIZE;
 use foreread::{KeptRecord, device_records, forget_device_record};
+use foreread::{LearntCost, LearntDevice};
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use serde::Serialize;

@@ -10,7 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex};
 
-use foreread::{Delay, Engine, OpenOptions, Policy, WriteMode};
+use foreread::lab::Delay;
+use foreread::{Engine, OpenOptions, Policy, WriteMode};
 use foreread_core::sched::Choice;
 
 use super::super::reader::{ColdReader, IssuedReads};
@@ -57,7 +58,7 @@ pub(super) fn open(
             let options = OpenOptions::new().write(true).delay(delay).scheduler(scheduler);
             let file = engine.open_with(&target.path, &options).map_err(io::Error::other)?;
             for (name, value) in &ours.set {
-                file.set_scheduler_by_name(name, value).map_err(io::Error::other)?;
+                file.device().set_scheduler_by_name(name, value).map_err(io::Error::other)?;
             }
             Ok((ColdReader::Foreread(file.stream()), FloodWriter::Foreread(file)))
         }

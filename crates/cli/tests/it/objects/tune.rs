@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use foreread::core::prefetch::{LearntCost, LearntDevice};
-use foreread::core::units::Pages;
+use foreread::Pages;
+use foreread::{LearntCost, LearntDevice};
 use serde_json::Value;
 use tempfile::TempDir;
 

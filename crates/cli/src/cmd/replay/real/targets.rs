@@ -12,7 +12,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use foreread::{Engine, OpenError};
+use foreread::{Engine, OpenError, OpenErrorKind};
 use foreread_core::sizes::Exact;
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 use foreread_trace::{FileSummary, TraceRecord, TraceSummary};
@@ -199,9 +199,9 @@ fn all_below(
         let name = relative(&file.name).ok_or_else(|| format!("{}: is no file name", file.name))?;
         let name = name.strip_prefix(prefix).expect("all names have it");
         let found = opened(engine, &target.join(name)).map_err(|error| {
-            if let OpenError::NotFound { path } = &error {
+            if matches!(error.kind, OpenErrorKind::NotFound) {
                 // What to give is said of the directory.
-                return format!("{}: no such file", path.display());
+                return format!("{}: no such file", error.path.display());
             }
             error.to_string()
         })?;

@@ -9,8 +9,8 @@
 
 use std::path::PathBuf;
 
-use foreread::core::prefetch::{LearntCost, LearntDevice};
-use foreread::core::units::{PAGE_SIZE, Pages};
+use foreread::{LearntCost, LearntDevice};
+use foreread::{PAGE_SIZE, Pages};
 use foreread_object::MeasuredObject;
 use foreread_tune::store_sweep::StoreFindings;
 
