@@ -12,7 +12,7 @@
 """
 
 from foreread._engine import Engine, default_engine, open, parse_size
-from foreread._file import File, FileOfUrl
+from foreread._file import File, ObjectFile
 from foreread._foreread import (
     DEFAULT_MEMORY,
     POLICIES,
@@ -29,8 +29,8 @@ __all__ = [
     "Engine",
     "EngineForkedError",
     "File",
-    "FileOfUrl",
     "ObjectChangedError",
+    "ObjectFile",
     "PinLimitError",
     "PinnedPart",
     "PinnedRange",

@@ -13,7 +13,7 @@ from typing import Any
 
 from foreread import _foreread
 from foreread._fetching import start_threads
-from foreread._file import File, FileOfUrl
+from foreread._file import File, ObjectFile
 from foreread._foreread import DEFAULT_MEMORY, RawEngine, RawFile
 from foreread._storage_options import StorageOptions, is_url, settings_of
 
@@ -131,11 +131,11 @@ class Engine:
                 "'objects'"
             )
 
-    def _open_url(self, url: str, storage_options: StorageOptions | None) -> FileOfUrl:
+    def _open_url(self, url: str, storage_options: StorageOptions | None) -> ObjectFile:
         self._need_stores(url)
         options = dict(storage_options or {})
         raw, version = self._raw.open_url(url, settings_of(url, options))
-        return FileOfUrl(self, raw, url, version, options)
+        return ObjectFile(self, raw, url, version, options)
 
     def open_fetcher(
         self,

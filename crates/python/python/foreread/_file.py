@@ -261,7 +261,7 @@ class File(io.RawIOBase):
         return f"<foreread.File {self.name!r}{closed}>"
 
 
-class FileOfUrl(File):
+class ObjectFile(File):
     """An object of a store, in the version that was there when it was opened.
 
     If the object is replaced meanwhile, reads of what is not in the cache raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from foreread._file import FileOfUrl
+from foreread._file import ObjectFile
 from foreread._foreread import EngineForkedError
 from foreread._storage_options import settings_of
 
@@ -43,7 +43,7 @@ def native_options(fs: Any) -> dict[str, Any]:
 
 def open_native(
     engine: Engine, path: str, info: dict[str, Any], options: dict[str, Any]
-) -> FileOfUrl:
+) -> ObjectFile:
     """Opens the object that a file system has described."""
     url = f"s3://{path}"
     try:
@@ -52,7 +52,7 @@ def open_native(
         raise
     except (OSError, ValueError) as error:
         raise NotNativeError(str(error)) from error
-    assert isinstance(file, FileOfUrl)
+    assert isinstance(file, ObjectFile)
     stated = str(info.get("ETag") or "")
     if not stated or stated.strip('"') != (file.etag or "").strip('"'):
         raise NotNativeError(f"s3fs states the ETag {stated or '(none)'}, the store {file.etag}")
