@@ -20,7 +20,7 @@ use std::time::Instant as Clock;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, IoPath, ReadReady, Tag};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
@@ -47,7 +47,7 @@ fn main() -> io::Result<()> {
     let memory = ByteCount(4 << 20);
     let (policy, max_window, rules) = (Policy::Adaptive, Pages(32), Rules::default());
     let mut core = IoPath::new(Config { memory, policy, max_window, rules });
-    let device = core.add_device(Geometry::new(len), &Choice::Noop);
+    let device = core.add_device(Geometry::new(len), &SchedulerKind::Noop);
     let opened = core.open(device, len).expect("one file is not too many");
     let stream = core.stream(opened);
     core.set_trace(1000);

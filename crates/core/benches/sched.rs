@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use foreread_core::sched::{Choice, Op, Origin, Payload, Request, Scheduler, Submitter};
+use foreread_core::sched::{Op, Origin, Payload, Request, Scheduler, SchedulerKind, Submitter};
 use foreread_core::units::{Nanos, Sector, Sectors};
 
 /// An empty payload; all adjacent requests may merge.
@@ -48,7 +48,7 @@ fn schedulers(c: &mut Criterion) {
         ("deadline mq", &[("rule", "mq")]),
         ("cfq", &[("slice_idle", "0")]),
     ] {
-        let mut choice = Choice::from_name(name.split(' ').next().unwrap()).unwrap();
+        let mut choice = SchedulerKind::from_name(name.split(' ').next().unwrap()).unwrap();
         for (name, value) in settings {
             choice.set(name, value).unwrap();
         }

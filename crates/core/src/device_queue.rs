@@ -33,7 +33,7 @@ use self::queue::largest_request;
 use crate::device_model::{LatencyObserver, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DeviceKind, DomainCommand, RequestKind, Tag};
-use crate::sched::{BadSetting, Choice, Op, Origin, Request};
+use crate::sched::{InvalidSetting, Op, Origin, Request, SchedulerKind};
 use crate::slab::Slab;
 use crate::units::{ByteCount, Nanos, Sectors};
 
@@ -77,7 +77,7 @@ impl DeviceQueues {
     pub(crate) fn add(
         &mut self,
         geometry: Geometry,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
         disk: Option<u64>,
     ) -> DeviceId {
         self.devices.insert(DeviceQueue::new(geometry, scheduler, disk))
@@ -346,7 +346,7 @@ impl DeviceQueues {
         id: DeviceId,
         name: &str,
         value: &str,
-    ) -> Result<(), BadSetting> {
+    ) -> Result<(), InvalidSetting> {
         if name == "scheduler" {
             return self.exchange_scheduler(id, value);
         }
@@ -359,8 +359,8 @@ impl DeviceQueues {
     /// Replaces a device's scheduler while it is in use. Queued requests move with their age;
     /// requests in flight will complete in the new scheduler. A scheduler of the same name is kept
     /// with its settings.
-    fn exchange_scheduler(&mut self, id: DeviceId, name: &str) -> Result<(), BadSetting> {
-        let choice = Choice::for_device(name)?;
+    fn exchange_scheduler(&mut self, id: DeviceId, name: &str) -> Result<(), InvalidSetting> {
+        let choice = SchedulerKind::for_device(name)?;
         let Some(device) = self.devices.get_mut(id) else { return Ok(()) };
         if device.queue.tunables().0 == choice.name() {
             return Ok(());

@@ -49,7 +49,7 @@ struct MappedRun {
 /// An error in a list of extents: the index of the first bad one, from 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum BadExtents {
+pub enum InvalidExtents {
     /// It starts before the end of the preceding one.
     Disorder(usize),
     /// It is not aligned to sectors of 512 bytes.
@@ -98,7 +98,7 @@ impl ExtentMap {
     /// # Errors
     ///
     /// If they are out of order or overlap, or one is not aligned to sectors.
-    pub fn new(extents: impl IntoIterator<Item = FileExtent>) -> Result<Self, BadExtents> {
+    pub fn new(extents: impl IntoIterator<Item = FileExtent>) -> Result<Self, InvalidExtents> {
         Self::within(ByteCount(u64::MAX), extents)
     }
 
@@ -111,13 +111,13 @@ impl ExtentMap {
     pub fn within(
         limit: ByteCount,
         extents: impl IntoIterator<Item = FileExtent>,
-    ) -> Result<Self, BadExtents> {
+    ) -> Result<Self, InvalidExtents> {
         let mut layout = Self { runs: Vec::new() };
         let mut end = Sector(0);
         for (index, extent) in extents.into_iter().enumerate() {
             let (run, run_end) = extent.run(index)?;
             if run.start < end {
-                return Err(BadExtents::Disorder(index));
+                return Err(InvalidExtents::Disorder(index));
             }
             if run_end == run.start {
                 continue;
@@ -128,7 +128,7 @@ impl ExtentMap {
             layout.push(run);
             end = run_end;
             if size_of_val(layout.runs.as_slice()) as u64 > limit.0 {
-                return Err(BadExtents::TooMuch(index));
+                return Err(InvalidExtents::TooMuch(index));
             }
         }
         layout.push(MappedRun { start: end, place: HOLE });
@@ -245,18 +245,18 @@ impl FileLocation {
 
 impl FileExtent {
     /// Converts the extent to a run, and returns it with its end in the file.
-    fn run(&self, index: usize) -> Result<(MappedRun, Sector), BadExtents> {
+    fn run(&self, index: usize) -> Result<(MappedRun, Sector), InvalidExtents> {
         let place = self.place.unwrap_or(ByteCount::ZERO);
         for at in [self.start, self.len, place] {
             if !at.0.is_multiple_of(SECTOR_SIZE) {
-                return Err(BadExtents::Unaligned(index));
+                return Err(InvalidExtents::Unaligned(index));
             }
         }
         for start in [self.start, place] {
             // One page of slack, so that rounding up stays in range.
             let end = start.0.checked_add(self.len.0).and_then(|end| end.checked_add(PAGE_SIZE));
             if end.is_none_or(|end| end > MAX_FILE_BYTES.0) {
-                return Err(BadExtents::TooFar(index));
+                return Err(InvalidExtents::TooFar(index));
             }
         }
         let sector = |at: ByteCount| Sector(at.0 / SECTOR_SIZE);
@@ -265,7 +265,7 @@ impl FileExtent {
     }
 }
 
-impl fmt::Display for BadExtents {
+impl fmt::Display for InvalidExtents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (index, why) = match self {
             Self::Disorder(index) => (index, "begins before the one before it ends"),
@@ -277,7 +277,7 @@ impl fmt::Display for BadExtents {
     }
 }
 
-impl core::error::Error for BadExtents {}
+impl core::error::Error for InvalidExtents {}
 
 /// Marks a run as a hole.
 const HOLE: Sector = Sector(u64::MAX);
@@ -290,7 +290,7 @@ mod tests {
         FileExtent { start: ByteCount(start), len: ByteCount(len), place: place.map(ByteCount) }
     }
 
-    fn layout(extents: &[(u64, u64, Option<u64>)]) -> Result<ExtentMap, BadExtents> {
+    fn layout(extents: &[(u64, u64, Option<u64>)]) -> Result<ExtentMap, InvalidExtents> {
         ExtentMap::new(extents.iter().map(|&(start, len, place)| extent(start, len, place)))
     }
 
@@ -341,13 +341,13 @@ mod tests {
     fn extents_that_make_no_sense_are_refused_by_their_number() {
         let sound = (0, 4096, Some(0));
         let refused = [
-            ((2048, 4096, Some(8192)), BadExtents::Disorder(1)),
-            ((4097, 512, None), BadExtents::Unaligned(1)),
-            ((8192, 100, Some(0)), BadExtents::Unaligned(1)),
-            ((8192, 512, Some(100)), BadExtents::Unaligned(1)),
-            ((8192, 512, Some((1 << 63) - 512)), BadExtents::TooFar(1)),
-            ((u64::MAX - 511, 512, Some(0)), BadExtents::TooFar(1)),
-            ((8192, u64::MAX - 511, None), BadExtents::TooFar(1)),
+            ((2048, 4096, Some(8192)), InvalidExtents::Disorder(1)),
+            ((4097, 512, None), InvalidExtents::Unaligned(1)),
+            ((8192, 100, Some(0)), InvalidExtents::Unaligned(1)),
+            ((8192, 512, Some(100)), InvalidExtents::Unaligned(1)),
+            ((8192, 512, Some((1 << 63) - 512)), InvalidExtents::TooFar(1)),
+            ((u64::MAX - 511, 512, Some(0)), InvalidExtents::TooFar(1)),
+            ((8192, u64::MAX - 511, None), InvalidExtents::TooFar(1)),
         ];
         for (extent, why) in refused {
             assert_eq!(layout(&[sound, extent]), Err(why));

@@ -56,7 +56,7 @@
 //! use foreread_core::geometry::Geometry;
 //! use foreread_core::path::{Config, IoPath};
 //! use foreread_core::prefetch::{Policy, Rules};
-//! use foreread_core::sched::Choice;
+//! use foreread_core::sched::SchedulerKind;
 //! use foreread_core::units::{ByteCount, Nanos};
 //!
 //! let mut path = IoPath::new(Config {
@@ -66,7 +66,7 @@
 //!     rules: Rules::default(),
 //! });
 //! let geometry = Geometry::new(ByteCount(1 << 30));
-//! let device = path.add_device(geometry, &Choice::for_device("deadline").unwrap());
+//! let device = path.add_device(geometry, &SchedulerKind::for_device("deadline").unwrap());
 //! let file = path.open(device, ByteCount(1 << 20)).unwrap();
 //! let stream = path.stream(file);
 //!
@@ -103,7 +103,7 @@ pub use crate::driver_io::{
     Config, DeviceIo, DirectDone, Fault, LenChange, ReadReady, WriteFill, WriteMode, WriteReady,
     WriteStep,
 };
-pub use crate::extent_map::{BadExtents, ExtentMap, FileExtent, OpenError};
+pub use crate::extent_map::{ExtentMap, FileExtent, InvalidExtents, OpenError};
 use crate::ids::Waiter;
 pub use crate::ids::{DeviceId, DirectId, FileId, ReadId, StreamId, Tag, WriteId};
 use crate::page_in::waiters::Waiters;

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use self::request::{Class, Op, Origin, Payload, Request, Submitter};
-pub use self::setting::BadSetting;
+pub use self::setting::InvalidSetting;
 use crate::units::{Nanos, Sectors};
 
 /// A queue in front of one device.
@@ -86,7 +86,7 @@ pub trait Scheduler<L: Payload>: fmt::Debug + Send {
     /// # Errors
     ///
     /// If there is no such setting, or the value makes no sense for it.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting>;
+    fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting>;
 
     /// Its name, and its settings as they are now: each can be given to [`Self::set`].
     fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>);
@@ -125,7 +125,7 @@ pub enum Why {
 
 /// A scheduler by its name, with its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Choice {
+pub enum SchedulerKind {
     /// First come, first served.
     #[default]
     Noop,
@@ -135,7 +135,7 @@ pub enum Choice {
     Cfq(cfq::CfqSettings),
 }
 
-impl Choice {
+impl SchedulerKind {
     /// The names of all schedulers.
     pub const NAMES: &'static [&'static str] = &["noop", "deadline", "cfq"];
 
@@ -167,7 +167,7 @@ impl Choice {
     /// # Errors
     ///
     /// If there is none of that name.
-    pub fn for_device(name: &str) -> Result<Self, BadSetting> {
+    pub fn for_device(name: &str) -> Result<Self, InvalidSetting> {
         match name {
             "noop" => Ok(Self::Noop),
             "deadline" => Ok(Self::learning()),
@@ -190,7 +190,7 @@ impl Choice {
     /// # Errors
     ///
     /// If the scheduler has no such setting, or the value makes no sense for it.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         match self {
             Self::Noop => Err(setting::unknown(name, &[])),
             Self::Deadline(settings) => settings.set(name, value),

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use foreread_core::path::{self, BadExtents, ExtentMap};
+use foreread_core::path::{self, ExtentMap, InvalidExtents};
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES};
 
 use crate::OpenOptions;
@@ -89,7 +89,7 @@ impl File {
         let limit = device.engine.drive().map_err(forked)?.extent_maps_limit();
         let extents = extents.into_iter().map(path::FileExtent::from);
         let layout = ExtentMap::within(limit, extents).map_err(|why| {
-            if matches!(why, BadExtents::TooMuch(_)) {
+            if matches!(why, InvalidExtents::TooMuch(_)) {
                 OpenErrorKind::ManyExtents { limit }.of(path())
             } else {
                 OpenErrorKind::Extents { why }.of(path())
@@ -100,7 +100,7 @@ impl File {
             return Err(OpenErrorKind::PastDevice { end, len: device_len }.of(path()));
         }
         if ByteCount(len) > MAX_FILE_BYTES {
-            return Err(OpenErrorKind::Extents { why: BadExtents::TooFar(0) }.of(path()));
+            return Err(OpenErrorKind::Extents { why: InvalidExtents::TooFar(0) }.of(path()));
         }
         let layout = Arc::new(layout);
         let key = FileKey::of_extents(device.device, identity);

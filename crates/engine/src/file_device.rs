@@ -2,7 +2,7 @@
 
 use foreread_core::device_model::DeviceModel;
 use foreread_core::path::DeviceState;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 
 use crate::error::{ForkedError, SettingError};
 use crate::file::File;
@@ -92,15 +92,15 @@ impl FileDevice<'_> {
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let file = foreread::Engine::builder().build()?.open("/dev/sdb")?;
-    /// file.device().set_scheduler(&foreread::Choice::Noop)?;
+    /// file.device().set_scheduler(&foreread::SchedulerKind::Noop)?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     ///
     /// If the scheduler is for the simulator only; in a forked child.
-    pub fn set_scheduler(&self, scheduler: &Choice) -> Result<(), SettingError> {
-        Choice::for_device(scheduler.name())?;
+    pub fn set_scheduler(&self, scheduler: &SchedulerKind) -> Result<(), SettingError> {
+        SchedulerKind::for_device(scheduler.name())?;
         let settings = scheduler.settings();
         let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
         self.change_scheduler([("scheduler", scheduler.name())].into_iter().chain(settings))

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use foreread_core::path::WriteMode;
 use foreread_core::prefetch::LearntDevice;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 
 use crate::delay::Delay;
 use crate::faults::Faults;
@@ -36,7 +36,7 @@ pub struct OpenOptions {
     pub(crate) truncate: bool,
     pub(crate) append: bool,
     pub(crate) write_mode: WriteMode,
-    pub(crate) scheduler: Choice,
+    pub(crate) scheduler: SchedulerKind,
     pub(crate) starting_window: Option<u64>,
     /// What a source says of its device.
     pub(crate) expected_device: Option<LearntDevice>,
@@ -58,7 +58,7 @@ impl OpenOptions {
             truncate: false,
             append: false,
             write_mode: WriteMode::WriteBack,
-            scheduler: Choice::learning(),
+            scheduler: SchedulerKind::learning(),
             starting_window: None,
             expected_device: None,
             #[cfg(feature = "remember")]
@@ -188,18 +188,18 @@ impl OpenOptions {
     }
 
     /// Sets which request the device gets next, and how many writes it is given at once. The
-    /// default is [`Choice::learning`].
+    /// default is [`SchedulerKind::learning`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let engine = foreread::Engine::builder().build()?;
-    /// use foreread::{Choice, OpenOptions};
+    /// use foreread::{SchedulerKind, OpenOptions};
     ///
-    /// let options = OpenOptions::new().write(true).scheduler(Choice::Noop);
+    /// let options = OpenOptions::new().write(true).scheduler(SchedulerKind::Noop);
     /// let disk = engine.open_with("/dev/nvme1n1", &options)?; // first come, first served
     /// # Ok(()) }
     /// ```
-    pub fn scheduler(mut self, scheduler: Choice) -> Self {
+    pub fn scheduler(mut self, scheduler: SchedulerKind) -> Self {
         self.scheduler = scheduler;
         self
     }

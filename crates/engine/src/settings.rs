@@ -73,7 +73,7 @@ impl EngineSetting {
 
 #[cfg(test)]
 mod tests {
-    use foreread_core::sched::Choice;
+    use foreread_core::sched::SchedulerKind;
     use foreread_core::sched::deadline::DeadlineSettings;
 
     use super::*;
@@ -115,12 +115,12 @@ mod tests {
             let now = file.device().scheduler_settings().expect("no fork");
             now.contains(&(name, value.to_string()))
         };
-        file.device().set_scheduler(&Choice::Noop).expect("there is one");
+        file.device().set_scheduler(&SchedulerKind::Noop).expect("there is one");
         assert!(has("scheduler", "noop"));
         let settings = DeadlineSettings { read_expire_ms: 77, ..DeadlineSettings::default() };
-        file.device().set_scheduler(&Choice::Deadline(settings)).expect("there is one");
+        file.device().set_scheduler(&SchedulerKind::Deadline(settings)).expect("there is one");
         assert!(has("scheduler", "deadline") && has("read_expire", "77"));
-        let cfq = Choice::from_name("cfq").expect("it is the simulator's");
+        let cfq = SchedulerKind::from_name("cfq").expect("it is the simulator's");
         file.device().set_scheduler(&cfq).expect_err("not for devices");
         assert!(has("read_expire", "77"), "nothing has changed");
     }

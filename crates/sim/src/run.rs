@@ -17,7 +17,7 @@ use foreread_core::cache::CacheStats;
 use foreread_core::path::{Config, DeviceId, TooManyWeights};
 use foreread_core::prefetch::LearntDevice;
 use foreread_core::replay::{LogStep, Mismatch, replay};
-use foreread_core::sched::{BadSetting, Choice, Submitter};
+use foreread_core::sched::{InvalidSetting, SchedulerKind, Submitter};
 use foreread_core::stats::Stats;
 use foreread_core::units::{ByteCount, Nanos, Sector};
 use hdrhistogram::Histogram;
@@ -104,7 +104,7 @@ impl SimRun {
         &mut self,
         name: &str,
         model: &DeviceParams,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
     ) -> Result<DeviceId, String> {
         let seed = self.shared.seed;
         self.shared.world.borrow_mut().add_device(name, model, scheduler, seed)
@@ -175,7 +175,7 @@ impl SimRun {
         device: DeviceId,
         name: &str,
         value: &str,
-    ) -> Result<(), BadSetting> {
+    ) -> Result<(), InvalidSetting> {
         self.shared.world.borrow_mut().set_scheduler(device, name, value)
     }
 

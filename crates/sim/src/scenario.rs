@@ -10,7 +10,7 @@ mod error;
 use std::collections::{BTreeMap, BTreeSet};
 
 use foreread_core::prefetch::Policy;
-use foreread_core::sched::{Choice, Submitter};
+use foreread_core::sched::{SchedulerKind, Submitter};
 use foreread_core::units::{Nanos, Sector};
 use serde::Deserialize;
 use toml::Spanned;
@@ -180,7 +180,7 @@ impl Scenario {
     /// The submitter of processes without one. It is the same for all, as in the library, except
     /// where a scheduler tells submitters apart.
     fn default_submitter(&self) -> Option<Submitter> {
-        let is_cfq = |spec: &DeviceSpec| matches!(spec.scheduler.choice, Choice::Cfq(_));
+        let is_cfq = |spec: &DeviceSpec| matches!(spec.scheduler.choice, SchedulerKind::Cfq(_));
         (!self.device.values().any(is_cfq)).then(Submitter::default)
     }
 

@@ -17,7 +17,7 @@ use foreread_core::path::{
     Config, DeviceId, DeviceIo, DirectDone, DirectId, FileId, IoPath, ReadId, ReadReady, StreamId,
     Tag,
 };
-use foreread_core::sched::{BadSetting, Choice, Op, Origin};
+use foreread_core::sched::{InvalidSetting, Op, Origin, SchedulerKind};
 use foreread_core::table::PageTable;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
@@ -132,7 +132,7 @@ impl SimWorld {
         &mut self,
         name: &str,
         params: &DeviceParams,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
         run_seed: u64,
     ) -> Result<DeviceId, String> {
         let model = params.build_in(run_seed)?;
@@ -169,7 +169,7 @@ impl SimWorld {
         device: DeviceId,
         name: &str,
         value: &str,
-    ) -> Result<(), BadSetting> {
+    ) -> Result<(), InvalidSetting> {
         self.path.set_scheduler(device, name, value)?;
         self.pump();
         Ok(())

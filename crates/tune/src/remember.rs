@@ -55,7 +55,7 @@ pub enum NotRemembered {
         device: String,
     },
     /// A setting that cannot stand in a rule.
-    BadSetting(DeviceSetting),
+    InvalidSetting(DeviceSetting),
     /// The system refused a file.
     File {
         /// Which.
@@ -85,7 +85,7 @@ pub fn remember(
     let (left_out, kept): (Vec<_>, Vec<_>) =
         settings.iter().cloned().partition(|setting| setting.attribute.starts_with('/'));
     if let Some(bad) = kept.iter().find(|setting| !rule::can_stand_in_a_rule(setting)) {
-        return Err(NotRemembered::BadSetting(bad.clone()));
+        return Err(NotRemembered::InvalidSetting(bad.clone()));
     }
     let is_it = |known: &Remembered| known.identity.id == identity.id;
     let known = list(sys).remembered.into_iter().find(is_it);
@@ -143,7 +143,7 @@ impl fmt::Display for NotRemembered {
             Self::NothingToKeep { device } => {
                 write!(f, "{device}: nothing to remember that a udev rule could set")
             }
-            Self::BadSetting(setting) => write!(
+            Self::InvalidSetting(setting) => write!(
                 f,
                 "{} = {:?} cannot stand in a udev rule; nothing was remembered",
                 setting.attribute, setting.value

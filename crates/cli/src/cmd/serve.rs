@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use foreread::{Engine, OpenError, OpenErrorKind, OpenOptions, Policy};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 use foreread_files::kept_file::NewFile;
@@ -219,7 +219,7 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
     // Clap has let through only what there is.
     let scheduler =
-        Choice::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
+        SchedulerKind::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
     let options = args.remember.name(&args.target, options);
     if let Some(url) = store::url_of(&args.target) {

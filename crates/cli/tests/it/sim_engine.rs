@@ -16,7 +16,7 @@ use foreread::lab::Rules;
 use foreread::{Advice, Engine, Policy, ReadStream};
 use foreread_core::path::Config;
 use foreread_core::prefetch::{AdaptivePart, Advice as Pattern, Without};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::stats::Stats;
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
@@ -146,7 +146,7 @@ fn run(policy: Policy, rules: Rules, steps: &[Step], keep: RecordMode) -> RunOut
         stall_size: Size::default(),
         jitter: 0.0,
     });
-    let device = run.device("flash", &model, &Choice::Noop).unwrap();
+    let device = run.device("flash", &model, &SchedulerKind::Noop).unwrap();
     let file = run.file(device, Sector(0), ByteCount(LEN));
     let steps = steps.to_vec();
     run.spawn("", async move |process| {

@@ -18,7 +18,7 @@ use crate::extent_map::ExtentMap;
 use crate::geometry::Geometry;
 use crate::ids::{DeviceId, DirectId, FileId, ReadId, StreamId, Tag, WriteId};
 use crate::prefetch::{Advice, LearntDevice};
-use crate::sched::{Choice, Origin, Submitter};
+use crate::sched::{Origin, SchedulerKind, Submitter};
 use crate::stats::Stats;
 use crate::table::{FileSlot, Frame};
 use crate::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
@@ -45,7 +45,7 @@ pub enum PathCall {
     AddDevice {
         disk: Option<u64>,
         geometry: Geometry,
-        scheduler: Choice,
+        scheduler: SchedulerKind,
     },
     SetScheduler {
         device: DeviceId,

@@ -12,7 +12,7 @@ use super::write_depth::{WriteDemand, WriteDepthLimiter};
 use crate::device_model::{DeviceEstimator, DeviceModel, ObservedSince, SentRequest};
 use crate::geometry::Geometry;
 use crate::ids::DomainId;
-use crate::sched::{Choice, Op, Request, Scheduler, Why};
+use crate::sched::{Op, Request, Scheduler, SchedulerKind, Why};
 use crate::table::Frame;
 use crate::units::{ByteCount, Nanos, SECTORS_PER_PAGE, Sector, Sectors};
 
@@ -79,7 +79,7 @@ pub(crate) struct DeviceQueue {
 }
 
 impl DeviceQueue {
-    pub(super) fn new(geometry: Geometry, scheduler: &Choice, disk: Option<u64>) -> Self {
+    pub(super) fn new(geometry: Geometry, scheduler: &SchedulerKind, disk: Option<u64>) -> Self {
         assert!(geometry.depth > 0, "a device works on at least one request at a time");
         Self {
             geometry,

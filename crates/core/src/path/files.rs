@@ -16,7 +16,7 @@ use crate::geometry::Geometry;
 use crate::ids::{DeviceId, FileId, slot_of};
 use crate::prefetch::LearntDevice;
 use crate::read_path::completion::PageSource;
-use crate::sched::{BadSetting, Choice};
+use crate::sched::{InvalidSetting, SchedulerKind};
 use crate::table::FileSlot;
 use crate::units::{ByteCount, MAX_FILE_BYTES, Nanos, PageIndex, Pages, Sector};
 
@@ -27,7 +27,7 @@ impl IoPath {
     /// # Panics
     ///
     /// If `geometry` allows no request in flight, or none as large as a page.
-    pub fn add_device(&mut self, geometry: Geometry, scheduler: &Choice) -> DeviceId {
+    pub fn add_device(&mut self, geometry: Geometry, scheduler: &SchedulerKind) -> DeviceId {
         self.add_device_on(None, geometry, scheduler)
     }
 
@@ -41,7 +41,7 @@ impl IoPath {
         &mut self,
         disk: Option<u64>,
         geometry: Geometry,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
     ) -> DeviceId {
         assert!(geometry.depth > 0, "a device works on at least one request at a time");
         assert!(geometry.max_io > Pages::ZERO, "a request has at least one page");
@@ -64,7 +64,7 @@ impl IoPath {
         device: DeviceId,
         name: &str,
         value: &str,
-    ) -> Result<(), BadSetting> {
+    ) -> Result<(), InvalidSetting> {
         self.did(|| {
             let (name, value) = (name.to_string(), value.to_string());
             PathCall::SetScheduler { device, name, value }
@@ -123,13 +123,13 @@ impl IoPath {
     /// # use foreread_core::geometry::Geometry;
     /// # use foreread_core::path::{Config, IoPath};
     /// # use foreread_core::prefetch::{LearntDevice, Policy, Rules};
-    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::sched::SchedulerKind;
     /// # use foreread_core::units::{ByteCount, Pages};
     /// # let (memory, policy) = (ByteCount(16 << 20), Policy::Adaptive);
     /// # let max_window = Config::AUTO_WINDOW;
     /// # let rules = Rules::default();
     /// # let mut path = IoPath::new(Config { memory, policy, max_window, rules });
-    /// let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &SchedulerKind::Noop);
     /// let before = LearntDevice { window: Pages(512), cost: None };
     /// path.restore_device(device, before);
     /// assert_eq!(path.learnt_device(device), None, "nothing has checked it yet");

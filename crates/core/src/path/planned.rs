@@ -31,7 +31,7 @@ impl IoPath {
     /// # use foreread_core::geometry::Geometry;
     /// # use foreread_core::path::{Config, IoPath};
     /// # use foreread_core::prefetch::{Policy, Rules};
-    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::sched::SchedulerKind;
     /// # use foreread_core::units::{ByteCount, Nanos, PageIndex};
     /// # let mut path = IoPath::new(Config {
     /// #     memory: ByteCount(16 << 20),
@@ -39,7 +39,7 @@ impl IoPath {
     /// #     max_window: Config::AUTO_WINDOW,
     /// #     rules: Rules::default(),
     /// # });
-    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &SchedulerKind::Noop);
     /// let file = path.open(device, ByteCount(1 << 20)).unwrap();
     /// // Two neighbours: the plan has split them, and they stay two requests.
     /// let reads = [0..4, 4..8].map(|pages| {

@@ -146,7 +146,7 @@ impl IoPath {
     /// # use foreread_core::geometry::Geometry;
     /// # use foreread_core::path::{Config, IoPath};
     /// # use foreread_core::prefetch::{Policy, Rules};
-    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::sched::SchedulerKind;
     /// # use foreread_core::units::{ByteCount, Nanos};
     /// # let mut path = IoPath::new(Config {
     /// #     memory: ByteCount(16 << 20),
@@ -154,7 +154,7 @@ impl IoPath {
     /// #     max_window: Config::AUTO_WINDOW,
     /// #     rules: Rules::default(),
     /// # });
-    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &SchedulerKind::Noop);
     /// # let file = path.open(device, ByteCount(1 << 20)).unwrap();
     /// # let stream = path.stream(file);
     /// let read = path.read(Nanos(0), stream, ByteCount(0), ByteCount(4096), None);

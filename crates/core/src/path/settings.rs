@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::IoPath;
 use crate::call_log::steps::PathCall;
 use crate::prefetch::Policy;
-use crate::sched::BadSetting;
+use crate::sched::InvalidSetting;
 use crate::units::{PAGE_SIZE, Pages};
 use crate::writeback::settings;
 
@@ -34,7 +34,7 @@ impl IoPath {
     /// # Errors
     ///
     /// If there is no such setting, or the value is invalid.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         self.did(|| {
             let (name, value) = (name.to_string(), value.to_string());
             PathCall::Set { name, value }

@@ -142,11 +142,11 @@ impl IoPath {
     /// # use foreread_core::geometry::Geometry;
     /// # use foreread_core::path::{Config, IoPath, LenChange, WriteStep};
     /// # use foreread_core::prefetch::{Policy, Rules};
-    /// # use foreread_core::sched::Choice;
+    /// # use foreread_core::sched::SchedulerKind;
     /// # use foreread_core::units::{ByteCount, Nanos, Pages};
     /// # let (memory, policy, rules) = (ByteCount(1 << 20), Policy::None, Rules::default());
     /// # let mut path = IoPath::new(Config { memory, policy, max_window: Pages(0), rules });
-    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    /// # let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &SchedulerKind::Noop);
     /// let file = path.open(device, ByteCount(100)).unwrap();
     /// let id = path.change_len(Nanos(0), file, LenChange::Append(ByteCount(50)));
     /// let len = ByteCount(150);

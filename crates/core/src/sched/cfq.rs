@@ -21,7 +21,9 @@ pub use settings::CfqSettings;
 
 use self::think::ThinkTime;
 use super::queue::{Grouping, Id, Queue};
-use super::{BadSetting, Class, Op, Origin, Payload, Request, Scheduler, Submitter, Why, setting};
+use super::{
+    Class, InvalidSetting, Op, Origin, Payload, Request, Scheduler, Submitter, Why, setting,
+};
 use crate::units::{Nanos, Sector, Sectors};
 
 /// Queues of submitters.
@@ -308,7 +310,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
         member_of(&mut self.members, owner(origin), self.max).in_flight += 1;
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         self.settings.set(name, value)
     }
 

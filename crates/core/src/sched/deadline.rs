@@ -21,7 +21,7 @@ pub use settings::{DeadlineRule, DeadlineSettings, WriteLimit};
 
 use self::direction::Both;
 use super::queue::{Grouping, Queue};
-use super::{BadSetting, Class, Op, Origin, Payload, Request, Scheduler, Why, setting};
+use super::{Class, InvalidSetting, Op, Origin, Payload, Request, Scheduler, Why, setting};
 use crate::units::{Nanos, Sector, Sectors};
 
 /// A queue of requests.
@@ -277,7 +277,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
 
     /// A new rule begins as if nothing had been sent; what is queued keeps its age, and what was
     /// moved to the dispatch queue goes first.
-    fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let rule = self.settings.rule;
         self.settings.set(name, value)?;
         let settings = &self.settings;

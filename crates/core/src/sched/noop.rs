@@ -9,7 +9,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{BadSetting, Op, Origin, Payload, Request, Scheduler, setting};
+use super::{InvalidSetting, Op, Origin, Payload, Request, Scheduler, setting};
 use crate::units::{Nanos, Sectors};
 
 /// A queue of requests.
@@ -109,7 +109,7 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
         ("noop", Vec::new())
     }
 
-    fn set(&mut self, name: &str, _value: &str) -> Result<(), BadSetting> {
+    fn set(&mut self, name: &str, _value: &str) -> Result<(), InvalidSetting> {
         Err(setting::unknown(name, &[]))
     }
 }

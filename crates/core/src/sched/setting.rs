@@ -10,7 +10,7 @@ use core::str::FromStr;
 
 /// Why a setting was refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum BadSetting {
+pub enum InvalidSetting {
     /// There is none of that name.
     Unknown {
         /// As it was given.
@@ -29,7 +29,7 @@ pub enum BadSetting {
     },
 }
 
-impl fmt::Display for BadSetting {
+impl fmt::Display for InvalidSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, choices: [] } => {
@@ -43,19 +43,19 @@ impl fmt::Display for BadSetting {
     }
 }
 
-impl core::error::Error for BadSetting {}
+impl core::error::Error for InvalidSetting {}
 
 /// A number, or whatever else can be read from text.
 pub(super) fn number<T: FromStr>(
     name: &str,
     value: &str,
     wants: &'static str,
-) -> Result<T, BadSetting> {
+) -> Result<T, InvalidSetting> {
     value.parse().map_err(|_| bad(name, value, wants))
 }
 
 /// On or off.
-pub(super) fn switch(name: &str, value: &str) -> Result<bool, BadSetting> {
+pub(super) fn switch(name: &str, value: &str) -> Result<bool, InvalidSetting> {
     match value {
         "on" | "1" => Ok(true),
         "off" | "0" => Ok(false),
@@ -68,12 +68,12 @@ pub(super) fn on_off(is_on: bool) -> String {
     (if is_on { "on" } else { "off" }).to_string()
 }
 
-pub(super) fn bad(name: &str, value: &str, wants: &'static str) -> BadSetting {
-    BadSetting::Value { name: name.to_string(), value: value.to_string(), wants }
+pub(super) fn bad(name: &str, value: &str, wants: &'static str) -> InvalidSetting {
+    InvalidSetting::Value { name: name.to_string(), value: value.to_string(), wants }
 }
 
-pub(super) fn unknown(name: &str, choices: &'static [&'static str]) -> BadSetting {
-    BadSetting::Unknown { name: name.to_string(), choices }
+pub(super) fn unknown(name: &str, choices: &'static [&'static str]) -> InvalidSetting {
+    InvalidSetting::Unknown { name: name.to_string(), choices }
 }
 
 pub(super) const MS: &str = "milliseconds, 0 or more";

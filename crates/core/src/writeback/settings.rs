@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString as _};
 
 use super::Writeback;
-use crate::sched::BadSetting;
+use crate::sched::InvalidSetting;
 use crate::sizes;
 use crate::units::{Nanos, PAGE_SIZE};
 
@@ -42,7 +42,7 @@ impl Writeback {
         name: &str,
         value: &str,
         choices: &'static [&'static str],
-    ) -> Result<(), BadSetting> {
+    ) -> Result<(), InvalidSetting> {
         match name {
             "dirty_limit" => self.budget.set_limit(size(name, value)?),
             "dirty_background" if value == "auto" => self.settings.background = None,
@@ -57,7 +57,7 @@ impl Writeback {
                 self.settings.queued =
                     queued.ok_or_else(|| bad(name, value, "a number, 1 or more"))?;
             }
-            _ => return Err(BadSetting::Unknown { name: name.to_string(), choices }),
+            _ => return Err(InvalidSetting::Unknown { name: name.to_string(), choices }),
         }
         Ok(())
     }
@@ -81,12 +81,12 @@ impl Writeback {
 }
 
 /// Returns the error for an invalid value of a setting.
-pub(crate) fn bad(name: &str, value: &str, wants: &'static str) -> BadSetting {
-    BadSetting::Value { name: name.into(), value: value.into(), wants }
+pub(crate) fn bad(name: &str, value: &str, wants: &'static str) -> InvalidSetting {
+    InvalidSetting::Value { name: name.into(), value: value.into(), wants }
 }
 
 /// Parses a size, in whole pages.
-pub(crate) fn size(name: &str, value: &str) -> Result<u64, BadSetting> {
+pub(crate) fn size(name: &str, value: &str) -> Result<u64, InvalidSetting> {
     // Lower-case units are accepted as well.
     let bytes = sizes::parse(&value.to_ascii_uppercase());
     let bytes = bytes.map_err(|_| bad(name, value, "bytes, or a number with K, M or G"))?;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, ReadId, StreamId};
 use foreread_core::prefetch::{Advice, Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
@@ -28,7 +28,7 @@ impl World {
         let (memory, max_window) = (ByteCount(1 << 20), Pages(max));
         let mut path = IoPath::new(Config { memory, policy, max_window, rules: Rules::default() });
         let geometry = Geometry { max_io: Pages(64), depth: 4, ..Geometry::new(ByteCount(0)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount((1 << 22) * PAGE)).unwrap();
         let stream = path.stream(file);
         Self { path, file, stream, prev_pos: None, now: 0 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId};
 use foreread_core::prefetch::{AdaptivePart, Policy, Rules, Without};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
@@ -30,7 +30,7 @@ impl World {
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         let geometry =
             Geometry { max_io: Pages(64), depth: 1, ..Geometry::new(ByteCount(1 << 32)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount(1 << 30)).unwrap();
         let stream = path.stream(file);
         let (now, in_flight, asked) = (Nanos(0), None, Vec::new());
@@ -211,7 +211,7 @@ fn a_window_reads_through_a_few_resident_pages_where_that_saves_a_request() {
 
 /// Returns the number of windows, of twenty, in flight on a device of depth 16 that serves two
 /// requests at once, shortly after demand reads.
-fn ahead_at_the_device(scheduler: &Choice) -> usize {
+fn ahead_at_the_device(scheduler: &SchedulerKind) -> usize {
     let rules = Rules::default();
     let (memory, max_window) = (ByteCount(16 << 20), Pages(32));
     let mut path = IoPath::new(Config { memory, policy: Policy::Adaptive, max_window, rules });
@@ -258,8 +258,8 @@ fn serve(path: &mut IoPath, now: &mut Nanos) -> (usize, usize) {
 
 #[test]
 fn while_demand_reads_come_a_device_has_no_more_windows_than_it_serves() {
-    assert_eq!(ahead_at_the_device(&Choice::Noop), 3);
-    assert_eq!(ahead_at_the_device(&Choice::learning()), 3);
+    assert_eq!(ahead_at_the_device(&SchedulerKind::Noop), 3);
+    assert_eq!(ahead_at_the_device(&SchedulerKind::learning()), 3);
 }
 
 /// Late read-ahead was never hedged for a reader that had come to wait for it.

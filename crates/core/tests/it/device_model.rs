@@ -13,7 +13,7 @@ use foreread_core::device_model::{DeviceEstimator, DeviceModel, LatencyObserver}
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 use random::Random;
 
@@ -332,7 +332,7 @@ fn a_path_knows_its_devices() {
     let rules = Rules::default();
     let config = Config { memory: ByteCount(4 << 20), policy, max_window: Pages(8), rules };
     let mut path = IoPath::new(config);
-    let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(1 << 30)), &SchedulerKind::Noop);
     let file = path.open(device, ByteCount(1 << 30)).expect("there is room for a file");
     assert_eq!(path.device_model(device), None);
     let mut now_ns = 0;

@@ -7,7 +7,7 @@
 
 mod world;
 
-use foreread_core::path::{BadExtents, ExtentMap, Fault, FileExtent, OpenError};
+use foreread_core::path::{ExtentMap, Fault, FileExtent, InvalidExtents, OpenError};
 use foreread_core::prefetch::Policy;
 use foreread_core::units::{ByteCount, PageIndex};
 use proptest::prelude::*;
@@ -223,5 +223,5 @@ fn layouts_take_a_sixteenth_of_the_memory_at_most_and_give_it_back() {
     let now = world.tick();
     world.path.close(now, first);
     assert!(open(&mut world).is_ok());
-    assert_eq!(ExtentMap::new(extents(2).chain(extents(1))), Err(BadExtents::Disorder(2)));
+    assert_eq!(ExtentMap::new(extents(2).chain(extents(1))), Err(InvalidExtents::Disorder(2)));
 }

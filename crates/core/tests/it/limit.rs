@@ -6,12 +6,12 @@
 mod bench;
 
 use bench::{Bench, EIGHT_WAYS, MS, Model, ONE_HEAD, SIXTY_FOUR_WAYS, US};
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 
 const SECOND: u64 = 1000 * MS;
 
-fn learning() -> Choice {
-    Choice::learning()
+fn learning() -> SchedulerKind {
+    SchedulerKind::learning()
 }
 
 fn settled(model: Model) -> Bench {
@@ -240,7 +240,7 @@ fn an_exchange_keeps_count_of_what_is_in_flight() {
 fn what_is_listed_can_be_set() {
     let bench = Bench::of(ONE_HEAD, &learning());
     let listed = bench.settings();
-    let mut other = Bench::of(ONE_HEAD, &Choice::Noop);
+    let mut other = Bench::of(ONE_HEAD, &SchedulerKind::Noop);
     for (name, value) in &listed {
         other.set(name, value);
     }
@@ -253,7 +253,7 @@ fn what_is_listed_can_be_set() {
 #[test]
 fn without_the_setting_there_is_no_limit() {
     for name in ["noop", "deadline"] {
-        let mut bench = Bench::of(ONE_HEAD, &Choice::from_name(name).unwrap());
+        let mut bench = Bench::of(ONE_HEAD, &SchedulerKind::from_name(name).unwrap());
         bench.writers = 64;
         bench.go(SECOND);
         assert_eq!(bench.state().in_flight_writes, 64, "{name}");
@@ -264,7 +264,7 @@ fn without_the_setting_there_is_no_limit() {
 
 #[test]
 fn expired_requests_are_counted_by_direction() {
-    let mut choice = Choice::from_name("deadline").unwrap();
+    let mut choice = SchedulerKind::from_name("deadline").unwrap();
     choice.set("read_expire", "0").unwrap();
     choice.set("writes_in_flight", "1").unwrap();
     let mut bench = Bench::of(Model { service_ns: 100 * US, ..ONE_HEAD }, &choice);

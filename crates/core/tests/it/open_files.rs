@@ -6,7 +6,7 @@
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, StreamId};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 const PAGE: u64 = 4096;
@@ -57,7 +57,7 @@ fn requests_after(small: u64, becomes: SmallFile) -> u64 {
     let path = IoPath::new(Config { memory, policy, max_window, rules });
     let mut world = World { path, now: 0, requests: 0 };
     let geometry = Geometry { max_io: Pages(64), depth: 4, ..Geometry::new(ByteCount(1 << 40)) };
-    let device = world.path.add_device(geometry, &Choice::Noop);
+    let device = world.path.add_device(geometry, &SchedulerKind::Noop);
     let open = |world: &mut World, pages: u64| -> (FileId, StreamId) {
         let file = world.path.open(device, ByteCount(pages * PAGE)).expect("there is a slot");
         (file, world.path.stream(file))

@@ -6,7 +6,7 @@ use std::ops::Range;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceIo, FileId, IoPath, StreamId};
 use foreread_core::prefetch::{Advice, Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
@@ -27,7 +27,7 @@ impl World {
         let (memory, max_window) = (ByteCount(memory), Pages(max));
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });
         let geometry = Geometry { max_io: Pages(16), depth: 4, ..Geometry::new(ByteCount(0)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount(10_000 * PAGE - 100)).unwrap();
         let stream = path.stream(file);
         Self { path, file, stream, prev_pos: None }
@@ -268,8 +268,9 @@ fn a_file_remembers_its_streams_through_every_handle_and_forgets_them_when_it_cl
     // The same slot, another file: page 113 follows nothing.
     let file = world.file;
     world.path.close(Nanos(0), file);
-    let device =
-        world.path.add_device(Geometry { depth: 4, ..Geometry::new(ByteCount(0)) }, &Choice::Noop);
+    let device = world
+        .path
+        .add_device(Geometry { depth: 4, ..Geometry::new(ByteCount(0)) }, &SchedulerKind::Noop);
     world.file = world.path.open(device, ByteCount(1 << 30)).unwrap();
     assert_eq!(IoPath::slot(world.file), IoPath::slot(file));
     world.stream = world.path.stream(world.file);

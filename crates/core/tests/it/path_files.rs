@@ -6,7 +6,7 @@
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadReady, StreamId, Tag};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::table::PageEntry;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
@@ -28,8 +28,8 @@ impl World {
             rules: Rules::default(),
         };
         let mut path = IoPath::new(config);
-        let device =
-            path.add_device(Geometry { depth: 1, ..Geometry::new(ByteCount(0)) }, &Choice::Noop);
+        let device = path
+            .add_device(Geometry { depth: 1, ..Geometry::new(ByteCount(0)) }, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount(file_len)).unwrap();
         let stream = path.stream(file);
         Self { path, device, file, stream }

@@ -11,7 +11,7 @@ use foreread_core::cache::{PageCache, Use};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceIo, FileId, IoPath, StreamId, Tag};
 use foreread_core::prefetch::{Advice, Policy, Rules};
-use foreread_core::sched::{Choice, Op, Origin, Submitter};
+use foreread_core::sched::{Op, Origin, SchedulerKind, Submitter};
 use foreread_core::table::FileSlot;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 use random::Random;
@@ -24,7 +24,7 @@ fn path(policy: Policy, max_window: Pages, memory: u64) -> IoPath {
 
 fn device(path: &mut IoPath, capacity: u64) -> DeviceId {
     let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(ByteCount(capacity)) };
-    path.add_device(geometry, &Choice::Noop)
+    path.add_device(geometry, &SchedulerKind::Noop)
 }
 
 /// Queues eight requests far apart; returns the number that the device gets at once.
@@ -119,7 +119,7 @@ fn while_a_size_is_learnt_a_marker_comes_to_nothing() {
     ];
     for (policy, max, setting, wanted) in cases {
         let mut path = path(policy, max, 8 << 20);
-        let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+        let device = path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
         if let Some([name, value]) = setting {
             path.set(name, value).unwrap();
         }
@@ -317,7 +317,7 @@ fn whatever_is_set_meanwhile_all_reads_end_and_nothing_is_left_of_closed_files()
 
 /// Returns the largest request for a stream that waits for its reads, from the start of a new file.
 fn largest_request(path: &mut IoPath, disk: Option<u64>, pages: u64) -> u64 {
-    let device = path.add_device_on(disk, Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device_on(disk, Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     let file = path.open(device, ByteCount(4000 * PAGE)).unwrap();
     let stream = path.stream(file);
     let (mut now, mut largest) = (Nanos(0), 0);

@@ -3,7 +3,7 @@
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, IoPath};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Op, Origin, Submitter};
+use foreread_core::sched::{Op, Origin, SchedulerKind, Submitter};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 const MS: u64 = 1_000_000;
@@ -20,7 +20,7 @@ fn a_device_without_room_is_not_waited_for_by_time() {
     };
     let mut path = IoPath::new(config);
     let geometry = Geometry { depth: 1, ..Geometry::new(ByteCount(1 << 30)) };
-    let cfq = Choice::from_name("cfq").expect("a scheduler with time slices");
+    let cfq = SchedulerKind::from_name("cfq").expect("a scheduler with time slices");
     let device = path.add_device(geometry, &cfq);
     for submitter in [1, 2] {
         for place in 0..2 {

@@ -18,7 +18,7 @@ use crate::write_world;
 use std::panic;
 
 use foreread_core::path::WriteMode;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use write_world::{Answer, Op, Random, Sabotage, World};
 
 #[test]
@@ -60,7 +60,8 @@ fn run(seed: u64, sabotage: Sabotage) -> Result<(), String> {
     let mut random = Random(seed << 20);
     let name = ["noop", "deadline"][random.below(2) as usize];
     let lens: &[&[usize]] = &[&[100_001, 50_000], &[200_000]];
-    let mut world = World::new(seed, &Choice::from_name(name).unwrap(), lens).sabotaged(sabotage);
+    let mut world =
+        World::new(seed, &SchedulerKind::from_name(name).unwrap(), lens).sabotaged(sabotage);
     world.apply(&Op::Set { name: "dirty_age", value: random.below(40) });
     for _ in 0..random.below(250) {
         let op = op(&mut random);

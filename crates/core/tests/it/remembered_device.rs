@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, IoPath, StreamId, Tag};
 use foreread_core::prefetch::{LearntCost, LearntDevice, Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 const PAGE: u64 = 4096;
@@ -57,7 +57,7 @@ impl World {
         path.record(if learnt.is_some() { 1 << 22 } else { 0 });
         let max_io = Pages(model.max_io);
         let geometry = Geometry { max_io, depth: 64, ..Geometry::new(ByteCount(1 << 50)) };
-        let device = path.add_device(geometry, &Choice::learning());
+        let device = path.add_device(geometry, &SchedulerKind::learning());
         if let Some(learnt) = learnt {
             path.restore_device(device, learnt);
         }
@@ -230,7 +230,7 @@ fn what_this_path_knows_of_a_disk_counts_more() {
     let mut world = World::new(DEVICES[0], None);
     let geometry = Geometry { max_io: Pages(256), ..Geometry::new(ByteCount(1 << 50)) };
     let mut opened = |known: Option<LearntDevice>| {
-        let device = world.path.add_device_on(Some(7), geometry, &Choice::Noop);
+        let device = world.path.add_device_on(Some(7), geometry, &SchedulerKind::Noop);
         if let Some(known) = known {
             world.path.restore_device(device, known);
         }

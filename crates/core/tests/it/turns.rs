@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, FileId, IoPath, StreamId};
 use foreread_core::prefetch::{LearntCost, LearntDevice, Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const PAGE: u64 = 4096;
@@ -41,7 +41,7 @@ impl World {
         });
         let geometry =
             Geometry { max_io: Pages(64), depth: 64, ..Geometry::new(ByteCount(1 << 40)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let cost = LearntCost {
             per_request_ns: 20e6,
             per_kib_ns: 100.0,

@@ -16,7 +16,7 @@ use crate::write_world;
 
 use foreread_core::path::WriteMode;
 use foreread_core::prefetch::Policy;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use write_world::{Answer, Op, World};
@@ -89,7 +89,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..200),
     ) {
         let name = if by_deadline { "deadline" } else { "noop" };
-        let scheduler = Choice::from_name(name).unwrap();
+        let scheduler = SchedulerKind::from_name(name).unwrap();
         let lens: &[&[usize]] = &[&[700_001, 100_000], &[4096, 1_300_000]];
         let mut world = World::new(seed, &scheduler, lens);
         world.path.set("policy", policy.name()).unwrap();

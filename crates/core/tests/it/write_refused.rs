@@ -8,7 +8,7 @@ mod files;
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Op, Submitter};
+use foreread_core::sched::{Op, SchedulerKind, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
 const ENOSPC: i32 = 28;
@@ -38,7 +38,7 @@ impl<'t> Bench<'t> {
         let mut path =
             IoPath::new(Config { memory: ByteCount(17 << 20), policy, max_window, rules });
         let geometry = Geometry { max_io: Pages(64), depth: 8, ..Geometry::new(ByteCount(0)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount(64 << 20)).unwrap();
         let (requests, refused, over, service_ms) = (0, 0, Vec::new(), 7);
         let takes = Box::new(takes);

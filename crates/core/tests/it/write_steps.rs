@@ -14,7 +14,7 @@ use foreread_core::path::{
     Config, DeviceId, DeviceIo, Fault, FileId, IoPath, Tag, WriteId, WriteMode, WriteStep,
 };
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{BadSetting, Choice, Op, Submitter};
+use foreread_core::sched::{InvalidSetting, Op, SchedulerKind, Submitter};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
 struct Bench {
@@ -30,7 +30,7 @@ impl Bench {
         let mut path =
             IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
         let geometry = Geometry { max_io: Pages(16), depth: 8, ..Geometry::new(ByteCount(0)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         let file = path.open(device, ByteCount(len)).unwrap();
         Self { path, device, file, now: 1 }
     }
@@ -347,7 +347,7 @@ fn a_file_that_is_cut_drops_what_is_dirty_behind_its_end_and_flushes_do_not_wait
 fn the_short_page_at_the_end_of_a_file_is_the_last_of_its_request() {
     let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
     let mut path = IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
-    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     // The second file begins in the sector behind the end of the first.
     let files = [
         path.open_at(device, Sector(0), ByteCount(4096 + 512)).unwrap(),
@@ -378,7 +378,7 @@ fn settings_are_said_as_they_are_taken_and_nonsense_is_refused() {
     }
     assert_eq!(bench.path.settings(), settings);
     for (name, value) in [("dirty_limit", "much"), ("writes_queued", "0"), ("policy", "best")] {
-        assert!(matches!(bench.path.set(name, value), Err(BadSetting::Value { .. })));
+        assert!(matches!(bench.path.set(name, value), Err(InvalidSetting::Value { .. })));
     }
-    assert!(matches!(bench.path.set("colour", "red"), Err(BadSetting::Unknown { .. })));
+    assert!(matches!(bench.path.set("colour", "red"), Err(InvalidSetting::Unknown { .. })));
 }

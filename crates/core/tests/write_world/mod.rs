@@ -23,7 +23,7 @@ use foreread_core::path::{
 };
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::LogStep;
-use foreread_core::sched::{self, Choice};
+use foreread_core::sched::{self, SchedulerKind};
 use foreread_core::table::{Frame, Generation};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use history::History;
@@ -227,7 +227,7 @@ fn space(room: usize) -> usize {
 pub(crate) type Lens<'a> = &'a [&'a [usize]];
 
 impl World {
-    pub(crate) fn new(seed: u64, scheduler: &Choice, lens: Lens<'_>) -> Self {
+    pub(crate) fn new(seed: u64, scheduler: &SchedulerKind, lens: Lens<'_>) -> Self {
         let (policy, max_window, rules) = (Policy::Linux6, Pages(16), Rules::default());
         let memory = ByteCount(1 << 20);
         let mut path = IoPath::new(Config { memory, policy, max_window, rules });

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use foreread_core::path::{DeviceId, ExtentMap, FileId, OpenError};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::ByteCount;
 
 use super::{Driver, OpenDevice};
@@ -22,7 +22,7 @@ impl Driver {
         backend: &Arc<Backend>,
         len: ByteCount,
         delay: Option<Delay>,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
     ) -> Option<(DeviceId, FileId)> {
         let shared = backend.source().and_then(|source| source.disk);
         if let Some(disk) = shared

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{DeviceId, FileId};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE, Sector};
 
 use super::{Driver, OpenDevice};
@@ -47,7 +47,7 @@ impl Driver {
         disk: u64,
         backend: &Arc<Backend>,
         len: ByteCount,
-        scheduler: &Choice,
+        scheduler: &SchedulerKind,
     ) -> Option<Option<(DeviceId, FileId)>> {
         let start = self.source_devices.0.get(&disk).map_or(0, |it| it.next);
         let next = start.checked_add(len.pages_up().0 * PAGE_SIZE + PAGE_SIZE)?;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use foreread_core::path::BadExtents;
+use foreread_core::path::InvalidExtents;
 use foreread_core::units::ByteCount;
 
 use super::engine::{MAKE_ANOTHER, is_out_of_descriptors};
@@ -65,7 +65,7 @@ pub enum OpenErrorKind {
     /// The extents of the file are not valid.
     Extents {
         /// What is wrong with them.
-        why: BadExtents,
+        why: InvalidExtents,
     },
     /// An extent ends behind the end of the device.
     PastDevice {

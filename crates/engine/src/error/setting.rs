@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 
 use foreread_core::path::TooManyWeights;
-use foreread_core::sched::BadSetting;
+use foreread_core::sched::InvalidSetting;
 
 use super::engine::ForkedError;
 
@@ -17,7 +17,7 @@ use super::engine::ForkedError;
 #[non_exhaustive]
 pub enum SettingError {
     /// There is no such setting, or the value is not valid for it.
-    Invalid(BadSetting),
+    Invalid(InvalidSetting),
     /// Too many submitters have a weight.
     TooManyWeights(TooManyWeights),
     /// The process was forked after the engine was made.
@@ -36,8 +36,8 @@ impl fmt::Display for SettingError {
 
 impl Error for SettingError {}
 
-impl From<BadSetting> for SettingError {
-    fn from(why: BadSetting) -> Self {
+impl From<InvalidSetting> for SettingError {
+    fn from(why: InvalidSetting) -> Self {
         Self::Invalid(why)
     }
 }

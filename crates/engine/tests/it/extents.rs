@@ -9,7 +9,7 @@ use crate::support;
 
 use foreread::testing::{Faults, Mishap};
 use foreread::{
-    BadExtents, Engine, File, FileExtent, IoBackend, OpenError, OpenErrorKind, OpenOptions,
+    Engine, File, FileExtent, InvalidExtents, IoBackend, OpenError, OpenErrorKind, OpenOptions,
     ReadError, WriteError,
 };
 use recorded::{Recorded, recorded};
@@ -306,7 +306,7 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(
         matches!(
             error,
-            OpenError { kind: OpenErrorKind::Extents { why: BadExtents::Disorder(1), .. }, .. }
+            OpenError { kind: OpenErrorKind::Extents { why: InvalidExtents::Disorder(1), .. }, .. }
         ),
         "{error}"
     );
@@ -314,7 +314,10 @@ fn extents_that_make_no_sense_are_refused_and_writes_are() {
     assert!(
         matches!(
             error,
-            OpenError { kind: OpenErrorKind::Extents { why: BadExtents::Unaligned(0), .. }, .. }
+            OpenError {
+                kind: OpenErrorKind::Extents { why: InvalidExtents::Unaligned(0), .. },
+                ..
+            }
         ),
         "{error}"
     );

@@ -12,7 +12,7 @@ use foreread_core::path::{
     Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, Pages};
 
 use super::cached_disk::{CachedDisk, Stamp};
@@ -147,7 +147,7 @@ impl DurabilityWorld {
         let geometry =
             Geometry { max_io: Pages(16), depth: 4, write_block, ..Geometry::new(ByteCount(0)) };
         let name = if rng.below(2) == 0 { "noop" } else { "deadline" };
-        let scheduler = Choice::from_name(name).expect("both names are of schedulers");
+        let scheduler = SchedulerKind::from_name(name).expect("both names are of schedulers");
         let device = self.path.add_device_on(Some(disk as u64), geometry, &scheduler);
         let id = self.path.open(device, ByteCount(len)).expect("the path has room for three files");
         let stream = self.path.stream(id);

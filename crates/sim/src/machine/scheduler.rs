@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 
@@ -12,7 +12,7 @@ use crate::validate::unknown;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SchedulerSpec {
     /// Which, and how it is set.
-    pub choice: Choice,
+    pub choice: SchedulerKind,
 }
 
 impl<'de> Deserialize<'de> for SchedulerSpec {
@@ -31,14 +31,15 @@ impl<'de> Visitor<'de> for NameOrSettings {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<SchedulerSpec, E> {
-        let choice = Choice::from_name(name);
-        let choice = choice.ok_or_else(|| E::custom(unknown("scheduler", name, Choice::NAMES)))?;
+        let choice = SchedulerKind::from_name(name);
+        let choice =
+            choice.ok_or_else(|| E::custom(unknown("scheduler", name, SchedulerKind::NAMES)))?;
         Ok(SchedulerSpec { choice })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SchedulerSpec, A::Error> {
         let Some(name) = map.next_key::<String>()? else {
-            return Err(A::Error::custom(unknown("scheduler", "", Choice::NAMES)));
+            return Err(A::Error::custom(unknown("scheduler", "", SchedulerKind::NAMES)));
         };
         let mut scheduler: SchedulerSpec = self.visit_str(&name)?;
         let SchedulerSettings(settings) = map.next_value()?;

@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use foreread_core::sched::{Choice, Submitter};
+use foreread_core::sched::{SchedulerKind, Submitter};
 use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector};
 use foreread_trace::{FileSummary, TraceRecord, TraceSummary};
 
@@ -166,7 +166,7 @@ fn open_files(
     let total = total.filter(|total| *total <= MAX_DEVICE);
     let total = total.ok_or("the files of the trace are larger than any device")?;
     let model = with_capacity(&how.device, total);
-    let device = run.device("device", &model, &Choice::default())?;
+    let device = run.device("device", &model, &SchedulerKind::default())?;
     let mut files = Vec::new();
     for (file, start) in summary.files.iter().zip(file_starts(summary)) {
         let start = Sector(start / SECTOR_SIZE);

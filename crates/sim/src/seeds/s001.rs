@@ -2,7 +2,7 @@
 //! large files whose slow clients find nothing left of what was read for them.
 
 use foreread_core::prefetch::Policy;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 
 use super::csv::Csv;
 use super::table::{SeedCell, SeedProgress, SeedTable, SeedVerdict, errors};
@@ -60,7 +60,7 @@ fn kib_per_s(base: &Scenario, policy: Policy, scheduler: &str, threads: u32) -> 
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
     let disk = scenario.device.get_mut("disk").expect("the built-in scenario has this entry");
-    disk.scheduler.choice = Choice::from_name(scheduler).expect("the scheduler exists");
+    disk.scheduler.choice = SchedulerKind::from_name(scheduler).expect("the scheduler exists");
     nfsd_of(&mut scenario).threads = threads;
     let ran = go(&scenario);
     ran.processes[0].mb_per_s(ran.end) * 1e6 / 1024.0

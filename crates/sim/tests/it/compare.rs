@@ -3,7 +3,7 @@
 use foreread_core::geometry::DEFAULT_WINDOW;
 use foreread_core::path::Config;
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::known;
 use foreread_sim::record::{RecordMode, TraceDifference};
@@ -19,7 +19,7 @@ fn run(keep: RecordMode) -> RunOutcome {
     };
     let mut run = SimRun::new(config, 1, keep).unwrap();
     let model = &known::find("usb-stick-2g").unwrap().model;
-    let device = run.device("stick", model, &Choice::Noop).unwrap();
+    let device = run.device("stick", model, &SchedulerKind::Noop).unwrap();
     let file = run.file(device, Sector(0), ByteCount(4 << 20));
     for name in ["first", "second"] {
         run.spawn(name, async move |process| {

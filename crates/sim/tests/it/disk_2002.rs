@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use foreread_core::path::DeviceId;
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Sector, Sectors};
 use foreread_sim::device::DeviceParams;
 use foreread_sim::process::Process;
@@ -28,7 +28,7 @@ fn ms_of<F: Future<Output = ()> + 'static>(
 ) -> f64 {
     let mut run =
         SimRun::new(CacheSpec::default().config([]), 1, RecordMode::Hash).expect("enough memory");
-    let disk = run.device("disk", &disk(more), &Choice::Noop).expect("a possible disk");
+    let disk = run.device("disk", &disk(more), &SchedulerKind::Noop).expect("a possible disk");
     run.spawn("process", |process| what(process, disk));
     run.go(Nanos(u64::MAX));
     run.end().end.0 as f64 / 1e6
@@ -112,7 +112,7 @@ fn read_beside_writes_ms(age_weight: &str) -> Option<f64> {
     let more = format!("depth = 4\npick = \"nearest\"\nage_weight = {age_weight}");
     let mut run =
         SimRun::new(CacheSpec::default().config([]), 1, RecordMode::Hash).expect("enough memory");
-    let disk = run.device("disk", &disk(&more), &Choice::Noop).expect("a possible disk");
+    let disk = run.device("disk", &disk(&more), &SchedulerKind::Noop).expect("a possible disk");
     run.spawn("writes", async move |process: Process| {
         let slots = process.slots(8);
         for index in 0.. {

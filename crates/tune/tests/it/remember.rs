@@ -110,7 +110,7 @@ fn what_no_rule_can_hold_is_refused() {
     ] {
         let kept =
             remember(&fake.sys, "sdb", &report("sdb"), std::slice::from_ref(&bad), &[], DATE);
-        assert!(matches!(kept, Err(NotRemembered::BadSetting(it)) if it == bad));
+        assert!(matches!(kept, Err(NotRemembered::InvalidSetting(it)) if it == bad));
     }
     let mut odd = report("sdb");
     odd.sweep[0].low = f64::NAN;

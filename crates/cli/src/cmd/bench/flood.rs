@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 
 use super::args::{BenchArgs, BenchPattern, NamedMethod};
 use super::saved::{created, inputs_of, save};
@@ -40,7 +40,7 @@ pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
         ours: FloodSettings {
             memory: args.memory.0,
             policy: args.policy,
-            scheduler: Choice::for_device(&args.scheduler)
+            scheduler: SchedulerKind::for_device(&args.scheduler)
                 .expect("clap accepts only deadline and noop"),
             set: args.set.clone(),
         },

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use clap::builder::PossibleValuesParser;
 use foreread_core::sched::{
-    Choice, Class, Op, Origin, Payload, Request, Scheduler, Submitter, Why,
+    Class, Op, Origin, Payload, Request, Scheduler, SchedulerKind, Submitter, Why,
 };
 use foreread_core::units::{Nanos, Sector, Sectors};
 use serde::Serialize;
@@ -22,7 +22,7 @@ use crate::output::{Failure, Printer};
 pub(crate) struct ScheduleArgs {
     /// The scheduler
     #[arg(long, default_value = "deadline")]
-    #[arg(value_parser = PossibleValuesParser::new(Choice::NAMES))]
+    #[arg(value_parser = PossibleValuesParser::new(SchedulerKind::NAMES))]
     scheduler: String,
 
     /// A setting of the scheduler; may be repeated
@@ -196,9 +196,9 @@ fn dispatch(queue: &mut dyn Scheduler<RequestNames>, now_ms: u64) -> Option<Disp
     })
 }
 
-fn choice(args: &ScheduleArgs) -> Result<Choice, Failure> {
+fn choice(args: &ScheduleArgs) -> Result<SchedulerKind, Failure> {
     let mut choice =
-        Choice::from_name(&args.scheduler).expect("clap accepts only names of schedulers");
+        SchedulerKind::from_name(&args.scheduler).expect("clap accepts only names of schedulers");
     let warm = args.warm.then_some(("warm", "on"));
     let set = args.set.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in set.chain(warm) {

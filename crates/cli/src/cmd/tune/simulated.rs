@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foreread_core::path::{Config, Fault};
 use foreread_core::prefetch::{Advice, Policy, Rules};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
 use foreread_sim::device::{DeviceParams, known};
 use foreread_sim::process::Process;
@@ -76,7 +76,7 @@ impl SimulatedDevice {
             rules: Rules::default(),
         };
         let mut run = SimRun::new(config, 1, RecordMode::Hash).map_err(failed)?;
-        let device = run.device("disk", &self.model, &Choice::Noop).map_err(failed)?;
+        let device = run.device("disk", &self.model, &SchedulerKind::Noop).map_err(failed)?;
         let file = run.file(device, Sector(0), self.size());
         Ok((run, file))
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use foreread::lab::Delay;
 use foreread::{Engine, OpenOptions, Policy, WriteMode};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 
 use super::super::reader::{ColdReader, IssuedReads};
 use super::super::slow_device::SlowDevice;
@@ -24,7 +24,7 @@ use super::target::FloodTarget;
 pub(crate) struct FloodSettings {
     pub(crate) memory: u64,
     pub(crate) policy: Policy,
-    pub(crate) scheduler: Choice,
+    pub(crate) scheduler: SchedulerKind,
     /// Tunables of the scheduler, and values of theirs.
     pub(crate) set: Vec<(String, String)>,
 }

@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use crate::sched::{BadSetting, setting};
+use crate::sched::{InvalidSetting, setting};
 
 /// The settings of `cfq`. Each may change while requests are queued.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -52,7 +52,7 @@ impl CfqSettings {
     /// # Errors
     ///
     /// If there is no such setting, or the value makes no sense for it.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let ms = || setting::number(name, value, setting::MS);
         let count = || setting::number(name, value, setting::COUNT);
         match name {

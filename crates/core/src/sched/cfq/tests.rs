@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::sched::Choice;
+use crate::sched::SchedulerKind;
 
 /// Nothing: a request is known by its start.
 #[derive(Debug)]
@@ -283,9 +283,9 @@ fn too_many_submitters_are_forgotten() {
 #[test]
 fn all_settings_can_be_set_by_their_names() {
     for name in CfqSettings::NAMES {
-        let mut choice = Choice::from_name("cfq").unwrap();
+        let mut choice = SchedulerKind::from_name("cfq").unwrap();
         choice.set(name, "77").unwrap();
-        assert_ne!(choice, Choice::from_name("cfq").unwrap(), "{name}");
+        assert_ne!(choice, SchedulerKind::from_name("cfq").unwrap(), "{name}");
     }
     let error = CfqSettings::default().set("slice", "1").unwrap_err();
     assert!(error.to_string().contains("there are quantum, slice_sync"), "{error}");

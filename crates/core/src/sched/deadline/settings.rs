@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use crate::sched::{BadSetting, Op, setting};
+use crate::sched::{InvalidSetting, Op, setting};
 use crate::units::Nanos;
 
 /// The settings of `deadline`. Each may change while requests are queued.
@@ -96,7 +96,7 @@ impl DeadlineSettings {
     /// # Errors
     ///
     /// If there is no such setting, or the value makes no sense for it.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BadSetting> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let ms = || setting::number(name, value, setting::MS);
         let count = || setting::number(name, value, setting::COUNT);
         let switch = || setting::switch(name, value);
@@ -211,7 +211,7 @@ impl DeadlineRule {
     }
 }
 
-fn bad_rule(name: &str, value: &str) -> BadSetting {
+fn bad_rule(name: &str, value: &str) -> InvalidSetting {
     setting::bad(name, value, "2002, 4.x or mq")
 }
 

@@ -14,7 +14,7 @@ use foreread_core::path::{
 };
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::replay;
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::table::Frame;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages, Sector};
 
@@ -128,7 +128,7 @@ impl World {
         let mut path = IoPath::new(Config { memory, policy, max_window: Pages(max), rules });
         path.record(usize::MAX);
         let geometry = Geometry { max_io: MAX_IO, depth: 4, ..Geometry::new(ByteCount(0)) };
-        let device = path.add_device(geometry, &Choice::Noop);
+        let device = path.add_device(geometry, &SchedulerKind::Noop);
         Self {
             path,
             device,

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, HashMap};
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, DeviceState, DirectId, IoPath, Tag};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Op, Origin};
+use foreread_core::sched::{Op, Origin, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 
 pub(crate) const US: u64 = 1000;
@@ -48,7 +48,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn of(model: Model, choice: &Choice) -> Self {
+    pub(crate) fn of(model: Model, choice: &SchedulerKind) -> Self {
         let config = Config {
             memory: ByteCount(1 << 20),
             policy: Policy::None,

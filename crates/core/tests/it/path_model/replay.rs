@@ -8,7 +8,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, FileId, IoPath, WriteMode, WriteStep};
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::replay::{FlagSeen, LogStep, PathCall, PathOutput, replay};
-use foreread_core::sched::{Choice, Submitter};
+use foreread_core::sched::{SchedulerKind, Submitter};
 use foreread_core::table::{FileSlot, Frame, PageTable};
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
 
@@ -167,7 +167,7 @@ fn a_log_cannot_begin_in_the_middle() {
 }
 
 fn read_a_few(path: &mut IoPath, log: &mut Vec<LogStep>) -> FileId {
-    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     let file = path.open(device, ByteCount(1 << 20)).unwrap();
     let stream = path.stream(file);
     for page in 0..20 {
@@ -202,7 +202,7 @@ fn a_log_replays_whatever_readers_on_other_threads_did_meanwhile() {
     let config = Config { memory, policy: Policy::Linux6, max_window, rules };
     let mut path = IoPath::new(config);
     path.record(1 << 22);
-    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     let file = path.open(device, ByteCount(PAGES * 4096)).unwrap();
     let streams = [path.stream(file), path.stream(file)];
     let is_over = AtomicBool::new(false);
@@ -273,7 +273,7 @@ fn a_flush_that_settles_is_not_reported_again() {
     let (policy, max_window, rules) = (Policy::None, Pages(0), Rules::default());
     let mut path = IoPath::new(Config { memory: ByteCount(1 << 20), policy, max_window, rules });
     path.record(1 << 20);
-    let device = path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     let file = path.open(device, ByteCount(4096)).unwrap();
     let len = ByteCount(4096);
     let write =

@@ -14,7 +14,7 @@ use foreread_core::geometry::Geometry;
 use foreread_core::path::{Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag};
 use foreread_core::prefetch::{Decided, Policy, Rules};
 use foreread_core::replay::{LogStep, replay};
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::table::{Frame, Generation};
 use foreread_core::trace::EventKind;
 use foreread_core::units::{ByteCount, Nanos, PageIndex, Pages};
@@ -158,7 +158,7 @@ impl World {
     }
 
     pub(crate) fn open(&mut self, len: u64) -> OpenFile {
-        let device = self.path.add_device(self.geometry, &Choice::Noop);
+        let device = self.path.add_device(self.geometry, &SchedulerKind::Noop);
         let id = self.path.open(device, ByteCount(len)).unwrap();
         OpenFile { id, device, len, longest: len }
     }

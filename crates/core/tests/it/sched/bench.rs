@@ -3,7 +3,9 @@
 //! In:    requests as text: `R300@0`, `rt:W50+16@5`.
 //! Out:   their ids in the order of dispatch.
 
-use foreread_core::sched::{Choice, Class, Op, Origin, Payload, Request, Scheduler, Submitter};
+use foreread_core::sched::{
+    Class, Op, Origin, Payload, Request, Scheduler, SchedulerKind, Submitter,
+};
 use foreread_core::units::{Nanos, Sector, Sectors};
 
 /// Names of the merged requests.
@@ -23,8 +25,8 @@ impl Payload for Names {
 pub(crate) type Settings = [(&'static str, String)];
 
 /// Returns `deadline` with these settings.
-pub(crate) fn choice(settings: &Settings) -> Choice {
-    let mut choice = Choice::from_name("deadline").unwrap();
+pub(crate) fn choice(settings: &Settings) -> SchedulerKind {
+    let mut choice = SchedulerKind::from_name("deadline").unwrap();
     for (name, value) in settings {
         choice.set(name, value).unwrap();
     }
@@ -70,7 +72,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(choice: &Choice, max: u64) -> Self {
+    pub(crate) fn new(choice: &SchedulerKind, max: u64) -> Self {
         Self { queue: choice.queue(Sectors(max)), flying: Vec::new() }
     }
 

@@ -1,6 +1,6 @@
 //! `deadline`: limits of requests in flight, and settings that change while requests are queued.
 
-use foreread_core::sched::{BadSetting, Op};
+use foreread_core::sched::{InvalidSetting, Op};
 use foreread_core::units::Nanos;
 
 use super::bench::{Bench, choice, request};
@@ -208,7 +208,7 @@ fn what_makes_no_sense_is_refused_with_what_does() {
             "there are rule, read_expire, write_expire, writes_starved, fifo_batch",
         ),
     ] {
-        let error: BadSetting = bench.queue.set(name, value).unwrap_err();
+        let error: InvalidSetting = bench.queue.set(name, value).unwrap_err();
         assert!(error.to_string().contains(hint), "{error}");
         let mut choice = choice(&[]);
         assert_eq!(choice.set(name, value), Err(error));

@@ -10,7 +10,7 @@ fn the_unaligned_end_of_a_file_is_durable_each_time_it_is_sent() {
     let mut bench = Bench::new(EIO, |_| false);
     let write_block = ByteCount(512);
     let geometry = Geometry { depth: 8, write_block, ..Geometry::new(ByteCount(0)) };
-    let device = bench.path.add_device(geometry, &Choice::Noop);
+    let device = bench.path.add_device(geometry, &SchedulerKind::Noop);
     bench.file = bench.path.open(device, ByteCount(10 * 4096 + 100)).unwrap();
     bench.write(0, 1, WriteMode::WriteThrough);
     let (tag, page, len, is_durable) = bench.dispatch().unwrap();
@@ -37,7 +37,7 @@ fn a_write_without_room_is_no_failed_flush_past_the_kernels_cache() {
         let mut bench = Bench::new(errno, |_| false);
         let write_block = ByteCount(write_block);
         let geometry = Geometry { write_block, ..Geometry::new(ByteCount(0)) };
-        let device = bench.path.add_device(geometry, &Choice::Noop);
+        let device = bench.path.add_device(geometry, &SchedulerKind::Noop);
         bench.file = bench.path.open(device, ByteCount(1 << 20)).unwrap();
         let fua = bench.write(0, 1, WriteMode::Fua);
         assert_eq!(bench.serve_until_over(fua), Some(Fault::Io(errno)));
@@ -72,7 +72,7 @@ fn a_write_beside_flushes_that_fail_all_the_time_ends() {
 #[test]
 fn a_new_file_inherits_no_loss_from_the_one_that_had_its_slot() {
     let mut bench = Bench::new(EIO, |_| false);
-    let device = bench.path.add_device(Geometry::new(ByteCount(0)), &Choice::Noop);
+    let device = bench.path.add_device(Geometry::new(ByteCount(0)), &SchedulerKind::Noop);
     let old = bench.path.open(device, ByteCount(1 << 20)).unwrap();
     let now = bench.now();
     let zero = bench.path.write_zeroes(now, old, PageIndex(0)..PageIndex(1));

@@ -2,7 +2,7 @@
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{WriteMode, WriteStep};
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::ByteCount;
 
 use super::{Bench, done};
@@ -11,7 +11,7 @@ use super::{Bench, done};
 fn after_a_read() -> Bench {
     let mut bench = Bench::new(0);
     let geometry = Geometry { depth: 8, ..Geometry::new(ByteCount(0)) };
-    bench.device = bench.path.add_device(geometry, &Choice::learning());
+    bench.device = bench.path.add_device(geometry, &SchedulerKind::learning());
     bench.file = bench.path.open(bench.device, ByteCount(1 << 20)).unwrap();
     let (now, stream) = (bench.now(), bench.path.stream(bench.file));
     let read = bench.path.read(now, stream, ByteCount(200 << 12), ByteCount(4096), None);

@@ -1,6 +1,6 @@
 //! `time cat kernel/*.c` while a dd writes: each setting of the scheduler, each depth of the drive.
 
-use foreread_core::sched::Choice;
+use foreread_core::sched::SchedulerKind;
 use foreread_core::units::Nanos;
 
 use super::targets::Targets;
@@ -80,7 +80,7 @@ fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_baselines.csv"));
     let mut noop = ide.clone();
     noop.device.get_mut("disk").expect("the built-in scenario has this entry").scheduler.choice =
-        Choice::Noop;
+        SchedulerKind::Noop;
     let nearest: [(&Scenario, &[(&str, &str)]); 4] = [
         (&noop, &[]),
         (ide, &[("rule", "4.x"), ("fifo_batch", "8")]),

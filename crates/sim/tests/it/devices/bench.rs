@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector, Sectors};
 use foreread_sim::device::DeviceParams;
 use foreread_sim::record::RecordMode;
@@ -25,7 +25,7 @@ pub(crate) fn run(model: &DeviceParams) -> (SimRun, DeviceId) {
         rules: Rules::default(),
     };
     let mut run = SimRun::new(config, 1, RecordMode::Hash).expect("memory enough");
-    let device = run.device("device", model, &Choice::Noop).expect("a possible model");
+    let device = run.device("device", model, &SchedulerKind::Noop).expect("a possible model");
     (run, device)
 }
 

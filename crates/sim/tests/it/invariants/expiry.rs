@@ -23,7 +23,7 @@
 //! dispatch queue is the rest of a batch, twice if a limit of writes in flight held one back.
 
 use foreread_core::sched::deadline::{DeadlineRule, DeadlineSettings, WriteLimit};
-use foreread_core::sched::{Choice, Op};
+use foreread_core::sched::{Op, SchedulerKind};
 use foreread_core::units::Nanos;
 
 use super::log::Log;
@@ -62,7 +62,7 @@ impl Limit {
     /// None if nothing is promised: another scheduler, settings that changed meanwhile, classes
     /// that go first, or reads that wait for reads in flight.
     pub(crate) fn of(device: &DeviceShape, turns_knobs: bool) -> Option<Self> {
-        let Choice::Deadline(settings) = &device.scheduler else { return None };
+        let SchedulerKind::Deadline(settings) = &device.scheduler else { return None };
         let is_promised = !turns_knobs
             && !device.has_classes
             && settings.writes_starved != 0

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use foreread_core::path::{Config, DeviceId};
 use foreread_core::prefetch::{Policy, Rules};
-use foreread_core::sched::{Choice, Class};
+use foreread_core::sched::{Class, SchedulerKind};
 use foreread_core::units::{ByteCount, Nanos, Pages, Sector};
 use foreread_sim::device::{DeviceParams, Flash, Hdd, Pick};
 use foreread_sim::process::Process;
@@ -33,7 +33,7 @@ pub(crate) struct Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceShape {
     pub(crate) model: DeviceParams,
-    pub(crate) scheduler: Choice,
+    pub(crate) scheduler: SchedulerKind,
     /// Whether requests of all classes come to it.
     pub(crate) has_classes: bool,
 }
@@ -130,7 +130,7 @@ impl Shape {
         for (step, (name, value)) in (1..20).zip(KNOBS.into_iter().cycle()) {
             run.go(Nanos(step * 7_000_000));
             for (device, shape) in devices.iter().zip(&self.devices) {
-                if matches!(shape.scheduler, Choice::Deadline(_)) {
+                if matches!(shape.scheduler, SchedulerKind::Deadline(_)) {
                     run.set_scheduler(*device, name, value).unwrap();
                 }
             }
@@ -177,9 +177,10 @@ impl DeviceShape {
             })
         };
         let name = pick(rng, ["noop", "deadline", "deadline", "deadline", "deadline", "other"]);
-        let others: Vec<_> = Choice::NAMES.iter().filter(|name| **name != "deadline").collect();
+        let others: Vec<_> =
+            SchedulerKind::NAMES.iter().filter(|name| **name != "deadline").collect();
         let name = if name == "other" { others[index(rng, others.len())] } else { name };
-        let mut scheduler = Choice::from_name(name).expect("a name of theirs");
+        let mut scheduler = SchedulerKind::from_name(name).expect("a name of theirs");
         let has_classes = rng.below(4) == 0;
         if name == "deadline" {
             let rule = pick(rng, ["2002", "4.x", "mq"]);
