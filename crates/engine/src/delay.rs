@@ -46,10 +46,9 @@ impl DelayModel {
     }
 
     /// Starts a request now, and says when it is done.
-    #[expect(clippy::missing_panics_doc, reason = "a model has one head at least")]
     pub fn finish_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
-        let head =
-            self.free_at_ns.iter_mut().min().expect("the model is made with one head at least");
+        let first_free = (0..self.free_at_ns.len()).min_by_key(|head| self.free_at_ns[*head]);
+        let head = &mut self.free_at_ns[first_free.unwrap_or(0)];
         let moving = self.delay.bandwidth.map_or(0, |rate| bytes * NS_PER_S / rate.max(1));
         let latency = u64::try_from(self.delay.latency.as_nanos()).unwrap_or(u64::MAX);
         *head = now_ns.max(*head).saturating_add(latency).saturating_add(moving);

@@ -32,6 +32,8 @@ mod log;
 mod mount_state;
 mod mountinfo;
 mod mountpoint;
+#[cfg(feature = "objects")]
+mod prefix_tree;
 mod session;
 mod source;
 mod table_gaps;
@@ -49,6 +51,8 @@ pub use error::MountError;
 use foreread_ext4::{Ext4, Journal, Superblock};
 pub use inodes::ItableReadahead;
 pub use mountpoint::{UnmountOutcome, detach};
+#[cfg(feature = "objects")]
+pub use prefix_tree::PrefixTree;
 pub use session::Unmounter;
 pub use tree::{
     FileTree, MountedTree, PreparedTree, TreeFile, TreeName, TreePage, TreeSettings, TreeUsage,

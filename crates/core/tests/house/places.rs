@@ -49,7 +49,7 @@ pub(crate) const HOUSE: [Place; 14] = [
     Place { folder: "serve", ours: &["foreread", "foreread-core", "foreread-files"], others: None },
     Place {
         folder: "mount",
-        ours: &["foreread", "foreread-core", "foreread-ext4", "foreread-files"],
+        ours: &["foreread", "foreread-core", "foreread-ext4", "foreread-files", "foreread-object"],
         others: None,
     },
     Place { folder: "object", ours: &["foreread", "foreread-core"], others: None },

@@ -4,28 +4,15 @@
 //! Out:   a mount until it is unmounted, by this command or another.
 //! Never: a request for an object whose listing says all that is needed.
 
-use std::io;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
-use foreread::{Engine, OpenOptions};
+use foreread::OpenOptions;
 use foreread_core::sizes::Exact;
-use foreread_mount::{
-    FileTree, ItableReadahead, PreparedTree, TreeFile, TreeName, TreePage, TreeSettings,
-};
-use foreread_object::{ListedName, ListedVersion, Prefix};
+use foreread_mount::{ItableReadahead, PrefixTree, PreparedTree, TreeSettings};
 
 use super::{LeftBehind, MountArgs, built, kernel_window, mounted, refused, say};
 use crate::output::{Failure, refusal};
 use crate::store;
-
-/// The objects below a prefix, as files of an engine.
-#[derive(Debug)]
-struct PrefixTree {
-    prefix: Prefix,
-    engine: Engine,
-    options: OpenOptions,
-}
 
 pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     let of_image = [
@@ -55,7 +42,7 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
         log: Box::new(say),
         ..TreeSettings::default()
     };
-    let tree = Arc::new(PrefixTree { prefix, engine: engine.clone(), options });
+    let tree = Arc::new(PrefixTree::new(prefix, &engine, options));
     let ready = PreparedTree::new(tree, &args.dir, settings);
     let ready = ready.map_err(|error| refused(args, &error))?;
     let names = ready.names();
@@ -79,43 +66,4 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
     left.recording.finish();
     drop(saver);
     over.map_err(|error| Failure::Check(format!("{}: {error}", args.dir.display())))
-}
-
-impl FileTree for PrefixTree {
-    fn list(&self, directory: &str, page: Option<String>) -> io::Result<TreePage> {
-        let page = self.prefix.page(directory, false, page)?;
-        let left_out = |name: String| {
-            let name = name.escape_default();
-            format!("{name}: no request can ask for this key, so it is left out")
-        };
-        Ok(TreePage {
-            names: page.names.into_iter().map(tree_name).collect(),
-            left_out: page.unreadable.into_iter().map(left_out).collect(),
-            next: page.next,
-        })
-    }
-
-    fn open(&self, path: &str, file: &TreeFile) -> io::Result<foreread::File> {
-        let since = Duration::from_secs(file.modified.unsigned_abs());
-        let before = UNIX_EPOCH.checked_sub(since);
-        let after = UNIX_EPOCH.checked_add(since);
-        let listed = ListedVersion {
-            size: file.size,
-            modified: if file.modified < 0 { before } else { after }.unwrap_or(UNIX_EPOCH),
-            e_tag: (!file.version.is_empty()).then(|| file.version.to_string()),
-        };
-        let object = self.prefix.open(path, &listed)?;
-        self.engine.open_source_with(object, &self.options).map_err(io::Error::other)
-    }
-}
-
-fn tree_name(ListedName { mut name, meta }: ListedName) -> TreeName {
-    let Some(meta) = meta else {
-        // It ends with a slash.
-        name.pop();
-        return TreeName { name, file: None };
-    };
-    let modified = meta.last_modified.timestamp();
-    let version = meta.e_tag.unwrap_or_default().into();
-    TreeName { name, file: Some(TreeFile { size: meta.size, modified, version }) }
 }
