@@ -9,13 +9,13 @@ use foreread_core::units::ByteCount;
 use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::target::window_in_force;
 
-/// The device that a file is, or lies on; and which of the two.
+/// Returns the block device that is, or holds, a file; true if the file is the device itself.
 pub(crate) fn device_of(file: &File) -> io::Result<(u64, bool)> {
     Ok(device_in(&file.metadata()?))
 }
 
-/// The same of what lies at a path, which is not opened: an open of a pipe waits for its writer,
-/// and a device that is no disk may do anything.
+/// Returns the same for a path without opening it: opening a pipe blocks until a writer appears,
+/// and opening other devices may have side effects.
 pub(crate) fn device_at(path: &Path) -> io::Result<(u64, bool)> {
     Ok(device_in(&fs::metadata(path)?))
 }
@@ -25,7 +25,7 @@ fn device_in(stat: &Metadata) -> (u64, bool) {
     (if is_block_device { stat.rdev() } else { stat.dev() }, is_block_device)
 }
 
-/// The largest window that the kernel has for what lies at a path, in bytes, where it says so.
+/// Returns the kernel's largest window for the device of a path in bytes, if known.
 pub(crate) fn kernel_window(path: &Path) -> Option<ByteCount> {
     let (device, _) = device_at(path).ok()?;
     let number = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,10 +1,6 @@
-//! What can be asked on the command line, and how wrong questions are answered.
+//! The verbs of the command line, and one-line errors for wrong usage.
 //!
-//! In:    arguments.
-//! Out:   [`Cli`]; or one line that says what is wrong and where to look.
-//! Never: an answer.
-//!
-//! The flags of a verb are in the verb's own file, those of several verbs in [`crate::args`].
+//! The flags of a verb are in its file in `cmd`, shared flags in [`crate::args`].
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -18,8 +14,8 @@ use crate::settings_holder::HOLD;
 
 /// User-space page cache, read-ahead and I/O scheduler for direct I/O
 ///
-/// Serves and mounts images through its own cache, compares itself with the kernel on a file or
-/// device of yours, and tunes the kernel's own read-ahead. `foreread help VERB` explains a verb.
+/// Serves and mounts disk images, compares itself with the kernel on your files and devices, and
+/// finds the best read-ahead setting for the kernel. See `foreread help VERB` for one verb.
 #[derive(Debug, Parser)]
 #[command(
     name = "foreread",
@@ -33,7 +29,7 @@ pub(crate) struct Cli {
     pub(crate) verb: Verb,
 }
 
-/// One verb, one file in `cmd`.
+/// All verbs; each has a file in `cmd`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Demo(demo::DemoArgs),
@@ -68,21 +64,21 @@ pub(crate) enum Verb {
 
     Seeds(seeds::SeedsArgs),
 
-    /// A part of demo and bench that needs a process of its own
+    /// Internal: slow device for demo and bench
     #[command(name = slow_server::VERB, hide = true)]
     ServeSlowDevice(slow_server::SlowServerArgs),
 
-    /// One line of figures about an NBD server, for scripts that measure
+    /// Print one line of figures about an NBD server, for measuring scripts
     #[command(name = nbd_load::VERB, hide = true)]
     NbdLoad(nbd_load::NbdLoadArgs),
 
-    /// A part of bench that needs a process of its own
+    /// Internal: holds kernel settings for bench and restores them
     #[command(name = HOLD, hide = true)]
     HoldSettings,
 
-    /// Feed a policy a pattern and see each decision it takes
+    /// Show the decisions of a read-ahead policy or scheduler for a given access pattern
     ///
-    /// Nothing is read and no device is touched: the policies are functions, and this calls them.
+    /// Runs the policies as plain functions; reads no file and touches no device.
     #[command(subcommand, arg_required_else_help = false, after_long_help = CODES_AND_UNITS)]
     Explain(explain::ExplainCommand),
 
@@ -91,7 +87,7 @@ pub(crate) enum Verb {
     Completions(man::CompletionsArgs),
 }
 
-/// Clap's error, which is a paragraph, as one line.
+/// Returns clap's error as one line.
 pub(crate) fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let is_about_the_error =
@@ -107,7 +103,7 @@ pub(crate) fn in_one_line(error: &clap::Error) -> String {
         })
         .collect();
     let mut what = lines.join(" ");
-    // What no help shows is no help here.
+    // Hidden verbs are no valid suggestion.
     for hidden in Cli::command().get_subcommands().filter(|verb| verb.is_hide_set()) {
         what = what.replace(&format!("{}, ", hidden.get_name()), "");
     }
@@ -116,7 +112,7 @@ pub(crate) fn in_one_line(error: &clap::Error) -> String {
     format!("{what}; see '{} --help'", named_verb(args))
 }
 
-/// The command whose help is of use: as far as the arguments name one.
+/// Returns the subcommand to recommend help for, as far as the arguments name one.
 fn named_verb(args: impl Iterator<Item = String>) -> String {
     let mut command = &Cli::command();
     let mut name = command.get_name().to_owned();

@@ -1,10 +1,10 @@
-//! The one clock of the command line, the time of its processor, and the one pause.
+//! The only clock of the command line, its processor time, and its only sleep.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The one clock of the command line.
+/// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 pub(crate) fn clock() -> Instant {
     Instant::now()

@@ -1,6 +1,6 @@
 //! The control socket: how `stats` and `set` reach a server or a mount that runs.
 //!
-//! [`client`] asks; [`served`] answers, in the process that serves.
+//! [`client`] sends requests; [`served`] answers them in the serving process.
 
 pub(crate) mod client;
 pub(crate) mod served;

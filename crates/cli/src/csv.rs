@@ -1,10 +1,7 @@
-//! What all CSV files of the program have in common, and the file of `--csv`: a line for each
-//! combination.
+//! Shared code of CSV outputs, and the file of `--csv` with one line per combination.
 //!
-//! In:    names, values that may be unknown, and a path, checked before the runs.
-//! Out:   cells; the file, whole; floats in as many digits as tell them from their neighbours.
-//! Never: a heading that a reader without options takes for something else. No comment lines.
-//!        Another file than an earlier table of this command replaced.
+//! Paths are checked before the runs. Floats are written with the shortest digits that read back
+//! equal. There are no comment lines, so that readers work without options.
 
 use std::path::Path;
 

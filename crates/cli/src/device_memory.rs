@@ -1,12 +1,10 @@
-//! What `serve` and `mount` keep of a device from one run to the next.
+//! Remembers what `serve` and `mount` learn about a device across runs.
 //!
-//! In:    where to keep it, the target.
-//! Out:   the device's name, an engine that remembers it; records written now and then.
-//! Never: a run that fails because of a record: one line says what is wrong with it.
+//! A bad record never fails a command; it is reported in one line.
 //!
-//! The name is the identity that `tune --remember` has for the device. A device without one (NBD,
-//! a network file system) is known by its name and size, or by what was mounted: the first
-//! requests find out if it is another one.
+//! A record has the identity that `tune --remember` uses for the device. A device without one (NBD,
+//! a network file system) is named by its name and size, or by the mounted source; the first
+//! requests detect if it has changed.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -24,19 +22,19 @@ use foreread_tune::sysfs::{BlockDevice, MountEntry, SystemRoot};
 use crate::block_device::device_at;
 use crate::store::url_of;
 
-/// Whether and where what is learnt of a device is kept.
+/// Options for remembered devices.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RememberArgs {
-    /// Where to keep what is learnt of the device, for the next run: one small text file
-    /// [default: devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
+    /// Directory for what is learnt about the device, one small text file per device [default:
+    /// devices in $STATE_DIRECTORY, else /var/lib/foreread/devices]
     ///
-    /// The next run begins with windows of the right size instead of measuring the device for a
-    /// second or more. Its first requests check it: of a device that has changed, it is forgotten.
-    /// A file of another program is never replaced (docs/files.md).
+    /// The next run starts with the right window sizes instead of measuring the device for a second
+    /// or more. Its first requests check the record; the record of a device that has changed is
+    /// dropped. Files of other programs are never replaced (docs/files.md).
     #[arg(long, value_name = "DIR", conflicts_with = "no_remember")]
     remember: Option<PathBuf>,
 
-    /// Neither use nor keep what was learnt of the device in an earlier run
+    /// Neither load nor store what was learnt about the device
     #[arg(long)]
     no_remember: bool,
 }
@@ -49,7 +47,7 @@ impl RememberArgs {
         Some(self.remember.clone().unwrap_or_else(default_directory))
     }
 
-    /// An engine that remembers devices, if that is wanted.
+    /// Makes the engine remember devices, unless disabled.
     pub(crate) fn give(&self, builder: EngineBuilder) -> EngineBuilder {
         match self.directory() {
             Some(directory) => builder.remember(directory),
@@ -57,14 +55,14 @@ impl RememberArgs {
         }
     }
 
-    /// Options with the name of the device of `target`, if it is to be remembered.
+    /// Adds the device name of `target` to the options, unless disabled.
     pub(crate) fn name(&self, target: &Path, options: OpenOptions) -> OpenOptions {
-        // A store has its name from its URL.
+        // Stores are named by their URL.
         let is_unnamed = self.no_remember || url_of(target).is_some();
         if is_unnamed { options } else { with_device_name(target, options) }
     }
 
-    /// Says in one line if a record cannot be used, and saves records until the end of the result.
+    /// Reports an unusable record, and saves records until the returned saver is dropped.
     pub(crate) fn keep(&self, engine: &Engine, file: Option<&File>) -> io::Result<LearntSaver> {
         let record = file.map(|file| file.device().record());
         if self.no_remember {
@@ -73,7 +71,7 @@ impl RememberArgs {
         let (stop, stopped) = channel::<()>();
         let (ended, over) = channel::<()>();
         let (engine, is_asked_for) = (engine.clone(), self.remember.is_some());
-        // One line is enough: what cannot be read is not written either.
+        // A record that cannot be read is not written either: one line is enough.
         let ignored = record.filter(|record| matches!(record, DeviceRecord::Ignored { .. }));
         let mut has_warned = ignored.is_some();
         if let Some(record) = ignored {
@@ -100,7 +98,7 @@ impl RememberArgs {
     }
 }
 
-/// Where it is kept unless another directory is named.
+/// Returns the default directory.
 pub(crate) fn default_directory() -> PathBuf {
     let state = env::var("STATE_DIRECTORY").ok();
     let state = state.as_deref().and_then(|list| list.split(':').next());
@@ -108,8 +106,8 @@ pub(crate) fn default_directory() -> PathBuf {
     Path::new(state).join("devices")
 }
 
-/// Saves what is learnt, once a minute and when it is dropped. The drop waits for that, but not
-/// for longer than [`LAST_SAVE`]: the directory may lie on a device that hangs.
+/// Saves records once a minute and when dropped. The drop waits at most [`LAST_SAVE`], as the
+/// directory may be on a device that hangs.
 #[derive(Debug)]
 pub(crate) struct LearntSaver {
     stop: Option<Sender<()>>,
@@ -126,8 +124,8 @@ impl Drop for LearntSaver {
     }
 }
 
-/// Options with the name of the device of `target`. Where `tune --remember` has set a window,
-/// learning begins with that.
+/// Adds the device name of `target` to the options. Learning starts at the window set by `tune
+/// --remember`, if any.
 pub(crate) fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptions {
     let sys = SystemRoot::here();
     let device = device_at(target).ok().and_then(|(number, _)| {
@@ -146,18 +144,18 @@ pub(crate) fn with_device_name(target: &Path, options: OpenOptions) -> OpenOptio
     }
 }
 
-/// Users without the right to write the system's directory have not asked for it.
+/// Returns true for a permission error: unprivileged users did not ask for the system's directory.
 fn is_no_permission(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
 }
 
-/// The name of a whole device.
+/// Returns the name of a whole device.
 fn name_of(sys: &SystemRoot, device: &BlockDevice) -> String {
     let weak = |_| format!("{}-{}", device.name, device.size.0);
     identity(sys, &device.name).map_or_else(weak, |identity| identity.id)
 }
 
-/// What was mounted where the target is: `nfs4-server:/export`.
+/// Returns the source of the mount of the target: `nfs4-server:/export`.
 fn mounted(sys: &SystemRoot, target: &Path) -> Option<String> {
     let path = fs::canonicalize(target).ok()?;
     let mounts = sys.mounts();
@@ -165,12 +163,12 @@ fn mounted(sys: &SystemRoot, target: &Path) -> Option<String> {
     Some(format!("{kind}-{source}"))
 }
 
-/// The window that `tune --remember` has set for a device.
+/// Returns the window that `tune --remember` set for a device.
 fn tuned_window(sys: &SystemRoot, device: &BlockDevice) -> Option<u64> {
     let known = recall(sys, &device.name)?;
     let setting = known.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB)?;
     let kib: u64 = setting.value.parse().ok()?;
-    // Where learning begins is a power of two; no larger than what was measured.
+    // Learning starts at a power of two, no larger than measured.
     kib.checked_ilog2().map(|log| 1024 << log.min(20))
 }
 
@@ -180,11 +178,11 @@ fn warn(line: &str) {
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 
-/// Where foreread keeps its state.
+/// State directory of foreread.
 const STATE: &str = "/var/lib/foreread";
 
-/// How long a process that ends waits for its last record.
+/// Time limit of the last save.
 const LAST_SAVE: Duration = Duration::from_secs(2);
 
-/// What is lost if the process is killed.
+/// Save interval: learning since the last save is lost if the process is killed.
 const SAVE_EVERY: Duration = Duration::from_secs(60);

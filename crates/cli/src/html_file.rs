@@ -1,8 +1,6 @@
 //! The file of `--html`: one page that needs nothing else.
 //!
-//! In:    a path, checked before the work; a page.
-//! Out:   the file, whole.
-//! Never: another file than an earlier page of foreread replaced.
+//! The path is checked before the work starts. Only earlier reports are replaced.
 
 use std::path::Path;
 
@@ -36,7 +34,7 @@ impl HtmlFile {
     }
 }
 
-/// As a shell would take it, but for quotes in arguments.
+/// Returns the command line as typed into a shell, apart from quotes in arguments.
 fn command_line() -> String {
     let quoted = |arg: String| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);

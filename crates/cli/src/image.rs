@@ -1,8 +1,6 @@
 //! An ext4 image, read through foreread.
 //!
-//! In:    a target, a path in it.
-//! Out:   the file system; what is wrong with it, with the command that mends it.
-//! Never: a write, or more memory for pages than a few verbs that end at once should take.
+//! Read-only. Errors name the image and the command that repairs it.
 
 pub(crate) mod node;
 
@@ -20,33 +18,33 @@ use crate::args::max_window::MaxWindow;
 use crate::output::Failure;
 use crate::store::{self, StoreArgs};
 
-/// Enough for the metadata of millions of files, and for windows of any size.
+/// Cache size, enough for the metadata of millions of files and for any window.
 const MEMORY: u64 = 64 << 20;
 
-/// What `ls`, `cat`, `stat` and `mount` have in common.
+/// Arguments shared by `ls`, `cat`, `stat` and `mount`.
 #[derive(Debug, Args)]
 pub(crate) struct ImageTarget {
-    /// An image of an ext2, ext3 or ext4 file system, or a block device with one; or the URL of
-    /// an object with one (s3://bucket/key, gs://, az://, https://)
+    /// Image of an ext2, ext3 or ext4 file system, a block device with one, or the URL of an object
+    /// with one (s3://bucket/key, gs://, az://, https://)
     #[arg(value_parser = store::target())]
     pub(crate) target: PathBuf,
 
-    /// Read what is in place although the journal has changes that are not
+    /// Read an image that needs journal recovery, without replaying the journal
     ///
-    /// What is read may be old and contradict itself; it is never written to. Without this flag
-    /// such an image is refused: it is mounted somewhere, or was not unmounted.
+    /// The data may be stale or inconsistent; the image is never written to. Without this flag,
+    /// such an image is refused: it is mounted elsewhere, or was not unmounted.
     #[arg(long)]
     pub(crate) ignore_journal: bool,
 
-    /// Where the file system begins in TARGET, in bytes (or with K, M, G): for a file system inside
-    /// of a larger file, without a loop device
+    /// Offset of the file system in TARGET, in bytes (or with K, M, G), for a file system inside a
+    /// larger file
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
     pub(crate) offset: Option<ByteCount>,
 
     /// Read partition N of TARGET, a whole disk with an MBR or GPT
     ///
-    /// Numbers are those of the kernel's devices; logical partitions begin with 5. Without this
-    /// flag, a whole disk is refused with the list of its partitions.
+    /// Partitions have the kernel's numbers; logical ones start at 5. Without this flag, a whole
+    /// disk is refused with a list of its partitions.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) partition: Option<u32>,
 
@@ -55,7 +53,7 @@ pub(crate) struct ImageTarget {
 }
 
 impl ImageTarget {
-    /// The file system. Without a window, that of an object is learnt.
+    /// Opens the file system. Without a window, objects learn theirs.
     pub(crate) fn open(&self, window: Option<MaxWindow>) -> Result<Ext4<Image>, Failure> {
         let mut builder = Engine::builder().memory(MEMORY);
         if let Some(window) = window.or(self.url().map(|_| MaxWindow::Auto)) {
@@ -66,7 +64,7 @@ impl ImageTarget {
         let Range { start, end } = self.image_range(&file)?;
         let (metadata, contents) = (file.stream(), file.stream());
         let image = Image { start, size: end - start, metadata, contents };
-        // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
+        // Read-ahead rarely pays off for metadata, which is scattered.
         image.metadata.advise(Advice::Random);
         let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
         Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
@@ -108,17 +106,17 @@ impl ImageTarget {
         Err(Failure::WrongUse(format!("{target}: {flag} is for images, with a <PATH> in them")))
     }
 
-    /// The URL, if it is one.
+    /// Returns the URL, if TARGET is one.
     pub(crate) fn url(&self) -> Option<&str> {
         store::url_of(&self.target)
     }
 
-    /// One line about an error of the whole image, or of what has no name.
+    /// Formats an error of the image as a whole.
     pub(crate) fn says(&self, error: &Error) -> String {
         line(&self.target, None, error)
     }
 
-    /// One line about an error at a path.
+    /// Formats an error at a path.
     pub(crate) fn says_at(&self, path: &[u8], error: &Error) -> String {
         line(&self.target, Some(path), error)
     }
@@ -147,10 +145,10 @@ fn line(target: &Path, path: Option<&[u8]>, error: &Error) -> String {
     format!("{target}: {place}{error}{help}")
 }
 
-/// An image that the engine reads: names and inodes as they are asked for, contents ahead.
+/// Image read through the engine: metadata without read-ahead, contents with it.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// Its first byte in the file.
+    /// Offset of the image in the file.
     start: u64,
     size: u64,
     metadata: ReadStream,

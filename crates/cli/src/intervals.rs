@@ -1,8 +1,6 @@
 //! Means over seeds and their intervals, as a person reads them.
 //!
-//! In:    figures over seeds.
-//! Out:   cells of a table.
-//! Never: an interval of one seed.
+//! A single seed has no interval.
 
 use foreread_sim::comparison::ComparedFigure;
 use foreread_sim::mean_interval::RatioInterval;
@@ -32,7 +30,7 @@ pub(crate) fn ratio(ratio: Option<RatioInterval>) -> String {
     }
 }
 
-/// What the intervals of so many seeds are.
+/// Explains the intervals over `seeds` seeds.
 pub(crate) fn about_means(seeds: usize) -> String {
     format!(
         "n = {seeds}: means over the seeds; +- is half the width of the 95 % confidence interval of \
@@ -40,7 +38,7 @@ pub(crate) fn about_means(seeds: usize) -> String {
     )
 }
 
-/// Which seeds there are, from the first on; an error if there are not so many.
+/// Returns `count` consecutive seeds; fails if the range overflows.
 pub(crate) fn seeds_from(first: u64, count: u64) -> Result<Vec<u64>, String> {
     let last = first.checked_add(count - 1).ok_or_else(|| {
         format!("--seeds {count}: the last seed is 2^64 - 1; the first is {first}")

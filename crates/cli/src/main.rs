@@ -1,11 +1,10 @@
-//! `foreread` on the command line.
+//! The `foreread` command.
 //!
-//! In:    arguments.
-//! Out:   what a verb prints, on stdout; what went wrong, as one line on stderr; an exit code.
-//! Never: a panic for wrong use, half an answer before an error, noise when a pipe closes.
+//! Answers go to stdout, errors to stderr in one line. Wrong usage never panics, bad input prints
+//! nothing on stdout, and a closed pipe is no error.
 //!
-//! [`cli`] says what can be asked, one file in `cmd` answers each verb; verbs share what lies below
-//! them and never use each other.
+//! [`cli`] defines the arguments. Each verb has a file in `cmd`; verbs share the modules below and
+//! never use each other.
 //!
 //! ```text
 //!   main, cli
@@ -90,17 +89,17 @@ fn main() -> ExitCode {
     end(answer)
 }
 
-/// Says what went wrong and gives it its exit code; `args::help` lists them for users.
+/// Prints the error and returns its exit code; `args::help` documents the codes.
 fn end(result: Result<(), Failure>) -> ExitCode {
     let mut code = ExitCode::from(2);
     let line = match result {
         Ok(()) => return ExitCode::SUCCESS,
-        // The reader has seen enough: `foreread explain .. | head`.
+        // The reader closed the pipe: `foreread explain .. | head`.
         Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
         Err(Failure::Stdout(error)) => format!("cannot write the answer: {error}"),
-        // It has said itself what was wrong.
+        // The command printed its own error.
         Err(Failure::Command(code)) => return ExitCode::from(code),
         Err(Failure::WrongUse(line)) => line,
         Err(Failure::Check(line)) => {
@@ -108,7 +107,7 @@ fn end(result: Result<(), Failure>) -> ExitCode {
             line
         }
     };
-    // The line is lost if stderr is closed; the exit code still tells.
+    // Ignored if stderr is closed; the exit code remains.
     let _ = writeln!(io::stderr(), "foreread: {}", plain(&line));
     code
 }

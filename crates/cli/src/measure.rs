@@ -1,8 +1,6 @@
-//! Measuring: what `demo` and `bench` have in common.
+//! Measurements shared by `demo` and `bench`.
 //!
-//! In:    a target, a pattern, access methods.
-//! Out:   runs: how many reads took how long, and what the device was asked for.
-//! Never: a figure that was not measured in this process.
+//! Every figure is measured in this process.
 
 mod bare_memory;
 pub(crate) mod bare_object;

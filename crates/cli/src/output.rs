@@ -1,8 +1,6 @@
-//! Where answers go, and what can go wrong with them.
+//! Buffered output to stdout, and the errors of verbs.
 //!
-//! In:    lines, or values for JSON.
-//! Out:   stdout, buffered; [`Failure`] with its one line for the user.
-//! Never: a colour or a picture that a program would have to read.
+//! Colours and drawings are printed on terminals only.
 
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write};
 
@@ -10,16 +8,16 @@ use serde::Serialize;
 
 use crate::terminal::{self, DOCUMENT, wrap};
 
-/// Why a verb could not answer.
+/// Error of a verb.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked makes no sense. The line says what does.
+    /// Wrong usage. The line explains the right one.
     WrongUse(String),
-    /// What was to be checked is not so. The line says what is.
+    /// A check failed. The line explains the result.
     Check(String),
-    /// A command that we ran has ended so; our exit code is its own.
+    /// A child command exited with this code, which becomes ours.
     Command(u8),
-    /// The answer could not be written to stdout.
+    /// Writing to stdout failed.
     Stdout(io::Error),
 }
 
@@ -29,18 +27,18 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Text of others, as names of devices and of files in a trace, without control characters: they
-/// could be commands to a terminal.
+/// Replaces control characters in untrusted text, such as names of devices or files in a trace: a
+/// terminal could interpret them.
 pub(crate) fn plain(text: &str) -> String {
     text.replace(char::is_control, "?")
 }
 
-/// For `map_err`: what could not be done.
+/// Creates a closure for `map_err` from the operation that failed.
 pub(crate) fn cannot(what: &'static str) -> impl Fn(io::Error) -> Failure {
     move |error| Failure::Check(format!("cannot {what}: {}", refusal(&error)))
 }
 
-/// What the system said, and the limit to raise where it had no thread or process to give.
+/// Describes a system error; for a lack of threads or processes, names the limit to raise.
 pub(crate) fn refusal(error: &io::Error) -> String {
     match error.kind() == io::ErrorKind::WouldBlock {
         true => format!(
@@ -51,12 +49,12 @@ pub(crate) fn refusal(error: &io::Error) -> String {
     }
 }
 
-/// Stdout, and whether a person reads it.
+/// Buffered stdout, with the properties of its terminal.
 pub(crate) struct Printer {
     writer: BufWriter<StdoutLock<'static>>,
     is_terminal: bool,
     is_coloured: bool,
-    /// None: as wide as the text is.
+    /// Columns; None: unlimited.
     width: Option<usize>,
 }
 
@@ -74,17 +72,17 @@ impl Printer {
         }
     }
 
-    /// Whether stdout is a terminal.
+    /// Returns true if stdout is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// Whether colours are wanted.
+    /// Returns true if colours are enabled.
     pub(crate) fn is_coloured(&self) -> bool {
         self.is_coloured
     }
 
-    /// What `--json` prints: see [`write_json`].
+    /// Prints the JSON of `--json`: see [`write_json`].
     pub(crate) fn json<T: Serialize>(
         &mut self,
         command: &str,
@@ -94,7 +92,7 @@ impl Printer {
         Ok(())
     }
 
-    /// The same with more lists beside `data`.
+    /// Prints the same, with more lists next to `data`.
     pub(crate) fn json_beside<T: Serialize>(
         &mut self,
         command: &str,
@@ -110,17 +108,17 @@ impl Printer {
         Ok(())
     }
 
-    /// How wide a table may be; None where nothing says so.
+    /// Returns the maximum width of a table; None if unlimited.
     pub(crate) fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// How wide prose is: as the terminal, but not wider than can be read.
+    /// Returns the width of prose: that of the terminal, up to a readable maximum.
     pub(crate) fn prose_width(&self) -> usize {
         self.width.unwrap_or(DOCUMENT).min(WIDEST_PROSE)
     }
 
-    /// A paragraph behind a label, wrapped between words; its other lines are indented as far.
+    /// Prints a wrapped paragraph after a label, with a hanging indent.
     pub(crate) fn paragraph(&mut self, label: &str, text: &str) -> Result<(), Failure> {
         for line in wrap(label, text, self.prose_width()) {
             writeln!(self.writer, "{line}")?;
@@ -128,7 +126,7 @@ impl Printer {
         Ok(())
     }
 
-    /// The same, but one line where nothing says how wide lines may be: for what scripts read.
+    /// Prints the same, on one line if the width is unknown, for scripts.
     pub(crate) fn entry(&mut self, label: &str, text: &str) -> Result<(), Failure> {
         if self.width.is_some() {
             return self.paragraph(label, text);
@@ -137,19 +135,19 @@ impl Printer {
         Ok(())
     }
 
-    /// One line of text.
+    /// Prints one line.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         writeln!(self.writer, "{text}")?;
         Ok(())
     }
 
-    /// Bytes as they are.
+    /// Prints raw bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes)?;
         Ok(())
     }
 
-    /// What a reader of the answer has to know, on stderr, after the answer.
+    /// Prints notes to stderr after the answer.
     pub(crate) fn notes(&mut self, notes: &[String]) -> Result<(), Failure> {
         self.flush()?;
         let mut stderr = io::stderr();
@@ -167,14 +165,14 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes out what is still buffered.
+    /// Flushes the buffer.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.writer.flush()?;
         Ok(())
     }
 }
 
-/// The one shape of `--json`: a version, the command, and a list of objects, one a line.
+/// Writes the JSON of a command: a version, the command, and a list of objects, one per line.
 ///
 /// ```text
 /// {"version":1,"command":"explain geometry","data":[
@@ -183,7 +181,7 @@ impl Printer {
 /// ]}
 /// ```
 ///
-/// docs/json.md says what the version promises.
+/// docs/json.md defines the guarantees of the version.
 pub(crate) fn write_json<T: Serialize>(
     writer: &mut impl Write,
     command: &str,
@@ -193,7 +191,7 @@ pub(crate) fn write_json<T: Serialize>(
     writeln!(writer, "\n]}}")
 }
 
-/// Its beginning, up to the end of the list, which is left open.
+/// Writes the head and the list, and leaves the object open.
 fn json_list<T: Serialize>(
     writer: &mut impl Write,
     command: &str,
@@ -203,7 +201,7 @@ fn json_list<T: Serialize>(
     elements(writer, data)
 }
 
-/// The elements of a list, one a line.
+/// Writes the elements of a list, one per line.
 fn elements<T: Serialize>(
     writer: &mut impl Write,
     data: impl IntoIterator<Item = T>,
@@ -217,11 +215,11 @@ fn elements<T: Serialize>(
     Ok(())
 }
 
-/// How the JSON of a command begins.
+/// Returns the head of a command's JSON.
 ///
 /// # Panics
 ///
-/// If the command's name would have to be escaped.
+/// If the command's name needs escaping.
 pub(crate) fn json_head(command: &str) -> String {
     assert!(command.bytes().all(|byte| byte.is_ascii_lowercase() || b" -".contains(&byte)));
     format!("{{\"version\":{JSON_VERSION},\"command\":\"{command}\",\"data\":[")
@@ -230,7 +228,7 @@ pub(crate) fn json_head(command: &str) -> String {
 /// Longer lines are hard to read.
 const WIDEST_PROSE: usize = 100;
 
-/// Of the shape and the keys: it grows when a key goes or changes its meaning.
+/// Version of the format; incremented if a key is removed or changes its meaning.
 const JSON_VERSION: u32 = 1;
 
 impl Write for Printer {

@@ -1,8 +1,7 @@
-//! The files of options that want one, such as `--html FILE`.
+//! Output files of a command, such as `--html FILE`.
 //!
-//! In:    options and their paths, checked before the work; what is to be written.
-//! Out:   the files, whole; errors that name the option.
-//! Never: another file than an earlier result of the same kind replaced. Two results in one file.
+//! Paths are checked before the work starts. A file is written atomically and replaces only an
+//! earlier result of the same kind; two options never share a file. Errors name the option.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -14,7 +13,7 @@ use crate::output::Failure;
 /// The outputs of one command, each of which is prepared before its work.
 pub(crate) struct CommandOutputs<'i> {
     inputs: &'i [CommandInput<'i>],
-    /// Those that are prepared.
+    /// Files prepared so far.
     taken: Vec<(&'static str, OutputDestination)>,
 }
 
@@ -25,7 +24,7 @@ pub(crate) struct OutputFile {
 }
 
 impl<'i> CommandOutputs<'i> {
-    /// Those of a command with these inputs, none of which is replaced.
+    /// Creates the outputs of a command with these inputs, which are never replaced.
     pub(crate) fn beside(inputs: &'i [CommandInput<'i>]) -> Self {
         Self { inputs, taken: Vec::new() }
     }
@@ -43,8 +42,7 @@ impl<'i> CommandOutputs<'i> {
         Ok(OutputFile { option, file })
     }
 
-    /// Takes the path of an option whose file is made by other means. What is wrong with the path
-    /// itself is said there.
+    /// Reserves the path of an option whose file is created elsewhere, which also checks the path.
     pub(crate) fn reserve(&mut self, option: &'static str, path: &Path) -> Result<(), Failure> {
         self.take(option, path, OutputDestination::of(path).ok().flatten())
     }
@@ -76,8 +74,7 @@ impl OutputFile {
     }
 }
 
-/// Refuses stdout for what an option makes (`the page`), because something else (`--json is`) is
-/// written there.
+/// Refuses stdout for an output (`the page`) if another one (`--json is`) is written there.
 pub(crate) fn refuse_stdout(
     (option, made): (&str, &str),
     path: &Path,

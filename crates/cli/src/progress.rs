@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar of so many steps on a terminal, nothing elsewhere.
+/// Creates a progress bar of `steps` steps on a terminal, and a hidden one elsewhere.
 pub(crate) fn progress(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}");
     ProgressBar::new(steps)

@@ -1,9 +1,6 @@
 //! `--record` of commands that read through an engine: their reads as a trace.
 //!
-//! In:    a file, an engine that is being built.
-//! Out:   a trace, in its place when the recording ends; one line that says what it holds.
-//! Never: a service that ends because the trace cannot be written; a file of another program
-//!        replaced.
+//! The trace appears when the recording ends. A failure to write it never ends the service.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,34 +17,35 @@ use foreread_trace::OutputFormat;
 use crate::args::trace_output::is_trace;
 use crate::output::{Failure, cannot};
 
-/// Whether and where reads are recorded.
+/// Options for recording reads.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReadRecordingArgs {
     /// Record each read as a trace in FILE, for `foreread replay`
     ///
-    /// FILE is there when this command has ended, and holds thread, file, offset, length and time
-    /// of each read that the engine was asked for, hits among them. FILE must not exist, be empty,
-    /// or be a trace (docs/files.md). If its disk is full, a line on stderr says so, the trace ends
-    /// there and is kept, and this command goes on; if there was room for nothing, another line
-    /// says that the recording is lost.
+    /// The trace has thread, file, offset, length and time of each read, including cache hits. It
+    /// appears when this command exits. FILE must be absent, empty, or a trace (docs/files.md). If
+    /// its disk fills up, a line on stderr says so, the trace is kept up to that point, and this
+    /// command continues; if nothing could be written, another line says that the recording is
+    /// lost.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
-    /// With --record: write hashes in place of the names of files
+    /// With --record: replace file names by hashes
     ///
-    /// The same name has the same hash in every trace. A name that can be guessed can be confirmed.
+    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
+    /// confirmed.
     #[arg(long, requires = "record")]
     hash_names: bool,
 }
 
-/// A recording that runs. Clones are the same one.
+/// A running recording; clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadRecording(Option<Arc<RunningRecording>>);
 
 #[derive(Debug)]
 struct RunningRecording {
     log: Arc<ReadLog>,
-    /// Whether the trace is put in its place.
+    /// True if the trace is moved to its final path.
     is_kept: Arc<AtomicBool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -102,7 +100,7 @@ impl RunningRecording {
         self.log.finish();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = writer.take() {
-            // What went wrong has been said.
+            // Errors were already printed.
             let _ = writer.join();
         }
     }
@@ -114,7 +112,7 @@ impl Drop for RunningRecording {
     }
 }
 
-/// Writes the trace until the end. A disk that is full ends it, and what it has is kept.
+/// Writes the trace until the recording ends. A full disk ends it early and keeps the part written.
 fn write(
     file: ResultFile,
     shown: &str,

@@ -1,8 +1,7 @@
-//! The file of `--series`: what each run did over virtual time, as CSV.
+//! File of `--series`: a time series of each run as CSV.
 //!
-//! In:    a path, checked before the runs; the series of each run.
-//! Out:   the file, whole; floats in as many digits as tell them from their neighbours.
-//! Never: another file than an earlier series of foreread replaced.
+//! The path is checked before the runs, and only an earlier series is replaced. Floats are written
+//! with the shortest digits that read back equal.
 
 use std::io::{self, Write};
 
@@ -74,7 +73,7 @@ fn write_run(file: &mut dyn Write, of: &RunSeries<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the first line is the heading of a series, whichever command wrote it.
+/// Returns true if the first line is the heading of a series of any command.
 fn is_series(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let others = line.strip_prefix(FIRST_COLUMN.as_bytes());

@@ -1,8 +1,7 @@
 //! The process that restores the system's settings when a measurement ends, however that ends.
 //!
-//! In:    settings to hold for as long as this process lives.
-//! Out:   a handle that sets them; the body of the process that sets them back.
-//! Never: a setting that outlives both processes without a note from which a later run restores it.
+//! A child process restores settings if this process is killed. If both are killed, a journal file
+//! remains, from which a later run restores them.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -13,10 +12,9 @@ use foreread_tune::sysfs::SystemRoot;
 use foreread_tune::temporary_settings::{TemporarySettings, restore_left_behind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Starts the process that restores the system's settings when we have ended: this program, by a
-/// verb of its own.
+/// Starts this program with a hidden verb as the process that restores settings when this one ends.
 pub(crate) fn holder() -> io::Result<TemporarySettings> {
-    // What a run has left that was killed, and its holder with it.
+    // Restores the settings of a run that was killed together with its holder.
     let _ = restore_left_behind(&SystemRoot::here());
     // The file that runs now, also if another one has its path: root may be running us.
     let mut holder = Command::new("/proc/self/exe");

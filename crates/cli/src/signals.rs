@@ -1,8 +1,6 @@
-//! How a server or a measurement ends.
+//! Signal handling of servers and measurements.
 //!
-//! In:    signals.
-//! Out:   a call when a signal comes, or a flag.
-//! Never: an end that a second Ctrl-C cannot force.
+//! A second Ctrl-C always forces the exit.
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;

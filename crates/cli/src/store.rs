@@ -1,11 +1,9 @@
 //! Targets that are objects of a store, such as `s3://bucket/key`.
 //!
-//! In:    what was given as a target.
-//! Out:   whether it is a URL; a file of the engine; listings and attributes of objects; what that
-//!        has cost.
-//! Never: a URL that is taken for a path: `./s3:/x` names a file, `s3://x` never does.
+//! A target with a scheme and `://` is a URL, anything else a path: `./s3:/x` names a file,
+//! `s3://x` never does.
 //!
-//! Without the cargo feature `objects` a URL is refused with a line that says so.
+//! Without the cargo feature `objects`, URLs are refused with an explanation.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -33,20 +31,20 @@ pub(crate) use opened::{
     StoreClient, device_name, device_name_of, is_prefix, modified, modified_text, refuses,
 };
 
-/// How stores are asked.
+/// Options for requests to object stores.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StoreArgs {
-    /// If TARGET is a URL: how long one request may take, with all retries
+    /// If TARGET is a URL: time limit of a request, with all retries
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(crate) deadline: Duration,
 
-    /// Never send a request a second time because it is late; by default late ones are, for at most
-    /// 2 % more requests
+    /// If TARGET is a URL: never hedge a late request with a second one (by default at most 2 %
+    /// extra requests)
     #[arg(long)]
     pub(crate) no_hedge: bool,
 
-    /// If TARGET is a URL: how many requests are sent to its server at a time, each on a connection
-    /// (1 to 64)
+    /// If TARGET is a URL: largest number of requests in flight to its server, each on its own
+    /// connection (1 to 64)
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(crate) store_connections: u32,
@@ -55,7 +53,7 @@ pub(crate) struct StoreArgs {
     pub(crate) prices: PriceArgs,
 }
 
-/// What TARGET may be: a path, or a URL. `file:///path` is the path.
+/// Returns the parser of TARGET: a path or a URL. `file:///path` is a path.
 pub(crate) fn target() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(|text| path_of(&text))
 }
@@ -65,7 +63,7 @@ fn path_of(text: &OsStr) -> PathBuf {
     path.filter(|path| path.starts_with('/')).map_or_else(|| PathBuf::from(text), PathBuf::from)
 }
 
-/// The URL, if a target is one.
+/// Returns the URL, if a target is one.
 pub(crate) fn url_of(target: &Path) -> Option<&str> {
     let text = target.to_str()?;
     let (scheme, _) = text.split_once("://")?;
@@ -73,7 +71,7 @@ pub(crate) fn url_of(target: &Path) -> Option<&str> {
     is_scheme.then_some(text)
 }
 
-/// Opens a target: an object if it is a URL.
+/// Opens a file, or an object for a URL.
 pub(crate) fn open(
     engine: &Engine,
     target: &Path,
@@ -97,7 +95,7 @@ impl Default for StoreArgs {
 }
 
 impl StoreArgs {
-    /// A client of all stores.
+    /// Creates a client for all stores.
     #[cfg(feature = "objects")]
     #[expect(clippy::unnecessary_wraps, reason = "without stores there is none")]
     pub(crate) fn client(&self) -> Result<StoreClient, Failure> {
@@ -115,7 +113,7 @@ impl StoreArgs {
     }
 }
 
-/// The name under which the store of a URL is remembered.
+/// Returns the name under which the store of a URL is remembered.
 #[cfg(not(feature = "objects"))]
 pub(crate) fn device_name_of(_: &str) -> Result<String, Failure> {
     match StoreArgs::default().client()? {}

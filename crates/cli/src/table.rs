@@ -1,11 +1,9 @@
 //! Tables: columns that line up, not wider than the terminal.
 //!
-//! In:    a heading and rows of cells.
-//! Out:   text; the heading bold if a person looks at it.
-//! Never: frames, colour where a program reads, or a word that is cut in two.
+//! Headings are bold on a terminal. There are no frames, and words are never split.
 //!
-//! A table that is too wide first breaks its headings between words, then goes on below itself with
-//! the columns that are left, each part beside the first column:
+//! A table that is too wide first wraps its headings between words. If it still does not fit, the
+//! remaining columns follow below, each part with the first column:
 //!
 //! ```text
 //!   pattern   kernel buffered   O_DIRECT bare

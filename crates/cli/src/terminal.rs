@@ -1,15 +1,13 @@
 //! The width of the terminal, and text that is wrapped to it.
 //!
-//! In:    `COLUMNS`, the terminal of a stream; a paragraph.
-//! Out:   a width; lines that end between words.
-//! Never: a word that is cut in two. One that is longer than a line has a line of its own.
+//! A word is never split; one that exceeds the width has its own line.
 
 use std::os::fd::AsFd;
 
 use rustix::termios::{isatty, tcgetwinsize};
 
-/// How wide lines may be: what `COLUMNS` says, else what the terminal says, else [`UNKNOWN`] for a
-/// terminal. None if the stream is no terminal and `COLUMNS` is not set.
+/// Returns the line width from `COLUMNS`, or else the terminal, or [`UNKNOWN`] for a terminal
+/// without a size. None if the stream is no terminal and `COLUMNS` is not set.
 pub(crate) fn width_of(stream: impl AsFd) -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let of_terminal = || {
@@ -22,18 +20,18 @@ pub(crate) fn width_of(stream: impl AsFd) -> Option<usize> {
         .map(|columns| columns.max(NARROWEST))
 }
 
-/// A paragraph behind a label; its other lines are indented as far as the label is wide.
+/// Wraps a paragraph after a label, with a hanging indent.
 pub(crate) fn wrap(label: &str, text: &str, width: usize) -> Vec<String> {
     fold(label, text.split_whitespace(), width, (" ", ""))
 }
 
-/// Items of some words each, which stay together, behind a label.
+/// Wraps items after a label, without breaking inside an item.
 pub(crate) fn wrap_items(label: &str, items: &[String], width: usize) -> Vec<String> {
     fold(label, items.iter().map(String::as_str), width, ("   ", ""))
 }
 
-/// A command for a shell. A line that goes on ends with a backslash, so that all of it can be
-/// copied; words in quotes stay together.
+/// Wraps a shell command for copying: continued lines end with a backslash, and quoted words stay
+/// together.
 pub(crate) fn wrap_command(label: &str, command: &str, width: usize) -> Vec<String> {
     fold(label, shell_words(command).into_iter(), width, (" ", " \\"))
 }
@@ -67,7 +65,7 @@ fn fold<'t>(
     lines
 }
 
-/// The words of a command, each with its quotes.
+/// Splits a command into words with their quotes.
 fn shell_words(command: &str) -> Vec<&str> {
     let (mut words, mut start, mut quote) = (Vec::new(), 0, None);
     for (at, c) in command.char_indices() {
@@ -86,13 +84,13 @@ fn shell_words(command: &str) -> Vec<&str> {
     words
 }
 
-/// What a terminal has that does not say.
+/// Width of a terminal that reports none.
 const UNKNOWN: usize = 80;
 
-/// Narrower terminals get lines of this width.
+/// Minimum width; narrower terminals get longer lines.
 const NARROWEST: usize = 40;
 
-/// Lines of text that no terminal shows: a file, a pipe, a document.
+/// Width of text in a file, pipe or document.
 pub(crate) const DOCUMENT: usize = 96;
 
 #[cfg(test)]

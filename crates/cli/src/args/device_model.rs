@@ -1,8 +1,7 @@
 //! A device model as an argument: the name of a known device, or a file with one.
 //!
-//! In:    a name, or a path: what has a `/` in it or ends in `.toml`.
-//! Out:   the model, and what tables and JSON call it.
-//! Never: a file that is read before all arguments were understood.
+//! A value with a `/` or the extension `.toml` is a path. The file is read after all arguments are
+//! parsed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,26 +15,26 @@ use foreread_sim::scenario::NamedDevice;
 
 use crate::output::{Failure, plain};
 
-/// Which model was asked for.
+/// Requested model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum DeviceModelArg {
-    /// A known device.
+    /// Known device.
     Known(ModelChoice),
-    /// The device of a file.
+    /// File with a model.
     File(PathBuf),
 }
 
-/// A model, and what it is called.
+/// Model with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChosenDevice {
-    /// The name of a known device; of a file the name that it gives, with the file behind it.
+    /// Name of a known device, or the name from a file followed by the file's.
     pub(crate) name: String,
     /// The parameters.
     pub(crate) model: DeviceParams,
 }
 
 impl DeviceModelArg {
-    /// Reads the file, if it is one.
+    /// Returns the model, reading its file if needed.
     pub(crate) fn load(&self) -> Result<ChosenDevice, Failure> {
         match self {
             Self::Known(choice) => {
@@ -55,7 +54,7 @@ impl DeviceModelArg {
     }
 }
 
-/// A model is short: what is longer is another file, or has no end.
+/// Reads a file up to the maximum length of a model; larger or endless files are refused.
 fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let len = File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
@@ -67,7 +66,7 @@ fn text_of(path: &Path) -> io::Result<String> {
 
 const LONGEST: u64 = 64 << 10;
 
-/// The values of `--device`.
+/// Returns the parser of `--device`.
 pub(crate) fn device_models() -> impl TypedValueParser<Value = DeviceModelArg> {
     let names = known::all().iter().map(|(name, _)| name.as_str());
     DeviceModelParser(PossibleValuesParser::new(names))

@@ -1,22 +1,18 @@
-//! Times as users write them.
-//!
-//! In:    `5s`, `500ms`.
-//! Out:   a duration.
-//! Never: a number whose unit is guessed.
+//! Durations with a unit (`5s`, `500ms`), as arguments.
 
 use std::time::Duration;
 
-/// Reads a time.
+/// Parses a duration.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     with_unit(text, &[MILLISECOND, SECOND])
         .ok_or_else(|| "write seconds (5s) or milliseconds (500ms), up to an hour".to_owned())
 }
 
-/// Reads a whole number of one of these units, up to an hour.
+/// Parses a whole number with one of these units, up to an hour.
 pub(super) fn with_unit(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (_, unit) = units.iter().find(|(name, _)| *name == &text[digits.len()..])?;
-    // A number that does not fit is more than an hour, whatever its unit.
+    // Numbers that overflow exceed an hour in any unit.
     let number: u32 = digits.parse().ok()?;
     unit.checked_mul(number).filter(|duration| *duration <= LONGEST)
 }

@@ -3,7 +3,7 @@
 use foreread_core::itable::{FixedWindow, ItableBound};
 use foreread_mount::ItableReadahead;
 
-/// Reads a number of blocks, or `adaptive`.
+/// Parses a number of blocks, or `adaptive`.
 pub(crate) fn itable_readahead(text: &str) -> Result<ItableReadahead, String> {
     if text == ADAPTIVE {
         return Ok(ItableReadahead::Adaptive);
@@ -14,7 +14,7 @@ pub(crate) fn itable_readahead(text: &str) -> Result<ItableReadahead, String> {
     })
 }
 
-/// As [`itable_readahead`] reads it.
+/// Formats the setting for [`itable_readahead`].
 pub(crate) fn itable_readahead_text(setting: ItableReadahead) -> String {
     match setting {
         ItableReadahead::Adaptive => ADAPTIVE.to_owned(),
@@ -22,5 +22,5 @@ pub(crate) fn itable_readahead_text(setting: ItableReadahead) -> String {
     }
 }
 
-/// What stands for [`ItableReadahead::Adaptive`].
+/// Value for [`ItableReadahead::Adaptive`].
 pub(crate) const ADAPTIVE: &str = "adaptive";

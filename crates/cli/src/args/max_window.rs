@@ -1,8 +1,4 @@
 //! The value of `--max-window`.
-//!
-//! In:    a size, or `auto`.
-//! Out:   the largest window that an engine is built with.
-//! Never: a window smaller than the default because the kernel's is.
 
 use std::path::Path;
 
@@ -16,18 +12,19 @@ use foreread_sim::scenario::MaxWindowSpec;
 use crate::block_device::kernel_window;
 use crate::store::url_of;
 
-/// What `--max-window` is given.
+/// Value of `--max-window`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum MaxWindow {
-    /// As each device was seen to want it.
+    /// Learnt for each device.
     Auto,
-    /// No larger than this.
+    /// Fixed limit.
     Size(ByteCount),
 }
 
 impl MaxWindow {
-    /// The kernel's window for the device of a path, and no less than the default: the kernel or an
-    /// administrator chose it for that device. Of a store, which no kernel knows, it is learnt.
+    /// Returns the kernel's window for the device of a path, but at least the default: the kernel
+    /// or an administrator chose it for that device. The window of a store is learnt, as the kernel
+    /// has none.
     pub(crate) fn of_kernel(target: &Path) -> Self {
         if url_of(target).is_some() {
             return Self::Auto;
@@ -36,7 +33,7 @@ impl MaxWindow {
         Self::Size(known.map_or(DEFAULT_WINDOW, |known| known.max(DEFAULT_WINDOW)))
     }
 
-    /// An engine that has it.
+    /// Sets the window in a builder.
     pub(crate) fn give(self, builder: EngineBuilder) -> EngineBuilder {
         match self {
             Self::Auto => builder.learn_max_window(),
@@ -45,8 +42,8 @@ impl MaxWindow {
     }
 }
 
-/// Each policy with each of its largest windows, None where it is learnt: those that are given, or
-/// the one that it has by default. A policy that reads nothing ahead has the first alone.
+/// Returns each policy with each of the given windows, or else with its default; None is learnt. A
+/// policy without read-ahead is only combined with the first window.
 pub(crate) fn windows_of(
     policies: &[Policy],
     given: &[MaxWindow],
@@ -77,8 +74,8 @@ pub(crate) fn max_window(text: &str) -> Result<MaxWindow, String> {
     sizes::parse(text).map(MaxWindow::Size).map_err(|why| format!("{why}; or auto"))
 }
 
-/// The same where a policy without windows is asked for by its own name, and the window that was
-/// given is shown beside what came of it.
+/// Parses the value for commands in which the policy `none` disables read-ahead: sizes below a page
+/// are refused.
 pub(crate) fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
     let window = max_window(text)?;
     match window {

@@ -5,7 +5,7 @@ use foreread_core::prefetch::Policy;
 use foreread_sim::cache_policy::CachePolicyKind;
 use foreread_sim::rival_policy;
 
-/// The names of all policies, each with its line of help.
+/// Returns the parser of all policies, each with a line of help.
 pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(Policy::ALL.map(value)).map(|name| {
@@ -14,7 +14,7 @@ pub(crate) fn policies() -> impl TypedValueParser<Value = Policy> {
     })
 }
 
-/// The same with the rivals that only the simulator has.
+/// Returns the same, with rivals that exist only in the simulator.
 pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
     let value = |policy: Policy| PossibleValue::new(policy.name()).help(about(policy));
     PossibleValuesParser::new(rival_policy::all().map(value)).map(|name| {
@@ -23,7 +23,7 @@ pub(crate) fn simulated_policies() -> impl TypedValueParser<Value = Policy> {
     })
 }
 
-/// The names of all eviction policies, each with its line of help.
+/// Returns the parser of all eviction policies, each with a line of help.
 pub(crate) fn eviction_policies() -> impl TypedValueParser<Value = CachePolicyKind> {
     let value = |kind: CachePolicyKind| PossibleValue::new(kind.name()).help(about_eviction(kind));
     PossibleValuesParser::new(CachePolicyKind::ALL.map(value)).map(|name| {
@@ -36,26 +36,26 @@ fn about_eviction(kind: CachePolicyKind) -> &'static str {
     match kind {
         CachePolicyKind::Fifo => "first in, first out",
         CachePolicyKind::Lru => "least recently used",
-        CachePolicyKind::Sieve => "one queue, and a hand that passes what was used (NSDI 2024)",
+        CachePolicyKind::Sieve => "one queue with a clock hand that skips used pages (NSDI 2024)",
         CachePolicyKind::S3Fifo => "three queues: small, main, ghost (SOSP 2023)",
-        CachePolicyKind::Arc => "recency and frequency in balance (FAST 2003)",
-        CachePolicyKind::WTinyLfu => "a window, and admission by frequency (TOS 2017)",
-        CachePolicyKind::Sarc => "sequential and other pages apart (ATC 2005)",
+        CachePolicyKind::Arc => "adaptive balance of recency and frequency (FAST 2003)",
+        CachePolicyKind::WTinyLfu => "a small window, then admission by frequency (TOS 2017)",
+        CachePolicyKind::Sarc => "separate lists for sequential and random pages (ATC 2005)",
         CachePolicyKind::TwoLists => "the library's own: active, inactive, shadows",
     }
 }
 
 fn about(policy: Policy) -> &'static str {
     match policy {
-        Policy::None => "no read-ahead: each miss reads what is left of its read",
-        Policy::Linux2_6_28 => "by the reader's own state alone; interleaved streams are random",
-        Policy::Linux2_6_31 => "streams also found by the pages they left in the cache",
-        Policy::Linux6 => "Linux 6.16 and later without large folios: the same, more careful",
-        Policy::Thrash2009 => "never more ahead than was seen to survive behind",
-        Policy::Thrash2010 => "windows as large as what survives behind; careful after a loss",
-        Policy::Fixed => "windows of the largest size, each asked for when the last is entered",
-        Policy::Distance => "asks further ahead each time its reader waited; no sharing",
-        Policy::Adaptive => "the windows of linux-6, for streams found by position, not by handle",
-        Policy::Custom(_) => "of the literature or the field, in the simulator only",
+        Policy::None => "no read-ahead: a miss reads the rest of its request",
+        Policy::Linux2_6_28 => "per-handle state only; interleaved streams look random",
+        Policy::Linux2_6_31 => "also finds streams by their pages in the cache",
+        Policy::Linux6 => "Linux 6.16 and later without large folios; more conservative",
+        Policy::Thrash2009 => "reads no further ahead than earlier pages survive in the cache",
+        Policy::Thrash2010 => "windows as large as the surviving history; backs off after a loss",
+        Policy::Fixed => "windows of maximum size, each requested when the previous is entered",
+        Policy::Distance => "raises the prefetch distance each time the reader stalls; no sharing",
+        Policy::Adaptive => "windows of linux-6, with streams found by position, not by handle",
+        Policy::Custom(_) => "from the literature or other software; simulator only",
     }
 }

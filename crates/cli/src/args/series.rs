@@ -1,8 +1,4 @@
-//! `--series` and `--interval`: what runs do over virtual time.
-//!
-//! In:    a path, the length of an interval, the number of runs.
-//! Out:   how the series of each run is kept.
-//! Never: more intervals of all runs together than fit into memory.
+//! `--series` and `--interval`: time series of runs in virtual time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,41 +11,41 @@ use foreread_sim::time_series::SeriesSpec;
 use crate::args::duration::{MICROSECOND, MILLISECOND, SECOND, with_unit};
 use crate::output::Failure;
 
-/// A time series, and how it is kept.
+/// Options for time series.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SeriesArgs {
-    /// Also write what each run did over time into FILE as CSV, a row for each interval
+    /// Also write a time series of each run to FILE as CSV, one row per interval
     ///
     /// Columns: version; scenario, or trace and device; policy, eviction, max_window_bytes (empty:
     /// learnt), memory_bytes, seed; start_s and length_s of the interval, in virtual seconds; ops,
-    /// the reads and writes that ended in it, and their bytes; hits, those of them that took no
-    /// time; waits, those that took some; waited_s, of reads through the cache; requests and
-    /// device_bytes that devices were sent; at its end cached_bytes, the memory of pages that are
-    /// cached or being read, and in_flight_bytes of the requests that devices have. FILE must not
-    /// exist, be empty, or be such a series.
+    /// the reads and writes that completed in it, and their bytes; hits, those that took no time;
+    /// waits, those that did; waited_s of reads through the cache; requests and device_bytes sent
+    /// to devices; and at its end cached_bytes, the memory of pages cached or in flight, and
+    /// in_flight_bytes, of requests at the devices. FILE must be absent, empty, or an earlier
+    /// series.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
 
-    /// With --series: the length of an interval, such as 500us, 100ms or 1s [default: 1ms]
+    /// With --series: length of an interval, such as 500us, 100ms or 1s [default: 1ms]
     ///
-    /// A run has at most 4096 intervals, those of a command 1048576 together: where a run would
-    /// have more, each two become one, and so on. length_s says how long they are.
+    /// Intervals are doubled as often as needed to stay below 4096 per run and 1048576 per command.
+    /// length_s has the actual length.
     #[arg(long, value_name = "TIME", value_parser = interval, requires = "series")]
     interval: Option<Duration>,
 }
 
 impl SeriesArgs {
-    /// The file, if one is asked for.
+    /// Returns the file, if given.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.series.as_deref()
     }
 
-    /// Whether the series is written to stdout.
+    /// Returns true if the series is written to stdout.
     pub(crate) fn is_stdout(&self) -> bool {
         self.path().is_some_and(is_stdout)
     }
 
-    /// How the series of each of so many runs is kept; None if there is to be none.
+    /// Returns the parameters of the series for each of `runs` runs; None without --series.
     pub(crate) fn spec(&self, runs: usize) -> Result<Option<SeriesSpec>, Failure> {
         if self.series.is_none() {
             return Ok(None);
@@ -67,8 +63,7 @@ impl SeriesArgs {
         Ok(Some(SeriesSpec { interval, limit: limit / 2 * 2 }))
     }
 
-    /// What is to be said of series whose longest intervals have this length: that they are not
-    /// those that were asked for.
+    /// Returns a note if the longest interval exceeds the requested one.
     pub(crate) fn note(&self, longest: Option<Nanos>) -> Option<String> {
         let (asked, longest) = (self.interval?, Duration::from_nanos(longest?.0));
         (longest > asked).then(|| {
@@ -81,7 +76,7 @@ impl SeriesArgs {
     }
 }
 
-/// As a user would write it.
+/// Formats an interval for the user.
 fn words(interval: Duration) -> String {
     let (us, ms, s) = (interval.as_micros(), interval.as_millis(), interval.as_secs());
     if us % 1000 > 0 {
@@ -93,7 +88,7 @@ fn words(interval: Duration) -> String {
     }
 }
 
-/// Reads the length of an interval.
+/// Parses the length of an interval.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = with_unit(text, &[MICROSECOND, MILLISECOND, SECOND]);
     interval.filter(|interval| !interval.is_zero()).ok_or_else(|| {
@@ -104,13 +99,13 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 const DEFAULT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Of one run: more than a chart has pixels.
+/// Limit per run; more than the pixels of a chart.
 const MAX_INTERVALS_OF_RUN: usize = 4096;
 
-/// Fewer would hide what happened.
+/// Minimum per run; fewer would hide details.
 const MIN_INTERVALS_OF_RUN: usize = 64;
 
-/// Of all runs: 64 MiB.
+/// Limit of all runs, 64 MiB.
 const MAX_INTERVALS: usize = 1 << 20;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use foreread_trace::TraceFormat;
 
-/// The names of all formats that can be read.
+/// Returns the parser of all readable formats.
 pub(crate) fn trace_formats() -> impl TypedValueParser<Value = TraceFormat> {
     PossibleValuesParser::new(TraceFormat::ALL.map(TraceFormat::name)).map(|name| {
         // Clap has let through only the names of `TraceFormat::ALL`.

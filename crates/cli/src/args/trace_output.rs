@@ -1,13 +1,9 @@
-//! The formats of traces that can be written, and their earlier files.
-//!
-//! In:    a name; the first bytes of a file.
-//! Out:   a format; whether the file is such a trace.
-//! Never: a list of names that differs from the crate's.
+//! Trace formats that can be written, as arguments.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use foreread_trace::OutputFormat;
 
-/// The values of `--to`.
+/// Returns the parser of `--to`.
 pub(crate) fn output_formats() -> impl TypedValueParser<Value = OutputFormat> {
     PossibleValuesParser::new(OutputFormat::ALL.map(OutputFormat::name)).map(|name| {
         // Clap has let through only the names of `OutputFormat::ALL`.
@@ -15,7 +11,7 @@ pub(crate) fn output_formats() -> impl TypedValueParser<Value = OutputFormat> {
     })
 }
 
-/// Whether a file begins as those that are written.
+/// Returns true if a file starts like a trace in one of these formats.
 pub(crate) fn is_trace(head: &[u8]) -> bool {
     head.starts_with(b"foreread-trace\0")
         || head.starts_with(b"time_ns,thread,op,file,offset,length,mapped\n")

@@ -1,11 +1,9 @@
-//! `foreread bench`: the classic patterns on a file or device of the user's, three methods.
+//! `foreread bench`: classic access patterns on a file or device, by several access methods.
 //!
-//! In:    a target, patterns, access methods.
-//! Out:   a table of medians and ratios, or every figure as JSON.
-//! Never: a setting or a page that stays behind; a ratio of runs that were not made side by side;
-//!        a write to what the user has not given up in so many words.
+//! Kernel settings and cached pages are restored afterwards. Ratios only compare runs made side by
+//! side. Nothing is written without --overwrite.
 //!
-//! What each pattern reads, and the traps: docs/bench.md.
+//! docs/bench.md describes the patterns and common pitfalls.
 
 mod args;
 mod flood;
@@ -73,8 +71,8 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
         let rounds = Rounds {
             methods: &selection.methods,
             runs: args.runs,
-            // A first run that does not count: on a virtual machine the first touch of memory is
-            // slow, for the kernel's page cache as for ours.
+            // An uncounted warm-up run: in a virtual machine the first use of memory is slow, for
+            // the kernel's page cache and for foreread's.
             warm_ups: u32::from(args.delay.is_none() && rows.is_empty()),
             own_pages: false,
             direct_time: plan.direct_time,
@@ -82,7 +80,7 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
         rows.extend(measure(&testbed, work, &rounds, &bar).map_err(failed)?);
     }
     bar.finish_and_clear();
-    // This restores the kernel's window before the answer is printed.
+    // Restores the kernel's window before the answer is printed.
     drop(testbed);
 
     if let Some(why) = target.buffered {
@@ -110,7 +108,7 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     written.and(page.map_or(Ok(()), shown))
 }
 
-/// The files of --save and --html, before an hour has passed.
+/// Prepares the files of --save and --html before the measurement.
 fn output_files(args: &BenchArgs) -> Result<(Option<OutputFile>, Option<HtmlFile>), Failure> {
     let inputs = inputs_of(args);
     let mut outputs = CommandOutputs::beside(&inputs);
@@ -119,14 +117,14 @@ fn output_files(args: &BenchArgs) -> Result<(Option<OutputFile>, Option<HtmlFile
     Ok((saved, page))
 }
 
-/// What the store was asked in all.
+/// Returns a note on all requests to the store.
 fn asked_note() -> Option<String> {
     let asked = asked_so_far()?;
     set_said();
     Some(format!("the store was sent, by all runs and methods, {}", asked.text()))
 }
 
-/// What files have and objects have not is refused.
+/// Refuses options that do not apply to objects.
 fn of_url(args: &BenchArgs, url: &str) -> Result<BenchTarget, Failure> {
     if args.delay.is_some() {
         let line = "--delay slows down files and devices; a store is slow by itself";
@@ -136,7 +134,7 @@ fn of_url(args: &BenchArgs, url: &str) -> Result<BenchTarget, Failure> {
 }
 
 fn testbed<'t>(args: &BenchArgs, target: &'t BenchTarget) -> Result<Testbed<'t>, Failure> {
-    // The mount is for the kernel's sake.
+    // Only the kernel needs the mount.
     let is_object = target.as_object().is_some();
     let window = args.max_window.or_else(|| is_object.then_some(MaxWindow::Auto));
     let testbed = Testbed::new(target, args.delay, args.policy, window, args.memory.0);

@@ -1,8 +1,6 @@
-//! `foreread cat`: the contents of files in an ext4 image, or of an object.
+//! `foreread cat`: prints files of an ext4 image, or an object.
 //!
-//! In:    an image, paths in it; or a URL alone.
-//! Out:   their bytes on stdout, one file after another.
-//! Never: a byte of what is no regular file.
+//! Only regular files are printed.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -18,16 +16,16 @@ use crate::image::ImageTarget;
 use crate::output::{Failure, Printer};
 use crate::store;
 
-/// Print files of an ext4 image without mounting it, or an object of a store
+/// Print files of an ext4 image without mounting it, or an object
 ///
-/// The contents of each PATH, one after another, read through foreread's cache and read-ahead,
-/// around the kernel's. Symbolic links are followed within the image. Holes, and space that was
-/// reserved and never written, are zeros.
+/// Prints the contents of each PATH in turn, read through foreread's cache and read-ahead,
+/// bypassing the kernel's. Symbolic links are followed within the image. Holes and unwritten
+/// extents read as zeros.
 ///
-/// If TARGET is a URL and no PATH follows, the object itself is printed.
+/// If TARGET is a URL and no PATH is given, the object itself is printed.
 ///
-/// All paths are looked up before the first byte is printed. If a file turns out to be damaged
-/// later, what is in front of the damage has been printed, and the exit code is 1.
+/// All paths are looked up before the first byte is printed. If damage is found later, the bytes
+/// before it have been printed, and the exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct CatArgs {
@@ -37,7 +35,7 @@ pub(crate) struct CatArgs {
     /// Paths in the image, from its root
     path: Vec<OsString>,
 
-    /// The largest read-ahead window, or auto: learnt from the device [default: auto if TARGET is a
+    /// Largest read-ahead window, or auto: learnt from the device [default: auto if TARGET is a
     /// URL, else 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
@@ -53,7 +51,7 @@ Examples:
 
 ";
 
-/// As much as is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
 pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
@@ -89,7 +87,7 @@ pub(crate) fn run(args: &CatArgs, out: &mut Printer) -> Result<(), Failure> {
         while offset < inode.size {
             let len = fs.read_at(&inode, offset, &mut piece);
             let len = len.map_err(|error| {
-                // What is in front of the damage was promised.
+                // The bytes before the damage are printed, as promised.
                 let _ = out.flush();
                 Failure::Check(says(path, &error))
             })?;
@@ -113,7 +111,7 @@ fn cat_object(args: &CatArgs, url: &str, out: &mut Printer) -> Result<(), Failur
     while offset < file.len() {
         let read = stream.read_at(&mut piece, offset);
         let len = read.map_err(|error| {
-            // What is in front of the error was promised.
+            // The bytes before the error are printed, as promised.
             let _ = out.flush();
             Failure::Check(error.to_string())
         })?;
@@ -126,5 +124,5 @@ fn cat_object(args: &CatArgs, url: &str, out: &mut Printer) -> Result<(), Failur
     Ok(())
 }
 
-/// Windows are an eighth of it at most, and a far store wants large ones.
+/// Cache size for objects: windows are at most an eighth of it, and distant stores need large ones.
 const OBJECT_MEMORY: u64 = 256 << 20;

@@ -1,8 +1,6 @@
-//! `foreread demo`: in under a minute, what foreread gains beside the kernel's page cache.
+//! `foreread demo`: compares foreread with the kernel's page cache in under a minute.
 //!
-//! In:    a scratch file of its own, or a file of the user's.
-//! Out:   a plot of each scene, a table of the file as it is, a sentence; or every figure as JSON.
-//! Never: a figure that was not measured in this run. What could not be measured is said.
+//! Every figure is measured in this run; comparisons that are not possible are named.
 
 mod args;
 mod bars;
@@ -36,7 +34,7 @@ use crate::output_file::CommandOutputs;
 use crate::progress::progress;
 
 pub(crate) fn run(args: &DemoArgs, out: &mut Printer) -> Result<(), Failure> {
-    // Before anything is written: what the engine refuses, it refuses here.
+    // Checks the engine's settings before anything is written.
     let engine = Engine::builder().memory(args.memory.0).build();
     drop(engine.map_err(|error| Failure::WrongUse(error.to_string()))?);
     let target = match &args.target {

@@ -1,10 +1,8 @@
-//! `foreread doctor`: what is wrong with settings and sizes of block devices, and what mends it.
+//! `foreread doctor`: finds settings and sizes of block devices that slow I/O, with fixes.
 //!
-//! In:    devices, or none for all; a root folder; or objects of stores.
-//! Out:   a table of the devices, then each finding with its reason, evidence and commands.
-//! Never: a change. The one thing that is written is `--measure`'s own scratch file.
+//! Nothing is changed; only `--measure` writes, to its own scratch file.
 //!
-//! What each check asks, and the sources: docs/doctor.md.
+//! docs/doctor.md describes the checks and their sources.
 
 mod args;
 mod fleet;
@@ -89,7 +87,7 @@ pub(crate) fn run(args: &DoctorArgs, out: &mut Printer) -> Result<(), Failure> {
     report::exit(&examination.findings)
 }
 
-/// Whether the targets are objects of stores, which are examined by requests.
+/// Returns true if the targets are URLs of objects, which are examined by requests.
 fn has_urls(args: &DoctorArgs) -> Result<bool, Failure> {
     let is_url = |target: &String| store_url(Path::new(target)).is_some();
     let urls = args.devices.iter().filter(|target| is_url(target)).count();
@@ -113,7 +111,8 @@ fn examine_stores(_: &DoctorArgs, _: &mut Printer) -> Result<(), Failure> {
     match StoreArgs::default().client()? {}
 }
 
-/// Skipped devices are reported only if devices were named: else all empty slots would be.
+/// Returns notes on skipped devices, if devices were named: otherwise every empty slot would be
+/// listed.
 fn notes_of_skipped(
     examination: &Examination,
     selection: &Selection,
@@ -124,7 +123,7 @@ fn notes_of_skipped(
     out.notes(&skipped.collect::<Vec<_>>())
 }
 
-/// Writes what doctor reads of a system into one file.
+/// Captures a system in one file.
 fn record(sys: &SystemRoot, file: &Path) -> Result<(), Failure> {
     let failed = |error| Failure::WrongUse(format!("--capture {error}"));
     let is_ours = |head: &[u8]| head.starts_with(capture::FIRST_LINE.as_bytes());
@@ -133,7 +132,7 @@ fn record(sys: &SystemRoot, file: &Path) -> Result<(), Failure> {
     result.write_whole(|file| file.write_all(text.as_bytes())).map_err(failed)
 }
 
-/// The windows that were measured here and are meant to be in force.
+/// Returns the remembered windows, which should be in force.
 fn remembered(sys: &SystemRoot) -> Vec<RememberedWindow> {
     let mut windows = Vec::new();
     for known in remember::list(sys).remembered {
@@ -154,7 +153,7 @@ fn remembered(sys: &SystemRoot) -> Vec<RememberedWindow> {
     windows
 }
 
-/// What was set for a mount.
+/// Returns the remembered window of a mount.
 fn of_mount(known: remember::RememberedMount) -> RememberedWindow {
     RememberedWindow {
         device: known.mount,
@@ -165,7 +164,7 @@ fn of_mount(known: remember::RememberedMount) -> RememberedWindow {
     }
 }
 
-/// What `tune --apply` has set.
+/// Returns the window set by `tune --apply`.
 fn applied(applied: remember::Applied) -> Option<RememberedWindow> {
     let window = applied.settings.iter().find(|setting| setting.attribute == READ_AHEAD_KB)?;
     Some(RememberedWindow {

@@ -1,4 +1,4 @@
-//! `foreread explain`: feed a policy, see what it decides.
+//! `foreread explain`: prints the decisions of policies for given input.
 
 mod geometry;
 mod itable;
@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::output::{Failure, Printer};
 
-/// What can be explained.
+/// Subcommands of explain.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExplainCommand {
     Readahead(readahead::ReadaheadArgs),

@@ -1,8 +1,6 @@
-//! `foreread ls`: the names in a directory of an ext4 image, or below a prefix of a bucket.
+//! `foreread ls`: lists a directory of an ext4 image, or a bucket prefix.
 //!
-//! In:    an image, a path in it; or the URL of a bucket or prefix.
-//! Out:   a line for each name, or JSON; what is damaged among them, on its line.
-//! Never: a name that is left out because its inode cannot be read.
+//! Entries with damaged inodes are listed with the error.
 
 #[cfg(feature = "objects")]
 mod prefix;
@@ -22,42 +20,41 @@ use crate::output::{Failure, Printer};
 #[cfg(feature = "objects")]
 use crate::store;
 
-/// List a directory of an ext4 image without mounting it, or a prefix of a bucket
+/// List a directory of an ext4 image without mounting it, or a bucket prefix
 ///
-/// A line for each name, sorted by its bytes, as `ls -lA` has them: mode, links, owner, group,
-/// size, when it was modified, name; owners are numbers and times are UTC, since the image's users
-/// and place are not this machine's. If PATH is no directory, and no link to one, its own line.
-/// Nothing needs root but reading TARGET itself.
+/// Prints one line per name, sorted bytewise, in the format of `ls -lA`: mode, links, owner, group,
+/// size, modification time, name. Owners are numeric and times are UTC. If PATH is neither a
+/// directory nor a link to one, only its own line is printed. Root is only needed if TARGET is not
+/// readable otherwise.
 ///
-/// If TARGET is the URL of a bucket, or ends with /, its objects are listed: size, when it was
-/// modified, name; names that have a / behind TARGET as one prefix, or each by itself with -R. Keys
-/// that no request can ask for (a//b) have ? for size and time.
+/// If TARGET is the URL of a bucket or ends with /, its objects are listed: size, modification
+/// time, name. Keys with a further / are shown as one prefix, or each on its own line with -R. Keys
+/// that no request can name (a//b) have ? for size and time.
 ///
-/// Checksums are verified. What is damaged is shown with what is wrong with it, the rest as it is,
-/// and the exit code is 1.
+/// Checksums are verified. Damaged entries are printed with the error, the others as usual, and the
+/// exit code is 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct LsArgs {
     #[command(flatten)]
     target: ImageTarget,
 
-    /// A path in the image, from its root
+    /// Path in the image, from its root
     #[arg(default_value = "/")]
     path: OsString,
 
-    /// Everything below PATH, each name with its path from there
+    /// List everything below PATH, with paths relative to it
     #[arg(short = 'R', long)]
     recursive: bool,
 
-    /// Print JSON, one object of data a name
+    /// Print JSON, one data object per name
     ///
-    /// Keys: name (of bytes that are no text, control characters and backslashes, \xNN), inode,
+    /// Keys: name (\xNN for bytes that are no text, control characters and backslashes), inode,
     /// kind (file, directory, symlink, char-device, block-device, fifo, socket), mode (octal),
     /// links, uid, gid, size, sectors (of 512 bytes), accessed, modified, changed, created, device
-    /// (MAJOR:MINOR), target (of a symlink); what a file does not have is left out. What is damaged
-    /// has name and error alone. Of a bucket: name, kind (object, prefix, unreadable), size,
-    /// modified, etag.
-    /// Keys that exist keep their meaning; others may be added.
+    /// (MAJOR:MINOR), target (of a symlink); absent if a file does not have it. Damaged entries
+    /// have only name and error. For a bucket: name, kind (object, prefix, unreadable), size,
+    /// modified, etag. Existing keys keep their meaning; keys may be added.
     #[arg(long)]
     json: bool,
 }
@@ -73,7 +70,7 @@ Examples:
 
 ";
 
-/// A name, and what has it.
+/// Directory entry with its inode and the target of a symbolic link.
 struct ListedEntry {
     name: Vec<u8>,
     found: Result<(Inode, Option<Vec<u8>>), Error>,

@@ -1,8 +1,6 @@
 //! `foreread man` and `foreread completions`: manual pages and shell completions.
 //!
-//! In:    the flags of all verbs, from which `--help` is made, too.
-//! Out:   one page a verb in a directory; a completion script on stdout.
-//! Never: a word that `--help` does not say; a file replaced that is not a page of foreread's.
+//! Both are generated from the help texts. Only files that foreread wrote are replaced.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +14,13 @@ use crate::output::{Failure, Printer};
 
 /// Write the manual pages into a directory
 ///
-/// One page for foreread and one for each verb, in section 1: foreread.1, foreread-serve.1. They
-/// are made from the text of `--help`. Pages that are there are replaced; any other file of such a
-/// name is refused.
+/// Writes one page for foreread and one for each verb, in section 1: foreread.1, foreread-serve.1.
+/// Their text is that of `--help`. Earlier pages are replaced; any other file of the same name is
+/// refused.
 #[derive(Debug, Args)]
 #[command(after_long_help = [MAN_EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ManArgs {
-    /// The directory, which has to exist
+    /// Existing directory for the pages
     directory: PathBuf,
 }
 
@@ -30,7 +28,7 @@ pub(crate) struct ManArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = [COMPLETIONS_EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct CompletionsArgs {
-    /// The shell that reads it
+    /// Shell to print the script for
     shell: Shell,
 }
 
@@ -84,7 +82,7 @@ fn write_tree(
     Ok(())
 }
 
-/// Whether a file begins as a page of foreread's.
+/// Returns true if a file starts like a manual page of foreread.
 fn is_page(head: &[u8]) -> bool {
     String::from_utf8_lossy(head).lines().any(|line| line.starts_with(".TH foreread"))
 }

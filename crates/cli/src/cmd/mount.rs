@@ -1,10 +1,8 @@
-//! `foreread mount`: an ext4 image or a prefix of a bucket as a directory, behind foreread's cache.
+//! `foreread mount`: mounts an ext4 image or a bucket prefix through foreread's cache.
 //!
-//! In:    an image or a prefix, a directory, what is read ahead.
-//! Out:   a mount until it is unmounted, by this command or another.
-//! Never: a write to the image; a mount that stays behind when the command is told to end.
+//! Read-only. The mount is removed when the command is told to end.
 //!
-//! What it reads ahead and what that is worth: docs/ext4.md; prefixes: docs/objects.md.
+//! docs/ext4.md describes its read-ahead, docs/objects.md prefixes.
 
 mod control;
 #[cfg(feature = "objects")]
@@ -40,82 +38,84 @@ use crate::read_recording::{ReadRecording, ReadRecordingArgs};
 use crate::signals::on_signals;
 use crate::store;
 
-/// Mount an ext4 image or a prefix of a bucket read-only, through foreread's cache and read-ahead
+/// Mount an ext4 image or a bucket prefix read-only, through foreread's cache and read-ahead
 ///
-/// foreread parses the ext4 image itself and reads it through its own cache, not through the
-/// kernel's ext4 and page cache. The kernel caches names, attributes and pages of the mount as of
-/// any other. If fusermount3 is installed, only reading TARGET may need root.
+/// foreread parses the ext4 image itself and reads it through its own cache instead of the kernel's
+/// ext4. The kernel caches names, attributes and pages of the mount as of any other. If fusermount3
+/// is installed, root is only needed if TARGET is not readable otherwise.
 ///
-/// It stays in the foreground; when DIR is ready, one line on stderr says so. It ends when DIR is
-/// unmounted (umount, fusermount3 -u), or unmounts it itself on SIGTERM or Ctrl-C, also if it was
-/// moved. While files in it are open, it is only detached from DIR, and ends when the last one is
-/// closed, or on another Ctrl-C or SIGTERM. If another mount covers it, the other one is not
-/// touched: the command ends with 1, and the mount stays without a server. Reads of damaged parts
-/// of the image fail with EIO, and one line on stderr names them.
+/// The command stays in the foreground and prints one line on stderr when DIR is ready. It exits
+/// when DIR is unmounted (umount, fusermount3 -u). On SIGTERM or Ctrl-C it unmounts DIR itself,
+/// even if the mount was moved. While files are open, the mount is only detached from DIR, and the
+/// command exits when the last file is closed, or on another Ctrl-C or SIGTERM. If another mount
+/// covers this one, the other mount is not touched: the command exits with 1 and leaves its mount
+/// without a server. Reads of damaged parts of the image fail with EIO, and one line on stderr
+/// names them.
 ///
-/// If TARGET is the URL of a bucket, or ends with /, the objects below it are files, and the names
-/// between slashes directories. Each directory is listed when it is first looked at. A file that is
-/// replaced while it is open fails with ESTALE. What no file system can name is left out, with a
-/// line on stderr; a name that is both an object and a directory is the directory
-/// (docs/objects.md).
+/// If TARGET is the URL of a bucket or ends with /, its objects are mounted as files, and the parts
+/// of their keys between slashes as directories. A directory is listed on first use. Reads of a
+/// file whose object was replaced after open fail with ESTALE. Keys that are no valid file names
+/// are left out, with a line on stderr; a name that is both an object and a directory is shown as
+/// the directory (docs/objects.md).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct MountArgs {
     #[command(flatten)]
     target: ImageTarget,
 
-    /// A directory to mount on
+    /// Directory to mount on
     dir: PathBuf,
 
-    /// How many blocks of an inode table to read for one inode: adaptive, learnt from the use of
-    /// earlier ones; or a power of two, as in ext4 (32 by default); 0 is off
+    /// Inode-table blocks to read ahead for one inode: adaptive learns from use; or a power of two,
+    /// like ext4's inode_readahead_blks (32 by default); 0 is off
     #[arg(long, value_name = "N|adaptive", default_value = ADAPTIVE, value_parser = itable_readahead)]
     inode_readahead_blks: ItableReadahead,
 
-    /// Let other users access the mount, as modes, owners and ACLs in the image allow
+    /// Allow other users access, subject to modes, owners and ACLs in the image
     ///
-    /// Unless you are root, /etc/fuse.conf has to allow it.
+    /// Unprivileged users need user_allow_other in /etc/fuse.conf.
     #[arg(long)]
     allow_other: bool,
 
-    /// Answer `foreread stats` and `foreread set` at a Unix socket, for its owner only
+    /// Listen for `foreread stats` and `foreread set` on a Unix socket, accessible only to its
+    /// owner
     ///
-    /// inode_readahead_blks is one of the settings. NBD clients may read TARGET through the same
-    /// socket. A stale socket file is replaced; if PATH names anything else, or a socket with a
+    /// inode_readahead_blks is one of the tunables. NBD clients may read TARGET through the same
+    /// socket. A stale socket file is replaced; if PATH is any other file, or a socket with a
     /// listener, the command is refused.
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
 
-    /// The memory limit for all cached pages and their metadata
+    /// Memory limit of the cache: pages and their metadata
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     memory: ByteCount,
 
-    /// Have the system give all of that memory at the start, and not as it is used
+    /// Allocate all cache memory at startup instead of lazily
     ///
-    /// No read waits for the first use of memory later. A system without so much memory may end the
-    /// process instead of refusing it.
+    /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
+    /// kill the process instead of failing the allocation.
     #[arg(long)]
     prefault: bool,
 
-    /// The largest window of files, or auto: learnt from the device [default: auto if TARGET is a
-    /// URL, else the kernel's for this device, at least 128K]
+    /// Largest read-ahead window of files, or auto: learnt from the device [default: auto if TARGET
+    /// is a URL, else the kernel's window for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     max_window: Option<MaxWindow>,
 
-    /// The read-ahead policy of files
+    /// Read-ahead policy of files
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     policy: Policy,
 
-    /// If TARGET is a prefix: for how long the names in a directory are believed
+    /// If TARGET is a prefix: time for which a directory listing is cached
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     list_lifetime: Duration,
 
-    /// If TARGET is a prefix: the memory limit for names, beside --memory
+    /// If TARGET is a prefix: memory limit of cached listings, in addition to --memory
     ///
-    /// A name takes 24 bytes, its own length and that of its ETag: about 80 bytes. Directories that
-    /// were not used for a while are listed again; one that needs more than this alone fails with
-    /// ENOMEM.
+    /// A name takes 24 bytes plus its length and that of its ETag, about 80 bytes. Least recently
+    /// used directories are evicted and listed again; a directory that exceeds the limit by itself
+    /// fails with ENOMEM.
     #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = sizes::parse)]
     list_memory: ByteCount,
 
@@ -223,7 +223,7 @@ fn built(args: &MountArgs) -> Result<(Engine, ReadRecording), Failure> {
     Ok((built, recording))
 }
 
-/// How much the kernel's read-ahead asks for at a time.
+/// Returns the largest read-ahead request of the kernel.
 fn kernel_window(engine: &Engine) -> u64 {
     engine.max_window().map_or(KERNEL_WINDOW, |bytes| bytes.min(KERNEL_WINDOW))
 }
@@ -236,7 +236,7 @@ fn opened(args: &MountArgs) -> Result<(Engine, foreread::File, ReadRecording), F
     Ok((engine, image, recording))
 }
 
-/// The image's errors get its name, and the command that mends them.
+/// Adds the image's name and the repair command to an error.
 fn refused(args: &MountArgs, error: &MountError) -> Failure {
     Failure::WrongUse(if let MountError::Image(error) = error {
         args.target.says(error)
@@ -245,14 +245,14 @@ fn refused(args: &MountArgs, error: &MountError) -> Failure {
     })
 }
 
-/// What a process that ends without dropping it would leave behind.
+/// Resources that an exit without drop would leave behind.
 #[derive(Clone)]
 struct LeftBehind {
     socket: Option<SocketFile>,
     recording: ReadRecording,
 }
 
-/// Mounts, and unmounts on signals.
+/// Mounts, and unmounts on a signal.
 ///
 /// ```text
 ///   reads the image  | mounts            | answers
@@ -272,8 +272,8 @@ fn mounted<M>(
     Ok(mount)
 }
 
-/// The first signal unmounts. If files are open, or the device does not answer, the second does not
-/// wait for them.
+/// Unmounts on the first signal. If files are open or the device does not answer, the second signal
+/// exits without waiting.
 fn stop_on_signals(
     stopper: Arc<Mutex<Option<Unmounter>>>,
     args: &MountArgs,
@@ -291,7 +291,7 @@ fn stop_on_signals(
     let stop = move || match is_unmounted {
         None => {
             let held = stopper.lock().unwrap_or_else(PoisonError::into_inner);
-            // Without one there is no mount, and the main thread says why.
+            // Without it, mounting failed, and the main thread reports the error.
             let Some(stopper) = held.as_ref() else { return };
             let stopped = stopper.stop();
             is_unmounted = Some(matches!(stopped, UnmountOutcome::Unmounted { .. }));
@@ -299,7 +299,7 @@ fn stop_on_signals(
                 say(&format!("{dir}: {line}"));
             }
             if matches!(stopped, UnmountOutcome::Covered { .. }) {
-                // The kernel ends the connection when the process ends.
+                // The kernel closes the connection when the process exits.
                 leave(1);
             }
         }
@@ -314,7 +314,7 @@ fn stop_on_signals(
         .map_err(|error| Failure::WrongUse(format!("cannot catch signals: {}", refusal(&error))))
 }
 
-/// What there is to say of an unmount.
+/// Describes the outcome of an unmount.
 fn outcome(stopped: &UnmountOutcome) -> Option<String> {
     match stopped {
         UnmountOutcome::Unmounted { moved: None } => None,
@@ -335,7 +335,7 @@ fn outcome(stopped: &UnmountOutcome) -> Option<String> {
     }
 }
 
-/// One request of the kernel through FUSE has no more than this.
+/// Size limit of a FUSE request of the kernel.
 const KERNEL_WINDOW: u64 = 1 << 20;
 
 fn say(line: &str) {

@@ -1,8 +1,6 @@
-//! `foreread record`: what a program reads, as a trace.
+//! `foreread record`: records the file reads of a program as a trace.
 //!
-//! In:    a command, or a process that runs.
-//! Out:   a trace; the command's exit code; what was not seen, on stderr.
-//! Never: a line on stdout: that is the command's.
+//! Stdout belongs to the command; notes go to stderr.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,53 +25,54 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::args::trace_output::{is_trace, output_formats};
 use crate::output::{Failure, cannot, plain};
 
-/// Record what a command and all that it starts, or a running process, read of files, for `foreread
-/// replay`
+/// Record the file reads of a command or a running process, for `foreread replay`
 ///
-/// Root is not needed. Each read of a file is stopped for some microseconds (a seccomp filter and
-/// ptrace), so that its file, offset, length, thread and time can be noted; docs/record.md has what
-/// that costs. Reads of pipes and sockets are stopped, too, and left out. Not seen: accesses to
-/// mapped memory, io_uring and io_submit, and calls of 32-bit programs; a line at the end says how
-/// many there were. Unless root records, programs cannot gain privileges (sudo, ping) meanwhile; a
-/// line names those that would have.
+/// Records file, offset, length, thread and time of each read of the command and its children. Root
+/// is not needed. Each read of a file takes some microseconds longer (a seccomp filter and ptrace;
+/// docs/record.md has figures). Reads of pipes and sockets are stopped, too, but not recorded.
+/// Accesses to mapped memory, io_uring, io_submit and calls of 32-bit programs are not recorded; a
+/// line at the end counts them. Unless root records, programs cannot gain privileges (sudo, ping);
+/// a line names those that tried.
 ///
-/// The recording ends when the last process of the command has ended. If the command leaves some
-/// behind (a daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and
-/// Ctrl-\ go to the command; SIGTERM is passed on to it. The exit code is the command's.
+/// The recording ends with the last process of the command. If the command leaves some behind (a
+/// daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and Ctrl-\ go to
+/// the command; SIGTERM is passed on to it. The exit code is that of the command.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct RecordArgs {
-    /// The trace
+    /// Trace file to write
     ///
-    /// FILE must not exist, be empty, or be a trace of a format of --to (docs/files.md). If its
-    /// disk is full, it holds the reads until then; the command runs to its end all the same, and a
-    /// line on stderr says so (exit code 2).
+    /// FILE must be absent, empty, or a trace of a format of --to (docs/files.md). If its disk
+    /// fills up, the trace ends there; the command still runs to its end, a line on stderr says so,
+    /// and the exit code is 2.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// The format
+    /// Trace format
     ///
-    /// fio-3 has no threads, times in microseconds, and hashes for names with white space; the
-    /// others have all.
+    /// fio-3 has no threads, has times in microseconds, and hashes names with white space; the
+    /// other formats are lossless.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), default_value = "foreread")]
     to: OutputFormat,
 
-    /// Write hashes in place of the names of files
+    /// Replace file names by hashes
     ///
-    /// The same name has the same hash in every trace. A name that can be guessed can be confirmed.
+    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
+    /// confirmed.
     #[arg(long)]
     hash_names: bool,
 
-    /// Record this process, which is running already, instead of a command
+    /// Record a running process instead of a command
     ///
-    /// Its threads are recorded, and what it starts meanwhile; until it ends, or Ctrl-C or SIGTERM
-    /// ends the recording and the process runs on. It also runs on if this command is killed. By
-    /// ptrace: each system call of the process stops twice, and no debugger may be attached.
+    /// Records the process, its threads and the processes it starts, until it exits, or until
+    /// Ctrl-C or SIGTERM ends the recording. The process continues then, also if this command is
+    /// killed. Uses ptrace: each system call of the process stops twice, and no debugger may be
+    /// attached.
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(required_unless_present = "pid", last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -189,7 +188,7 @@ fn written<T>(
     Ok(summary.expect("the trace was written"))
 }
 
-/// What was recorded, and what was not, on stderr.
+/// Prints a summary to stderr, including accesses that were not recorded.
 fn say(args: &RecordArgs, totals: &RecordTotals) {
     let mut lines = vec![format!(
         "{}: {} reads of {} files, {} MiB",
@@ -252,7 +251,8 @@ fn names(left: &[LeftProcess]) -> String {
     names.join(", ") + &more
 }
 
-/// What is recorded on after a process, and how that ends.
+/// Reports processes that are still recorded after the given one ended, and how to end the
+/// recording.
 fn say_running(process: u32, left: &[LeftProcess]) {
     let line = format!(
         "process {process} has ended; what it has started runs on and is recorded: {}. Ctrl-C ends \
@@ -263,7 +263,7 @@ fn say_running(process: u32, left: &[LeftProcess]) {
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 
-/// What the recording waits for, and how it ends.
+/// Reports processes that the recording waits for, and how to end it.
 fn say_left(program: &str, left: &[LeftProcess]) {
     let line = match left {
         [] => format!(
@@ -290,10 +290,10 @@ fn say_left(program: &str, left: &[LeftProcess]) {
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 
-/// Processes that are named.
+/// Number of processes to name.
 const LEFT_SHOWN: usize = 8;
 
-/// As a shell: 128 and the signal's number for one that was killed.
+/// Returns the exit code like a shell: 128 plus the signal for a killed command.
 fn code(ended: ExitStatus) -> u8 {
     let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
@@ -305,10 +305,10 @@ struct Terminator {
 }
 
 impl Terminator {
-    /// From now on signals do not end this process: the command would be left without its reads.
+    /// Keeps signals from ending this process, which would end the recording before the command.
     fn new() -> io::Result<Self> {
-        // Handlers that do nothing: the command gets the signal's own meaning back. The terminal
-        // sends each to all of its processes. What is ignored (nohup) stays so for the command.
+        // Uses empty handlers, so that the command inherits the default actions. The terminal
+        // signals all its processes. Ignored signals (nohup) stay ignored in the command.
         let ignored = ignored_signals();
         let of_terminal = [SIGINT, SIGQUIT, SIGHUP];
         for signal in of_terminal.into_iter().filter(|signal| !is_in(ignored, *signal)) {
@@ -329,7 +329,7 @@ impl Terminator {
         let pass_on = move || {
             let mut one = [0];
             while matches!(heard.read(&mut one), Ok(1)) {
-                // It may have ended: then other processes of the command are waited for.
+                // The command may have ended while its other processes run.
                 let _ = pidfd_send_signal(&command, Signal::TERM);
             }
         };
@@ -337,7 +337,7 @@ impl Terminator {
     }
 }
 
-/// The signals that this process ignores, as bits from signal 1 on.
+/// Returns the ignored signals of this process as a bit mask from signal 1 on.
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,8 +1,6 @@
-//! `foreread replay`: what the reads of a trace would have waited for.
+//! `foreread replay`: simulates, or performs, the reads of a trace and reports their waits.
 //!
-//! In:    traces, a device model, policies and memory sizes.
-//! Out:   a row for each policy and size, and a sentence that says what to do; JSON, CSV, a page.
-//! Never: a trace in memory, or a real read of the files that it names.
+//! Traces are streamed, and the files they name are never read.
 
 mod args;
 mod caches;
@@ -99,15 +97,15 @@ struct AllReplays {
     rows: Vec<ReplayRow>,
     /// The series of each row, if they were kept.
     series: Vec<Option<TimeSeries>>,
-    /// Those of the report.
+    /// Sections of the HTML report.
     sections: Vec<ReportSection>,
     notes: Vec<String>,
-    /// Those about columns, units and operations that the traces do not tell in known words.
+    /// Notes on columns, units and operations of traces that were guessed.
     guesses: Vec<String>,
 }
 
 impl AllReplays {
-    /// Adds those of a trace; returns all their figures, if they were kept for the report.
+    /// Adds the replays of a trace and returns their figures, if kept for the report.
     fn add(&mut self, replayed: Vec<Replayed>) -> Vec<ReplayFigures> {
         let each = replayed.into_iter().filter_map(|Replayed { row, series, notes, figures }| {
             self.rows.push(row);
@@ -137,7 +135,7 @@ impl AllReplays {
             (false, false) if is_printed => report::print(out, &self.rows)?,
             (false, _) => {}
         }
-        // What a trace cannot tell is in the keys of JSON.
+        // In JSON, keys express the limits of a trace.
         let of_json = [&of_options[..], &self.guesses].concat();
         out.notes(if args.json { &of_json } else { &self.notes })
     }
@@ -192,7 +190,7 @@ fn summary_of(args: &ReplayArgs, trace: &Path) -> Result<TraceSummary, Failure> 
     Ok(summary)
 }
 
-/// Whether a trace can be read more than once; stdin and pipes cannot.
+/// Refuses a trace that cannot be read twice, such as stdin or a pipe.
 fn check_rereadable(trace: &Path, why: &str) -> Result<(), Failure> {
     let path = trace.display();
     let wrong = |what: String| Failure::WrongUse(format!("{path}: {what}"));
@@ -208,12 +206,12 @@ fn failure(error: ReplayError) -> Failure {
     Failure::WrongUse(error.to_string())
 }
 
-/// What was not understood of a trace, or guessed.
+/// Returns notes on unknown or guessed parts of a trace.
 fn guesses_in(trace: &Path, summary: &TraceSummary) -> Vec<String> {
     summary.notes.iter().map(|note| format!("{}: {note}", trace.display())).collect()
 }
 
-/// What a trace cannot tell.
+/// Returns notes on the limits of a trace.
 fn notes_of(trace: &Path, summary: &TraceSummary, pace: ReplayPace) -> Vec<String> {
     let name = trace.display();
     let mut notes = guesses_in(trace, summary);

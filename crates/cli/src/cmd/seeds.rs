@@ -1,8 +1,6 @@
-//! `foreread seeds`: every published table beside what the simulator makes of it.
+//! `foreread seeds`: compares the published tables with the simulator.
 //!
-//! In:    which.
-//! Out:   each cell with its error, a verdict on each table.
-//! Never: a cell that is left out because it does not fit.
+//! Cells that differ are shown as well.
 
 mod html;
 mod report;
@@ -20,20 +18,20 @@ use crate::output::{Failure, Printer};
 use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 
-/// Every published table beside ours, with the error of each cell
+/// Compare every published table with the simulator's, cell by cell
 ///
-/// The policies come from five threads of kernel lists. Their tables are part of this program, and
-/// so are scenarios that run the same experiments in virtual time: some seconds, no root, no disk.
+/// The policies come from five threads on kernel mailing lists. Their tables are built in, and
+/// scenarios repeat the experiments in virtual time: a few seconds, no root, no disk.
 ///
 ///   000  read-ahead limited by the size of the device: a sweep of eight devices
-///   001  read-ahead by what the page cache holds: NFS servers, interleaved streams
+///   001  read-ahead based on the page cache: NFS servers, interleaved streams
 ///   002  read-ahead in ext4's inode tables: find, git status, random reads
-///   003  the deadline scheduler: reads beside a writer
-///   004  the block size that a device's size implies
+///   003  the deadline scheduler: reads next to a writer
+///   004  the block size implied by the size of a device
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_long_help = CODES_AND_UNITS)]
 pub(crate) struct SeedsArgs {
-    /// The tables of one thread
+    /// Only the tables of this thread
     #[arg(long, value_name = "SEED")]
     #[arg(value_parser = PossibleValuesParser::new(seeds::numbers()))]
     only: Option<String>,
@@ -42,16 +40,16 @@ pub(crate) struct SeedsArgs {
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// FILE must not exist, be empty, or be such a page.
+    /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Print JSON, one object of data a table
+    /// Print JSON, one data object per table
     ///
     /// Keys: seed, table, title, cells (row, column, seed, ours, error_percent, is_marked), notes,
-    /// verdict (holds, why). What was not published is null.
+    /// verdict (holds, why). Unpublished figures are null.
     #[arg(long)]
     json: bool,
 }

@@ -1,10 +1,9 @@
-//! `foreread serve`: a file or device as an NBD export, behind foreread's cache.
+//! `foreread serve`: exports a file, device or object over NBD through foreread's cache.
 //!
-//! In:    a target, where to listen, what is allowed.
-//! Out:   a server until it is told to stop; then what was written is on the device.
-//! Never: a socket or a pid file that stays behind; an address beyond this machine by default.
+//! On exit, all writes are flushed, and sockets and pid files removed. By default it only listens
+//! locally.
 //!
-//! What it promises, its counters and its tunables: docs/serve.md.
+//! docs/serve.md has its guarantees, counters and tunables.
 
 mod args;
 mod claim;
@@ -62,10 +61,10 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let private = private_folder(args)?;
     let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
     let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
-    // Until the end of this process, however that comes.
+    // Held until the process ends.
     let _claim = claim::claimed(args)?;
-    // Never dropped: the last handle to the engine waits for all that is in flight, and a device
-    // may never answer. The end of the process needs no answer.
+    // Never dropped: dropping the last handle waits for requests in flight, and a device may never
+    // complete them.
     let served = ManuallyDrop::new(Served {
         engine: engine.clone(),
         file: file.clone(),
@@ -176,7 +175,7 @@ fn raise_open_files(args: &ServeArgs) -> usize {
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
-/// Where a command's own socket lies, if there is no other.
+/// Creates a directory for the private socket of --run.
 fn private_folder(args: &ServeArgs) -> Result<Option<PrivateDirectory>, Failure> {
     if args.unix.is_some() || args.port.is_some() {
         return Ok(None);
@@ -197,13 +196,13 @@ fn private_folder(args: &ServeArgs) -> Result<Option<PrivateDirectory>, Failure>
     Ok(Some(folder))
 }
 
-/// What is served.
+/// Opened target.
 struct OpenedTarget {
     engine: Engine,
     file: foreread::File,
     overlay: Option<Overlay>,
     recording: ReadRecording,
-    /// The overlay's, if it was made: removed again if the command is refused.
+    /// New overlay file, removed if the command is refused.
     new_file: Option<NewFile>,
 }
 
@@ -217,7 +216,7 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     }
     let (builder, recording) = args.recording.start(&args.target, builder)?;
     let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
-    // Clap has let through only what there is.
+    // Clap accepts only known names.
     let scheduler =
         SchedulerKind::for_device(&args.scheduler).expect("clap accepts only deadline and noop");
     let options = OpenOptions::new().write(!args.read_only).delay(args.delay).scheduler(scheduler);
@@ -242,21 +241,21 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     }
 }
 
-/// The engine's own words; and if only writing is refused, what else can be done.
+/// Returns the engine's error, with alternatives if only writing is refused.
 fn not_opened(engine: &Engine, args: &ServeArgs, error: &OpenError) -> Failure {
     let line = error.to_string();
-    // The file may be written; it is a thread that cannot be had.
-    let has_no_thread = matches!(error, OpenError { kind: OpenErrorKind::Io { source, .. }, .. } if source.kind() == io::ErrorKind::WouldBlock);
+    // The file is writable, but no thread could be created.
+    let has_no_thread = matches!(&error.kind, OpenErrorKind::Io { source, .. } if source.kind() == io::ErrorKind::WouldBlock);
     if has_no_thread || args.read_only || engine.open(&args.target).is_err() {
         return Failure::WrongUse(line);
     }
-    // What a program would do, a user does by a flag.
+    // Replaces advice for programs by flags.
     let by_program = [", or open it for reading", ", or open the file for reading"];
     let line = by_program.iter().find_map(|end| line.strip_suffix(end)).unwrap_or(&line);
     Failure::WrongUse(format!("{line}, or serve it with --read-only"))
 }
 
-/// A policy that does not learn has what the kernel has.
+/// Policies that do not learn use the kernel's window.
 fn window(args: &ServeArgs) -> MaxWindow {
     args.max_window.unwrap_or_else(|| {
         if args.policy == Policy::Adaptive {
@@ -278,7 +277,7 @@ fn listen(
     if let Some(path) = &unix {
         server.unix(path).map_err(refused)?;
     }
-    // Clients may be elsewhere.
+    // Clients may run in another directory.
     let unix = unix.map(|path| std::path::absolute(&path).unwrap_or(path));
     let addr = args.port.map(|port| SocketAddr::new(args.bind, port));
     let tcp = addr.map(|addr| server.tcp(addr)).transpose().map_err(refused)?;
@@ -298,7 +297,7 @@ fn serve_metrics(
         .map_err(|error| Failure::WrongUse(format!("--metrics {addr}: {error}; give another port")))
 }
 
-/// One line: clients may come, and what they find.
+/// Prints one line that the server is ready, with its addresses.
 fn ready(
     served: &Served,
     place: &ListenAddresses,
@@ -345,10 +344,10 @@ fn ready(
     let _ = writeln!(io::stderr(), "foreread: {line}");
 }
 
-/// The name of the socket that only the command of --run knows.
+/// Name of the private socket of --run.
 const PRIVATE_SOCKET: &str = "nbd";
-/// A command that has not ended so long after SIGTERM is killed.
+/// Time after SIGTERM until the command is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
-/// Descriptors beside those of connections that are served: the target, rings, listeners, two for
-/// each of the sixteen control requests, and some to spare.
+/// Other file descriptors: the target, rings, listeners, two for each of sixteen control requests,
+/// and a reserve.
 const OTHER_FILES: u64 = 96;

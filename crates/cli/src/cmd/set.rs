@@ -1,8 +1,6 @@
-//! `foreread set`: changes what a server does, while it does it.
+//! `foreread set`: changes tunables of a running server.
 //!
-//! In:    the Unix socket of a server, names with values.
-//! Out:   what is in force afterwards.
-//! Never: a value that is corrected in silence.
+//! Invalid values are refused, never corrected.
 
 mod about;
 
@@ -15,22 +13,22 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::control::client::{ask, understood};
 use crate::output::{Failure, Printer};
 
-/// Change how a server works while it runs, or list what can be changed
+/// Change tunables of a running server, or list them
 ///
-/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Changes count
-/// from the next decision on, and until the server ends: `foreread serve --set` makes the same from
-/// the start. The first one that is refused ends the command; those before it are in force.
+/// Talks to the `foreread serve` or `foreread mount --control` that listens on SOCKET. Changes take
+/// effect at the next decision and last until the server exits; `foreread serve --set` makes them
+/// at startup. The command stops at the first value that is refused; earlier ones stay in force.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct SetArgs {
-    /// The Unix socket of the server, or its NBD URI
+    /// Unix socket of the server, or its NBD URI
     socket: String,
 
-    /// What to change; without any, all tunables are listed with what is in force
+    /// Tunables to change; without any, all are listed with their current values
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     settings: Vec<(String, String)>,
 
-    /// Print JSON, one object of data a tunable
+    /// Print JSON, one data object per tunable
     ///
     /// Keys: name, value, of (engine, scheduler or file).
     #[arg(long)]

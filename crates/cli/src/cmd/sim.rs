@@ -1,8 +1,6 @@
 //! `foreread sim`: a scenario in virtual time.
 //!
-//! In:    a scenario file, and what to change of it.
-//! Out:   what each process and each device did; one number for all that happened.
-//! Never: a real file but the scenario, its layout and the traces, or a real second of waiting.
+//! Reads only the scenario, its layout and traces; all time is virtual.
 //!
 //! The keys of a scenario: docs/simulator.md.
 
@@ -44,29 +42,28 @@ use crate::series_file::{SeriesFile, longest_interval};
 
 use report::window_words;
 
-/// Run a scenario in virtual time
+/// Simulate a scenario in virtual time
 ///
-/// A scenario is a TOML file: devices as models, files, processes, a cache and its policy
-/// (docs/simulator.md has every key). The run uses the same path as the library, driven by a queue
-/// of events instead of a ring. One seed gives one run: its hash is the same on every machine, and
-/// two runs with the same hash did the same. Of each process it prints operations, MiB, seconds,
-/// MB/s and the mean time of an operation; waits, those that took time, which hits do not, in
-/// percent of all; p99 and p99.9 of those, in ms; the longest.
+/// A scenario is a TOML file with device models, files, processes, a cache and its policy
+/// (docs/simulator.md has every key). The simulation runs the code of the library, driven by an
+/// event queue instead of an I/O ring. It is deterministic: a seed gives the same hash on every
+/// machine, and equal hashes mean equal runs. For each process it prints operations, MiB, seconds,
+/// MB/s and mean operation time; waits, the percentage of operations that took time (cache hits
+/// take none); their p99 and p99.9 in ms; and the longest.
 ///
-/// Several policies, windows, memory sizes or seeds are run in each combination, on all processors.
-/// Columns: MB/s of all processes together; waited s, the sum of all waits for reads through the
-/// cache; requests of the devices; x bytes, bytes that devices were asked for over bytes read;
-/// unread, pages that were read ahead and evicted unused; p50, p99 and p99.9 of the operations that
-/// took time, which hits do not, in ms; x MB/s and x waited, times those of the first policy with
-/// the same memory, window and seed. With several seeds each is a mean; behind +- is half the width
-/// of its 95 % confidence interval over the seeds, in parentheses the interval of a ratio. Figures
-/// count from count_from_s on.
+/// With several policies, windows, memory sizes or seeds, every combination is run, on all
+/// processors. Columns: MB/s of all processes; waited s, total wait of reads through the cache;
+/// requests of the devices; x bytes, device bytes over bytes read; unread, prefetched pages evicted
+/// unused; p50, p99 and p99.9 in ms of the operations that took time; x MB/s and x waited, relative
+/// to the first policy with the same memory, window and seed. With several seeds, each figure is a
+/// mean; +- is half of its 95 % confidence interval over the seeds, and a ratio has its interval in
+/// parentheses. Figures count from count_from_s on.
 ///
-/// Three columns compare a row with offline optima, which know all reads in advance: x best,
-/// requests over the minimum for the true rates of the clients (where all readers are streaming
-/// clients); x req, over a lower bound for any read-ahead (- where one request may fill the
-/// memory); x MIN, bytes of the devices over the misses of Belady's MIN for the memory.
-/// docs/simulator.md says what these bounds leave out.
+/// Three columns compare with offline optima, which know all reads in advance: x best, requests
+/// over the minimum for the true rates of the clients (if all readers are streaming clients); x
+/// req, requests over a lower bound of any read-ahead (- if one request may fill the memory); x
+/// MIN, device bytes over the misses of Belady's MIN for the memory. docs/simulator.md lists what
+/// these bounds leave out.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
@@ -74,81 +71,80 @@ use report::window_words;
     subcommand_negates_reqs = true,
 )]
 pub(crate) struct SimArgs {
-    /// The scenario; give a file with the name of a subcommand as ./rivals
+    /// Scenario file; prefix ./ if it has the name of a subcommand
     #[arg(required = true)]
     scenario: Option<PathBuf>,
 
     #[command(subcommand)]
     verb: Option<SimCommand>,
 
-    /// The read-ahead policies, in place of the scenario's; the first is the one that the others
-    /// are compared with
+    /// Read-ahead policies, overriding the scenario's; the others are compared with the first
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     policy: Vec<Policy>,
 
-    /// The largest windows, each for every policy [default: the scenario's; where it has none auto
-    /// for adaptive, of competitive what the device transfers while it seeks, 128K for the others]
+    /// Largest windows, each run with every policy [default: the scenario's; else auto for
+    /// adaptive, the bytes transferred during a seek for competitive, 128K for the others]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
     max_window: Vec<MaxWindow>,
 
-    /// The memory sizes, in place of the scenario's
+    /// Memory sizes, overriding the scenario's
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
     memory: Vec<ByteCount>,
 
-    /// The seed of all random numbers, in place of the scenario's
+    /// Seed of all random numbers, overriding the scenario's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Run with so many seeds: that one, and those after it
+    /// Run with N consecutive seeds
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
     )]
     seeds: u64,
 
-    /// Of combinations: leave out the offline bounds x req and x MIN. No read is kept
+    /// With combinations: omit the offline bounds x req and x MIN, and keep no reads in memory
     #[arg(long)]
     no_bounds: bool,
 
-    /// Write each event of the run into FILE, one a line, when the run has ended
+    /// Write all events of the run to FILE, one per line
     ///
-    /// FILE must not exist, be empty, or be an earlier trace; `-` is stdout. The scenario, any
-    /// other file, a symbolic link, a FIFO and a device are refused (docs/files.md).
+    /// FILE must be absent, empty, or an earlier trace; `-` is stdout. The scenario, any other
+    /// file, symbolic links, FIFOs and devices are refused (docs/files.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// Compare the run with one that was written with --trace: the first event that differs is
-    /// named, and the exit code is 1
+    /// Compare the run with a file of --trace; exit code 1, and the first different event, if they
+    /// differ
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     compare: Option<PathBuf>,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// FILE must not exist, be empty, or be such a page.
+    /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Also write the table of combinations into FILE as CSV, with units in its heading
+    /// Also write the table of combinations to FILE as CSV, with units in the heading
     ///
-    /// The first column is the version of this format: 1 (docs/json.md).
-    /// FILE must not exist, be empty, or be such a table.
+    /// The first column is the version of this format: 1 (docs/json.md). FILE must be absent,
+    /// empty, or an earlier table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "compare"])]
     csv: Option<PathBuf>,
 
     #[command(flatten)]
     series: SeriesArgs,
 
-    /// Print JSON with one object of data, or one for each combination
+    /// Print JSON with one data object, or one per combination
     ///
     /// Keys of one run: name, seed, policy, max_window (bytes; null: learnt), seconds (virtual),
     /// events, hash, unfinished (processes that still wait), waits (operations of all processes
     /// that took time: all but hits) and wait_ms (of these: mean, p50, p99, p999, max); processes:
     /// name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of all ops: mean, p50, p99,
-    /// p999, max), waits and wait_ms (of its own), other (what its workload measures besides:
-    /// docs/simulator.md); devices: name, reads and writes (requests),
-    /// read_bytes, write_bytes, busy_seconds, and of a store also store (requests, hedged,
-    /// throttled, cost); cache, in pages: pages_wanted (of reads that missed), pages_missed,
-    /// pages_joined (on their way already), pages_ahead, evicted, evicted_before_use.
+    /// p999, max), waits and wait_ms (of its own), other (further figures of its workload:
+    /// docs/simulator.md); devices: name, reads and writes (requests), read_bytes, write_bytes,
+    /// busy_seconds, and of a store also store (requests, hedged, throttled, cost); cache, in
+    /// pages: pages_wanted (of reads that missed), pages_missed, pages_joined (on their way
+    /// already), pages_ahead, evicted, evicted_before_use.
     ///
     /// Keys of a combination (command `sim comparison`): scenario, policy, max_window and memory
     /// (bytes), seeds (their number); mb_per_s, waited_s, requests, requests_over_optimum and
@@ -156,10 +152,10 @@ pub(crate) struct SimArgs {
     /// evicted_unread (pages), wait_p50_ms, wait_p99_ms, wait_p999_ms, each with mean, half_width
     /// (of the 95 % interval; null with one seed) and over_first (ratio, low, high; null for the
     /// first policy, and where a figure is 0); runs, each with seed, hash, events, elapsed_s,
-    /// unfinished, waits (operations that took time), device_bytes, optimum_requests (null where
-    /// nothing says what it is), fewest_requests (null where one request may fill the memory),
-    /// fewest_bytes, and the other figures. What is fewest, and what is over it, is null with
-    /// --no-bounds, and of more than 2^24 reads or 2^27 pages.
+    /// unfinished, waits (operations that took time), device_bytes, optimum_requests (null if
+    /// unknown), fewest_requests (null where one request may fill the memory), fewest_bytes, and
+    /// the other figures. Lower bounds and their ratios are null with --no-bounds, and beyond 2^24
+    /// reads or 2^27 pages.
     #[arg(long)]
     json: bool,
 }
@@ -229,7 +225,7 @@ fn read(args: &SimArgs, path: &Path) -> Result<(Scenario, String), Failure> {
     Ok((scenario, text))
 }
 
-/// What is run: each memory size, with each policy, with each of its windows.
+/// Returns the combinations: each memory size with each policy and each of its windows.
 fn combinations(args: &SimArgs, scenario: &Scenario) -> Result<Vec<Combination>, Failure> {
     once("--policy", args.policy.iter().map(|policy| policy.name().to_owned()))?;
     let window = |window: &MaxWindow| match window {
@@ -245,7 +241,7 @@ fn combinations(args: &SimArgs, scenario: &Scenario) -> Result<Vec<Combination>,
     Ok(Combination::all(&windows_of(policies, &args.max_window, of_policy), memories))
 }
 
-/// Checks the scenario with each memory size: what a cache can hold, a workload may refuse.
+/// Checks the scenario with each memory size, as a workload may not fit a small cache.
 fn check_memories(
     args: &SimArgs,
     scenario: &Scenario,
@@ -318,7 +314,7 @@ fn write_lines(trace: OutputFile, lines: &[String]) -> Result<(), Failure> {
     trace.write(|file| lines.iter().try_for_each(|line| writeln!(file, "{line}")))
 }
 
-/// Whether each whole line begins as those of a trace: seconds with nine decimals.
+/// Returns true if all complete lines start like those of a trace: seconds with nine decimals.
 fn is_trace(head: &[u8]) -> bool {
     let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     let is_event = |line: &str| {

@@ -1,8 +1,4 @@
-//! `foreread stat`: all that an ext4 image says of a file, or a store of an object.
-//!
-//! In:    an image, paths in it; or a URL alone.
-//! Out:   the inode's fields, its extended attributes, and where its blocks are.
-//! Never: contents.
+//! `foreread stat`: prints the metadata of a file in an ext4 image, or of an object.
 
 #[cfg(feature = "objects")]
 mod object;
@@ -20,15 +16,15 @@ use crate::image::node::{self, ImageNode};
 use crate::image::{Image, ImageTarget};
 use crate::output::{Failure, Printer};
 
-/// Show what an ext4 image says of a file: its inode, its attributes, its blocks
+/// Show inode, extended attributes and block map of a file in an ext4 image
 ///
-/// Beside what stat(1) shows: the byte of the image where the inode is, the flags of lsattr(1), the
-/// extended attributes with their values, and the runs of blocks on the device that hold the
-/// contents; "zeros" is a hole, or space that was reserved and never written. A symbolic link is
-/// shown itself, unless a / follows it. Times are UTC.
+/// In addition to the fields of stat(1): offset of the inode in the image, flags as in lsattr(1),
+/// extended attributes with their values, and the runs of device blocks with the contents; "zeros"
+/// is a hole or an unwritten extent. A symbolic link is shown itself unless a / follows it. Times
+/// are UTC.
 ///
-/// If TARGET is a URL and no PATH follows, the object itself is shown: size, ETag, when it was
-/// modified.
+/// If TARGET is a URL and no PATH is given, the object itself is shown: size, ETag, modification
+/// time.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatArgs {
@@ -38,12 +34,12 @@ pub(crate) struct StatArgs {
     /// Paths in the image, from its root
     path: Vec<OsString>,
 
-    /// Print JSON, one object of data a path
+    /// Print JSON, one data object per path
     ///
-    /// The keys of `foreread ls --json`, and: inode_at (the byte of the image), flags, generation,
-    /// block_size, attributes (name, value: bytes that are no text as \xNN), inline (whether the
-    /// contents are in the inode), runs (first: the block of the file, blocks, at: the block of the
-    /// device, left out for zeros). Of an object: url, size, modified, etag, version.
+    /// The keys of `foreread ls --json`, and: inode_at (byte offset in the image), flags,
+    /// generation, block_size, attributes (name, value: \xNN for bytes that are no text), inline
+    /// (true if the inode holds the contents), runs (first: block of the file, blocks, at: block of
+    /// the device, absent for zeros). For an object: url, size, modified, etag, version.
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +51,7 @@ Examples:
 
 ";
 
-/// All of a file but its contents.
+/// Metadata of a file.
 #[derive(Serialize)]
 struct StatReport {
     #[serde(flatten)]
@@ -184,7 +180,7 @@ impl StatReport {
     }
 }
 
-/// What of a file lies where; nothing for what has no blocks.
+/// Returns the block map of a file; empty for files without blocks.
 fn runs(fs: &Ext4<Image>, inode: &Inode) -> Result<Vec<BlockRange>, Error> {
     let blocks = |BlockRun { first, blocks, at }| BlockRange { first, blocks, at };
     fs.layout(inode).map(|run| run.map(blocks)).collect()

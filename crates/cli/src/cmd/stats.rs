@@ -1,8 +1,4 @@
-//! `foreread stats`: what a server does, and what it has learnt.
-//!
-//! In:    the Unix socket of a server.
-//! Out:   tables, or the server's own JSON.
-//! Never: a connection that stays; a change.
+//! `foreread stats`: prints the statistics of a running server.
 
 mod report;
 
@@ -13,17 +9,18 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::control::client::{ask, understood};
 use crate::output::{Failure, Printer};
 
-/// Show what a server does: hits, read-ahead, the device, its clients
+/// Show statistics of a running server: cache hits, read-ahead, device, clients
 ///
-/// Asks the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counts begin
-/// with the server; what is "now" is of this moment. docs/serve.md says what each of them means.
+/// Queries the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counters
+/// start with the server; figures marked "now" are current values. docs/serve.md defines all of
+/// them.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatsArgs {
-    /// The Unix socket of the server, or its NBD URI
+    /// Unix socket of the server, or its NBD URI
     socket: String,
 
-    /// Print JSON with one object of data
+    /// Print JSON with one data object
     ///
     /// Keys: version, up_s (seconds); export: target, name, bytes, read_only, buffered (why; else
     /// null), io; memory, now: bound_bytes, idle_bytes, dirty_bytes; reads: hit, waited, alone,
@@ -39,7 +36,7 @@ pub(crate) struct StatsArgs {
     /// throttled, failed, bytes, cost; clients: connections (now), accepted, refused, misbehaved,
     /// requests (by kind), errors, read_bytes, written_bytes.
     ///
-    /// Keys that exist keep their meaning; others may be added.
+    /// Existing keys keep their meaning; keys may be added.
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +50,7 @@ Examples:
 
 pub(crate) fn run(args: &StatsArgs, out: &mut Printer) -> Result<(), Failure> {
     let text = ask(&args.socket, "stats")?;
-    // Through our own shape, so that a stranger's answer is not passed on.
+    // Parsed, so that answers of other servers are not passed on.
     let stats: ServerStats = understood(&args.socket, &text)?;
     if args.json { out.json("stats", [&stats]) } else { report::print(out, &stats) }
 }

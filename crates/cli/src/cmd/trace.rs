@@ -1,8 +1,6 @@
-//! `foreread trace`: what a trace holds, or the same trace in another format.
+//! `foreread trace`: summarises a trace, or converts it to another format.
 //!
-//! In:    a trace.
-//! Out:   its sums; or a file.
-//! Never: a whole trace in memory.
+//! Traces are streamed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,43 +18,44 @@ use crate::args::trace_output::{is_trace, output_formats};
 use crate::output::{Failure, Printer, plain};
 use crate::table;
 
-/// Say what an I/O trace holds, or convert it
+/// Summarise or convert an I/O trace
 ///
-/// The formats: the text of blkparse, fio's iolog (versions 2 and 3), the CSV of the MSR Cambridge,
-/// SYSTOR '17, Tencent and Alibaba traces, SPC (the UMass traces), VSCSI (both versions),
-/// oracleGeneral of libCacheSim, MQSim, CSV with a heading, and foreread's own. Each is told by its
-/// content, also if it is compressed with gzip, xz or zstd. Columns that were not understood, and
-/// units that were guessed, are named on stderr. docs/traces.md has what each format holds.
+/// Reads the text of blkparse, fio's iolog (versions 2 and 3), the CSV of the MSR Cambridge, SYSTOR
+/// '17, Tencent and Alibaba traces, SPC (the UMass traces), VSCSI (both versions), oracleGeneral of
+/// libCacheSim, MQSim, CSV with a heading, and foreread's own format. The format is detected from
+/// the content, also in gzip, xz or zstd. Unknown columns and guessed units are named on stderr.
+/// docs/traces.md describes the formats.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct TraceArgs {
-    /// The trace; `-` is stdin
+    /// Trace file; `-` is stdin
     trace: PathBuf,
 
-    /// The format, where the content does not tell it
+    /// Trace format, if it cannot be detected
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
     format: Option<TraceFormat>,
 
-    /// Convert to this format, into the file of --output
+    /// Convert to this format and write to --output
     ///
-    /// fio-3 has neither threads nor what was mapped, times in microseconds, and no names with
-    /// white space or of more than 255 bytes: these are refused. The others have all.
+    /// fio-3 has no threads and no mapped accesses, has times in microseconds, and refuses names
+    /// with white space or of more than 255 bytes. The other formats are lossless.
     #[arg(long, value_name = "FORMAT", value_parser = output_formats(), requires = "output")]
     to: Option<OutputFormat>,
 
-    /// The file for --to; `-` is stdout
+    /// Output file of --to; `-` is stdout
     ///
-    /// FILE must not exist, be empty, or be a trace of one of these formats (docs/files.md).
+    /// FILE must be absent, empty, or a trace of one of these formats (docs/files.md).
     #[arg(short, long, value_name = "FILE", requires = "to")]
     output: Option<PathBuf>,
 
-    /// Write hashes in place of the names of files
+    /// Replace file names by hashes
     ///
-    /// The same name has the same hash in every trace. A name that can be guessed can be confirmed.
+    /// Equal names have equal hashes in every trace. Hashes of names that can be guessed can be
+    /// confirmed.
     #[arg(long, requires = "to")]
     hash_names: bool,
 
-    /// Print JSON with one object of data
+    /// Print JSON with one data object
     ///
     /// Keys: format, level (block or file), reads, read_bytes, writes, write_bytes, mapped,
     /// seconds, threads, files (name, bytes, records), skipped, out_of_order, cut_off.
@@ -212,7 +211,7 @@ fn print(out: &mut Printer, summary: &TraceSummary) -> Result<(), Failure> {
     out.notes(&all)
 }
 
-/// What a reader of a trace has to know of it.
+/// Returns notes on damaged or unordered traces.
 fn notes(is_cut_off: bool, out_of_order: u64) -> Vec<String> {
     let mut notes = Vec::new();
     if is_cut_off {

@@ -1,11 +1,9 @@
-//! `foreread tune`: the largest window that a device has use for, measured; or the part size and
-//! the connections of an object store.
+//! `foreread tune`: measures the best read-ahead window of a device, or the best part size and
+//! number of connections of an object store.
 //!
-//! In:    a device, or what lies on one; or an object's URL.
-//! Out:   throughput by window, the plateau, what to set; on request it is set, and remembered.
-//! Never: a write to a device; a setting that stays behind without `--apply` or `--remember`.
+//! Devices are never written to. Settings are restored unless `--apply` or `--remember` is given.
 //!
-//! How it measures, and what it takes for a plateau: docs/tune.md.
+//! docs/tune.md describes the method.
 
 mod all;
 mod args;

@@ -4,14 +4,14 @@ use foreread_serve::client::Client;
 
 use crate::output::Failure;
 
-/// Asks a server one thing.
+/// Sends one request to a server.
 pub(crate) fn ask(socket: &str, what: &str) -> Result<String, Failure> {
     let mut client =
         Client::connect(socket).map_err(|error| Failure::WrongUse(error.to_string()))?;
     client.control(what).map_err(|error| Failure::Check(error.to_string()))
 }
 
-/// What it answered, if that has the form it should have.
+/// Returns the parsed answer, or an error if it is malformed.
 pub(crate) fn understood<T: serde::de::DeserializeOwned>(
     socket: &str,
     text: &str,

@@ -1,8 +1,4 @@
-//! What `foreread stats` and `foreread set` are told by a server.
-//!
-//! In:    a line of text: `stats`, `settings`, `set NAME=VALUE`.
-//! Out:   JSON, `ok`, or what is wrong.
-//! Never: an answer that changes something but `set`.
+//! Server side of `foreread stats` and `foreread set`.
 
 use std::time::Instant;
 
@@ -14,14 +10,14 @@ use foreread_serve::{CounterReader, OverlayLosses};
 use crate::clock::clock;
 use crate::store::{StoreAsked, asked_so_far};
 
-/// What is served, for `foreread stats` and `foreread set`.
+/// State served to `foreread stats` and `foreread set`.
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) engine: Engine,
     pub(crate) file: foreread::File,
-    /// Where writes go: the overlay's file, or the same one.
+    /// File that receives writes: the overlay's, or the target.
     pub(crate) written: foreread::File,
-    /// Of an overlay, where its owner accepts lost writes.
+    /// Accepts lost writes of an overlay, on request of its owner.
     pub(crate) losses: Option<OverlayLosses>,
     pub(crate) target: String,
     pub(crate) export: String,
@@ -67,7 +63,7 @@ impl Served {
         Ok(stats)
     }
 
-    /// All that can be set: of the engine, then of the file's scheduler.
+    /// Returns all settings: of the engine, then of the file's scheduler.
     pub(crate) fn settings(&self) -> Result<Vec<SettingValue>, ForkedError> {
         let of = |of: &str, (name, value): (&str, String)| SettingValue {
             name: name.to_owned(),
@@ -84,12 +80,12 @@ impl Served {
             .collect())
     }
 
-    /// Sets one of them, whosever it is.
+    /// Sets one of them.
     pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), String> {
         let settings = self.settings().map_err(|forked| forked.to_string())?;
         let set = match settings.iter().find(|one| one.name == name) {
             Some(one) if one.of == "engine" => self.engine.set_by_name(name, value),
-            // As it is: that is no change.
+            // An unchanged value is accepted.
             Some(one) if one.of == "file" && one.value == value => return Ok(()),
             Some(one) if one.of == "file" => return self.accept_lost(value),
             Some(_) => self.file.device().set_scheduler_by_name(name, value),
@@ -101,7 +97,7 @@ impl Served {
         set.map_err(|error| bad(&error))
     }
 
-    /// The owner of the data knows what was lost: flushes may succeed again.
+    /// Lets flushes succeed again once the owner of the data has accepted the loss.
     fn accept_lost(&self, value: &str) -> Result<(), String> {
         if value != "accept" {
             let is = "lost_writes can be set to 'accept' only: flushes succeed again after \
@@ -120,7 +116,7 @@ fn store_stats(asked: StoreAsked) -> StoreStats {
     StoreStats { requests, retried, hedged, throttled, failed, bytes, cost }
 }
 
-/// What `foreread set` calls a loss that each flush reports.
+/// Name of the setting that accepts lost writes.
 const LOST_WRITES: &str = "lost_writes";
 
 fn bad(error: &SettingError) -> String {

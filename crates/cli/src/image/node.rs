@@ -1,8 +1,6 @@
-//! What is shown of a file in an image.
+//! Printed attributes of a file in an image.
 //!
-//! In:    an inode, a name.
-//! Out:   the columns of `ls -l`; keys and values for JSON.
-//! Never: a byte of a name that a terminal would take for a command; a time zone.
+//! Names are escaped for terminals; times are UTC.
 
 use std::fmt::Write as _;
 
@@ -129,7 +127,7 @@ fn date(day: i64) -> (i64, i64, i64) {
     (cycle * 400 + year + later, month, day_of_month)
 }
 
-/// Bytes as text: control characters, backslashes and what is not UTF-8 as `\xNN`.
+/// Returns bytes as text, with control characters, backslashes and invalid UTF-8 as `\xNN`.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -1,9 +1,7 @@
-//! Memory of this process, as large as a hot set: what a cached read would cost without a cache.
+//! Plain memory as large as a hot set: the lower bound of the cost of a cache hit.
 //!
-//! In:    offsets, as the other access methods get them.
-//! Out:   copies of bytes there; or one look at a byte.
-//! Never: a look that begins before the last one has ended: it would show how many the processor
-//!        has under way, and not what one costs.
+//! Each load depends on the previous one, so that latency is measured instead of memory
+//! parallelism.
 
 use std::io;
 use std::sync::Arc;
@@ -13,13 +11,13 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 /// One thread's view of it.
 pub(crate) struct BareMemory {
     memory: Arc<MmapMut>,
-    /// What the last look saw, which is 0: the next one needs it to know where to look.
+    /// Result of the last load, always 0; the next address depends on it.
     seen: u64,
 }
 
 impl BareMemory {
-    /// As much as the largest hot set and one read more, for so many threads. In huge pages where
-    /// there are some, as foreread's frames are.
+    /// Allocates the largest hot set plus one read for this many threads, in huge pages if
+    /// possible, like foreread's frames.
     pub(crate) fn for_threads(threads: u32) -> io::Result<Vec<Self>> {
         let mut memory = MmapOptions::new().len(SET + READ_MAX).map_anon()?;
         // Without huge pages a copy costs more, as it then does in foreread.

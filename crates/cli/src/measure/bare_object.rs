@@ -1,8 +1,4 @@
-//! An object of a store, read by one request for each read: what a program without a cache does.
-//!
-//! In:    a URL; ranges.
-//! Out:   bytes; a file of an engine for the comparison.
-//! Never: a request that is not one of the caller's reads.
+//! Object read by one request per read, like a program without a cache.
 
 use std::io;
 
@@ -11,7 +7,7 @@ use foreread::{Engine, OpenOptions};
 use crate::output::Failure;
 use crate::store::{StoreArgs, StoreClient};
 
-/// An object that was opened once; each copy reads by requests of its own.
+/// Opened object; each clone sends its own requests.
 #[derive(Clone, Debug)]
 pub(crate) struct BareObject {
     client: StoreClient,

@@ -1,8 +1,5 @@
-//! What the runs of a pattern come to: medians with their range, and ratios.
-//!
-//! In:    the runs of one pattern by one access method.
-//! Out:   a row, as JSON has it; cells of tables.
-//! Never: a ratio of runs that were not made side by side.
+//! Figures of the runs of a pattern: medians with their range, and ratios of runs made side by
+//! side.
 
 use serde::Serialize;
 
@@ -15,15 +12,15 @@ use crate::store::StoreAsked;
 /// All runs of one pattern by one access method.
 #[derive(Debug, Serialize)]
 pub(crate) struct BenchRow {
-    /// Which of several scenes, where there are several.
+    /// Scene, if a command has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) scene: Option<&'static str>,
-    /// Whether the kernel has its defaults or its best setting, where that is compared.
+    /// `default` or `best` setting of the kernel, if both are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) setting: Option<&'static str>,
     pub(crate) pattern: AccessPattern,
     pub(crate) method: AccessMethod,
-    /// The read-ahead policy; of foreread only.
+    /// Read-ahead policy; foreread only.
     policy: Option<&'static str>,
     threads: u32,
     pub(crate) window_kib: Option<u64>,
@@ -31,19 +28,19 @@ pub(crate) struct BenchRow {
     pub(crate) mb_per_s: Spread,
     pub(crate) ns_per_read: Spread,
     pub(crate) cpu_s_per_gb: Spread,
-    /// Counts of the median run.
+    /// Device reads of the median run.
     device_reads: Option<u64>,
     pub(crate) device_bytes: Option<u64>,
     pub(crate) bytes_wanted: u64,
     evicted_before_use: Option<u64>,
-    /// Of an object: what the store was asked by the median run.
+    /// Requests to the store in the median run, for an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<StoreAsked>,
     #[serde(skip)]
     taken: Vec<TimedRun>,
 }
 
-/// The figures of several runs.
+/// Distribution over the runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -86,7 +83,7 @@ impl BenchRow {
         }
     }
 
-    /// The median with its range, in the pattern's [unit].
+    /// Returns the median with its range, in the pattern's [unit].
     pub(crate) fn cell(&self) -> String {
         match unit(self.pattern) {
             "MB/s" => self.mb_per_s.shown(),
@@ -95,7 +92,7 @@ impl BenchRow {
         }
     }
 
-    /// How many times as fast as `other`: the median over rounds, each method beside the other.
+    /// Returns the speed relative to `other`: the median ratio over the rounds.
     pub(crate) fn times(&self, other: &Self) -> f64 {
         let mut ratios: Vec<f64> = self
             .taken
@@ -107,7 +104,7 @@ impl BenchRow {
     }
 }
 
-/// What the cells of a pattern count. A cached read costs time, and no device limits it.
+/// Returns the unit of a pattern. Cache hits are limited by processor time, not by a device.
 pub(crate) fn unit(pattern: AccessPattern) -> &'static str {
     match pattern.hot_set() {
         None => "MB/s",
@@ -116,7 +113,7 @@ pub(crate) fn unit(pattern: AccessPattern) -> &'static str {
     }
 }
 
-/// The middle one, or what is between the two in the middle.
+/// Returns the median, the mean of the two middle values for an even count.
 fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     let half = figures.len() / 2;

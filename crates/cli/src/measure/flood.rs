@@ -1,17 +1,14 @@
-//! A flood of writes beside a chain of reads: how long each waits, by several access methods.
+//! Flood of writes next to a chain of reads: latency of both by several access methods.
 //!
-//! In:    a target to overwrite, the methods to reach its device.
-//! Out:   [`FloodRow`]s: what each method gives the chain and the writers.
-//! Never: a byte outside the target, or in one that is mounted; a scheduler of the kernel's that
-//!        stays behind.
+//! Writes stay within the target, which must not be mounted. The kernel's scheduler is restored.
 //!
 //! ```text
 //!   the target   |<-- a quarter -->|<--------- three quarters ---------->|
-//!   the chain     4 KiB, then the next: where it is depends on what was read
+//!   the chain     4 KiB, then the next: its offset depends on the data read
 //!   64 writers                      64 KiB anywhere, one write each, 64 at any time
 //! ```
 //!
-//! What the figures mean: docs/bench.md.
+//! docs/bench.md explains the figures.
 
 mod handle;
 mod kernel_disk;
@@ -33,14 +30,14 @@ pub(crate) use row::{FloodRow, HEADING};
 use run::FloodRun;
 pub(crate) use target::FloodTarget;
 
-/// What is measured.
+/// Parameters of a flood.
 pub(crate) struct Flood<'a> {
     pub(crate) target: &'a FloodTarget,
     pub(crate) methods: &'a [FloodMethod],
     pub(crate) delay: Option<Delay>,
     pub(crate) ours: FloodSettings,
     pub(crate) runs: u32,
-    /// How long the flood lasts at least, once it has begun.
+    /// Minimum duration of the flood.
     pub(crate) time: Duration,
 }
 

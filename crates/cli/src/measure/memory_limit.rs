@@ -1,10 +1,7 @@
 //! A limit on the kernel's page cache: a memory cgroup that this process enters for a while.
 //!
-//! In:    a number of bytes.
-//! Out:   a guard; while it lives, pages that this process reads into the page cache count against
-//!        the limit.
-//! Never: a cgroup that stays behind. If this process is killed, the server of the slow device
-//!        removes it.
+//! While the guard lives, page-cache pages read by this process count against the limit. If the
+//! process is killed, the server of the slow device removes the cgroup.
 
 use std::fs;
 use std::io;
@@ -38,7 +35,7 @@ impl MemoryLimit {
         Ok(it)
     }
 
-    /// Why there can be none here; asked before anything is measured.
+    /// Returns the reason if no limit can be set, before anything is measured.
     pub(crate) fn refusal() -> Option<io::Error> {
         // More than any process has: nothing is reclaimed.
         Self::new(1 << 50).err()
@@ -52,7 +49,7 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Removes what a process of this number has left, if it has left one.
+/// Removes the cgroup of a killed process.
 pub(crate) fn remove_left_behind(process: u32) {
     for (root, _) in HIERARCHIES {
         remove(&group_of(root, process));

@@ -31,8 +31,8 @@ impl AccessMethod {
     }
 }
 
-/// Whether a method can run a pattern: direct reads have no cache that a hot set could stay in,
-/// memory has nothing else, and the kernel pins no pages.
+/// Returns true if a method can run a pattern: hot patterns need a cache, memory runs only those,
+/// and the kernel cannot pin pages.
 pub(crate) fn can(method: AccessMethod, pattern: AccessPattern) -> bool {
     match method {
         AccessMethod::Foreread => true,

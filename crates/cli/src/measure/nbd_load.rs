@@ -1,8 +1,6 @@
 //! The verb that reads from an NBD server as fast as one connection does, with requests in batches.
 //!
-//! In:    a URI, a pattern, how many requests shall be under way.
-//! Out:   one line of JSON: how many reads took how long.
-//! Never: code that the server has, too. A mistake of both would measure as none.
+//! Shares no code with the server, so that a bug of both cannot hide.
 //!
 //! ```text
 //!   send  RRRR RRRR             RRRR            RRRR     one write for all that may go
@@ -23,10 +21,10 @@ use super::random::mix;
 use crate::clock::clock;
 use crate::output::{Failure, Printer};
 
-/// The verb, which no help shows.
+/// Hidden verb.
 pub(crate) const VERB: &str = "nbd-load";
 
-/// As `nbd_load.c` has them.
+/// Same arguments as `nbd_load.c`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NbdLoadArgs {
     /// nbd+unix:///EXPORT?socket=PATH or nbd://HOST:PORT/EXPORT
@@ -39,10 +37,10 @@ pub(crate) struct NbdLoadArgs {
     depth: u32,
     seconds: f64,
     amount_mib: u64,
-    /// Reads this part only
+    /// Read only this part
     #[arg(default_value_t = 0)]
     part: u64,
-    /// Of so many
+    /// Number of parts
     #[arg(default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     parts: u64,
@@ -109,7 +107,7 @@ struct NbdLoad<'a> {
     args: &'a NbdLoadArgs,
     wire: Box<dyn NbdTransport>,
     blocks: u64,
-    /// What is not asked any more.
+    /// Number of blocks to request.
     most: u64,
     asked: u64,
     seed: u64,

@@ -1,16 +1,11 @@
-//! The patterns: which bytes each read wants.
-//!
-//! In:    a pattern, the part of a file that is a reader's, the number of a read, a seed.
-//! Out:   where that read begins.
-//! Never: a clock or a file. All access methods are given the same offsets.
-//!
-//! What each is good for: docs/bench.md.
+//! Access patterns: the offset of each read, as a pure function, so that all access methods read
+//! the same offsets. docs/bench.md explains the choice of patterns.
 
 use serde::{Serialize, Serializer};
 
 use super::random::mix;
 
-/// What is read. The names are those of the command line.
+/// Access patterns, with the names of the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum AccessPattern {
     Seq4k,
@@ -34,34 +29,34 @@ pub(crate) enum AccessPattern {
     HotPin,
 }
 
-/// How the reads of a pattern lie to each other.
+/// Spatial order of the reads of a pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PatternShape {
-    /// So many streams, evenly apart, in strict turns.
+    /// Evenly spaced streams, round robin.
     Streams(u64),
-    /// One stream that several threads share.
+    /// One stream shared by several threads.
     Shared,
-    /// Anywhere, nothing twice.
+    /// Random offsets, none twice.
     Random,
-    /// So many reads in a row, and then so many elsewhere, nothing twice.
+    /// Runs of this many sequential reads at random offsets, nothing twice.
     Scans(u64),
-    /// So many pages from one read to the next.
+    /// Pages from one read to the next.
     Stride(u64),
-    /// From the end to the start.
+    /// Backwards from the end.
     Back,
-    /// Anywhere in so many bytes that were read before.
+    /// Random offsets in a cached set of this many bytes.
     Hot(u64),
 }
 
-/// The bytes that are one reader's.
+/// Part of the target that one reader reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct PatternArea {
     pub(crate) start: u64,
-    /// Whole pages.
+    /// Length in bytes, a multiple of a page.
     pub(crate) len: u64,
-    /// How far into it, or into each stream's part of it, the first read lies.
+    /// Offset of the first read in the area, or in each stream's part of it.
     pub(crate) shift: u64,
-    /// The hot set, if it is another than the pattern's own.
+    /// Size of the hot set, if not the pattern's own.
     pub(crate) hot_set: Option<u64>,
 }
 
@@ -116,7 +111,7 @@ impl AccessPattern {
         Self::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
-    /// How many bytes each read wants.
+    /// Returns the bytes per read.
     pub(crate) const fn block(self) -> u64 {
         match self {
             Self::Seq4k | Self::Inter2 | Self::Inter8 | Self::Inter200 | Self::Rand4k => PAGE,
@@ -144,7 +139,7 @@ impl AccessPattern {
         }
     }
 
-    /// How many streams it has, whose windows grow.
+    /// Returns the number of sequential streams, each with a growing window.
     pub(crate) fn streams(self) -> u64 {
         match self.shape() {
             PatternShape::Streams(count) => count,
@@ -157,22 +152,22 @@ impl AccessPattern {
         }
     }
 
-    /// How many handles a thread has: each stream its own, where they are many.
+    /// Returns the number of handles per thread; with many streams, one for each.
     pub(crate) fn handles(self) -> u32 {
         if self == Self::Inter200 { 200 } else { 1 }
     }
 
-    /// How many threads it takes, if it says so itself.
+    /// Returns the number of threads, if the pattern fixes it.
     pub(crate) fn own_threads(self) -> Option<u32> {
         (self.shape() == PatternShape::Shared).then_some(8)
     }
 
-    /// Whether its threads share one sequence of reads, and with it their area.
+    /// Returns true if all threads share one sequence of reads and one area.
     pub(crate) fn is_shared(self) -> bool {
         self.shape() == PatternShape::Shared
     }
 
-    /// How many bytes are read before, if it reads what is cached.
+    /// Returns the bytes to read beforehand, for patterns of cache hits.
     pub(crate) fn hot_set(self) -> Option<u64> {
         match self.shape() {
             PatternShape::Hot(bytes) => Some(bytes),
@@ -185,12 +180,12 @@ impl AccessPattern {
         }
     }
 
-    /// Whether its pages are pinned and let go, and not copied.
+    /// Returns true if pages are pinned and released instead of copied.
     pub(crate) fn is_pinned(self) -> bool {
         self == Self::HotPin
     }
 
-    /// How many reads an area has room for.
+    /// Returns the number of reads that fit an area.
     pub(crate) fn room(self, area: &PatternArea) -> u64 {
         let block = self.block();
         let len = area.len.saturating_sub(area.shift);
@@ -210,7 +205,7 @@ impl AccessPattern {
         }
     }
 
-    /// Where read number `i` begins. There has to be [room](Self::room) for it.
+    /// Returns the offset of read number `i`, which must be below [room](Self::room).
     ///
     /// ```text
     ///   two streams    |--shift--0 2 4 ..            |--shift--1 3 5 ..            |
@@ -252,21 +247,22 @@ impl Serialize for AccessPattern {
     }
 }
 
-/// What each of several streams has of a file: whole pages.
+/// Returns the bytes per stream, in whole pages.
 const fn part(len: u64, count: u64) -> u64 {
     len / count / PAGE * PAGE
 }
 
-/// A random read has so much for itself. In a small file some would otherwise follow each other by
-/// chance, and that is a stream, for the kernel as for us.
+/// Returns the spacing of random reads. In a small file, reads would otherwise be adjacent by
+/// chance, which both the kernel and foreread take for a stream.
 const fn place(block: u64) -> u64 {
     if 2 * block > 8 * PAGE { 2 * block } else { 8 * PAGE }
 }
 
-/// The `i`th of so many shuffled places: each once, so that no read finds it read already.
+/// Returns element `i` of a permutation of `places` numbers, so that no read hits the pages of
+/// another.
 ///
-/// An odd multiplier and an exclusive or with a shift are one to one on numbers of so many bits;
-/// what falls outside is shuffled again until it falls inside.
+/// Multiplying by an odd number and xor with a shift are bijections on numbers of a fixed bit
+/// width; results out of range are permuted again until they are in range.
 fn shuffled(mut i: u64, seed: u64, places: u64) -> u64 {
     let bits = u64::BITS - (places - 1).leading_zeros();
     let mask = u64::MAX >> (u64::BITS - bits.max(1));

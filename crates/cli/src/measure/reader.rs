@@ -76,7 +76,7 @@ impl ColdReader {
     }
 }
 
-/// What readers have asked for.
+/// Counts the reads issued.
 #[derive(Debug, Default)]
 pub(crate) struct IssuedReads {
     pub(crate) reads: AtomicU64,

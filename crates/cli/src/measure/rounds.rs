@@ -10,24 +10,24 @@ use super::method::{AccessMethod, can};
 use super::run::{BenchWork, TimedRun};
 use super::testbed::Testbed;
 
-/// How often, and by which access methods.
+/// Repetitions and access methods.
 #[derive(Clone, Debug)]
 pub(crate) struct Rounds<'a> {
     pub(crate) methods: &'a [AccessMethod],
     pub(crate) runs: u32,
     /// Rounds before them that do not count.
     pub(crate) warm_ups: u32,
-    /// Whether each method gets random pages of its own: else all of a round get the same.
+    /// True if each method gets different random pages, false if all methods of a round get the
+    /// same.
     pub(crate) own_pages: bool,
-    /// A run of [`AccessMethod::Direct`] ends after so long.
+    /// Time limit of a run of [`AccessMethod::Direct`].
     pub(crate) direct_time: Duration,
 }
 
 /// One pattern by all methods, in turns, and another method begins each round: A B C B C A C A B ..
 ///
-/// So they meet the same moments of a busy machine, and whatever a cache below the kernel has kept
-/// of the reads of one favours each of the others in its turn. Random pages differ from round to
-/// round for the same reason.
+/// All methods thus see the same load on the machine, and a cache below the kernel favours each in
+/// turn. For the same reason, random pages differ between rounds.
 pub(crate) fn measure(
     testbed: &Testbed<'_>,
     work: &BenchWork,

@@ -1,8 +1,4 @@
-//! One run: a pattern, read by one thread or several.
-//!
-//! In:    cold readers, one a thread; what to read, and when it is enough.
-//! Out:   how many reads took how long, and what the device was asked for meanwhile.
-//! Never: a thread that starts before the others are ready.
+//! One run of a pattern by one or several threads, which all start together.
 
 use std::io;
 use std::sync::Barrier;
@@ -15,13 +11,13 @@ use super::testbed::{ColdReaders, DeviceReads};
 use crate::clock::{clock, processor_time};
 use crate::store::{StoreAsked, asked_so_far};
 
-/// What to read.
+/// Reads of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BenchWork {
     pub(crate) pattern: AccessPattern,
-    /// Bytes of the target.
+    /// Size of the target in bytes.
     pub(crate) len: u64,
-    /// Where in it the reading begins; see [`PatternArea::shift`].
+    /// Offset of the first read; see [`PatternArea::shift`].
     pub(crate) shift: u64,
     pub(crate) hot_set: Option<u64>,
     pub(crate) threads: u32,
@@ -29,33 +25,33 @@ pub(crate) struct BenchWork {
     pub(crate) limit: RunLimit,
 }
 
-/// When a run is long enough: at whichever comes first.
+/// End of a run, by whichever limit is reached first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimit {
-    /// Of all threads.
+    /// Limit over all threads.
     pub(crate) reads: u64,
     pub(crate) time: Duration,
-    /// Reads between two looks at the clock.
+    /// Reads between two checks of the clock.
     pub(crate) look: u64,
 }
 
-/// One run.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedRun {
     pub(crate) reads: u64,
-    /// Bytes that each read wanted.
+    /// Bytes per read.
     pub(crate) block: u64,
     pub(crate) threads: u32,
     pub(crate) elapsed: Duration,
-    /// Processor time of the whole process meanwhile.
+    /// Processor time of the whole process during the run.
     pub(crate) processor: Duration,
     pub(crate) asked: DeviceReads,
-    /// What a store was asked meanwhile; None of a file.
+    /// Requests to the store during the run; None for a file.
     pub(crate) store: Option<StoreAsked>,
 }
 
 impl BenchWork {
-    /// The bytes of thread number `thread`.
+    /// Returns the area that thread number `thread` reads.
     ///
     /// ```text
     ///   cold     | thread 0 | thread 1 | thread 2 |     each its own part
@@ -71,18 +67,18 @@ impl BenchWork {
         PatternArea { start, len, shift, hot_set }
     }
 
-    /// How many reads the target has room for.
+    /// Returns the number of reads that fit the target.
     pub(crate) fn room(&self) -> u64 {
         let areas = if self.pattern.is_shared() { 1 } else { u64::from(self.threads) };
         self.pattern.room(&self.area(0)).saturating_mul(areas)
     }
 
-    /// How many readers it takes.
+    /// Returns the number of readers needed.
     pub(crate) fn readers(&self) -> u32 {
         self.threads * self.pattern.handles()
     }
 
-    /// Runs it. Each thread has its readers.
+    /// Runs the pattern; each thread uses its own readers.
     pub(crate) fn run(&self, opened: &mut ColdReaders<'_>) -> io::Result<TimedRun> {
         assert_eq!(opened.readers.len(), self.readers() as usize);
         if let Some(set) = self.pattern.hot_set() {
@@ -91,7 +87,7 @@ impl BenchWork {
         let (before, store_before) = (opened.meter.asked()?, asked_so_far());
         let processor = processor_time();
         let (reads, elapsed) = if self.threads == 1 {
-            // No thread for one: it would be another one than has just warmed up.
+            // A single reader uses this thread, which is already warm.
             let started = clock();
             let reads = self.read(0, &mut opened.readers, &AtomicU64::new(0), started)?;
             (reads, clock().duration_since(started))
@@ -106,7 +102,7 @@ impl BenchWork {
         Ok(TimedRun { reads, block, threads, elapsed, processor, asked, store })
     }
 
-    /// Reads the hot set once.
+    /// Reads the hot set once, to cache it.
     fn warm(&self, reader: &mut ColdReader, set: u64) -> io::Result<()> {
         let mut buffer = AlignedBuffer::new(PAGE);
         let start = self.area(0).start + self.shift;
@@ -116,7 +112,7 @@ impl BenchWork {
         Ok(())
     }
 
-    /// From the start of the first to the end of the last.
+    /// Returns the reads of all threads, and the time from the first start to the last end.
     fn run_threads(&self, readers: &mut [ColdReader]) -> io::Result<(u64, Duration)> {
         let shared = AtomicU64::new(0);
         let ready = Barrier::new(self.threads as usize);
@@ -144,7 +140,7 @@ impl BenchWork {
         Ok((reads, elapsed.expect("run_threads is called with two threads at least")))
     }
 
-    /// The reads of one thread; returns how many.
+    /// Performs the reads of one thread and returns their number.
     fn read(
         &self,
         thread: u32,
@@ -177,7 +173,7 @@ impl BenchWork {
                 return Ok(reads);
             }
             let offset = pattern.offset(&area, i, seed);
-            // Streams take turns as their handles do.
+            // Streams alternate in the order of their handles.
             let reader = &mut readers
                 [turn.next().expect("each thread has a reader, and the cycle never ends")];
             if is_pinned {
@@ -199,19 +195,19 @@ impl TimedRun {
         self.bytes_wanted() as f64 / self.elapsed.as_secs_f64() / 1e6
     }
 
-    /// Processor time for each 10^9 bytes that were read.
+    /// Returns processor seconds per 10^9 bytes read.
     pub(crate) fn cpu_s_per_gb(&self) -> f64 {
         self.processor.as_secs_f64() * 1e9 / self.bytes_wanted().max(1) as f64
     }
 
-    /// What one read costs the thread that makes it.
+    /// Returns the mean time of a read for its thread.
     pub(crate) fn ns_per_read(&self) -> f64 {
         let per_thread = self.reads.max(1) as f64 / f64::from(self.threads);
         self.elapsed.as_nanos() as f64 / per_thread
     }
 }
 
-/// Memory that `O_DIRECT` can read into.
+/// Buffer aligned for `O_DIRECT`.
 pub(crate) struct AlignedBuffer {
     memory: Vec<u8>,
     start: usize,
@@ -240,5 +236,5 @@ fn since(before: DeviceReads, now: DeviceReads) -> DeviceReads {
     }
 }
 
-/// A page: no device wants more of a file that foreread reads directly.
+/// One page; no device that foreread reads directly needs more.
 const ALIGNMENT: usize = 4096;

@@ -20,7 +20,7 @@ impl SlowDevice {
         Arc::new(Mutex::new(Self { model: DelayModel::new(delay), started: clock() }))
     }
 
-    /// One request of so many bytes, that ends when the device would have it.
+    /// Performs a request of this size; returns when the device would complete it.
     pub(crate) fn during(
         device: Option<&Arc<Mutex<Self>>>,
         bytes: usize,

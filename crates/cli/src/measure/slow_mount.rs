@@ -1,14 +1,12 @@
 //! The kernel's page cache over a slow device: a FUSE mount of one file, served by another process.
 //!
-//! In:    a file, and how slow its device is.
-//! Out:   a file to read through the kernel's own read-ahead and page cache.
-//! Never: a trace of it. The mount has no name: it is detached as soon as it is open, and ends with
-//!        the process that serves it, which ends with this one.
+//! The mount is detached as soon as it is opened, and ends with its server process, which ends with
+//! this one.
 //!
 //! ```text
 //!   demo --- reads ---> kernel: page cache, read-ahead --- requests ---> server process
 //!     |                                                                    | waits as the model says
-//!     +--- a pipe: counts, please; its end: the end ---------------------->|
+//!     +--- a pipe: requests for counts; closed at exit ---------------------->|
 //! ```
 //!
 //! Why another process: one that waits for its own answers cannot be killed.
@@ -74,7 +72,7 @@ impl SlowMount {
         rustix::fs::fstat(&self.root).ok().map(|stat| stat.st_dev)
     }
 
-    /// What the kernel asked of the device so far: reads, and bytes in them.
+    /// Returns the device reads of the kernel so far, and their bytes.
     pub(crate) fn counts(&mut self) -> io::Result<(u64, u64)> {
         self.ask.as_mut().expect("the pipe is taken in drop only").write_all(b"\n")?;
         let mut answer = String::new();

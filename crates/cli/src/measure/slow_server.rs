@@ -1,8 +1,5 @@
-//! The process that is a slow device: it answers the kernel's reads and writes of one file late.
-//!
-//! In:    a file; requests of the kernel; a line on stdin for counts.
-//! Out:   answers when the model says that such a device would have them.
-//! Never: longer than its parent. The end of stdin is the end.
+//! Child process that simulates a slow device: a FUSE mount of one file that delays reads and
+//! writes. It exits with its parent, when stdin is closed.
 
 use std::collections::BinaryHeap;
 use std::ffi::OsStr;
@@ -28,18 +25,18 @@ use fuser::{
 use super::memory_limit::remove_left_behind;
 use crate::clock::clock;
 
-/// How the demo starts it; no user does.
+/// Arguments, passed by demo and bench, not by users.
 #[derive(Debug, Args)]
 pub(crate) struct SlowServerArgs {
     file: RawFd,
     len: u64,
     delay: Delay,
-    /// Writes go to the file, as late as reads come from it; without this there are none
+    /// Pass writes to the file, as late as reads; read-only without this flag
     #[arg(long)]
     writable: bool,
 }
 
-/// What it is started with.
+/// Handle of the child process.
 pub(crate) struct SlowDeviceServer {
     pub(crate) file: RawFd,
     pub(crate) len: u64,
@@ -53,9 +50,11 @@ impl SlowDeviceServer {
     }
 }
 
-/// Serves until stdin ends. The first line of stdout says [`READY`] and where, or what is wrong.
+/// Serves until stdin is closed. The first line of stdout is [`READY`] with the mount point, or an
+/// error.
 ///
-/// The directory is made here: our parent may be killed at any time and would leave it behind.
+/// The child creates the mount point, as the parent may be killed at any time and would leave it
+/// behind.
 pub(crate) fn run(args: &SlowServerArgs) {
     let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get());
     let counts = Arc::new(ServedReads::default());
@@ -74,8 +73,8 @@ pub(crate) fn run(args: &SlowServerArgs) {
             say(&format!("{} {}", reads.load(Ordering::SeqCst), bytes.load(Ordering::SeqCst)))
         };
     }
-    // If our parent was killed before it took the mount out of sight, it is still there to be seen.
-    // Detached only: an unmount could wait for a process that reads.
+    // If the parent was killed before it hid the mount, the mount is still visible. It is only
+    // detached: an unmount could wait for a process that reads.
     if let Ok(directory) = directory {
         detach(directory.path());
         let _ = directory.close();
@@ -109,7 +108,7 @@ fn mount(
     fuser::spawn_mount(device, directory, &config)
 }
 
-/// What the kernel asked of the device so far.
+/// Requests of the kernel so far.
 #[derive(Debug, Default)]
 struct ServedReads {
     reads: AtomicU64,
@@ -126,7 +125,7 @@ struct SlowFile {
     counts: Arc<ServedReads>,
 }
 
-/// An answer to the kernel, and when it is due.
+/// Reply to the kernel with its due time.
 struct PendingReply {
     due: Instant,
     reply: SlowReply,
@@ -134,7 +133,7 @@ struct PendingReply {
 
 enum SlowReply {
     Read(Vec<u8>, ReplyData),
-    /// How many bytes were written.
+    /// Bytes written.
     Write(u32, ReplyWrite),
 }
 
@@ -207,7 +206,7 @@ impl Filesystem for SlowFile {
 }
 
 impl SlowFile {
-    /// When a request that comes now is done.
+    /// Returns the completion time of a request that arrives now.
     fn due(&self, size: u64) -> Instant {
         let now = clock().duration_since(self.started);
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -220,7 +219,7 @@ impl SlowFile {
     }
 
     fn answer(&self, due: Instant, reply: SlowReply) {
-        // The other end lives as long as this one.
+        // The receiver lives as long as this sender.
         let _ = self.late.send(PendingReply { due, reply });
     }
 
@@ -250,7 +249,7 @@ impl SlowFile {
     }
 }
 
-/// Sends each answer when it is due. Ends when all senders are gone.
+/// Sends each reply at its due time; returns when all senders are gone.
 fn answer_in_time(answers: &Receiver<PendingReply>) {
     let mut waiting = BinaryHeap::new();
     let mut is_open = true;
@@ -274,7 +273,7 @@ fn answer_in_time(answers: &Receiver<PendingReply>) {
     }
 }
 
-/// The earliest first.
+/// Reversed, so that a heap yields the earliest first.
 impl Ord for PendingReply {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.due.cmp(&self.due)
@@ -295,15 +294,15 @@ impl PartialEq for PendingReply {
 
 impl Eq for PendingReply {}
 
-/// The one file of the mount.
+/// Name of the file in the mount.
 pub(crate) const FILE_NAME: &str = "device";
 const FILE: INodeNo = INodeNo(2);
 
-/// Nothing changes.
+/// The kernel may cache attributes, as nothing changes.
 const FOREVER: Duration = Duration::from_secs(3600);
 
-/// The verb that starts it, which no help shows.
+/// Hidden verb that starts the server.
 pub(crate) const VERB: &str = "serve-slow-device";
 
-/// What it says when the mount is there.
+/// Line printed when the mount is ready.
 pub(crate) const READY: &str = "ready in ";

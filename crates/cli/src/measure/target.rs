@@ -1,9 +1,6 @@
-//! What is read: a scratch file, or a file, device or object of the user's.
+//! Targets of measurements: a scratch file, or a file, device or object of the user.
 //!
-//! In:    a directory, a path or a URL.
-//! Out:   a path to open, the length, the device below it.
-//! Never: a scratch file that stays behind. It has no name, so it ends with the process, however
-//!        that ends.
+//! A scratch file has no name, so it never outlives the process.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -25,26 +22,26 @@ use crate::output::Failure;
 use crate::store::StoreArgs;
 
 pub(crate) struct BenchTarget {
-    /// What to open. For the scratch file, the way to it through /proc.
+    /// Path to open; for a scratch file, in /proc.
     pub(crate) path: PathBuf,
-    /// What to call it.
+    /// Name to print.
     pub(crate) name: String,
     pub(crate) len: u64,
-    /// The device that it is, or lies on.
+    /// Block device that is, or holds, the target.
     pub(crate) device: u64,
-    /// Why it cannot be read around the page cache, if it cannot.
+    /// Reason if direct I/O is not possible.
     pub(crate) buffered: Option<&'static str>,
     is_block_device: bool,
-    /// Pages that could not be dropped, at most.
+    /// Largest number of pages that stayed cached after a drop.
     stayed: Cell<u64>,
-    /// Keeps a scratch file. None of an object.
+    /// The open file, which keeps a scratch file alive; None for an object.
     file: Option<File>,
-    /// The object that it is.
+    /// The object, for a URL.
     object: Option<BareObject>,
 }
 
 impl BenchTarget {
-    /// A file of `len` bytes without a name in `directory`, written and on its device.
+    /// Creates an unnamed file of `len` bytes in `directory`, and syncs it.
     pub(crate) fn scratch(
         directory: &Path,
         len: u64,
@@ -59,8 +56,8 @@ impl BenchTarget {
             ))
         };
         let mut file = unnamed(directory, OFlags::empty()).map_err(|errno| failed(errno.into()))?;
-        // All or nothing: a disk that is too small is not filled first. Where a file system cannot
-        // promise, writing finds out.
+        // Allocates first, so that a small disk is not filled in vain; file systems without
+        // allocation fail on write.
         let promised = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
         if let Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = promised {
             return Err(failed(errno.into()));
@@ -69,7 +66,7 @@ impl BenchTarget {
         let mut seed = 0;
         for written in (0..len).step_by(block.len()) {
             for word in block.chunks_exact_mut(8) {
-                // Not zeros: some devices and file systems do not store those.
+                // Random data: some devices and file systems do not store zeros.
                 word.copy_from_slice(&mix(seed).to_le_bytes());
                 seed += 1;
             }
@@ -83,7 +80,7 @@ impl BenchTarget {
         Self::new(path, name, len, buffered, file).map_err(failed)
     }
 
-    /// A file or block device that is there.
+    /// Opens an existing file or block device.
     pub(crate) fn existing(path: &Path) -> Result<Self, Failure> {
         let readable = opened(path)?;
         let len = readable.len();
@@ -100,7 +97,7 @@ impl BenchTarget {
             .map_err(failed)
     }
 
-    /// An object of a store.
+    /// Opens an object of a store.
     pub(crate) fn object(url: &str, store: &StoreArgs) -> Result<Self, Failure> {
         let object = BareObject::open(url, store)?;
         let len = object.len();
@@ -133,15 +130,15 @@ impl BenchTarget {
         Ok(Self { path, name, len, device, buffered, is_block_device, stayed, file, object: None })
     }
 
-    /// Whether it is a device, and not a file on one.
+    /// Returns true for a block device, false for a file on one.
     pub(crate) fn is_block_device(&self) -> bool {
         self.is_block_device
     }
 
-    /// Reads the file once, as far as it comes in a few seconds, to fill the caches of a host, a
-    /// controller or a drive, which would favour the arm that reads second.
+    /// Reads the file once, for a few seconds at most, to warm the caches of a host, controller or
+    /// drive, which would otherwise favour the second method.
     pub(crate) fn read_once(&self) -> io::Result<()> {
-        // A store has no caches of this machine.
+        // A store is not behind caches of this machine.
         let Some(file) = &self.file else { return Ok(()) };
         let mut piece = vec![0; 1 << 20];
         let started = clock();
@@ -156,47 +153,47 @@ impl BenchTarget {
         Ok(())
     }
 
-    /// Another descriptor of the same file, buffered.
+    /// Opens the same file again, buffered.
     pub(crate) fn reopen(&self) -> io::Result<File> {
         File::open(&self.path)
     }
 
-    /// Takes the file out of the kernel's page cache.
+    /// Drops the file from the kernel's page cache.
     pub(crate) fn drop_cache(&self) {
         let Some(file) = &self.file else { return };
         let stayed = drop_cache(file, self.stayed.get()).unwrap_or(0);
         self.stayed.set(stayed.max(self.stayed.get()));
     }
 
-    /// How many of its pages stayed in the kernel's page cache whatever it was asked, where it
-    /// tells.
+    /// Returns the largest number of pages that the kernel kept cached after a drop, if known.
     pub(crate) fn stayed(&self) -> u64 {
         self.stayed.get()
     }
 
-    /// The file itself; None of an object.
+    /// Returns the file; None for an object.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// The object that it is, if it is one.
+    /// Returns the object, for a URL.
     pub(crate) fn as_object(&self) -> Option<&BareObject> {
         self.object.as_ref()
     }
 }
 
-/// The engine knows best what can be read, and says why not.
+/// Opens a target through the engine for its error messages.
 fn opened(path: &Path) -> Result<foreread::File, Failure> {
     let wrong = |error: &dyn std::error::Error| Failure::WrongUse(error.to_string());
     let engine = foreread::Engine::builder().memory(1 << 20).build().map_err(|e| wrong(&e))?;
     engine.open(path).map_err(|error| wrong(&error))
 }
 
-/// Takes a file out of the kernel's page cache; says how many of its pages stayed, where the kernel
-/// tells. All do on a tmpfs, whose only copy they are, and those that another process has mapped.
+/// Drops a file from the kernel's page cache. Returns the number of pages that stayed, if the
+/// kernel reports it: all pages of a tmpfs, which have no other copy, and pages mapped by another
+/// process.
 ///
-/// Pages in flight stay, too, until they arrive: the last window of an earlier reader. So it asks
-/// again while more are there than `expected`, but not for long.
+/// Pages in flight, such as the last window of an earlier reader, also stay until they arrive.
+/// While more than `expected` stay, the drop is repeated for a short time.
 pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
     let started = clock();
     loop {
@@ -209,8 +206,8 @@ pub(crate) fn drop_cache(file: &File, expected: u64) -> Option<u64> {
     }
 }
 
-/// How long the one reading beforehand may take.
+/// Time limit of the warm-up read.
 const READ_ONCE: Duration = Duration::from_secs(4);
 
-/// A window of 8 MiB from a slow disk comes in this time.
+/// Time in which a slow disk reads a window of 8 MiB.
 const ON_THEIR_WAY: Duration = Duration::from_millis(200);

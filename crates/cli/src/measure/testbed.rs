@@ -1,8 +1,7 @@
-//! The three access methods: through the kernel's page cache, around it, and through foreread.
+//! Opens a target by one of the three access methods: the kernel's page cache, O_DIRECT, and
+//! foreread.
 //!
-//! In:    a target, and how slow its device shall be.
-//! Out:   cold readers of it, and what the device was asked for.
-//! Never: a warm start: each run begins with nothing of the file in its cache.
+//! Every run starts cold.
 
 use std::fs::File;
 use std::io;
@@ -33,31 +32,31 @@ use crate::args::max_window::MaxWindow;
 use crate::device_memory::with_device_name;
 use crate::settings_holder::holder;
 
-/// What all access methods have in common.
+/// State shared by all access methods.
 pub(crate) struct Testbed<'t> {
     pub(crate) target: &'t BenchTarget,
     pub(crate) delay: Option<Delay>,
-    /// The delayed target as the kernel sees it; an error says why it cannot.
+    /// FUSE mount of the delayed target for the kernel, or the error that prevented it.
     mount: Option<Result<Mutex<SlowMount>, io::Error>>,
     pub(crate) policy: Policy,
-    /// The kernel's largest window, in bytes, where it says so.
+    /// The kernel's largest window in bytes, if known.
     pub(crate) kernel_window: Option<u64>,
-    /// Keeps it what was asked for.
+    /// Restores the kernel's window when dropped.
     held: Option<TemporarySettings>,
-    /// The largest of foreread, after its memory bound has cut it.
+    /// Largest window of foreread, as limited by its memory.
     pub(crate) window: u64,
-    /// Whether foreread learns which it is.
+    /// True if foreread learns its window.
     pub(crate) learns_window: bool,
     memory: u64,
-    /// Whether foreread has all of it before the clock starts.
+    /// True if the cache memory is allocated before the clock starts.
     pub(crate) prefault: bool,
-    /// Where foreread keeps what it learns of the device; None: each run begins anew.
+    /// Directory for learnt devices; None: each run starts without.
     pub(crate) remember: Option<PathBuf>,
-    /// How many bytes the kernel's page cache may have; None for as many as there are.
+    /// Memory limit of the kernel's page cache; None: unlimited.
     pub(crate) kernel_memory: Option<u64>,
 }
 
-/// What a device was asked for.
+/// Requests and bytes that reached a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DeviceReads {
     pub(crate) reads: Option<u64>,
@@ -65,27 +64,27 @@ pub(crate) struct DeviceReads {
     pub(crate) evicted_before_use: Option<u64>,
 }
 
-/// One access method, cold: a reader for each thread.
+/// Cold readers of one access method, one per thread.
 pub(crate) struct ColdReaders<'c> {
     pub(crate) readers: Vec<ColdReader>,
     pub(crate) meter: RequestMeter<'c>,
-    /// Of the kernel's page cache, as long as they read.
+    /// Limits the kernel's page cache while the readers exist.
     _limit: Option<MemoryLimit>,
 }
 
-/// What counts the requests to the device.
+/// Counter of requests to the device.
 pub(crate) enum RequestMeter<'c> {
     Kernel(&'c Testbed<'c>),
-    /// The readers themselves: each of their reads is one of the device.
+    /// Each read of a reader is one device request.
     Readers(Arc<IssuedReads>),
     Engine(Engine),
-    /// Memory has no device.
+    /// The method `memory` uses no device.
     Nothing,
 }
 
 impl<'t> Testbed<'t> {
-    /// Foreread gets the window that was asked for, else the kernel's own, so that the comparison
-    /// is one of equals.
+    /// Creates a testbed. foreread gets the requested window, or else the kernel's, for a fair
+    /// comparison.
     pub(crate) fn new(
         target: &'t BenchTarget,
         delay: Option<Delay>,
@@ -121,14 +120,14 @@ impl<'t> Testbed<'t> {
         Ok(testbed)
     }
 
-    /// Sets the kernel's largest window, as long as this lives; else says why it is what it was.
+    /// Sets the kernel's largest window while the testbed exists.
     pub(crate) fn hold_kernel_window(&mut self, bytes: u64) -> io::Result<()> {
         if self.kernel_window == Some(bytes) {
             return Ok(());
         }
         let unknown = || io::Error::other("the device below it is unknown");
         let setting = self.kernel_setting().ok_or_else(unknown)?;
-        // The kernel keeps it in pages.
+        // The kernel rounds to pages.
         let kib = bytes / PAGE * (PAGE / 1024);
         let held = match self.held.take() {
             Some(held) => held,
@@ -140,7 +139,7 @@ impl<'t> Testbed<'t> {
         Ok(())
     }
 
-    /// The setting that decides how far the kernel reads ahead.
+    /// Returns the setting that limits the kernel's read-ahead.
     fn kernel_setting(&self) -> Option<DeviceSetting> {
         let device = match &self.mount {
             None => self.target.device,
@@ -150,7 +149,7 @@ impl<'t> Testbed<'t> {
         window_in_force(&SystemRoot::here(), (rustix::fs::major(device), rustix::fs::minor(device)))
     }
 
-    /// What a reader of the output has to know: which access method is missing, and why.
+    /// Returns notes for the user: access methods that are missing, and why.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Err(error)) = &self.mount {
@@ -169,7 +168,7 @@ impl<'t> Testbed<'t> {
         notes
     }
 
-    /// Why the kernel cannot read the slow device, if it cannot.
+    /// Returns the error that keeps the kernel from reading the slow device.
     pub(crate) fn mount_refusal(&self) -> Option<&io::Error> {
         self.mount.as_ref()?.as_ref().err()
     }
@@ -178,17 +177,17 @@ impl<'t> Testbed<'t> {
         !matches!(self.mount, Some(Err(_)))
     }
 
-    /// Whether this access method can be had here at all.
+    /// Returns true if this access method works here.
     pub(crate) fn has(&self, method: AccessMethod) -> bool {
         match method {
-            // No kernel reads an object.
+            // The kernel cannot read objects.
             AccessMethod::Buffered => self.has_kernel() && self.target.as_object().is_none(),
             AccessMethod::Direct => self.target.buffered.is_none(),
             AccessMethod::Foreread | AccessMethod::Memory => true,
         }
     }
 
-    /// Cold readers, one for each thread; None where the access method cannot read this target.
+    /// Opens cold readers, one per thread; None if the access method cannot read this target.
     pub(crate) fn open(
         &self,
         method: AccessMethod,
@@ -271,7 +270,7 @@ impl<'t> Testbed<'t> {
             Some(object) => object.open_file(&engine, &options)?,
             None => engine.open_with(&self.target.path, &options).map_err(io::Error::other)?,
         };
-        // What is measured would be a device that was not seen before.
+        // The device would be measured as if it were new.
         let record = file.device().record();
         if matches!(record, DeviceRecord::Ignored { .. }) {
             return Err(io::Error::other(record.to_string()));
@@ -280,8 +279,8 @@ impl<'t> Testbed<'t> {
         Ok((readers, RequestMeter::Engine(engine)))
     }
 
-    /// What the kernel asked of the device so far: counted by the mount's server, by the device, or
-    /// by the kernel for this process, in bytes only.
+    /// Returns the device reads of the kernel so far, counted by the mount's server, by the device,
+    /// or by the kernel for this process (bytes only).
     fn kernel_asked(&self) -> io::Result<DeviceReads> {
         let counts = match &self.mount {
             Some(Ok(mount)) => {
@@ -295,13 +294,13 @@ impl<'t> Testbed<'t> {
         Ok(DeviceReads { reads: counts.0, bytes: counts.1, evicted_before_use: None })
     }
 
-    /// How many bytes fit the cache with room for windows beside them.
+    /// Returns an amount that fits the cache together with read-ahead windows.
     pub(crate) fn half_the_memory(&self) -> u64 {
         self.memory / 2 / PAGE * PAGE
     }
 }
 
-/// Opens a file to be read around the page cache.
+/// Opens a file with O_DIRECT.
 pub(crate) fn open_direct(path: &Path) -> io::Result<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open flags fit a C int");
     File::options().read(true).custom_flags(flags).open(path)
@@ -312,7 +311,7 @@ fn bytes_of(setting: &DeviceSetting) -> Option<u64> {
 }
 
 impl RequestMeter<'_> {
-    /// What the device was asked for since an arbitrary start: take differences.
+    /// Returns the device reads since an arbitrary start; only differences are meaningful.
     pub(crate) fn asked(&self) -> io::Result<DeviceReads> {
         Ok(match self {
             Self::Kernel(testbed) => testbed.kernel_asked()?,
@@ -339,13 +338,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no thread panics while it asks the server")
 }
 
-/// Bytes that this process made the kernel fetch from devices.
+/// Returns the bytes that the kernel read from devices for this process.
 pub(crate) fn process_read_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }
 
-/// Reads that a block device has done, for all programs, and bytes in them.
+/// Returns the completed reads of a block device, of all programs, and their bytes.
 fn device_counts(device: u64) -> Option<(u64, u64)> {
     const READS: usize = 0;
     const SECTORS: usize = 2;
@@ -356,8 +355,8 @@ fn device_counts(device: u64) -> Option<(u64, u64)> {
     Some((number(READS)?, number(SECTORS)?.checked_mul(512)?))
 }
 
-/// Below this latency what FUSE costs is more than a few parts in a hundred.
+/// Below this latency, the overhead of FUSE exceeds a few percent.
 const FUSE_SHOWS: Duration = Duration::from_millis(1);
 
-/// What runs are planned for where the window is learnt: few devices want more.
+/// Window assumed for planning runs if it is learnt; few devices need more.
 const LEARNT_WINDOW: u64 = 4 << 20;

@@ -1,8 +1,6 @@
-//! What the stores of this process were asked, and what that costs.
+//! Counts and prices the requests of this process to object stores.
 //!
-//! In:    the counters of each client; the prices that the user gave.
-//! Out:   sums for figures; one line at the end of a command.
-//! Never: a cost without a price that was given.
+//! A cost is only given if the user gave a price.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,26 +14,26 @@ use serde::Serialize;
 #[cfg(feature = "objects")]
 use super::prices::PriceArgs;
 
-/// What stores were asked and have answered.
+/// Counters of requests to stores and of their responses.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct StoreAsked {
-    /// HTTP requests, with those that were sent again.
+    /// HTTP requests, including retries.
     pub(crate) requests: u64,
     pub(crate) retried: u64,
-    /// Second copies of late requests.
+    /// Hedged copies of late requests.
     pub(crate) hedged: u64,
-    /// Responses of 429 and 503.
+    /// Responses with status 429 or 503.
     pub(crate) throttled: u64,
-    /// Requests without a response, or with one of another error of the server.
+    /// Requests without a response, or with another server error.
     pub(crate) failed: u64,
-    /// Bytes of objects.
+    /// Bytes of object data.
     pub(crate) bytes: u64,
-    /// None where no price was given.
+    /// None if no price was given.
     pub(crate) cost: Option<f64>,
 }
 
 impl StoreAsked {
-    /// What was asked since `before`.
+    /// Returns the difference to the earlier counters `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -48,7 +46,7 @@ impl StoreAsked {
         }
     }
 
-    /// In a line.
+    /// Formats the counters as one line.
     pub(crate) fn text(&self) -> String {
         let Self { requests, retried, hedged, throttled, failed, bytes, cost } = self;
         let plural = if *requests == 1 { "" } else { "s" };
@@ -61,12 +59,12 @@ impl StoreAsked {
     }
 }
 
-/// To four digits: requests cost millionths.
+/// Formats an amount with four significant digits: requests cost millionths.
 pub(crate) fn money(amount: f64) -> String {
     if amount == 0.0 {
         return "0".to_owned();
     }
-    // As many behind the point as there are too few before it.
+    // Small amounts get more decimals.
     let (mut digits, mut shown) = (3, amount);
     while shown < 1.0 && digits < 12 {
         (digits, shown) = (digits + 1, shown * 10.0);
@@ -77,8 +75,8 @@ pub(crate) fn money(amount: f64) -> String {
     format!("{amount:.digits$}")
 }
 
-/// Says what the stores of this process were asked, at the end of a command, if a price was given
-/// and the command has not said it.
+/// Prints the requests to stores and their cost at the end of a command, if a price was given and
+/// the command has not printed them.
 pub(crate) fn say_cost() {
     let asked = asked_so_far().filter(|asked| asked.cost.is_some() && asked.requests > 0);
     if let Some(asked) = asked
@@ -89,14 +87,14 @@ pub(crate) fn say_cost() {
     }
 }
 
-/// The command says itself what was asked.
+/// Marks the counters as printed by the command.
 pub(crate) fn set_said() {
     IS_SAID.store(true, Ordering::Relaxed);
 }
 
 static IS_SAID: AtomicBool = AtomicBool::new(false);
 
-/// What all stores of this process were asked so far; None if it has no client of any.
+/// Returns the sum over all clients of this process; None without any.
 #[cfg(feature = "objects")]
 pub(crate) fn asked_so_far() -> Option<StoreAsked> {
     let clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,13 +115,13 @@ pub(crate) fn asked_so_far() -> Option<StoreAsked> {
     None
 }
 
-/// Counts a client from now on.
+/// Adds a client to the sum.
 #[cfg(feature = "objects")]
 pub(super) fn add_client(stores: Stores, prices: PriceArgs) {
     CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push((stores, prices));
 }
 
-/// A command makes one client, or a few.
+/// All clients; a command has one or a few.
 #[cfg(feature = "objects")]
 static CLIENTS: Mutex<Vec<(Stores, PriceArgs)>> = Mutex::new(Vec::new());
 

@@ -1,8 +1,6 @@
 //! Objects and prefixes of stores, for the commands.
 //!
-//! In:    URLs.
-//! Out:   files of an engine, attributes, listings; errors as one line.
-//! Never: a request that no command asked for.
+//! Opening never sends a request that the command does not need.
 
 use std::time::Duration;
 
@@ -72,8 +70,8 @@ impl StoreClient {
         Self::new(options, prices).0.examine(url).map_err(failed)
     }
 
-    /// An object to be measured: each request is sent once, unless it is refused or breaks. The
-    /// clients count what they are asked for, too.
+    /// Opens an object for measurements: each request is sent once, and only retried if refused or
+    /// broken. The client's counters include these requests.
     pub(crate) fn measured(
         url: &str,
         options: StoreOptions,
@@ -100,7 +98,7 @@ pub(crate) fn refuses(url: &str) -> Failure {
     ))
 }
 
-/// The name under which what is learnt of a store is remembered.
+/// Returns the name under which a store is remembered.
 pub(crate) fn device_name(bucket: &str) -> String {
     format!("store-{bucket}")
 }
@@ -111,7 +109,7 @@ pub(crate) fn device_name_of(url: &str) -> Result<String, Failure> {
     Ok(device_name(prefix.device_name()))
 }
 
-/// Whether a URL stands for all keys that begin with it.
+/// Returns true if a URL names a prefix of keys.
 pub(crate) fn is_prefix(url: &str) -> bool {
     ObjectUrl::parse(url).is_ok_and(|url| url.is_prefix())
 }

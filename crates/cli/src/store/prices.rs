@@ -1,8 +1,6 @@
-//! What a store charges, as the user says it.
+//! Prices of object stores, from flags or environment variables.
 //!
-//! In:    flags, or environment variables in their place.
-//! Out:   prices, if there are any.
-//! Never: a price that is guessed: stores, regions and contracts differ.
+//! Prices are never guessed: they differ between stores, regions and contracts.
 
 use clap::Args;
 #[cfg(feature = "objects")]
@@ -11,11 +9,11 @@ use foreread_object::{StoreCounts, StorePrices};
 #[cfg(feature = "objects")]
 use crate::output::Failure;
 
-/// What the store charges: then what was read is shown in money, too.
+/// Prices of a store, to print costs.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct PriceArgs {
-    /// What the store charges for 1000 requests, in any currency: what was asked and its cost are
-    /// then said at the end, and are in the figures
+    /// Price of 1000 requests to the store, in any currency; the number of requests and their cost
+    /// are then printed at the end and included in the figures
     #[arg(
         long,
         value_name = "PRICE",
@@ -25,7 +23,7 @@ pub(crate) struct PriceArgs {
     )]
     pub(super) price_per_1000_requests: Option<f64>,
 
-    /// What it charges for 10^9 bytes that leave it
+    /// Price of 10^9 bytes read from the store
     #[arg(
         long,
         value_name = "PRICE",
@@ -38,7 +36,7 @@ pub(crate) struct PriceArgs {
 
 #[cfg(feature = "objects")]
 impl PriceArgs {
-    /// Those of the environment, for a command that has no flags for them.
+    /// Returns the prices from the environment, for a command without these flags.
     pub(crate) fn of_environment() -> Result<Self, Failure> {
         let of = |name: &str| {
             let Ok(text) = std::env::var(name) else { return Ok(None) };
@@ -49,13 +47,13 @@ impl PriceArgs {
         Ok(Self { price_per_1000_requests: per_1000_requests, price_per_gb: per_gb })
     }
 
-    /// The prices of 1000 requests and of 10^9 bytes; 0 where none was given.
+    /// Returns the prices of 1000 requests and of 10^9 bytes; 0 if not given.
     pub(crate) fn given(&self) -> (f64, f64) {
         let Self { price_per_1000_requests, price_per_gb } = *self;
         (price_per_1000_requests.unwrap_or_default(), price_per_gb.unwrap_or_default())
     }
 
-    /// What so many requests and bytes cost; None where no price was given.
+    /// Returns the cost of requests and bytes; None without a price.
     pub(crate) fn cost(&self, requests: u64, bytes: u64) -> Option<f64> {
         let Self { price_per_1000_requests, price_per_gb } = *self;
         let is_given = price_per_1000_requests.is_some() || price_per_gb.is_some();
@@ -76,7 +74,7 @@ fn price(text: &str) -> Result<f64, String> {
     price.ok_or_else(|| "write a price such as 0.0004, from 0 to 1000000".to_owned())
 }
 
-/// More than any store charges: what is larger is a mistake.
+/// Limit that catches typing errors; more than any store charges.
 const PRICE_MAX: f64 = 1e6;
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
-//! The pattern flood: what was asked, and what came of it.
+//! The pattern flood of `foreread bench`.
 //!
-//! In:    the arguments of bench.
-//! Out:   a table, or every figure as JSON.
-//! Never: a write without the word that allows it.
+//! Writes only with --overwrite.
 
 use std::io::{self, Write as _};
 use std::path::Path;

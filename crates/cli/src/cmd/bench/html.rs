@@ -1,8 +1,7 @@
 //! The page of `bench --html`.
 //!
-//! In:    the rows of each pattern.
-//! Out:   a page: ratios, throughput and times side by side, and the table.
-//! Never: a ratio of runs that were not made side by side.
+//! Shows ratios, throughput and times side by side, and the table. Ratios only compare runs made
+//! side by side.
 
 use foreread_report::{
     AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
@@ -35,7 +34,7 @@ pub(super) fn page(target: &str, rows: &[BenchRow], notes: &[String]) -> ReportP
     page
 }
 
-/// Where foreread gains most and least beside the kernel.
+/// Returns the largest and smallest gain over the kernel.
 fn headline(rows: &[BenchRow]) -> String {
     let of = |pattern, method| {
         rows.iter().find(|row: &&BenchRow| row.pattern == pattern && row.method == method)

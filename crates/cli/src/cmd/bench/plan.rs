@@ -1,9 +1,6 @@
-//! What bench is going to read, or why it cannot.
+//! Plans the reads of each pattern, so that no run reads past the end and hot sets stay cached.
 //!
-//! In:    what was asked, and the target.
-//! Out:   the work of each pattern; notes on patterns that were not asked for by name and are left
-//!        out.
-//! Never: a run that would read past the end, or whose hot set would not stay cached.
+//! Patterns that do not fit are refused if named, and otherwise left out with a note.
 
 use std::time::Duration;
 
@@ -19,7 +16,7 @@ use foreread_core::sizes::Exact;
 
 pub(super) struct BenchPlan {
     pub(super) works: Vec<BenchWork>,
-    /// When a run of direct ends.
+    /// Time limit of a run of direct.
     pub(super) direct_time: Duration,
     pub(super) notes: Vec<String>,
 }
@@ -146,10 +143,10 @@ fn work(
     Ok(work)
 }
 
-/// Says how large a target would do, or how much would do for this one.
+/// Describes the target size, or the amount, that would suffice.
 fn too_small(selection: &ReadSelection<'_>, work: &BenchWork, room: u64, needed: u64) -> String {
     let mut larger = *work;
-    // A multiple of what the pattern needs at least would be exact; a round figure is as good.
+    // Rounded up; an exact multiple of the pattern's minimum is not needed.
     larger.len = larger.len.next_power_of_two().max(1 << 20);
     while larger.room() < needed && larger.len < 1 << 62 {
         larger.len *= 2;
@@ -170,7 +167,7 @@ fn too_small(selection: &ReadSelection<'_>, work: &BenchWork, room: u64, needed:
     )
 }
 
-/// The set stays resident if there is room for it and for the windows that it is read in.
+/// Checks that the hot set and the windows it is read in fit the cache.
 fn check_memory(
     selection: &ReadSelection<'_>,
     testbed: &Testbed<'_>,
@@ -193,12 +190,12 @@ fn check_memory(
     ))
 }
 
-/// What takes a disk of 1 GB/s, 30,000 reads a second and 1 us a cached page 0.2 to 0.5 s, so that
-/// all runs of all patterns end within two minutes.
+/// Returns the amount that takes 0.2 to 0.5 s at 1 GB/s, 30,000 reads per second and 1 us per
+/// cached page, so that all runs of all patterns end within two minutes.
 ///
-/// Streams are given many of their largest windows, too: they grow to it in at most eight steps,
-/// and what was read ahead when a run ends was not used. On a slow disk it is the limit in time
-/// that ends runs.
+/// Streams read at least many of their largest windows: they need up to eight steps to reach it,
+/// and pages prefetched beyond the end of a run are wasted. On a slow disk, the time limit ends
+/// runs first.
 fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
     let fast_disk = match pattern {
         AccessPattern::Seq4k
@@ -216,23 +213,24 @@ fn default_amount(pattern: AccessPattern, testbed: &Testbed<'_>) -> ByteCount {
     ByteCount((pattern.streams() * MANY_WINDOWS * testbed.window).max(fast_disk))
 }
 
-/// What lies ahead when a run ends, up to two of them a stream, is an eighth at most.
+/// Windows per stream, so that the prefetched pages at the end of a run, up to two windows, are at
+/// most an eighth.
 const MANY_WINDOWS: u64 = 16;
 
-/// A tenth of a ramp on a disk with one head: 1200 requests of 4 ms.
+/// Default time limit; a tenth of a ramp on a disk with one head: 1200 requests of 4 ms.
 const DEFAULT_TIME: Duration = Duration::from_secs(5);
 
-/// It has neither cache nor windows: its first second is as good as any.
+/// Time limit of direct, which has neither cache nor windows to warm up.
 const DIRECT_TIME: Duration = Duration::from_secs(1);
 
-/// Reads between two looks at the clock, which cost as much as a twentieth of a cached read each.
+/// Reads between two checks of the clock, each of which costs up to a twentieth of a cached read.
 const LOOK: u64 = 16;
 
-/// Fewer reads than this a thread are no pattern.
+/// Minimum of reads per thread.
 const FEWEST: u64 = 16;
 
-/// The start of notes on patterns that were not asked for by name.
+/// Prefix of notes on patterns left out.
 const LEFT_OUT: &str = "left out: ";
 
-/// A page, what is kept beside it, and some more.
+/// Bytes per frame: a page, its metadata, and a reserve.
 const BYTES_PER_FRAME: u64 = 4800;

@@ -1,8 +1,4 @@
-//! What bench says: a table.
-//!
-//! In:    the rows of each pattern.
-//! Out:   medians with their range, ratios, and what the device was asked for.
-//! Never: a verdict. The figures are the user's.
+//! Table of `foreread bench`: medians with their range, ratios, and device reads.
 
 use std::io::Write as _;
 

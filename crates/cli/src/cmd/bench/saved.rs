@@ -9,7 +9,7 @@ use super::args::BenchArgs;
 use crate::output::{Failure, json_head, write_json};
 use crate::output_file::{CommandOutputs, OutputFile};
 
-/// What none of the outputs may replace.
+/// Returns the inputs, which no output may replace.
 pub(super) fn inputs_of(args: &BenchArgs) -> [CommandInput<'_>; 1] {
     [CommandInput { name: "TARGET", path: Path::new(&args.target) }]
 }
@@ -23,13 +23,13 @@ pub(super) fn created(
     save.map(|path| outputs.prepare("--save", path, are_figures)).transpose()
 }
 
-/// Writes the figures into it; what was there before stays if that fails.
+/// Writes the figures; a failure keeps the earlier contents.
 pub(super) fn save<T: Serialize>(file: Option<OutputFile>, rows: &[T]) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     file.write(|mut file| write_json(&mut file, COMMAND, rows))
 }
 
-/// Whether a file begins as the figures that --save writes.
+/// Returns true if a file starts like figures of --save.
 fn are_figures(head: &[u8]) -> bool {
     head.starts_with(json_head(COMMAND).as_bytes())
 }

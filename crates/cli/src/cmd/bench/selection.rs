@@ -1,4 +1,4 @@
-//! What a run without a flood was asked to read, and by which access methods.
+//! Selected patterns and access methods of a run without a flood.
 
 use super::args::{BenchArgs, BenchPattern, NamedMethod};
 use crate::measure::method::AccessMethod;
@@ -14,7 +14,7 @@ pub(super) struct ReadSelection<'a> {
 }
 
 impl<'a> ReadSelection<'a> {
-    /// Refuses what only a flood has.
+    /// Refuses options that apply only to a flood.
     pub(super) fn of(args: &'a BenchArgs) -> Result<Self, Failure> {
         let of_flood = [
             ("--overwrite", args.overwrite),

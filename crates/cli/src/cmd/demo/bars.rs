@@ -1,8 +1,4 @@
 //! Bars of characters: a plot for a terminal.
-//!
-//! In:    names, figures.
-//! Out:   lines that are not wider than asked.
-//! Never: a bar for a figure that was not measured.
 
 /// One line of a plot.
 pub(super) struct Bar {
@@ -32,7 +28,7 @@ pub(super) fn plot(bars: &[Bar], width: usize) -> Vec<String> {
     bars.iter().flat_map(line).collect()
 }
 
-/// A part of the room; what was measured has one character at least.
+/// Returns the length of a bar, at least one character.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to the room")]
 fn length(part: f64, room: usize) -> usize {
     let length = (part.clamp(0.0, 1.0) * room as f64).round() as usize;

@@ -1,8 +1,6 @@
 //! The page of `demo --html`.
 //!
-//! In:    the figures of the scenes, the runs of each pattern by each method.
-//! Out:   a page: each scene as bars, cached reads, the table.
-//! Never: a word that the figures do not bear out.
+//! Every sentence follows from the figures.
 
 use foreread_report::{
     AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,
@@ -35,7 +33,7 @@ pub(super) fn page(scenes: &[SceneFigures], plain: &[BenchRow]) -> ReportPage {
     page
 }
 
-/// The largest gain over what the kernel does with nothing set.
+/// Returns the largest gain over the kernel's defaults.
 fn headline(scenes: &[SceneFigures]) -> String {
     let gains = scenes.iter().filter_map(|it| {
         let kernel = it.default.as_ref()?;

@@ -1,8 +1,6 @@
-//! What the demo says: plots of what is gained, a table, and where nothing is gained.
+//! Report of the demo: bars for each scene, a table, and where nothing is gained.
 //!
-//! In:    the figures of the scenes, the runs of each pattern by each method.
-//! Out:   a first screen of bars; medians with their range; one sentence.
-//! Never: a word that the figures do not bear out: each sentence is made from them.
+//! Every sentence follows from the figures.
 
 use std::io::Write as _;
 
@@ -16,7 +14,7 @@ use crate::measure::target::BenchTarget;
 use crate::output::{Failure, Printer};
 use crate::table;
 
-/// What the demo calls its patterns.
+/// Returns the name of a pattern in the demo.
 pub(super) fn name(pattern: AccessPattern) -> &'static str {
     KINDS.iter().find(|(kind, _)| *kind == pattern).map_or("", |(_, name)| name)
 }
@@ -63,7 +61,7 @@ fn print_scene(out: &mut Printer, figures: &SceneFigures) -> Result<(), Failure>
         name: if is_best { "kernel, defaults (its best)" } else { "kernel, defaults" }.to_owned(),
         figure: default.as_ref().map_or_else(why, speed),
     }];
-    // What is said of the defaults is true of the best setting, too.
+    // A note on the defaults also applies to the best setting.
     if default.is_some() && !is_best {
         bars.push(Bar {
             name: format!("kernel, best{set}"),

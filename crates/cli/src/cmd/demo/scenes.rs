@@ -1,8 +1,7 @@
-//! The scenes of the first screen: each a device, a pattern, and what foreread gains there.
+//! Scenes of the demo: a device, a pattern, and the gain of foreread.
 //!
-//! In:    a target, the arguments.
-//! Out:   the kernel with its defaults and with its best setting, and foreread with nothing set.
-//! Never: a kernel that has less than its best: each window is tried. What cannot be tried is said.
+//! The kernel is measured with its defaults and with the best of several windows, foreread with its
+//! defaults. Settings that cannot be tried are named.
 
 use std::io;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::measure::target::BenchTarget;
 use crate::measure::testbed::Testbed;
 use crate::output::Failure;
 
-/// What is compared.
+/// A comparison.
 pub(super) struct Scene {
     /// As JSON has it.
     pub(super) key: &'static str,
@@ -36,7 +35,7 @@ pub(super) struct Scene {
     windows_kib: &'static [u64],
 }
 
-/// What came of it.
+/// Figures of a scene.
 pub(super) struct SceneFigures {
     pub(super) scene: Scene,
     /// The kernel as it comes.
@@ -88,7 +87,7 @@ pub(super) fn scenes(args: &DemoArgs) -> Vec<Scene> {
     }
 }
 
-/// How many runs a scene has, for the progress bar.
+/// Returns the number of runs of all scenes, for the progress bar.
 pub(super) fn steps(scenes: &[Scene], runs: u32) -> u64 {
     let of = |scene: &Scene| scene.windows_kib.len() as u64 + 3 * u64::from(runs);
     scenes.iter().map(of).sum()

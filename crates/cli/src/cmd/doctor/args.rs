@@ -7,21 +7,20 @@ use clap::{Args, Subcommand};
 
 use crate::args::help::CODES_AND_UNITS;
 
-/// Examine block devices and mounts: settings, sizes and alignment that cost, and what mends them
+/// Find settings and misalignment that slow I/O, and suggest fixes
 ///
-/// Looks at every block device and every mounted file system, or at those that are named, and
-/// changes nothing: the largest window of read-ahead, what governs it and where it came from, the
-/// kernel's reason for it, what was measured (foreread tune) and how long reads take, the block
-/// size that follows from a device's size, where partitions start, devices that lie on others, the
-/// scheduler against the depth of the queue, and how many inode blocks ext4 reads at once.
+/// Checks every block device and mounted file system, or only the given ones, and changes nothing:
+/// read-ahead window, what sets it and why, measurements of foreread tune, request latency, block
+/// size implied by the device size, partition alignment, stacked devices, scheduler and queue
+/// depth, and inode-table read-ahead of ext4.
 ///
-/// A finding says what was found, why it matters, the evidence, commands that fix it (each alone,
-/// as root) and how sure that is. A cost is stated only if it was measured here or published
-/// (docs/doctor.md has the sources). The exit code is 1 if there are findings.
+/// A finding gives the problem, its effect, the evidence, commands that fix it (each independent,
+/// as root) and a confidence. Costs are only stated if they were measured here or published
+/// (docs/doctor.md lists the sources). The exit code is 1 if there are findings.
 ///
-/// The URL of an object (s3://bucket/key, gs://, az://, https://) has its store examined by at most
-/// nine small requests: whether it is reached, its region, its clock beside this machine's, whether
-/// ranges and If-Match are honoured, and what a first byte and a connection cost.
+/// For the URL of an object (s3://bucket/key, gs://, az://, https://), at most nine small requests
+/// check its store: reachability, region, clock skew, support for ranges and If-Match, first-byte
+/// latency and connection setup time.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -31,93 +30,94 @@ pub(crate) struct DoctorArgs {
     #[command(subcommand)]
     pub(super) what: Option<DoctorCommand>,
 
-    /// Names (sda), nodes (/dev/sda), mount points, or paths on a device or mount; all if none is
-    /// given; or URLs of objects
+    /// Device names (sda), device nodes (/dev/sda), mount points, paths on a device or mount, or
+    /// URLs of objects [default: all devices and mounts]
     #[arg(value_name = "TARGET", value_parser = NonEmptyStringValueParser::new())]
     pub(super) devices: Vec<String>,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// FILE must not exist, be empty, or be such a page.
+    /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
-    /// Print the findings as JSON, one object of data each
+    /// Print the findings as JSON, one data object per finding
     ///
-    /// Keys: device (of a mount with a window of its own: where it is mounted), check, what, why,
-    /// evidence, mend, confidence (measured, computed, cited or likely). The names of checks stay
-    /// as they are. Beside data: machine, devices, mounts, stacks and notes; of URLs stores.
-    /// docs/doctor.schema.json describes all of it.
+    /// Keys: device (for a mount with its own window: the mount point), check, what, why, evidence,
+    /// mend, confidence (measured, computed, cited or likely). Check names are stable. Next to
+    /// data: machine, devices, mounts, stacks and notes; for URLs stores. docs/doctor.schema.json
+    /// is the schema.
     #[arg(long)]
     pub(super) json: bool,
 
-    /// Print one line for each finding: target, check, confidence, and the first command; for
-    /// scripts, which go by the exit code (0 none, 1 findings, 2 wrong use)
+    /// Print one line per finding, for scripts: target, check, confidence and first command; exit
+    /// code 0: none, 1: findings, 2: wrong usage
     #[arg(long, conflicts_with_all = ["json", "stacks"])]
     pub(super) check: bool,
 
-    /// Draw what lies below each mount: every layer with its window, largest request, scheduler
-    /// and alignment, and whether its window counts
+    /// Draw the device stack below each mount: window, largest request, scheduler and alignment of
+    /// each layer, and which window applies
     #[arg(long, conflicts_with = "json")]
     pub(super) stacks: bool,
 
-    /// Also write metrics for Prometheus into FILE, whole, for the textfile collector of
-    /// node_exporter (its name has to end in .prom there)
+    /// Also write Prometheus metrics to FILE, replaced atomically, for the textfile collector of
+    /// node_exporter (which requires a name that ends in .prom)
     #[arg(long, value_name = "FILE")]
     pub(super) prometheus: Option<PathBuf>,
 
-    /// Write what doctor reads of this system into FILE, for a report or a test, and end
+    /// Write all that doctor reads from this system to FILE, for a bug report or a test, and exit
     ///
-    /// One text file. It has the names of the machine, its devices and mounts, and the text of udev
-    /// rules that set windows or schedulers; no serial numbers. Read it before you send it.
+    /// FILE is text. It contains names of the machine, its devices and mounts, and udev rules that
+    /// set windows or schedulers, but no serial numbers. Read it before sending it.
     #[arg(long, value_name = "FILE")]
     #[arg(conflicts_with_all = ["devices", "json", "check", "measure", "stacks", "prometheus"])]
     pub(super) capture: Option<PathBuf>,
 
-    /// Measure what an odd size costs here: two loop devices over a scratch file, one of whole
-    /// pages, one a sector larger, are written to, and the kernel counts the requests
+    /// Measure the cost of an odd device size: writes to two loop devices over a scratch file, one
+    /// of whole pages and one a sector larger, and counts the requests
     ///
-    /// Needs root and some seconds. No device but those two is written to; they and the file are
-    /// removed afterwards, however this ends.
+    /// Needs root and takes a few seconds. Only the two loop devices are written to; they and the
+    /// file are always removed afterwards.
     #[arg(long, conflicts_with = "root")]
     pub(super) measure: bool,
 
-    /// Where --measure has its scratch file of 64 MiB [default: the folder for temporary files]
+    /// Directory for the 64 MiB scratch file of --measure [default: the directory for temporary
+    /// files]
     #[arg(long, value_name = "DIR", requires = "measure")]
     pub(super) scratch: Option<PathBuf>,
 
-    /// Examine a recorded system: the file of --capture, or a folder with its sys and proc
+    /// Examine a recorded system: a file of --capture, or a directory with its sys and proc
     ///
-    /// What is looked at: /sys/block (with links followed), /sys/class/bdi, /sys/fs/ext4,
-    /// /sys/fs/btrfs, /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease; what is
-    /// remembered in /var/lib/foreread; and other files that set windows: udev rules, tuned's
-    /// profiles, system scripts, nfs.conf.
+    /// Reads /sys/block (following links), /sys/class/bdi, /sys/fs/ext4, /sys/fs/btrfs,
+    /// /proc/self/mountinfo, /proc/swaps and /proc/sys/kernel/osrelease; records in
+    /// /var/lib/foreread; and other files that set windows: udev rules, tuned profiles, system
+    /// scripts, nfs.conf.
     #[arg(long, value_name = "DIR|FILE", default_value = "/", hide_default_value = true)]
     pub(super) root: PathBuf,
 }
 
-/// What else doctor can do.
+/// Subcommands of doctor.
 #[derive(Debug, Subcommand)]
 pub(super) enum DoctorCommand {
     Merge(MergeArgs),
 }
 
-/// Compare many machines: the files of `doctor --json`, one a machine
+/// Compare machines by their `doctor --json` files
 ///
-/// Machines with the same disks and file systems form a class. The table has each machine with its
-/// class and findings; below it are the settings in which a machine differs from most of its class,
-/// and the commands for each class.
+/// Machines with the same disks and file systems form a class. The table lists each machine with
+/// its class and findings, then the settings in which a machine differs from most of its class, and
+/// the commands for each class.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
-    /// Files that `foreread doctor --json` has printed
+    /// Output files of `foreread doctor --json`, one per machine
     #[arg(required = true, value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
 
-    /// Also write a report into FILE: one page of HTML that needs nothing else
+    /// Also write an HTML report to FILE; the page is self-contained
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
-    /// Print JSON, one object of data a machine
+    /// Print JSON, one data object per machine
     ///
     /// Keys: file, host, kernel, class, devices, mounts, findings (check names), outliers (setting,
     /// value, usual).

@@ -1,8 +1,6 @@
 //! `foreread doctor merge`: many machines in one table.
 //!
-//! In:    files of `doctor --json`.
-//! Out:   a table of the machines; classes with their outliers and commands; on request a page.
-//! Never: a file that cannot be read and is left out: that is an error.
+//! An unreadable file is an error.
 
 use std::io::{Read as _, Write as _};
 

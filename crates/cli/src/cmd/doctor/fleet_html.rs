@@ -1,8 +1,6 @@
 //! The page of `doctor merge --html`.
 //!
-//! In:    a fleet.
-//! Out:   a page: the machines, then each class with its outliers and commands.
-//! Never: a finding without the machines that have it.
+//! Lists the machines, then each class with its outliers and commands.
 
 use foreread_report::{ReportBlock, ReportPage, ReportSection, ReportTable, TableRow};
 use foreread_tune::fleet::{ClassFinding, Fleet, FleetMachine, MachineClass};

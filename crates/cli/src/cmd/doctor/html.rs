@@ -1,8 +1,6 @@
 //! The page of `doctor --html`.
 //!
-//! In:    an examination.
-//! Out:   a page: the devices, then each finding with its reason, evidence and commands.
-//! Never: a finding without what mends it, or that no command does.
+//! Lists the devices, then each finding with its reason, evidence and commands.
 
 use foreread_report::{ReportBlock, ReportPage, ReportSection, ReportTable, TableRow};
 use foreread_tune::doctor::{Examination, Finding};
@@ -42,7 +40,7 @@ pub(super) fn page(examination: &Examination) -> ReportPage {
     page
 }
 
-/// How many findings there are, and the first command.
+/// Returns the number of findings and the first command.
 fn headline(examination: &Examination) -> String {
     let devices = examination.devices.len();
     let Some(first) = examination.findings.first() else {

@@ -1,8 +1,6 @@
-//! What `doctor --json` prints beside the findings.
+//! Lists of `doctor --json` next to the findings: machine, devices, mounts, stacks, notes.
 //!
-//! In:    an examination.
-//! Out:   lists: machine (of one), devices, mounts, stacks, notes.
-//! Never: a key that docs/doctor.schema.json does not have.
+//! docs/doctor.schema.json is their schema.
 
 use foreread_tune::doctor::Examination;
 use serde::Serialize;

@@ -1,8 +1,6 @@
 //! Mounts and stacks, for people.
 //!
-//! In:    what was examined.
-//! Out:   a table of the mounts, and a drawn tree of the layers below each.
-//! Never: a path that makes a table wider than a terminal.
+//! Long paths do not make the table wider than a terminal.
 
 use std::io::Write as _;
 
@@ -27,7 +25,7 @@ pub(super) fn print(
     table::print(out, HEADING, mounts.iter().map(row))
 }
 
-/// What is to be said of single mounts: where a window of their own came from, and notes.
+/// Returns notes on single mounts, and the origin of their own windows.
 pub(super) fn notes(mounts: &[MountWindow]) -> Vec<String> {
     let mut notes = Vec::new();
     for mount in mounts {
@@ -88,7 +86,7 @@ pub(super) fn print_stacks(out: &mut Printer, examination: &Examination) -> Resu
 /// The lines before a name: `|  '- `.
 fn branches(layers: &[StackLayer], at: usize) -> String {
     let depth = layers[at].depth;
-    // Whether another layer of this depth comes before the tree goes up again.
+    // True if another layer of this depth follows before the tree goes up again.
     let goes_on = |depth: usize| {
         let below = layers[at + 1..].iter().take_while(|layer| layer.depth >= depth);
         below.into_iter().any(|layer| layer.depth == depth)

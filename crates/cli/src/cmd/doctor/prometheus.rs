@@ -1,8 +1,6 @@
 //! Metrics of an examination, for the textfile collector of Prometheus' node_exporter.
 //!
-//! In:    an examination.
-//! Out:   one file in the text format, whole: the collector reads it at any time.
-//! Never: a label with a line feed in it; a metric without its type.
+//! The file is replaced atomically, as the collector may read it at any time.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

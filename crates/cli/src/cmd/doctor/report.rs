@@ -1,8 +1,6 @@
-//! What doctor found, for people.
+//! Text report of doctor: tables and paragraphs, as wide as the terminal.
 //!
-//! In:    an examination; what was measured.
-//! Out:   tables and paragraphs, as wide as the terminal.
-//! Never: a command or a file name broken in two.
+//! Commands and file names are never split.
 
 use std::io::Write as _;
 
@@ -56,7 +54,7 @@ pub(super) fn print_findings(out: &mut Printer, findings: &[Finding]) -> Result<
     findings.iter().try_for_each(|finding| print_finding(out, finding))
 }
 
-/// Findings are an exit code of their own.
+/// Returns exit code 1 if there are findings.
 pub(super) fn exit(findings: &[Finding]) -> Result<(), Failure> {
     match findings.len() {
         0 => Ok(()),
@@ -113,7 +111,7 @@ fn print_finding(out: &mut Printer, finding: &Finding) -> Result<(), Failure> {
     }
     for command in &finding.mend {
         let command = plain(command);
-        // Where nothing says how wide lines may be: one line, however long.
+        // Without a known width, prints one long line.
         match out.width() {
             None => writeln!(out, "{label}{command}")?,
             Some(width) => {
@@ -153,7 +151,7 @@ fn print_measured(out: &mut Printer, cost: &WriteCost) -> Result<(), Failure> {
     out.paragraph("", &line)
 }
 
-/// The same as one line, which goes to stderr beside JSON.
+/// Returns the same as one line, for stderr with JSON.
 pub(super) fn measured_in_one_line(cost: &WriteCost) -> String {
     format!(
         "measured: {} requests and {:.0} MB/s with blocks of {}, {} requests and {:.0} MB/s with \
@@ -167,7 +165,7 @@ pub(super) fn measured_in_one_line(cost: &WriteCost) -> String {
     )
 }
 
-/// A size as one knows a disk: `238.5G`.
+/// Formats a size like a disk's: `238.5G`.
 fn rough(bytes: u64) -> String {
     let mut value = bytes as f64;
     for letter in ["", "K", "M", "G", "T"] {

@@ -1,8 +1,6 @@
-//! Which system is examined, and what of it.
+//! Selects the system to examine, and its devices and mounts.
 //!
-//! In:    `--root`; what was named on the command line.
-//! Out:   [`SystemCopy`]; [`Selection`]: devices and mounts.
-//! Never: a guess: what is neither is refused.
+//! Names that match neither are refused.
 
 use std::cell::OnceCell;
 use std::path::Path;
@@ -48,7 +46,7 @@ impl SystemCopy {
     }
 }
 
-/// What is examined; all if both are empty.
+/// Devices and mounts to examine; all if both are empty.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     /// The kernel's names of devices.
@@ -85,8 +83,8 @@ impl Selection {
     }
 }
 
-/// The mount in which a path lies, and whether it has a block device; None for a device, and for
-/// what holds no data.
+/// Returns the mount of a path, and true if it has a block device; None for a device and for file
+/// systems without data.
 fn mount_of(
     sys: &SystemRoot,
     devices: &[BlockDevice],

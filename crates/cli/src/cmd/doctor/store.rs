@@ -1,8 +1,6 @@
-//! `foreread doctor URL`: what an object store is like from here, and what is wrong with it.
+//! `foreread doctor URL`: examines an object store.
 //!
-//! In:    URLs of objects.
-//! Out:   facts and findings, as for devices.
-//! Never: more than nine small requests for each object; a credential.
+//! Sends at most nine small requests per object, and never prints credentials.
 
 mod findings;
 
@@ -53,7 +51,7 @@ fn json(out: &mut Printer, stores: &[StoreReport<'_>], all: &[Finding]) -> Resul
     out.json_beside("doctor", all, &beside)
 }
 
-/// What is known of a store, as `--json` prints it.
+/// Facts about a store, as printed by `--json`.
 #[derive(Debug, Serialize)]
 struct StoreReport<'f> {
     url: &'f str,
@@ -66,7 +64,7 @@ struct StoreReport<'f> {
     size: Option<u64>,
     etag: Option<&'f str>,
     clock_ahead_s: Option<SecondsBetween>,
-    /// `honoured`, `ignored`, or what is wrong.
+    /// `honoured`, `ignored`, or an error.
     ranges: Option<String>,
     refuses_other_version: Option<bool>,
     first_byte_ms: Option<FirstByte>,

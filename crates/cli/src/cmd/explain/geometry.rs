@@ -1,4 +1,4 @@
-//! `foreread explain geometry`: what the size of a device means for reading it.
+//! `foreread explain geometry`: read-ahead limit and block size of a device size.
 
 use clap::ValueHint;
 use foreread_core::geometry::{
@@ -13,36 +13,35 @@ use crate::output::{Failure, Printer};
 use crate::table;
 use foreread_core::sizes::{self, Exact};
 
-/// What the size of a device means for reading it: read-ahead limit and block size
+/// Show the read-ahead limit and block size that follow from a device size
 ///
-/// For each SIZE of a device: the largest read-ahead that the capacity formula allows it (by the
-/// published rule, and by the rule that rounds to the nearest step), what is left of the default
-/// of 128 KiB under the published one, the block size that Linux gives it, and the nearest sizes
-/// that give whole pages.
+/// For each SIZE, prints the largest read-ahead of the capacity formula (by the published rule, and
+/// by the rule that rounds to the nearest step), the rest of the default 128 KiB under the
+/// published rule, the block size that Linux chooses, and the nearest sizes of whole pages.
 ///
-/// Small devices tend to be slow, and then read-ahead costs a reader that stops early. A size
-/// that is not a multiple of a page makes the kernel's blocks smaller than a page.
+/// Small devices tend to be slow, and read-ahead then penalises readers that stop early. If a size
+/// is no multiple of a page, the kernel uses blocks smaller than a page.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct GeometryArgs {
-    /// Sizes of devices: bytes, or with K, M, G, T or s (sectors) after the number
+    /// Device sizes: bytes, or with K, M, G, T or s (sectors) after the number
     #[arg(value_name = "SIZE", required = true, value_parser = sizes::parse)]
     #[arg(value_hint = ValueHint::Other)]
     sizes: Vec<ByteCount>,
 
-    /// The device's logical block, a power of two
+    /// Logical block size of the device, a power of two
     ///
-    /// The smallest unit that the device reads; its block is never smaller.
+    /// The kernel never uses a smaller block.
     #[arg(long, value_name = "SIZE", default_value = "512", value_parser = parse_block)]
     logical_block: ByteCount,
 
-    /// The machine's page, a power of two
+    /// Page size of the machine, a power of two
     ///
     /// Limits are whole pages, at least one; blocks are at most a page.
     #[arg(long, value_name = "SIZE", default_value = "4096", value_parser = parse_page)]
     page_size: ByteCount,
 
-    /// Print JSON, one object of data a SIZE, sizes in bytes or KiB as their names say
+    /// Print JSON, one data object per SIZE; key names give the unit
     ///
     /// Keys: bytes, readahead_limit_kib, readahead_limit_rounded_kib, effective_kib, block_size,
     /// nearest_whole (two sizes, below and above). The limits of a device without a known size are
@@ -51,7 +50,7 @@ pub(crate) struct GeometryArgs {
     json: bool,
 }
 
-/// One device, as JSON says it.
+/// JSON of one device.
 #[derive(Serialize)]
 struct GeometryAnswer {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! `foreread explain itable`: which blocks of an inode table come along with one.
+//! `foreread explain itable`: blocks of an inode table that are read for an inode.
 
 mod image;
 
@@ -16,61 +16,61 @@ use crate::image::ImageTarget;
 use crate::output::{Failure, Printer};
 use crate::store::StoreArgs;
 
-/// Which blocks of an ext4 inode table are read when one inode is
+/// Show which blocks of an ext4 inode table are read for an inode
 ///
-/// TARGET INODE..: of an ext4 image, for each inode in turn its block, the blocks that are read
-/// with it, and why; what was read for one is cached for the next. By default as many come along as
-/// pay.
+/// TARGET INODE..: for each inode of an ext4 image, prints its block, the blocks read with it, and
+/// the reason; blocks read for one inode are cached for the next. By default, as many blocks are
+/// read as pay off.
 ///
-/// --table FIRST .. BLOCK..: of a table that is described, for each BLOCK that must be read: the
-/// blocks that the fixed window reads with it, both ends included, and how many these are. Windows
-/// lie at multiples of their size; the table's first one is moved behind its start, the last one
-/// ends with the last used inode. A block behind that one comes alone.
+/// --table FIRST .. BLOCK..: for each BLOCK of a table given by its geometry, prints the blocks
+/// that the fixed window reads with it, both ends included, and their number. Windows start at
+/// multiples of their size; the first is cut off at the start of the table, the last at the last
+/// used inode. A block behind that is read alone.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ItableArgs {
-    /// The first block of the group's inode table, if it is described and not an image's
+    /// First block of the group's inode table, to describe a table without an image
     #[arg(long, value_name = "FIRST", requires_all = ["inodes_per_group", "inodes_per_block"])]
     #[arg(requires = "inode_readahead_blks")]
     table: Option<u64>,
 
-    /// Inodes in a group, as dumpe2fs prints them
+    /// Inodes per group, as in dumpe2fs
     #[arg(long, value_name = "N", requires = "table")]
     inodes_per_group: Option<u32>,
 
-    /// Inodes in a block: the block size divided by the inode size, 16 for 4096 and 256
+    /// Inodes per block: block size over inode size, 16 for 4096 and 256
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     #[arg(requires = "table")]
     inodes_per_block: Option<u32>,
 
-    /// Inodes at the end of the table that were never used, as dumpe2fs prints them
+    /// Unused inodes at the end of the table, as in dumpe2fs
     ///
-    /// More than the group has means that none is used.
+    /// More than the inodes of the group means that none is used.
     #[arg(long, value_name = "N", default_value_t = 0)]
     unused: u32,
 
     /// Blocks in a window: a power of two up to 1073741824, 0 for no read-ahead, or adaptive
     ///
-    /// ext4's mount option inode_readahead_blks; its default is 32. adaptive takes along what pays;
-    /// it learns from inodes, so it wants a TARGET, for which it is the default.
+    /// ext4's mount option inode_readahead_blks; its default is 32. adaptive reads as much as pays
+    /// off; it learns from inodes, so it needs a TARGET, for which it is the default.
     #[arg(long, value_name = "N|adaptive", value_parser = parse_window)]
     inode_readahead_blks: Option<TableBlocks>,
 
-    /// What a request costs on the device beside its bytes, in microseconds, for adaptive
+    /// With adaptive: cost of a request in addition to its transfer, in microseconds
     ///
-    /// Without it the device is unknown: a request costs as much as 64 KiB.
+    /// By default, a request costs as much as a transfer of 64 KiB.
     #[arg(long, value_name = "US", requires = "mb_per_s", value_parser = parse_cost)]
     request_us: Option<f64>,
 
-    /// What the device moves, in MB/s, for adaptive
+    /// With adaptive: throughput of the device, in MB/s
     #[arg(long, value_name = "MB", requires = "request_us", value_parser = parse_cost)]
     mb_per_s: Option<f64>,
 
-    /// Read the TARGET although its journal has changes that are not in place
+    /// Read an image that needs journal recovery, without replaying the journal
     #[arg(long, conflicts_with = "table")]
     ignore_journal: bool,
 
-    /// Where the file system begins in TARGET, in bytes (or with K, M, G)
+    /// Offset of the file system in TARGET, in bytes (or with K, M, G)
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     #[arg(conflicts_with_all = ["table", "partition"])]
     offset: Option<ByteCount>,
@@ -82,34 +82,34 @@ pub(crate) struct ItableArgs {
 
     /// Read one block too many, as Linux does
     ///
-    /// The bound of the kernel's loop is included: 17 blocks for 16. For comparing block by block.
+    /// The kernel's loop includes its bound: 17 blocks instead of 16. For comparing block by block.
     #[arg(long)]
     compat: bool,
 
-    /// Draw each window under its line, as is done on a terminal
+    /// Draw each window below its line, as on a terminal
     #[arg(long, conflicts_with = "json", requires = "table")]
     picture: bool,
 
-    /// Print JSON, one object of data a BLOCK or INODE
+    /// Print JSON, one data object per BLOCK or INODE
     ///
-    /// Keys: block, first, last (both included), blocks (how many); of an image also inode, why,
-    /// and where chances decided: pays, chance_back, chance_ahead.
+    /// Keys: block, first, last (both included), blocks (count); for an image also inode, why, and
+    /// for adaptive decisions pays, chance_back, chance_ahead.
     #[arg(long)]
     json: bool,
 
-    /// An image and inodes that are looked at; with --table, blocks of the table that must be read
+    /// Image and inode numbers; with --table, blocks of the table
     #[arg(value_name = "TARGET INODE.. | BLOCK", required = true)]
     what: Vec<String>,
 }
 
-/// Which windows are asked for.
+/// Requested windows.
 #[derive(Clone, Copy, Debug)]
 enum TableBlocks {
     Fixed(u64),
     Adaptive,
 }
 
-/// One window, as JSON says it.
+/// JSON of one window.
 #[derive(Serialize)]
 struct TableRead {
     block: u64,
@@ -232,7 +232,7 @@ const EXAMPLES: &str = "\
 Printer:
   1100: 1088..1103 (16)     for block 1100 the 16 blocks from 1088 to 1103 are read
   inode 12: block 1042: 1040..1049 (10), chance back 0.310, ahead 0.072; pays from 0.059
-                            the last block on each side is wanted with that chance; -: none is left
+                            chance that the last block on each side is used; -: no block left
 
 Examples:
   Which blocks of an image are read for three inodes, on a device with 1 ms and 100 MB/s:

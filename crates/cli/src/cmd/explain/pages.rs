@@ -1,8 +1,6 @@
 //! The pages of one file, from which nothing is evicted.
 //!
-//! In:    what is fetched and marked.
-//! Out:   what is resident, as the policies ask it.
-//! Never: a page taken away; memory by the page: a run of any length is one entry.
+//! Pages are never evicted. A run of any length takes one entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,7 +12,7 @@ use foreread_core::units::{PageIndex, Pages};
 /// Runs of resident pages, and the markers on them.
 #[derive(Default)]
 pub(super) struct ResidentPages {
-    /// Start to end. No two touch: what touches is one run.
+    /// Start and end of each run; adjacent runs are merged.
     runs: BTreeMap<PageIndex, PageIndex>,
     markers: BTreeSet<PageIndex>,
 }
@@ -26,7 +24,7 @@ impl ResidentPages {
         (page < end).then_some(start..end)
     }
 
-    /// Whether any of `pages` is resident.
+    /// Returns true if any of `pages` is resident.
     pub(super) fn touches(&self, pages: Range<PageIndex>) -> bool {
         self.is_resident(pages.start) || self.runs.range(pages).next().is_some()
     }

@@ -22,72 +22,71 @@ use crate::args::policy::policies;
 use crate::output::{Failure, Printer};
 use foreread_core::sizes;
 
-/// What a read-ahead policy decides for a series of reads
+/// Show the decisions of a read-ahead policy for a series of reads
 ///
-/// The READs are made one after the other on one file whose cache is empty (or see --resident) and
-/// from which nothing is evicted. Each decision of the policy is printed as one line, in the format
-/// of Linux's own read-ahead trace. A read that finds all its pages in the cache and meets no
-/// marker prints nothing.
+/// Makes the READs in order on one file with an empty cache (but see --resident) from which nothing
+/// is evicted. Prints each decision of the policy as one line, in the format of Linux's read-ahead
+/// trace. A read that hits the cache and meets no marker prints nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReadaheadArgs {
-    /// The read-ahead policy
+    /// Read-ahead policy
     #[arg(long, default_value = Policy::default().name(), value_parser = policies())]
     policy: Policy,
 
-    /// The largest window, in pages
+    /// Largest window, in pages
     ///
-    /// Linux's read_ahead_kb divided by 4. 0 switches read-ahead off.
+    /// read_ahead_kb of Linux divided by 4. 0 disables read-ahead.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = up_to_most_pages())]
     max_pages: u64,
 
-    /// The largest request of the device, in pages; 0 if it does not matter
+    /// Largest request of the device, in pages; 0 for no limit
     ///
-    /// linux-6 reads what is larger than the window but not than this in one request.
+    /// linux-6 sends a read that exceeds the window, but not this, as one request.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = up_to_most_pages())]
     io_pages: u64,
 
-    /// The length of the file in pages [default: longer than any read]
+    /// File length in pages [default: longer than any read]
     #[arg(long, value_name = "N", conflicts_with = "file_bytes")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=MAX_FILE_PAGES.0))]
     file_pages: Option<u64>,
 
-    /// The length of the file as a size, which may end within a page
+    /// File length as a size, which may end within a page
     #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
     file_bytes: Option<ByteCount>,
 
-    /// Rules that were never merged into Linux, added to the policy's own; may be repeated
+    /// Add a rule that was never merged into Linux; may be repeated
     #[arg(long, value_name = "RULE", value_enum, value_delimiter = ',')]
     rule: Vec<ReadaheadRule>,
 
-    /// Pages that are resident before the first read, the end not included; may be repeated
+    /// Pages resident before the first read, END excluded; may be repeated
     #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
     resident: Vec<Range<PageIndex>>,
 
-    /// A resident page that carries a marker; may be repeated
+    /// Set a marker on a resident page; may be repeated
     #[arg(long, value_name = "PAGE")]
     mark: Vec<u64>,
 
-    /// Draw the pages under the lines, as is done on a terminal
+    /// Draw the pages below the lines, as on a terminal
     #[arg(long, conflicts_with = "json")]
     picture: bool,
 
-    /// Print JSON, one object of data a decision
+    /// Print JSON, one data object per decision
     ///
     /// Keys: stream (null if it has no name), pattern, req_page, req_pages, ra_start, ra_size,
     /// ra_async, async, submitted; numbers in pages.
     #[arg(long)]
     json: bool,
 
-    /// PAGE+COUNT in pages, or @POS:LEN in bytes; NAME: before it names another stream
+    /// Reads as PAGE+COUNT in pages, or @POS:LEN in bytes; NAME: before it names another stream
     ///
-    /// A stream is one reader's state, as an open file has in Linux. All streams read the same
-    /// file. Reads without a name are one stream.
+    /// A stream is the state of one reader, like an open file in Linux. All streams read the same
+    /// file. Reads without a name share one stream.
     ///
-    /// After the name, seek: says that the reader moved there by an explicit seek (only the rule
-    /// lseek looks at that), and hint: that the pages will be needed (they are read at once, and
-    /// nothing is printed). advise:random, advise:sequential and advise:normal in place of a read
-    /// say how the stream reads from there on.
+    /// After the name, seek: marks an explicit seek before the read (only the rule lseek uses it),
+    /// and hint: pages that will be needed (they are read at once, and nothing is printed).
+    /// advise:random, advise:sequential and advise:normal in place of a read change the expected
+    /// pattern from there on.
     #[arg(value_name = "READ", required = true, value_parser = parse_step)]
     reads: Vec<ReadStep>,
 }
@@ -95,15 +94,15 @@ pub(crate) struct ReadaheadArgs {
 /// A rule, as the command line names it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum ReadaheadRule {
-    /// A small read at page 0 right after a seek brings no window
+    /// A small read at page 0 right after a seek starts no window
     Lseek,
-    /// A window takes a small rest of the file along
+    /// A window is extended to the end of the file if little is left
     SnapEof,
-    /// A stream that reads towards the start of the file has windows, too
+    /// Streams that read backwards get windows, too
     Backwards,
 }
 
-/// What one reader's stream remembers.
+/// State of one reader's stream.
 #[derive(Default)]
 struct ExplainedStream {
     state: StreamState,
@@ -111,13 +110,13 @@ struct ExplainedStream {
     prev_pos: Option<ByteCount>,
 }
 
-/// A decision, and whose it was.
+/// A decision with its stream.
 struct DecisionLine {
     stream: Option<String>,
     decided: Decided,
 }
 
-/// A line as JSON says it.
+/// JSON of a decision.
 #[derive(Serialize)]
 struct DecisionJson<'line> {
     stream: Option<&'line str>,
@@ -181,7 +180,7 @@ fn explain(args: &ReadaheadArgs, mut pages: ResidentPages) -> ReadaheadExplanati
             }
         };
         stream.state.seeked |= seeks;
-        // A read that returns nothing asks nothing, and its stream stays where it was.
+        // An empty read triggers no decision and does not move its stream.
         if pos >= end || pos == read_end {
             continue;
         }
@@ -278,33 +277,32 @@ Printer:
   subsequent(req=64+32, ra=128+256-256, async=1) = 256
     pattern     why: initial0, initial, oversize, subsequent, context, interleaved, backwards,
                 strided, thrash, random
-    req         the page that was asked for, and how many pages were left of the read
-    ra          the window: its start, its size, and how many of its last pages lie behind the
-                marker that asks for the next window; a random read is no window, and what it reads
-                is printed in its place
-    async       1 if a marker was met, 0 if a page was missing and its reader waits
-    = 256       pages asked from the device: neither resident nor past the end of the file
+    req         the requested page, and the number of pages left of the read
+    ra          the window: start, size, and the number of pages from the marker on, which triggers
+                the next window; for a random read, the pages it reads
+    async       1 if a marker was hit, 0 if a page was missing and its reader waits
+    = 256       pages read from the device: neither resident nor past the end of the file
   A named stream prints as subsequent@NAME(..).
 
 Examples:
   A server's reads: 64 pages, then 32 at a time:
     foreread explain readahead --policy linux-2.6.31 --max-pages 256 0+64 64+32 96+32 128+32
-  Two streams through one open file, before and after history was looked at:
+  Two streams through one open file, without and with a history lookup:
     foreread explain readahead --policy linux-2.6.28 1+1 1001+1 2+1 1002+1 3+1 1003+1
     foreread explain readahead --policy linux-2.6.31 1+1 1001+1 2+1 1002+1 3+1 1003+1
-  The same, where streams are found by where they read:
+  The same, with streams found by position:
     foreread explain readahead --policy adaptive 1+1 1001+1 2+1 1002+1 3+1 1003+1
   Two readers of one file:
     foreread explain readahead a:0+16 b:16+16 a:32+16 b:48+16
-  A tool that looks at the start of a small device:
+  A tool that probes the start of a small device:
     foreread explain readahead --policy linux-2.6.28 @0:1024 @1536:16384
-  The same, where a seek to the start is no start of a stream:
+  The same, where a seek to page 0 starts no stream:
     foreread explain readahead --rule lseek seek:@0:1024 seek:@1536:16384
-  A reader that says that it reads here and there:
+  A reader that announces random reads:
     foreread explain readahead advise:random 0+1 1+1 hint:8+8 8+1 2+1
-  A file that is read from its end:
+  A file read backwards:
     foreread explain readahead --rule backwards 100+1 99+1 95+1 79+1
-  A window that is as far ahead as the history reaches back:
+  A window as long as the history:
     foreread explain readahead --policy thrash-2009 --resident 0..39 --mark 26 26+1
     foreread explain readahead --policy thrash-2010 --max-pages 64 --resident 0..39 --mark 26 26+1
 

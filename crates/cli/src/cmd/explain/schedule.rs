@@ -1,4 +1,4 @@
-//! `foreread explain schedule`: in which order a scheduler sends requests.
+//! `foreread explain schedule`: dispatch order of a scheduler.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -13,75 +13,77 @@ use serde::Serialize;
 use crate::args::help::CODES_AND_UNITS;
 use crate::output::{Failure, Printer};
 
-/// In which order a scheduler sends requests to a device
+/// Show the order in which a scheduler dispatches requests
 ///
-/// The REQUESTS arrive at their times, and the device takes one at each step and has done it at
-/// once. Printed are their names, one dispatch a line, in the order of dispatch.
+/// The REQUESTs arrive at their times; the device takes one per step and completes it at once.
+/// Prints their names in dispatch order, one dispatch per line.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ScheduleArgs {
-    /// The scheduler
+    /// I/O scheduler
     #[arg(long, default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(SchedulerKind::NAMES))]
     scheduler: String,
 
-    /// A setting of the scheduler; may be repeated
+    /// Set a tunable of the scheduler; may be repeated
     ///
-    /// rule=2002, rule=4.x (the default) or rule=mq says which deadline it is. Others, for all
-    /// rules or some: read_expire, write_expire, writes_starved, fifo_batch, front_merges,
+    /// rule=2002, rule=4.x (the default) or rule=mq selects the variant of deadline. Others, for
+    /// some or all rules: read_expire, write_expire, writes_starved, fifo_batch, front_merges,
     /// seek_cost, quirks, prio_aging_expire, async_depth, reads_in_flight, writes_in_flight,
-    /// read_hold, read_drain. docs/deadline.md has them with units and defaults.
+    /// read_hold, read_drain. docs/deadline.md has units and defaults.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
 
-    /// Start as after a batch of reads that is used up
+    /// Start as after a full batch of reads
     ///
-    /// Rule mq starts as if in the middle of a batch of writes; this shows what it does later.
+    /// Rule mq otherwise starts as if in the middle of a batch of writes; this shows its later
+    /// behaviour.
     #[arg(long)]
     warm: bool,
 
-    /// When the first request is dispatched, in milliseconds
+    /// Time of the first dispatch, in milliseconds
     #[arg(long, value_name = "S", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=LATEST_MS))]
     start_ms: u64,
 
     /// Time from one dispatch to the next, in milliseconds
     ///
-    /// A step at which nothing is queued passes unused. With 0, all that has arrived is dispatched,
-    /// and then the next arrival is awaited.
+    /// A step without a queued request is skipped. With 0, all requests that have arrived are
+    /// dispatched before the next arrival.
     #[arg(long, value_name = "D", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=LONGEST_STEP_MS))]
     step_ms: u64,
 
-    /// Make neighbours one request, as far as 2560 sectors; its line has the names of all
+    /// Merge adjacent requests, up to 2560 sectors; a line has all their names
     #[arg(long)]
     merge: bool,
 
-    /// Print after each name when it was dispatched, and why
+    /// Print the time and reason of each dispatch
     ///
-    /// batch: it goes on with a batch; next: it begins one, next to what went before; oldest:
-    /// nothing lies next; expired: it waited for too long; starved: its direction was passed over;
-    /// aged: higher classes passed it over; -: the scheduler does not say.
+    /// batch: continues a batch; next: starts a batch at the next sector; oldest: starts a batch
+    /// because no request follows; expired: exceeded its deadline; starved: its direction was
+    /// passed over; aged: passed over by higher classes; -: no reason given.
     #[arg(long, conflicts_with = "json")]
     why: bool,
 
-    /// Print JSON, one object of data a dispatch
+    /// Print JSON, one data object per dispatch
     ///
-    /// Keys: id (what the line says), start, sectors, arrival_ms, dispatch_ms, why (null if the
-    /// scheduler does not say).
+    /// Keys: id (as printed), start, sectors, arrival_ms, dispatch_ms, why (null if the scheduler
+    /// gives no reason).
     #[arg(long)]
     json: bool,
 
-    /// DIRECTION SECTOR@MS, without a blank: R300@0 is a read at sector 300 that arrives at 0 ms
+    /// Requests as DIRECTION SECTOR@MS without a blank: R300@0 is a read at sector 300 that arrives
+    /// at 0 ms
     ///
-    /// W is a write. A request has 8 sectors, or as many as stand after a plus: W300+64@5. Before
-    /// it, with a colon, may stand its class (rt:, be: or idle:; be if nothing is said) and the
-    /// number of its submitter (7:, or rt:7:; 0 if nothing is said).
+    /// W is a write. A request has 8 sectors unless +N follows the sector: W300+64@5. An optional
+    /// prefix with a colon gives the class (rt:, be: or idle:; default be) and the submitter (7:,
+    /// or rt:7:; default 0).
     #[arg(value_name = "REQUEST", required = true, value_parser = parse_request)]
     requests: Vec<ScheduledRequest>,
 }
 
-/// A request as it is asked for.
+/// Request of the command line.
 #[derive(Clone, Debug)]
 struct ScheduledRequest {
     name: String,
@@ -108,7 +110,7 @@ impl Payload for RequestNames {
     }
 }
 
-/// One dispatch, as JSON says it.
+/// JSON of one dispatch.
 #[derive(Serialize)]
 struct DispatchDecision {
     id: String,
@@ -214,7 +216,7 @@ fn request(asked: &ScheduledRequest, may_merge: bool) -> Request<RequestNames> {
     Request { start, sectors, origin, arrival: at(arrival_ms), load }
 }
 
-/// The largest request: Linux's default of 1280 KiB, or larger if that is asked for.
+/// Returns the limit of merged requests: Linux's default of 1280 KiB, or the largest REQUEST.
 fn largest(args: &ScheduleArgs) -> Sectors {
     let longest = args.requests.iter().map(|asked| asked.sectors).max();
     longest.map_or(LARGEST, |longest| longest.max(LARGEST))

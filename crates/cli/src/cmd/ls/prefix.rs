@@ -1,8 +1,6 @@
 //! `foreread ls` of a bucket or prefix.
 //!
-//! In:    a URL that names a bucket or ends with `/`.
-//! Out:   a line for each object and each prefix, or JSON.
-//! Never: the contents of an object.
+//! Object contents are not read.
 
 use std::io::Write as _;
 
@@ -25,7 +23,7 @@ struct ListedObject {
     etag: Option<String>,
 }
 
-/// Lists what is directly below a prefix, or everything.
+/// Lists the direct children of a prefix, or everything below it.
 pub(super) fn list(
     client: &StoreClient,
     url: &str,

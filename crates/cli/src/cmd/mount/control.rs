@@ -1,8 +1,6 @@
-//! What `foreread stats` and `foreread set` are told by a mount.
+//! Control socket of a mount, for `foreread stats` and `foreread set`.
 //!
-//! In:    a socket's path; the mount, its engine and its image.
-//! Out:   what a server says of itself, and how far inode tables are read ahead.
-//! Never: a socket that stays behind.
+//! The socket is removed on exit.
 //!
 //! It is the server's own socket: its clients are known, and one more protocol is not.
 
@@ -71,7 +69,7 @@ impl Control {
         let (stopper, meter) = (server.stopper(), server.counter_reader());
         server.on_control(Box::new(move |text| answer(&served, &controls, text, &meter)));
         let thread = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            // What goes wrong is the client's to see; the mount goes on.
+            // Errors concern the client only.
             let _ = server.run();
         });
         let thread = thread

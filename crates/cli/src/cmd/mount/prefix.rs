@@ -1,8 +1,6 @@
 //! `foreread mount` of a prefix: its objects as files.
 //!
-//! In:    the URL of a bucket or prefix, a directory.
-//! Out:   a mount until it is unmounted, by this command or another.
-//! Never: a request for an object whose listing says all that is needed.
+//! No request is sent if the listing suffices.
 
 use std::sync::Arc;
 

@@ -23,105 +23,103 @@ use crate::args::trace_format::trace_formats;
 use crate::intervals::MAX_SEEDS;
 use crate::output::Failure;
 
-/// Replay the reads of a trace in virtual time: what would they have waited for?
+/// Replay the reads of a trace in virtual time and report how long they wait
 ///
-/// The reads run through the same path as the library's, on a model of a device, once for each
-/// policy and memory size. `foreread trace` says what a trace holds; docs/traces.md has the
-/// formats, docs/replay.md how to read the figures.
+/// Runs the reads through the code of the library on a simulated device, once per policy and memory
+/// size. `foreread trace` summarises a trace; docs/traces.md has the formats, docs/replay.md
+/// explains the figures.
 ///
-/// Columns: waits, reads that waited, in percent; waited s, the sum of all waits; p50, p99 and
-/// p99.9 of the reads that waited, in ms; requests of the device; device s, how long it was at
-/// work; x bytes, bytes that the device was asked for over bytes read; unread, pages that were read
-/// ahead and evicted unused; elapsed, virtual seconds.
+/// Columns: waits, percentage of reads that waited; waited s, their total wait; p50, p99 and p99.9
+/// of their waits in ms; requests of the device; device s, its busy time; x bytes, device bytes
+/// over bytes read; unread, prefetched pages evicted unused; elapsed, virtual seconds.
 ///
-/// Three columns say how far that is from what knows the whole trace: least s, the least sum of
-/// waits of read-ahead that reads in the order of the trace; x req, requests over the fewest (-
-/// where one request may fill the memory); and x MIN, bytes of the device over those of Belady's
-/// MIN, which evicts what is used last.
+/// Three columns compare with offline optima, which know the whole trace: least s, the least total
+/// wait of a read-ahead that reads in trace order; x req, requests over the minimum (- if one
+/// request may fill the memory); x MIN, device bytes over those of Belady's MIN.
 ///
-/// With --real TARGET the reads are made: a row for each method on a file, device or directory, in
-/// real time. Columns: device MB, what the device was asked for; late, reads that were issued late
-/// because the read before of their thread had not returned; issue p99, how late the others were;
-/// length, how much longer the run was than the trace (open loop).
+/// With --real TARGET, a file, device or directory is read in real time, with one row per method.
+/// Columns: device MB, bytes read from the device; late, reads issued late because the previous
+/// read of their thread had not returned; issue p99, delay of the others; length, how much longer
+/// the run took than the trace (open loop).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ReplayArgs {
-    /// The traces, each replayed by itself
+    /// Trace files, each replayed separately
     #[arg(required = true, value_name = "TRACE")]
     pub(super) trace: Vec<PathBuf>,
 
-    /// The format, where the content does not tell it
+    /// Trace format, if it cannot be detected
     #[arg(long, value_name = "FORMAT", value_parser = trace_formats())]
     pub(super) format: Option<TraceFormat>,
 
-    /// The device: a known model, or a FILE with one, as `foreread tune --device-model` writes it
-    /// (FILE has a / or ends in .toml); it is made large enough for the files
+    /// Device model: a known one, or a FILE (with a / or ending in .toml) from `foreread tune
+    /// --device-model`; it is enlarged to hold the files
     #[arg(long, value_name = "NAME|FILE", default_value = "cloud-gp3")]
     #[arg(value_parser = device_models())]
     pub(super) device: DeviceModelArg,
 
-    /// The read-ahead policies [default: none linux-6 adaptive]
+    /// Read-ahead policies [default: none linux-6 adaptive]
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     pub(super) policy: Vec<Policy>,
 
-    /// The eviction policies below each of them; all but two-lists, which is the library's own, are
-    /// of the literature, in the simulator only
+    /// Eviction policies, each run with every policy; two-lists is the library's, the others are
+    /// simulated only
     #[arg(
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         default_values = [CachePolicyKind::TwoLists.name()],
     )]
     pub(super) eviction: Vec<CachePolicyKind>,
 
-    /// The memory sizes [default: 64M 256M 1G; with --real 256M]
+    /// Memory sizes [default: 64M 256M 1G; with --real 256M]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = sizes::parse)]
     pub(super) memory: Vec<ByteCount>,
 
-    /// The largest windows, each for every policy [default: auto for adaptive, of competitive what
-    /// the device transfers while it seeks, 128K for the others]
+    /// Largest windows, each run with every policy [default: auto for adaptive, the bytes
+    /// transferred during a seek for competitive, 128K for the others]
     #[arg(long, value_name = "SIZE", num_args = 1.., value_parser = window_of_pages)]
     pub(super) max_window: Vec<MaxWindow>,
 
-    /// When reads begin [default: open for block traces, closed for others]
+    /// Issue times of reads [default: open for block traces, closed for others]
     #[arg(long = "loop", value_name = "KIND")]
     pub(super) pace: Option<LoopKind>,
 
-    /// Times of an open loop, or think times of a closed one, are multiplied by this
+    /// Multiply the times of an open loop, or the think times of a closed one
     ///
     /// 0 in a closed loop: each thread reads as fast as it can.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub(super) scale: f64,
 
-    /// Play the trace once before it counts: the cache is warm
+    /// Warm the cache by one uncounted replay
     #[arg(long)]
     pub(super) warm: bool,
 
-    /// Seed of the random latencies of a device: a store, flash with jitter
+    /// Seed of the random latencies of a device: a store, or flash with jitter
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SEED)]
     pub(super) seed: u64,
 
-    /// Replay with so many seeds: that one, and those after it
+    /// Replay with N consecutive seeds
     ///
-    /// Each figure is the mean over the seeds; behind +- is half the width of its 95 % confidence
-    /// interval. x waited is times that of the first policy with the same eviction policy, memory
-    /// and seed, and with the window at the same place of --max-window.
+    /// Each figure is a mean over the seeds; +- is half of its 95 % confidence interval. x waited
+    /// is relative to the first policy with the same eviction policy, memory and seed, and the
+    /// window at the same position of --max-window.
     #[arg(
         long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS),
     )]
     pub(super) seeds: u64,
 
-    /// Leave out what knows the whole trace: least s, x req and x MIN. The trace is read once less,
-    /// and none of it is kept
+    /// Omit the offline optima least s, x req and x MIN; saves one pass over the trace, and the
+    /// memory for its reads
     #[arg(long)]
     pub(super) no_bounds: bool,
 
-    /// Add figures of each file or each thread to the JSON
+    /// Add figures per file or per thread to the JSON
     #[arg(long, value_name = "WHAT", requires = "json")]
     pub(super) per: Option<GroupBy>,
 
-    /// Count misses of these eviction policies instead: no device, no read-ahead
+    /// Only count cache misses of these eviction policies, without device or read-ahead
     ///
-    /// Reads and writes alike use pages; each size of --memory holds a page for every 4 KiB.
+    /// Reads and writes both access pages; a size of --memory holds one page per 4 KiB.
     #[arg(
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         conflicts_with_all =
@@ -130,40 +128,40 @@ pub(crate) struct ReplayArgs {
     )]
     pub(super) cache: Vec<CachePolicyKind>,
 
-    /// With --cache: capacities in objects, and each request is one use of one object
+    /// With --cache: capacities in objects; each request accesses one object
     #[arg(long, value_name = "N", num_args = 1.., requires = "cache", conflicts_with = "memory")]
     pub(super) objects: Vec<usize>,
 
     #[command(flatten)]
     pub(super) real: RealArgs,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// What readers wait with each policy and memory, how long, where and when, and the windows and
-    /// memory of the largest streams. FILE must not exist, be empty, or be such a page.
+    /// Shows the waits for each policy and memory size, by length, place and time, and the windows
+    /// and memory of the largest streams. FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
 
-    /// Also write the table into FILE as CSV, with units in its heading: a row for each trace,
-    /// policy, window, eviction policy and memory
+    /// Also write the table to FILE as CSV, with units in the heading: one row per trace, policy,
+    /// window, eviction policy and memory
     ///
-    /// The first column is the version of this format: 1 (docs/json.md). Figures have the columns
-    /// of a mean over the seeds, and of a ratio to the first policy, also with one seed. FILE must
-    /// not exist, be empty, or be such a table.
+    /// The first column is the version of this format: 1 (docs/json.md). Each figure has a mean
+    /// over the seeds and a ratio to the first policy, also with one seed. FILE must be absent,
+    /// empty, or an earlier table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "target"])]
     pub(super) csv: Option<PathBuf>,
 
     #[command(flatten)]
     pub(super) series: SeriesArgs,
 
-    /// Print JSON, one object of data a row
+    /// Print JSON, one data object per row
     ///
     /// Keys: trace, level (block or file), device (its name, with that of its file), policy,
     /// eviction, max_window (bytes; null: learnt), memory (bytes), loop, scale, warm, seed, reads,
     /// bytes, waits, waited_s and least_waited_s (seconds), wait_ms (p50, p99, p999, max: of reads
     /// that waited), requests, fewest_requests, device_bytes, fewest_bytes, device_s, amplification
     /// (device_bytes over bytes), evicted_unread (pages), elapsed_s, late, failed, writes, groups
-    /// (name, reads, bytes, waits, waited_s; with --per). What is least or fewest is null with
+    /// (name, reads, bytes, waits, waited_s; with --per). Optima are null with
     /// --no-bounds, and where the trace has more than 2^27 pages; fewest_requests also where one
     /// request may fill the memory.
     ///
@@ -202,16 +200,16 @@ Examples:
 
 ";
 
-/// When reads begin.
+/// Issue times of reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum LoopKind {
-    /// When the trace says, whatever the reads before take
+    /// At the times of the trace, independent of earlier reads
     Open,
-    /// When the thread's read before has ended and its think time has passed
+    /// When the previous read of the thread has returned and its think time has passed
     Closed,
 }
 
-/// What figures are also kept for.
+/// Grouping of additional figures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum GroupBy {
     /// Each file

@@ -107,7 +107,7 @@ fn curve(rows: &[&MissRow]) -> LineChart {
     }
 }
 
-/// The miss ratios of Belady's MIN, which knows all uses.
+/// Returns the miss ratios of Belady's MIN, which knows all accesses.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 fn fewest_line(rows: &[&MissRow]) -> Option<ChartLine> {
     let point = |row: &&MissRow| {

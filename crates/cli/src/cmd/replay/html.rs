@@ -1,8 +1,4 @@
 //! The page of `replay --html`.
-//!
-//! In:    rows and figures of the replays of a trace.
-//! Out:   a section with charts: policies side by side, memory, waits, offsets, streams.
-//! Never: a figure that the table does not have.
 
 use foreread_core::prefetch::Policy;
 use foreread_report::{
@@ -26,7 +22,7 @@ pub(super) struct TraceReplays<'r> {
     pub(super) figures: &'r [ReplayFigures],
     /// The name of the device's model.
     pub(super) device: &'r str,
-    /// Whether there is no other trace.
+    /// True for a single trace.
     pub(super) is_only: bool,
 }
 
@@ -66,7 +62,7 @@ pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
     );
     section.blocks.push(ReportBlock::Paragraph(words));
     if !of.is_only {
-        // The headline is that of the first trace.
+        // The headline shows the first trace.
         section.blocks.extend(sentence(of.rows).map(ReportBlock::Paragraph));
     }
     let mut charts = vec![ReportChart::Bars(waits(of.rows))];
@@ -174,7 +170,7 @@ fn over_memory(rows: &[ReplayRow], is_share: bool) -> LineChart {
     }
 }
 
-/// The least waiting over memory, of what knows the whole trace.
+/// Returns the offline optimum of waiting over memory.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 fn least_line(rows: &[ReplayRow]) -> Option<ChartLine> {
     let point = |memory: u64| {

@@ -28,7 +28,7 @@ pub(super) struct ReplayJob {
     pub(super) how: Replay,
 }
 
-/// What is kept of one replay.
+/// Result of one replay.
 pub(super) struct Replayed {
     pub(super) row: ReplayRow,
     pub(super) series: Option<TimeSeries>,
@@ -37,13 +37,13 @@ pub(super) struct Replayed {
     pub(super) figures: Option<ReplayFigures>,
 }
 
-/// How many there are, of each trace.
+/// Returns the number of replays per trace.
 pub(super) fn count(args: &ReplayArgs, model: &DeviceParams, seeds: &[u64]) -> usize {
     let combinations = args.windows(Some(model)).len() * args.eviction.len();
     args.memory().len() * combinations * seeds.len()
 }
 
-/// The replays that are asked for: those with other seeds one behind the other.
+/// Returns the requested replays; those that differ only in the seed are adjacent.
 pub(super) fn of(
     args: &ReplayArgs,
     model: &DeviceParams,
@@ -89,8 +89,7 @@ pub(super) fn of(
     Ok(jobs)
 }
 
-/// Runs all of them, on all processors, on a device with this name; what is kept comes in the order
-/// of the jobs.
+/// Runs all replays on all processors, on the named device. Results are in the order of the jobs.
 pub(super) fn run_all(
     args: &ReplayArgs,
     (trace, summary): (&Path, &TraceSummary),

@@ -1,8 +1,4 @@
-//! Pictures of a replay: offsets over time, and what each stream had.
-//!
-//! In:    what the simulator kept of a run.
-//! Out:   charts.
-//! Never: all streams: the largest few.
+//! Charts of a replay: offsets over time, and windows and memory of the largest streams.
 
 use foreread_core::sizes::Exact;
 use foreread_report::{
@@ -11,7 +7,7 @@ use foreread_report::{
 use foreread_sim::picture::{PictureKind, RunPicture, StreamPicture, StreamPoint};
 use foreread_trace::TraceSummary;
 
-/// Where was read, when, and what became of it.
+/// Returns the chart of reads by offset, time and outcome.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 pub(super) fn map(label: &str, picture: &RunPicture) -> MapChart {
     let kind = |(kind, name, series): (PictureKind, &str, usize)| MapKind {

@@ -1,10 +1,8 @@
 //! `foreread replay --real`: the reads of a trace on a real file, device or directory.
 //!
-//! In:    a trace, a target; methods to read it by, one after another.
-//! Out:   how long the reads waited by each method, and how exact the times of the trace were kept.
-//! Never: a write; a page of the target dropped that was in the page cache before.
+//! Never writes, and keeps pages of the target that were cached before.
 //!
-//! How the figures are to be read: docs/replay.md.
+//! docs/replay.md explains the figures.
 
 mod args;
 mod figures;
@@ -69,7 +67,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Printer) -> Result<(), Failure> {
     }
     out.notes(&notes)?;
     page.map_or(Ok(()), |(file, page)| file.write(page))?;
-    // As a shell says it of a program that SIGINT has ended.
+    // Exit code of a shell for a program killed by SIGINT.
     if interrupted.load(Ordering::Relaxed) { Err(Failure::Command(130)) } else { Ok(()) }
 }
 
@@ -199,7 +197,7 @@ impl<'t> RealTrace<'t> {
         }
     }
 
-    /// What a reader has to know of the target.
+    /// Returns notes on the target.
     fn notes(&self, before: &PagesBefore<'_>) -> Vec<String> {
         let mut notes = Vec::new();
         let bytes = before.bytes();
@@ -248,8 +246,8 @@ const LANES_MAX: usize = 256;
 /// Descriptors of all lanes.
 const OPEN_FILES_MAX: u64 = 1 << 16;
 
-/// Beside those of the target.
+/// File descriptors in addition to the target's.
 const OTHER_FILES: u64 = 64;
 
-/// Of each lane, whatever the limit is.
+/// Minimum of handles per lane, regardless of the limit.
 const HANDLES_MIN: usize = 4;

@@ -1,8 +1,4 @@
-//! The figures of replays: rows and a sentence.
-//!
-//! In:    jobs and their figures.
-//! Out:   a table for each trace, and what to do.
-//! Never: a saving without what it is compared with.
+//! Report of replays: a table for each trace, and a conclusion.
 
 use std::io::Write as _;
 
@@ -46,7 +42,7 @@ pub(super) fn cells(row: &ReplayRow) -> [String; 15] {
     ]
 }
 
-/// A table and a sentence for each trace.
+/// Prints a table and a conclusion for each trace.
 pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure> {
     print_each(
         out,
@@ -61,15 +57,15 @@ pub(super) fn print(out: &mut Printer, rows: &[ReplayRow]) -> Result<(), Failure
     )
 }
 
-/// What was replayed, how, and on which device.
+/// Returns trace, settings and device of a replay.
 pub(super) fn headline(row: &ReplayRow) -> String {
     let ReplayRow { trace, reads, level, pace, scale, device, warm, .. } = row;
     let cache = if *warm { ", warm cache" } else { "" };
     format!("{trace}: {reads} reads, {level} level, {pace} loop x {scale}, on {device}{cache}")
 }
 
-/// Prints the rows of one trace after those of another: `table` prints them, and returns a sentence
-/// that is to follow.
+/// Prints the rows trace by trace: `table` prints those of one trace and returns a sentence to
+/// print after them.
 pub(super) fn print_each<R>(
     out: &mut Printer,
     rows: &[R],
@@ -94,7 +90,8 @@ pub(super) const HEADING: [&str; 15] = [
     "x req", "device s", "x bytes", "x MIN", "unread", "elapsed",
 ];
 
-/// What the best policy saves of the waiting without read-ahead, and what more memory adds.
+/// Returns the waiting that the best policy saves compared with no read-ahead, and the effect of
+/// more memory.
 pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
     let smallest = rows.iter().map(|row| row.memory).min()?;
     let none = Policy::None.name();
@@ -131,12 +128,12 @@ pub(super) fn sentence(rows: &[ReplayRow]) -> Option<String> {
     Some(text + ".")
 }
 
-/// How much less readers wait than in `base`, in percent of that. Where no read waits, nothing.
+/// Returns the reduction of waiting relative to `base` in percent; 0 if no read waits.
 fn percent_saved(row: &ReplayRow, base: &ReplayRow) -> f64 {
     if base.waited_s > 0.0 { (1.0 - row.waited_s / base.waited_s) * 100.0 } else { 0.0 }
 }
 
-/// What a reader of the figures has to know of one replay.
+/// Returns notes on one replay.
 pub(super) fn notes(row: &ReplayRow) -> Vec<String> {
     let mut notes = Vec::new();
     let label = &row.label;

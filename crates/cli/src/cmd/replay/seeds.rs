@@ -1,8 +1,6 @@
 //! Replays with several seeds: means and their intervals.
 //!
-//! In:    a row for each combination.
-//! Out:   a table for each trace, and what its intervals are.
-//! Never: a ratio that is not paired by seed.
+//! Ratios are paired by seed.
 
 use std::io::Write as _;
 

@@ -1,8 +1,6 @@
 //! The page of `seeds --html`.
 //!
-//! In:    tables.
-//! Out:   a page: the errors of all tables, then each with its cells.
-//! Never: a cell that is left out because it does not fit.
+//! Shows the errors of all tables, then each table with its cells.
 
 use foreread_report::{
     AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,

@@ -1,8 +1,4 @@
 //! The tables of the seeds for people: on a terminal, or as a page.
-//!
-//! In:    tables.
-//! Out:   text, or Markdown.
-//! Never: a figure with more digits than it is worth.
 
 use std::io::Write as _;
 

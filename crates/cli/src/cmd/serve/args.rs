@@ -20,111 +20,111 @@ use crate::device_memory::RememberArgs;
 use crate::read_recording::ReadRecordingArgs;
 use crate::store::{self, StoreArgs};
 
-/// Serve a file, block device or object to NBD clients, through foreread's cache
+/// Serve a file, block device or object to NBD clients through foreread's cache
 ///
-/// Any NBD client (the kernel's nbd-client, nbdcopy, qemu, libnbd) reads and writes TARGET through
-/// foreread's cache, its read-ahead and its scheduler, around the kernel's page cache. Writes are
-/// answered when they are in the cache, as a disk with a volatile write cache answers them; after a
-/// flush, or with FUA, they are on the device and survive a kill and a power cut.
+/// NBD clients (the kernel's nbd-client, nbdcopy, qemu, libnbd) read and write TARGET through
+/// foreread's cache, read-ahead and scheduler, bypassing the kernel's page cache. A write is
+/// acknowledged when it is in the cache, like on a disk with a volatile write cache. After a flush,
+/// or with FUA, it is on the device and survives a kill or a power failure.
 ///
-/// It serves until SIGTERM or Ctrl-C; then no new requests are taken, those in hand are answered
-/// (for 5 seconds at most), and all that was written is flushed (for --exit-timeout at most); if
-/// that fails, a line on stderr says how much is not on the device, and the exit code is 1. A
-/// second SIGTERM or Ctrl-C ends it at once, and what was not flushed is lost. It stays in the
-/// foreground; when it is ready, one line on stderr says so.
+/// The server stays in the foreground and prints one line on stderr when it is ready. On SIGTERM or
+/// Ctrl-C it accepts no new requests, completes those in progress (5 seconds at most) and flushes
+/// all writes (--exit-timeout at most). If the flush fails, a line on stderr gives the amount that
+/// is not on the device, and the exit code is 1. A second SIGTERM or Ctrl-C exits at once and loses
+/// writes that were not flushed.
 ///
-/// While it runs, `foreread stats SOCKET` shows what it does and `foreread set SOCKET NAME=VALUE`
-/// changes how, by the same Unix socket that clients use.
+/// While it runs, `foreread stats SOCKET` shows statistics and `foreread set SOCKET NAME=VALUE`
+/// changes tunables, over the same Unix socket.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct ServeArgs {
-    /// A file or block device; it keeps its length. Or the URL of an object (s3://bucket/key,
-    /// gs://, az://, https://), which is served read-only, or with an --overlay
+    /// File or block device; its length never changes. Or the URL of an object (s3://bucket/key,
+    /// gs://, az://, https://), served read-only or with an --overlay
     #[arg(value_parser = store::target())]
     pub(super) target: PathBuf,
 
     #[command(flatten)]
     pub(super) store: StoreArgs,
 
-    /// Listen on a Unix socket at PATH, for its owner only (mode 0600)
+    /// Listen on a Unix socket at PATH, accessible only to its owner (mode 0600)
     ///
-    /// A stale socket file is replaced and removed at the end. If PATH names anything else, or a
-    /// socket with a listener, the command is refused (docs/files.md).
+    /// A stale socket file is replaced, and the socket is removed on exit. If PATH is any other
+    /// file, or a socket with a listener, the command is refused (docs/files.md).
     #[arg(long, value_name = "PATH")]
     pub(super) unix: Option<PathBuf>,
 
-    /// Listen on a TCP port; 0 takes a free one, which the line on stderr says
+    /// Listen on a TCP port; 0 picks a free one and prints it on stderr
     ///
-    /// There is no TLS and no password: any client that reaches the port may read and write. 10809
-    /// is NBD's.
+    /// There is no TLS and no password: any client that reaches the port may read and write. NBD's
+    /// port is 10809.
     #[arg(long, value_name = "N")]
     pub(super) port: Option<u16>,
 
-    /// The address of --port
+    /// Address to listen on with --port
     #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     #[arg(requires = "port")]
     pub(super) bind: IpAddr,
 
-    /// Open TARGET for reading only, and refuse writes
+    /// Open TARGET read-only and refuse writes
     #[arg(long)]
     pub(super) read_only: bool,
 
-    /// If TARGET is a URL: let clients write; what they write goes to FILE, and reads find it there
+    /// If TARGET is a URL: accept writes and store them in FILE
     ///
-    /// FILE is made, sparse, if it is not there. It has the blocks of 4 KiB that were written, and
-    /// belongs to this version of the object: with another one it is refused. After a flush, or
-    /// with FUA, writes survive a kill and a power cut. If the disk of FILE is full, writes fail
+    /// FILE is created, sparse, if it does not exist. It holds the written 4 KiB blocks and belongs
+    /// to this version of the object; any other version is refused. After a flush, or with FUA,
+    /// writes survive a kill or a power failure. If the disk of FILE is full, writes fail
     /// (docs/objects.md).
     #[arg(long, value_name = "FILE")]
     pub(super) overlay: Option<PathBuf>,
 
-    /// The export name; clients that ask for no name get this export, too
+    /// Export name; clients that request no name get this export, too
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     #[arg(value_parser = export_name)]
     pub(super) export: String,
 
-    /// The memory limit for all cached pages, clean and dirty, and their metadata
+    /// Memory limit of the cache: clean and dirty pages and their metadata
     ///
-    /// Beside it all connections share an eighth of that for replies, 4 to 64 MiB, and each has up
-    /// to 384 KiB of its own.
+    /// In addition, all connections share reply buffers of an eighth of SIZE (4 to 64 MiB), and
+    /// each connection uses up to 384 KiB.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = sizes::parse)]
     pub(super) memory: ByteCount,
 
-    /// Have the system give all of that memory at the start, and not as it is used
+    /// Allocate all cache memory at startup instead of lazily
     ///
-    /// No read waits for the first use of memory later. A system without so much memory may end the
-    /// process instead of refusing it.
+    /// Reads then never wait for memory to be allocated. If the system is short of memory, it may
+    /// kill the process instead of failing the allocation.
     #[arg(long)]
     pub(super) prefault: bool,
 
-    /// The largest read-ahead window, or auto: learnt from the device [default: auto if the policy
-    /// is adaptive, else the kernel's for this device, at least 128K]
+    /// Largest read-ahead window, or auto: learnt from the device [default: auto with the policy
+    /// adaptive, else the kernel's window for this device, at least 128K]
     #[arg(long, value_name = "SIZE", value_parser = max_window)]
     pub(super) max_window: Option<MaxWindow>,
 
-    /// The read-ahead policy
+    /// Read-ahead policy
     #[arg(long, value_name = "POLICY", default_value = Policy::default().name())]
     #[arg(value_parser = policies())]
     pub(super) policy: Policy,
 
-    /// The dirty limit: writers wait while more than this is written and not yet on the device
-    /// [default: a quarter of the memory, which is also the most]
+    /// Dirty limit: writers block while more than this is not yet on the device [default: a quarter
+    /// of --memory, which is also the maximum]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub(super) dirty_limit: Option<ByteCount>,
 
-    /// How long a page may stay dirty before it is written back
+    /// Age at which a dirty page is written back
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(super) dirty_age: Duration,
 
-    /// The I/O scheduler
+    /// I/O scheduler
     ///
-    /// deadline protects readers from writers and limits the writes in flight by what it learns of
-    /// the device; noop sends requests in the order of arrival.
+    /// deadline protects readers from writers and learns from the device how many writes to keep in
+    /// flight; noop sends requests in order of arrival.
     #[arg(long, value_name = "NAME", default_value = "deadline")]
     #[arg(value_parser = PossibleValuesParser::new(["deadline", "noop"]))]
     pub(super) scheduler: String,
 
-    /// Set a tunable from the start, as `foreread set` does later; may be repeated
+    /// Set a tunable at startup, like `foreread set`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub(super) set: Vec<(String, String)>,
 
@@ -138,41 +138,42 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DELAY")]
     pub(super) delay: Option<Delay>,
 
-    /// The largest number of connections of each listener; further ones are closed
+    /// Maximum number of connections per listener; further ones are closed
     ///
-    /// Clients of --port take no place of clients of --unix. stats and set have room beyond these.
+    /// --unix and --port are counted separately. stats and set have their own connections.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) connections: u32,
 
-    /// The largest number of requests of one connection in progress; others wait in the socket
+    /// Maximum number of requests in progress per connection; others wait in the socket
     #[arg(long, value_name = "N", default_value_t = 128)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) requests: u32,
 
-    /// How long the flush after SIGTERM or Ctrl-C may take; what is not on the device then is lost
+    /// Time limit of the flush on SIGTERM or Ctrl-C; writes not on the device by then are lost
     ///
-    /// Give a slow device with a large --dirty-limit more time, and the service manager, too
-    /// (systemd's TimeoutStopSec is 90s by default).
+    /// Raise it for a slow device with a large --dirty-limit, together with the service manager's
+    /// limit (systemd's TimeoutStopSec, 90s by default).
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub(super) exit_timeout: Duration,
 
-    /// Run a command with sh, with the server's address in $uri, $unixsocket and $port and the name
-    /// of the export in $exportname; stop the server when it ends, and exit with its code (1 if all
-    /// is well with it but what was written cannot be flushed)
+    /// Run a command with sh, stop the server when the command exits, and exit with its code (1 if
+    /// the command succeeded but the final flush failed)
     ///
-    /// Without --unix and --port the server listens on a socket of its own, in a fresh folder.
+    /// The environment has the server's address in $uri, $unixsocket and $port, and the export name
+    /// in $exportname. Without --unix and --port the server listens on a private socket in a
+    /// temporary directory.
     #[arg(long, value_name = "CMD")]
     pub(super) run: Option<String>,
 
-    /// Write the process id to FILE when clients may connect; the file is removed at the end
+    /// Write the process id to FILE when clients may connect; remove the file on exit
     ///
-    /// FILE must not exist, or be a stale pid file: a number and a line feed, and no process of
-    /// that number is running. TARGET, any other file, a symbolic link and a device are refused.
+    /// FILE must be absent or a stale pid file: a number and a line feed, with no running process
+    /// of that number. TARGET, any other file, symbolic links and devices are refused.
     #[arg(long, value_name = "FILE")]
     pub(super) pid_file: Option<PathBuf>,
 
-    /// Answer GET /metrics at ADDR:PORT, or at a PORT of loopback, in Prometheus' text format
+    /// Serve Prometheus metrics at http://ADDR:PORT/metrics; a bare PORT listens on loopback
     #[arg(long, value_name = "ADDR", value_parser = metrics_addr)]
     pub(super) metrics: Option<SocketAddr>,
 }
@@ -203,5 +204,5 @@ fn metrics_addr(text: &str) -> Result<SocketAddr, String> {
     addr.map_err(|()| "write ADDR:PORT (127.0.0.1:9100), or a PORT of loopback".to_owned())
 }
 
-/// The protocol's longest string.
+/// Length of the longest string in the NBD protocol.
 const EXPORT_NAME_MAX: usize = 4096;

@@ -1,8 +1,6 @@
 //! Servers of different processes that would write the same bytes: the second one is refused.
 //!
-//! In:    what is to be served.
-//! Out:   a lock on its file, held as long as the process lives.
-//! Never: a lock for a server that only reads.
+//! The lock is held as long as the process lives. Read-only servers take none.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;

@@ -1,8 +1,6 @@
 //! `--run`: a command that lives as long as the server, or the server as long as it.
 //!
-//! In:    a line for the shell, where the server is.
-//! Out:   the command's exit code.
-//! Never: a shell that is left behind; what it has started is its own.
+//! The shell is always reaped; its children are its own.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -20,7 +18,7 @@ use super::listen_addresses::ListenAddresses;
 pub(super) struct RunningCommand {
     child: Arc<Mutex<Child>>,
     id: Pid,
-    /// Whether it has ended, and that this has changed.
+    /// True once the command has exited, with the condition variable that signals it.
     has_ended: Arc<(Mutex<bool>, Condvar)>,
 }
 

@@ -1,8 +1,6 @@
 //! The note that a disk image in a format, or an archive, is served as it is.
 //!
-//! In:    a target that the engine has open.
-//! Out:   a line on stderr, if its first bytes are those of such a format.
-//! Never: a refusal, or a request to a store.
+//! Only prints a note on stderr, and sends no request to a store.
 
 use std::fs::File;
 use std::io::{self, Write as _};

@@ -1,8 +1,6 @@
 //! Where a server is found: sockets, and the addresses that clients are given.
 //!
-//! In:    paths, ports, the export's name.
-//! Out:   NBD URIs, with all that a URI may not hold escaped.
-//! Never: an address that a client reads otherwise than we meant it.
+//! Reserved characters are escaped.
 //!
 //! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/uri.md>
 
@@ -46,7 +44,7 @@ fn tcp_uri(addr: SocketAddr, export: &str) -> String {
     format!("nbd://{}/{name}", SocketAddr::new(ip, addr.port()))
 }
 
-/// RFC 3986: what is not reserved stays, and slashes, which are harmless in both places.
+/// Escapes all but unreserved characters (RFC 3986) and slashes, which are safe in both places.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {

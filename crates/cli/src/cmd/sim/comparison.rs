@@ -1,8 +1,6 @@
 //! `foreread sim` with several policies, windows, memory sizes or seeds.
 //!
-//! In:    the scenario, what is combined, how many seeds.
-//! Out:   a row for each combination, with intervals over the seeds; JSON, CSV or a page of it.
-//! Never: an order of rows that depends on which run ended first.
+//! The order of rows does not depend on which run ends first.
 
 mod cells;
 mod csv;
@@ -113,7 +111,7 @@ fn print(out: &mut Printer, rows: &[ComparisonRow], seeds: &[u64]) -> Result<(),
     Ok(())
 }
 
-/// How much was run: `4 combinations with seeds 1 to 10`.
+/// Returns the extent: `4 combinations with seeds 1 to 10`.
 fn size_of(rows: &[ComparisonRow], seeds: &[u64]) -> String {
     let combinations = match rows.len() {
         1 => "1 combination".to_owned(),
@@ -125,7 +123,7 @@ fn size_of(rows: &[ComparisonRow], seeds: &[u64]) -> String {
     }
 }
 
-/// What intervals and ratios are; None where there are none.
+/// Explains intervals and ratios; None if there are none.
 fn legend(rows: &[ComparisonRow], seeds: &[u64]) -> Option<String> {
     let (count, first) = (seeds.len(), rows[0].policy);
     let means = about_means(count);

@@ -1,8 +1,6 @@
 //! `foreread sim grid`: learnt windows on devices of every distance and width.
 //!
-//! In:    how many readers share a device, and what they do.
-//! Out:   a row for each cell, and the distribution; or JSON.
-//! Never: a cell that is left out because it is slow.
+//! Every cell is shown.
 
 use std::io::Write as _;
 use std::num::NonZero;
@@ -17,34 +15,33 @@ use crate::output::{Failure, Printer};
 use crate::progress::spinner;
 use crate::table;
 
-/// Learnt windows on 48 devices, beside the best fixed window
+/// Compare learnt windows with the best fixed window on 48 devices
 ///
-/// Devices that are 0.15 to 45 ms away, serve 1 to 48 requests at once, transfer 180 or 1200 MB/s
-/// and take requests of 256K or 1M, each with one reader of 1 GiB and with several of 256 MiB, in
-/// virtual time. Each is run with windows of linux-6 from 128K to 16M, and with adaptive, which is
-/// told nothing. All of them take some minutes on one processor.
+/// Simulates devices with a latency of 0.15 to 45 ms, 1 to 48 requests at once, 180 or 1200 MB/s
+/// and requests of at most 256K or 1M, each with one reader of 1 GiB and with several readers of
+/// 256 MiB. Each is run with linux-6 and windows from 128K to 16M, and with adaptive, which learns
+/// its window. The whole grid takes a few minutes on one processor.
 ///
-/// Columns: best window, the fixed one that is fastest; best, how fast the readers are with it, in
-/// MB/s; learnt, how fast with learnt windows; whole, the one divided by the other, learning
-/// counted; 2nd half, the same from when half of the bytes are read, beside the window that is
-/// best there.
+/// Columns: best window, the fastest fixed one; best, its throughput in MB/s; learnt, throughput
+/// with learnt windows; whole, learnt over best, including the learning phase; 2nd half, the same
+/// for the second half of the bytes, relative to the best window there.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct GridArgs {
-    /// How many readers share a device in the cells with several
+    /// Number of readers in the cells with several
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
     readers: u32,
 
-    /// What readers and devices do
+    /// Behaviour of readers and devices
     #[arg(long, value_name = "LOAD", default_value = "full")]
     load: LoadName,
 
-    /// Only devices whose name contains TEXT: 45ms-48x-1200MB-1024K is 45 ms away, serves 48
-    /// requests of at most 1024 KiB at once, and transfers 1200 MB/s
+    /// Only devices with TEXT in their name: 45ms-48x-1200MB-1024K has a latency of 45 ms, serves
+    /// 48 requests of at most 1024 KiB at once, and transfers 1200 MB/s
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     device: String,
 
-    /// Print JSON, one object of data a cell
+    /// Print JSON, one data object per cell
     ///
     /// Keys: latency_us, parallel, mb_per_s, max_command_kib, readers, load, best_window (bytes),
     /// best_mb_per_s, learnt_mb_per_s, whole, second_half.
@@ -54,15 +51,15 @@ pub(super) struct GridArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LoadName {
-    /// Readers are as fast as they can be
+    /// Readers read as fast as they can
     Full,
-    /// Readers process what they read, and together take 150 MB/s at most
+    /// Readers process the data, at 150 MB/s in total
     Paced,
-    /// The latency of each command varies by a half
+    /// Latency varies by 50 % from request to request
     Jitter,
-    /// After half a second the device takes three times as long for a command
+    /// Requests take three times as long after half a second
     Slower,
-    /// After half a second the device takes a third of the time for a command
+    /// Requests take a third of the time after half a second
     Faster,
 }
 

@@ -1,8 +1,6 @@
 //! The page of `sim --html`.
 //!
-//! In:    the scenario, what came of it.
-//! Out:   a page: throughput, waits and latency of the processes, and the tables.
-//! Never: a figure that the tables do not have, but for distributions.
+//! Shows throughput, waits and latency of the processes, and the tables.
 
 use foreread_core::sizes::Exact;
 use foreread_report::{
@@ -43,7 +41,7 @@ pub(super) fn page(scenario: &Scenario, ran: &RunOutcome) -> ReportPage {
     page
 }
 
-/// What to do, if read-ahead is wasted; else what was seen.
+/// Returns advice if read-ahead is wasted, otherwise a summary.
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
 fn headline(scenario: &Scenario, ran: &RunOutcome) -> String {
     let policy = scenario.cache.policy.0.name();
@@ -93,7 +91,7 @@ fn waited_s(group: &ProcessGroup<'_>) -> f64 {
     group.meters.iter().map(|meter| meter.waited_ns as f64 / 1e9).sum()
 }
 
-/// The share of operations that took longer, without those that took no time.
+/// Returns the complementary distribution of latency, without operations that took no time.
 #[expect(clippy::cast_precision_loss, reason = "places in a chart")]
 fn latency(groups: &[ProcessGroup<'_>]) -> LineChart {
     let line = |group: &ProcessGroup<'_>| {

@@ -1,8 +1,6 @@
-//! `foreread sim layout`: where a real file system keeps a tree, for scenarios.
+//! `foreread sim layout`: extracts the layout of a directory tree for scenarios.
 //!
-//! In:    an ext4 image, a directory in it.
-//! Out:   the layout of all that is below it, as a text.
-//! Never: a name, or a file's content.
+//! Names and contents are left out.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -16,18 +14,18 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::image::{Image, ImageTarget};
 use crate::output::{Failure, Printer};
 
-/// Take the layout of a tree from an ext4 image
+/// Extract the layout of a directory tree from an ext4 image
 ///
-/// Prints where the image keeps the directories and inodes below PATH, and in which order a walk
-/// comes to them: blocks, inode numbers, ranks by hash. Names and contents are not in it. A
-/// scenario walks it with tree = "./FILE" (workloads find and git-status).
+/// Prints the positions of directories and inodes below PATH in the order of a walk: blocks, inode
+/// numbers, ranks by hash, but no names and no contents. A scenario uses it with tree = "./FILE"
+/// (workloads find and git-status).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct LayoutArgs {
     #[command(flatten)]
     target: ImageTarget,
 
-    /// A directory in the image, from its root
+    /// Directory in the image, from its root
     #[arg(default_value = "/")]
     path: OsString,
 }

@@ -1,8 +1,6 @@
-//! What a run came to, in tables.
+//! Tables of a run: processes, devices, the cache, the hash.
 //!
-//! In:    the scenario, what came of it.
-//! Out:   processes, devices, the cache, the hash.
-//! Never: a thousand lines for a thousand processes that are alike: those are one line.
+//! Many similar processes share one line.
 
 use std::io::Write as _;
 
@@ -45,7 +43,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// What the scenario was run with.
+/// Returns the settings of the run.
 pub(super) fn setup(scenario: &Scenario) -> String {
     let policy = scenario.cache.policy.0.name();
     let (memory, seed) = (Exact(scenario.cache.memory.0), scenario.seed);
@@ -53,18 +51,18 @@ pub(super) fn setup(scenario: &Scenario) -> String {
     format!("policy {policy}, memory {memory}, seed {seed}, max window {window}")
 }
 
-/// A largest window; None: it is learnt.
+/// Formats a largest window; None: learnt.
 pub(super) fn window_words(window: Option<ByteCount>) -> String {
     window.map_or_else(|| "auto".to_owned(), |window| Exact(window).to_string())
 }
 
-/// `p99` and `p99.9` are of the operations that waited: hits would drown them.
+/// `p99` and `p99.9` exclude hits, which would dominate them.
 pub(super) const HEADING: [&str; 10] =
     ["process", "ops", "MiB", "s", "MB/s", "mean ms", "waits", "p99 ms", "p99.9 ms", "max ms"];
 
 pub(super) const DEVICE_HEADING: [&str; 6] = ["device", "reads", "MiB", "writes", "MiB", "busy"];
 
-/// Processes that are alike: names that differ in the number behind them.
+/// Processes whose names differ only in a trailing number.
 pub(super) struct ProcessGroup<'r> {
     pub(super) name: String,
     pub(super) meters: Vec<&'r ProcessMeter>,
@@ -126,13 +124,13 @@ impl ProcessGroup<'_> {
         self.meters.iter().map(|meter| meter.mb_per_s(end)).sum()
     }
 
-    /// How long the operations of all of them took, in ns.
+    /// Returns the latency of all operations, in ns.
     pub(super) fn latency(&self) -> Histogram<u64> {
         ProcessMeter::latency_of_all(self.meters.iter().copied())
     }
 }
 
-/// What only some kinds of processes measure.
+/// Prints figures of special processes.
 fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure> {
     for meter in meters.iter().filter(|meter| !meter.other.is_empty()).take(MOST_LINES) {
         let figures: Vec<_> =
@@ -142,7 +140,7 @@ fn print_other(out: &mut Printer, meters: &[ProcessMeter]) -> Result<(), Failure
     Ok(())
 }
 
-/// What came of requests over the network, where something did.
+/// Prints figures of object stores, if any.
 fn print_stores(out: &mut Printer, meters: &[DeviceMeter]) -> Result<(), Failure> {
     for meter in meters {
         let Some(StoreTotals { requests, hedged, throttled, cost }) = meter.store else { continue };
@@ -186,5 +184,5 @@ pub(super) fn seconds(at: Nanos) -> f64 {
     at.0 as f64 / 1e9
 }
 
-/// With more processes than this, those that are alike are one line.
+/// Number of processes from which similar ones are grouped.
 const MOST_LINES: usize = 24;

@@ -1,8 +1,6 @@
-//! `foreread sim rivals`: every policy in the same scenarios.
+//! `foreread sim rivals`: all policies in the same scenarios.
 //!
-//! In:    which scenarios, which policies; or which parts of `adaptive` are left out.
-//! Out:   one table, and where `adaptive` loses; or JSON; or the page docs/rivals.md.
-//! Never: a rival that is left out because it is ahead.
+//! All rivals are listed, also those ahead of `adaptive`.
 
 mod cells;
 mod html;
@@ -28,25 +26,24 @@ use crate::output_file::CommandOutputs;
 use crate::progress::spinner;
 use crate::table;
 
-/// Every policy in the same scenarios, and where adaptive loses
+/// Run all policies in the same scenarios and list the losses of adaptive
 ///
-/// The scenarios are part of the program: clients with rates of their own, streams in turns,
-/// devices of many kinds, random reads, users with weights. Each is run with each policy in virtual
-/// time. All of them take some minutes on two processors; on a terminal, a line says how far it is.
+/// The scenarios are built in: streaming clients with fixed rates, interleaved streams, devices of
+/// many kinds, random reads, weighted users. Each is run with each policy in virtual time. All of
+/// them take a few minutes on two processors; a terminal shows progress.
 ///
-/// The kernel's policies, and others that are told how large a window may be, are run with 128K and
-/// 1M, where that makes a difference. adaptive is told nothing: its windows are as it learns them.
+/// Policies with a fixed largest window, such as the kernel's, are run with 128K and 1M where the
+/// results differ. adaptive learns its windows.
 ///
-/// Columns: elapsed, what was counted, in virtual seconds; requests, to all devices; x best, over
-/// the fewest requests that windows could come to, computed from the true rates of the clients (for
-/// scenarios named streaming-); device s, how long devices were at work; x bytes, what devices were
-/// asked for over what was read; unread, pages that were read ahead and evicted unused; waited s,
-/// all readers' waits together; at rate, how many of the clients with a rate got it.
+/// Columns: elapsed, virtual seconds of the counted part; requests to all devices; x best, requests
+/// over the minimum computed from the true rates of the clients (scenarios named streaming-);
+/// device s, busy time of the devices; x bytes, device bytes over bytes read; unread, prefetched
+/// pages evicted unused; waited s, total wait of all readers; at rate, the number of clients that
+/// sustained their rate.
 ///
-/// Two more compare a row with offline optima, which know all reads in advance: x req, requests
-/// over a lower bound for any read-ahead (- where one request may fill the memory); x MIN, bytes of
-/// the devices over the misses of Belady's MIN for the memory. docs/simulator.md says what these
-/// bounds leave out.
+/// Two more compare with offline optima, which know all reads in advance: x req, requests over a
+/// lower bound of any read-ahead (- if one request may fill the memory); x MIN, device bytes over
+/// the misses of Belady's MIN for the memory. docs/simulator.md lists what these bounds leave out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {
@@ -58,34 +55,34 @@ pub(super) struct RivalsArgs {
     #[arg(long, value_name = "POLICY", num_args = 1.., value_parser = simulated_policies())]
     policy: Vec<Policy>,
 
-    /// The policies of the literature and of the field too: amp, tap, leap and others
-    /// (docs/rivals-literature.md); beside those of --policy, if it is given
+    /// Add policies from the literature and other software: amp, tap, leap and more
+    /// (docs/rivals-literature.md)
     #[arg(long, conflicts_with = "ablation")]
     literature: bool,
 
-    /// The eviction policies below each of them; all but two-lists, which is the library's own, are
-    /// of the literature, in the simulator only
+    /// Eviction policies, each run with every policy; two-lists is the library's, the others are
+    /// simulated only
     #[arg(
         long, value_name = "POLICY", num_args = 1.., value_parser = eviction_policies(),
         default_values = [CachePolicyKind::TwoLists.name()],
     )]
     eviction: Vec<CachePolicyKind>,
 
-    /// adaptive alone, whole and without its parts
+    /// Run only adaptive, complete and with parts left out
     ///
-    /// They have the names that `without` takes in a scenario (docs/adaptive.md). law, clip, lead
-    /// and runs are left out in each combination, order, gaps and far one by one, and then all.
+    /// Parts have the names of the scenario key `without` (docs/adaptive.md). law, clip, lead and
+    /// runs are left out in every combination; order, gaps and far one by one, and then all.
     #[arg(long, conflicts_with = "policy")]
     ablation: bool,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// FILE must not exist, be empty, or be such a page.
+    /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Print one line for each scenario: adaptive, the fastest of the others, and the one whose
-    /// readers wait least of those that serve them as well; and where adaptive loses
+    /// Print one line per scenario (adaptive, the fastest rival, and the rival with the shortest
+    /// waits among those that serve readers as well), and the losses of adaptive
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     summary: bool,
 
@@ -94,12 +91,12 @@ pub(super) struct RivalsArgs {
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 
-    /// Print JSON, one object of data a row
+    /// Print JSON, one data object per row
     ///
     /// Keys: scenario, policy, eviction, max_window (bytes; null: learnt), without, elapsed_s,
-    /// requests, device_s, amplification, evicted_unread, waited_s, optimum_requests (null where
-    /// nothing says what it is), fewest_requests (null where one request may fill the
-    /// memory), fewest_bytes, device_bytes, mb_per_s, streams, at_rate.
+    /// requests, device_s, amplification, evicted_unread, waited_s, optimum_requests (null if
+    /// unknown), fewest_requests (null where one request may fill the memory), fewest_bytes,
+    /// device_bytes, mb_per_s, streams, at_rate.
     #[arg(long)]
     json: bool,
 }
@@ -199,7 +196,7 @@ fn print_losses(out: &mut Printer, rows: &[RivalRow], losses: &[Loss]) -> Result
     Ok(())
 }
 
-/// The names of all scenarios, each with what it shows.
+/// Returns the parser of all scenarios, each with a line of help.
 fn scenarios() -> impl TypedValueParser<Value = &'static Rival> {
     let value = |rival: &Rival| PossibleValue::new(rival.name);
     PossibleValuesParser::new(rivals::all().iter().map(value)).map(|name| {

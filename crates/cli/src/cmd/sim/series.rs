@@ -1,8 +1,6 @@
 //! The rows of `sim --series`.
 //!
-//! In:    the series of one run, or those of all combinations and seeds.
-//! Out:   the file, with the columns that say which run it was.
-//! Never: a series without its seed.
+//! Each row names its run, including the seed.
 
 use foreread_sim::comparison::ComparisonRow;
 use foreread_sim::scenario::Scenario;

@@ -1,8 +1,6 @@
 //! `foreread stat` of an object.
 //!
-//! In:    a URL.
-//! Out:   what its store says of it.
-//! Never: its contents.
+//! Contents are not read.
 
 use std::io::Write as _;
 

@@ -1,8 +1,4 @@
-//! What a server has counted, for people.
-//!
-//! In:    its stats.
-//! Out:   one head line, a line a subject, a table of the device.
-//! Never: a share of nothing.
+//! Text report of a server's statistics.
 
 use std::io::Write as _;
 
@@ -45,7 +41,7 @@ fn head(out: &mut Printer, stats: &ServerStats) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line of the report: what it is about, and its figures.
+/// Line of the report: subject and figures.
 type Subject = (&'static str, Vec<String>);
 
 fn subjects(stats: &ServerStats) -> Vec<Subject> {
@@ -233,7 +229,7 @@ fn number(number: u64) -> String {
     text
 }
 
-/// To three digits, more or less: what a person compares.
+/// Formats bytes with about three digits.
 fn rough(bytes: u64) -> String {
     const LETTERS: [(u64, char); 4] =
         [(1 << 40, 'T'), (1 << 30, 'G'), (1 << 20, 'M'), (1 << 10, 'K')];

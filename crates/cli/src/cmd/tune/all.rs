@@ -1,8 +1,6 @@
 //! Which devices `--all` means.
 //!
-//! In:    what the system has, and what is remembered.
-//! Out:   the nodes of those that can be measured; a note for each that is passed over.
-//! Never: memory, a file as a device, a drive without a medium, a device measured twice.
+//! Skips, with a note, memory devices, loop devices, drives without a medium and duplicates.
 
 use std::path::PathBuf;
 
@@ -44,7 +42,7 @@ pub(super) fn all(
     Ok(paths)
 }
 
-/// Not memory, not a file, nothing that is empty: those that a start of the machine should measure.
+/// Returns true for devices worth measuring: not memory, not a file, not empty.
 fn is_worth_it(device: &BlockDevice) -> bool {
     let has_medium = device.size >= ByteCount(1 << 20);
     let is_memory = ["ram", "zram", "sr", "fd"].iter().any(|kind| {

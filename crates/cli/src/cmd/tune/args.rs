@@ -14,34 +14,33 @@ use crate::args::help::CODES_AND_UNITS;
 use crate::output::Failure;
 use crate::store::{self, PriceArgs};
 
-/// Measure which read-ahead a device has use for, and set it
+/// Find and set the best read-ahead for a device
 ///
-/// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled order and again and again,
-/// until it is clear which is the smallest that reaches 98 % of the throughput of the best: the
-/// plateau. The window in force is measured, too, and kept unless the plateau was measured to give
-/// 98 % of its throughput, beyond the error of both. Random reads show what a larger window costs
-/// random readers. It takes less than a minute, and every setting is restored afterwards, also
-/// after Ctrl-C or kill. After Ctrl-C or a device error, the results so far are printed, and the
-/// exit code is 1.
+/// Reads TARGET's device with windows from 4 KiB to 16 MiB, in shuffled rounds, until the smallest
+/// window with at least 98 % of the best throughput is known (the plateau). The current window is
+/// measured, too, and kept unless the plateau measured at least 98 % of its throughput, beyond the
+/// error of both. Random reads show the cost of a larger window for random readers. This takes less
+/// than a minute. All settings are restored afterwards, also after Ctrl-C or kill. After Ctrl-C or
+/// a device error, the results so far are printed, and the exit code is 1.
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
-/// a cache below, the window is not known within a factor of four, or the window in force could not
-/// be measured. --remember refuses --quick, too. The message says what to do instead; --force sets
-/// the window all the same.
+/// a cache, the window is not known within a factor of four, or the current window could not be
+/// measured. --remember also refuses --quick. The message suggests what to do; --force sets the
+/// window anyway.
 ///
-/// As root, tune sets read_ahead_kb for each measurement, and the kernel reads ahead; other
-/// programs that open files of that device meanwhile get that window, too. Unprivileged users
-/// measure a file they own with O_DIRECT and the requests that the kernel would make. No device is
-/// opened for writing, and pages that were cached before stay cached.
+/// As root, tune sets read_ahead_kb for each measurement and lets the kernel read ahead; until it
+/// ends, other programs that open files of the device get that window, too. Unprivileged users can
+/// tune a file they own: tune reads it with O_DIRECT in the requests that the kernel would send. No
+/// device is opened for writing, and cached pages stay cached.
 ///
-/// If TARGET is the URL of an object (s3://, gs://, az://, https://, http://), the store is
-/// measured instead: parts of 1 to 32 MiB over 1 to 64 connections, in shuffled rounds, until it is
-/// clear which is the smallest part and which are the fewest connections that reach 97 % of the
-/// best. Small reads show how late a first byte is. Where the store refuses requests (503, 429), it
-/// goes no higher, and says where that was. It reads at most --max-bytes of the object, in at most
-/// --seconds; --dry-run says what that may cost. The answer has the settings of foreread and of
-/// other clients. Only --quick, --seconds, --remember, --device-model, --html and --json have a
-/// meaning for it, too (docs/tune.md).
+/// If TARGET is the URL of an object (s3://, gs://, az://, https://, http://), its store is
+/// measured: parts of 1 to 32 MiB over 1 to 64 connections, in shuffled rounds, until the smallest
+/// part and the fewest connections with 97 % of the best throughput are known. Small reads measure
+/// the first-byte latency. If the store throttles requests (503, 429), tune stops raising the load
+/// and reports the limit. It reads at most --max-bytes in at most --seconds; --dry-run prints the
+/// maximum cost. The report has settings for foreread and other clients. Of the options, only
+/// --quick, --seconds, --remember, --device-model, --html and --json also apply to URLs
+/// (docs/tune.md).
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -51,49 +50,51 @@ pub(crate) struct TuneArgs {
     #[command(subcommand)]
     pub(super) what: Option<TuneCommand>,
 
-    /// A block device or partition, also by its bare name (sda); a mount point; a file or folder
-    /// on either (./sda or ./verify, if it has such a name); or the URL of an object
+    /// Block device or partition, also by its bare name (sda); mount point; file or directory on
+    /// either (./sda or ./verify, if it has such a name); or the URL of an object
     #[arg(required_unless_present_any = ["device", "all", "list"], value_parser = store::target())]
     pub(super) target: Option<PathBuf>,
 
-    /// Tune a known device in virtual time, in place of a real one
+    /// Tune a simulated device instead of a real one
     #[arg(long, value_name = "MODEL", conflicts_with_all = ["target", "apply", "remember", "scratch"])]
     #[arg(value_parser = PossibleValuesParser::new(SimulatedDevice::names()))]
     pub(super) device: Option<String>,
 
-    /// All devices that can be measured and are not remembered yet, one after the other
+    /// Measure all suitable devices that are not remembered yet, one after the other
     #[arg(long, conflicts_with_all = ["target", "device", "scratch"])]
     pub(super) all: bool,
 
-    /// What the device is used for
+    /// Main use of the device
     #[arg(long, value_name = "PROFILE", default_value = Profile::default().name())]
     #[arg(value_parser = profiles())]
     pub(super) profile: Profile,
 
-    /// At most 15 seconds, with fewer windows and less certainty
+    /// Take at most 15 seconds, with fewer windows and less certainty
     #[arg(long, conflicts_with = "seconds")]
     pub(super) quick: bool,
 
-    /// At most so many seconds [default: 60]
+    /// Time limit in seconds [default: 60]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=3600))]
     pub(super) seconds: Option<u32>,
 
-    /// Also try the scheduler's settings, with random writes beside a chain of small reads, on a
-    /// file that is made in DIR and removed; without it nothing is written anywhere
+    /// Also tune the scheduler, with random writes next to a chain of small reads, on a temporary
+    /// file in DIR; nothing is written without this flag
     #[arg(long, value_name = "DIR", conflicts_with = "quick")]
     pub(super) scratch: Option<PathBuf>,
 
-    /// Set what is recommended, until the next boot; forget undoes it
+    /// Set the recommended values until the next boot; undo with forget
     #[arg(long)]
     pub(super) apply: bool,
 
-    /// Set what is recommended, now and whenever the device or mount appears: by a udev rule in
-    /// /etc/udev/rules.d, for a mount with a window of its own one that runs foreread tune follow;
-    /// forget undoes it. Of a store, keep what serve and mount begin with
+    /// Set the recommended values now and whenever the device or mount appears, by a udev rule in
+    /// /etc/udev/rules.d; undo with forget
+    ///
+    /// The rule of a mount with its own window runs `foreread tune follow`. For a store, the result
+    /// is kept for serve and mount.
     #[arg(long)]
     pub(super) remember: bool,
 
-    /// With --apply or --remember: set the window although the result is unreliable
+    /// With --apply or --remember: set the values even if the result is unreliable
     #[arg(long)]
     pub(super) force: bool,
 
@@ -101,50 +102,50 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     pub(super) yes: bool,
 
-    /// List what is remembered, what the rule sets, and what was set before
+    /// List remembered devices with their rules and earlier settings
     #[arg(long, conflicts_with_all = ["target", "device", "all", "scratch", "apply", "remember"])]
     pub(super) list: bool,
 
-    /// If TARGET is a URL: read at most so much of it [default: 8G]
+    /// If TARGET is a URL: read at most SIZE [default: 8G]
     #[arg(long, value_name = "SIZE", value_parser = sizes::parse)]
     pub(super) max_bytes: Option<ByteCount>,
 
-    /// If TARGET is a URL: only print what would be asked for at most; it takes one request
+    /// If TARGET is a URL: only print the maximum requests, bytes and cost; sends one request
     #[arg(long)]
     pub(super) dry_run: bool,
 
     #[command(flatten)]
     pub(super) prices: PriceArgs,
 
-    /// Also write a model of the device into FILE, for `foreread replay --device FILE`
+    /// Also write a model of the device to FILE, for `foreread replay --device FILE`
     ///
-    /// TOML with the keys of a scenario's device (docs/simulator.md), and in comments what was
-    /// measured, on which device, when, and how far the model is from each figure. Reads of 4 KiB
-    /// with up to 64 in flight are measured for it, too. A device is fitted as flash or hdd, the
-    /// store of a URL as store; --device object-store is refused, as it has a model. FILE must not
-    /// exist, be empty, or be such a file.
+    /// FILE is TOML with the keys of a scenario's device (docs/simulator.md). Its comments give the
+    /// device, the date, the measurements, and the error of the model for each. Additionally
+    /// measures 4 KiB reads with up to 64 in flight. Devices are modelled as flash or hdd, stores
+    /// of URLs as store; --device object-store already is a model and is refused. FILE must be
+    /// absent, empty, or an earlier model.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "all", "dry_run"])]
     pub(super) device_model: Option<PathBuf>,
 
-    /// Also write a report into FILE: one page of HTML with charts that needs nothing else
+    /// Also write an HTML report with charts to FILE; the page is self-contained
     ///
-    /// FILE must not exist, be empty, or be such a page.
+    /// FILE must be absent, empty, or an earlier report.
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(super) html: Option<PathBuf>,
 
-    /// Print what was found as JSON, one object of data a device
+    /// Print the results as JSON, one data object per device
     ///
     /// Keys: device, seconds, method (kernel, direct or simulated), sweep (window_kib, mb_per_s,
     /// low, high, samples), random (size_kib, median_us, p90_us, reads), parallel (at_once,
     /// reads_per_s, samples: of 4 KiB, with --device-model), device_model (file, kind, mean_error,
     /// greatest_error, at; errors are shares; null without --device-model), plateau_kib,
     /// plateau_between_kib, best_kib, recommended (read_ahead_kb, between_kib,
-    /// inode_readahead_blks, scheduler, profile, why), refusals (what stands against setting it:
+    /// inode_readahead_blks, scheduler, profile, why), refusals (reasons against setting it:
     /// refusal is stopped, unfinished, cached, uncertain, now-unknown, change-uncertain or quick),
     /// compared (now_kib, kernel_kib, size_rule_kib), notes, restored (whether every setting was as
     /// before when the measurement had ended), flood (device, seconds, rows, recommended, why,
-    /// notes, restored).
-    /// low and high are the ends of the 95 % confidence interval; null is unknown.
+    /// notes, restored). low and high are the ends of the 95 % confidence interval; null is
+    /// unknown.
     ///
     /// Keys of a URL: url, device (the bucket and its endpoint), size, etag, seconds, asked
     /// (requests, bytes, throttled), cost (null without a price), chosen (part_kib,
@@ -159,19 +160,19 @@ pub(crate) struct TuneArgs {
     /// plan (connections, parts_kib, small_reads, new_connections, requests, bytes, seconds), cost.
     ///
     /// Keys of --list: identity (keys, id), device, date, report (as above, without flood),
-    /// settings, before, left_out (what no udev rule can set), rule; of a store: store, date, file,
-    /// max_window_kib, first_byte_ms, mb_per_s (of a connection), requests_at_once.
+    /// settings, before, left_out (settings that no udev rule can set), rule; for a store: store,
+    /// date, file, max_window_kib, first_byte_ms, mb_per_s (per connection), requests_at_once.
     #[arg(long)]
     pub(super) json: bool,
 }
 
 impl TuneArgs {
-    /// Whether what is found is to be set.
+    /// Returns true if the result is to be set.
     pub(super) fn sets(&self) -> bool {
         self.apply || self.remember
     }
 
-    /// An error if what was asked for makes sense of a store only, or not of one.
+    /// Refuses options that apply only to stores, or only to devices.
     pub(super) fn check_target(&self) -> Result<(), Failure> {
         let is_store = self.target.as_deref().is_some_and(|target| store::url_of(target).is_some());
         let given: &[(&str, bool)] = if is_store {
@@ -195,43 +196,43 @@ impl TuneArgs {
         }
     }
 
-    /// How long one device may take.
+    /// Returns the time limit per device.
     pub(super) fn budget(&self) -> Duration {
         let seconds = self.seconds.unwrap_or(if self.quick { 15 } else { 60 });
         Duration::from_secs(u64::from(seconds))
     }
 }
 
-/// What can be asked of what is remembered.
+/// Subcommands of tune.
 #[derive(Debug, Subcommand)]
 pub(super) enum TuneCommand {
-    /// Check that what is remembered is in force; exit code 1 if not
+    /// Check that remembered settings are in force; exit code 1 if not
     ///
-    /// Names other files that set the same: udev rules, tuned's profile, tmpfiles, scripts, units.
-    /// Of stores it checks the records, and sends no request: whether one still holds, the first
-    /// requests of serve and mount tell.
+    /// Also names other files that set the same: udev rules, tuned profiles, tmpfiles, scripts,
+    /// units. For stores, only the records are checked, without a request; the first requests of
+    /// serve and mount detect outdated ones.
     Verify {
-        /// Print JSON, one object of data a device: name, device (null if absent), ok, findings
+        /// Print JSON, one data object per device: name, device (null if absent), ok, findings
         #[arg(long)]
         json: bool,
     },
 
-    /// Undo --apply and --remember: what was set before is set again, rule and record are removed
+    /// Undo --apply and --remember: restore the earlier settings, remove rule and record
     ///
-    /// Settings that were changed by other means since are left, and listed. Of a store the record
-    /// goes; serve and mount learn it anew.
+    /// Settings that were changed by other means since are left as they are, and listed. For a
+    /// store, only the record is removed; serve and mount learn it anew.
     Forget {
-        /// A device (/dev/sda or sda), a mount point, the URL of any object of a store, or the name
-        /// that --list shows
+        /// Device (/dev/sda or sda), mount point, URL of any object of a store, or a name from
+        /// --list
         device: String,
     },
 
-    /// Set the remembered windows of mounts that are mounted now
+    /// Set the remembered windows of current mounts
     ///
-    /// A mount has another backing device each time it is mounted. The udev rule of --remember runs
-    /// this when one appears; without udev, run it after mounting, at each start.
+    /// The backing device of a mount changes each time it is mounted. The udev rule of --remember
+    /// runs this command for new mounts; without udev, run it after each mount.
     Follow {
-        /// Only the mount of this backing device (0:52), which is waited for up to 2 s
+        /// Only the mount with this backing device (0:52), waiting up to 2 s for it
         #[arg(value_name = "BDI")]
         bdi: Option<String>,
     },
@@ -239,14 +240,14 @@ pub(super) enum TuneCommand {
 
 const FILES: &str = "\
 Files:
-  /etc/udev/rules.d/99-foreread-ID.rules  --remember: the rule for one device
-  /var/lib/foreread/ID.json               --remember: what was measured, and set before
-  /run/foreread/applied-DEVICE.json       --apply: what was set until the next boot, and before
-  /etc/udev/rules.d/98-foreread-mounts.rules  --remember: the rule for all mounts
-  /var/lib/foreread/mounts/ID.json        --remember: the same as above, of a mount
-  /run/foreread/mounts/ID.json            --apply: the same, until the mount goes
-  /var/lib/foreread/devices/NAME.learnt   --remember: what serve and mount begin with, of a store
-  /run/foreread/held-DEVICE.notes         while it measures: what to set back after a kill
+  /etc/udev/rules.d/99-foreread-ID.rules      --remember: rule of one device
+  /var/lib/foreread/ID.json                   --remember: measurements and earlier settings
+  /run/foreread/applied-DEVICE.json           --apply: new and earlier settings, until the next boot
+  /etc/udev/rules.d/98-foreread-mounts.rules  --remember: rule of all mounts
+  /var/lib/foreread/mounts/ID.json            --remember: measurements and settings of a mount
+  /run/foreread/mounts/ID.json                --apply: the same, until it is unmounted
+  /var/lib/foreread/devices/NAME.learnt       --remember: initial settings for a store
+  /run/foreread/held-DEVICE.notes             settings to restore if tune is killed
 
 ";
 
@@ -267,9 +268,11 @@ Examples:
 
 fn profiles() -> impl TypedValueParser<Value = Profile> {
     let about = |profile| match profile {
-        Profile::Streaming => "large files, read in order: the plateau",
-        Profile::Mixed => "some of both: the plateau, above 2 MiB only if that gains over 20 %",
-        Profile::Database => "mapped files, short scans: no step that costs more than it gains",
+        Profile::Streaming => "large files, read in order: use the plateau",
+        Profile::Mixed => {
+            "some of both: use the plateau, but more than 2 MiB only for a gain over 20 %"
+        }
+        Profile::Database => "mapped files, short scans: grow only while the gain exceeds the cost",
     };
     let value = move |profile: Profile| PossibleValue::new(profile.name()).help(about(profile));
     PossibleValuesParser::new(Profile::ALL.map(value)).map(|name| {

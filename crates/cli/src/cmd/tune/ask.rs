@@ -1,15 +1,13 @@
-//! Whether a device that is in use may be measured.
+//! Consent to measure a device that is in use.
 //!
-//! In:    what uses it; `--yes`, or a user at a terminal.
-//! Out:   yes, or why not.
-//! Never: waits for an answer without a terminal: then the answer is no.
+//! Without a terminal and `--yes`, the answer is no.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::output::Failure;
 
-/// Asks the user, if there is a terminal.
+/// Prompts the user, if there is a terminal.
 pub(super) fn may_measure(
     device: &str,
     in_use: &[String],

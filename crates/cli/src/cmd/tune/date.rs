@@ -1,8 +1,4 @@
 //! The day, for people: when something was measured.
-//!
-//! In:    the system's clock.
-//! Out:   `2026-11-22`, in UTC.
-//! Never: a decision that depends on it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +9,7 @@ pub(super) fn today() -> String {
     day(since.as_secs() / 86_400)
 }
 
-/// The day that is so many days after 1970-01-01.
+/// Returns the date `since_1970` days after 1970-01-01.
 ///
 /// Years begin in March here: then the day that some years have is the last of a year, and the
 /// lengths of the months before any month follow from one line, 153 days every 5 months.

@@ -1,12 +1,10 @@
-//! `foreread tune --device-model FILE`: the device as a model that replays and scenarios take.
+//! Fits a device model to the measurements of `foreread tune` and writes it to a file.
 //!
-//! In:    what was measured of a device, or of a store.
-//! Out:   the model that explains it best, in a file, with what was measured beside it.
-//! Never: a model of a measurement that was stopped; a file of another program replaced.
+//! A sweep that was stopped yields no model.
 //!
 //! ```text
-//!   figures --> candidates of the tuner --> each is asked, in the simulator, what was asked of the
-//!                                           device --> the one with the least error --> FILE
+//!   figures --> candidates of the tuner --> the same requests on each, in the simulator
+//!                                           --> the candidate with the least error --> FILE
 //! ```
 
 mod compared;
@@ -35,25 +33,25 @@ use super::report::short;
 use crate::output::Failure;
 use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
-/// A file that is not there before a model is written.
+/// Output file of the model.
 pub(super) struct ModelFile {
     file: OutputFile,
     path: PathBuf,
     interrupted: Arc<AtomicBool>,
 }
 
-/// A model that was written, as `--json` prints it.
+/// Written model, as printed by `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct WrittenModel {
     file: PathBuf,
     kind: &'static str,
     mean_error: f64,
     greatest_error: f64,
-    /// Where the greatest error is.
+    /// Measurement with the largest error.
     at: String,
 }
 
-/// A model, and how well it explains what was measured.
+/// Best model, with its error.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChosenModel {
     pub(super) device: FittedDevice,
@@ -62,7 +60,7 @@ pub(super) struct ChosenModel {
 }
 
 impl ModelFile {
-    /// Prepares the file, if one was asked for: a wrong path is known before a minute has passed.
+    /// Checks and prepares the file, so that a wrong path is reported before the measurement.
     pub(super) fn prepare(
         args: &TuneArgs,
         interrupted: &Arc<AtomicBool>,
@@ -75,7 +73,7 @@ impl ModelFile {
         Ok(Some(Self { file, path, interrupted }))
     }
 
-    /// Writes the model of a device that was measured.
+    /// Fits a model to the measurements of a device and writes it.
     pub(super) fn fit(
         self,
         report: &Report,
@@ -94,7 +92,7 @@ impl ModelFile {
         self.write(device, &chosen, what, &report.notes)
     }
 
-    /// Writes a model that was chosen.
+    /// Writes the chosen model.
     pub(super) fn write(
         self,
         name: &str,
@@ -104,7 +102,7 @@ impl ModelFile {
     ) -> Result<WrittenModel, Failure> {
         let comments = comments(chosen, what, notes);
         let text = device_table(name, &chosen.device, &comments);
-        // What is written can be read.
+        // The file must be readable by replay.
         NamedDevice::parse(&text).map_err(|error| {
             Failure::Check(format!("--device-model: {error}; there is no such model"))
         })?;
@@ -116,7 +114,7 @@ impl ModelFile {
 }
 
 impl WrittenModel {
-    /// What was written, in a line.
+    /// Returns a one-line summary of the model.
     pub(super) fn text(&self) -> String {
         let Self { file, kind, mean_error, greatest_error, at } = self;
         format!(
@@ -129,7 +127,7 @@ impl WrittenModel {
     }
 }
 
-/// The candidate that gives the figures with the least error.
+/// Returns the candidate whose simulation has the least error.
 pub(super) fn choose(
     report: &Report,
     limits: &DeviceLimits,
@@ -164,7 +162,7 @@ pub(super) fn choose(
     best.map(|(_, chosen)| chosen).ok_or_else(too_little)
 }
 
-/// For a model: reads with several in flight, unless the sweep has ended early.
+/// Measures reads with several in flight, unless the sweep was stopped.
 pub(super) fn at_once(
     args: &TuneArgs,
     probe: &mut dyn ParallelProbe,
@@ -176,14 +174,14 @@ pub(super) fn at_once(
     parallel_reads(probe, args.budget().mul_f64(PARALLEL_SHARE), 1)
 }
 
-/// What the device says of itself, as far as it does.
+/// Returns the limits that the kernel reports for the device.
 pub(super) fn limits_of(target: &TuneTarget) -> DeviceLimits {
     let queue = &target.device.queue;
     let max_command = queue.max_sectors_kib.map(|kib| ByteCount(kib << 10));
     DeviceLimits::new(target.len, max_command, queue.queue_depth.or(queue.nr_requests))
 }
 
-/// What a reader of the file has to know.
+/// Returns the comments at the top of the file.
 fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String> {
     let mut lines = vec![
         "`foreread replay TRACE --device FILE` takes it, and so does a scenario of `foreread sim`."
@@ -210,10 +208,10 @@ fn comments(chosen: &ChosenModel, what: String, notes: &[String]) -> Vec<String>
     lines
 }
 
-/// Whether a file begins as those that are written.
+/// Returns true if a file starts like a device model.
 fn is_device_model(head: &[u8]) -> bool {
     head.starts_with(DEVICE_MODEL_HEAD.as_bytes())
 }
 
-/// What reads in flight take of the time.
+/// Share of the time spent on reads with several in flight.
 pub(super) const PARALLEL_SHARE: f64 = 0.1;

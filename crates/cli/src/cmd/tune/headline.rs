@@ -1,11 +1,7 @@
-//! The first line of a report: one sentence that says all that most readers want.
-//!
-//! In:    a report; what was asked for.
-//! Out:   which window is best, how sure that is, what changes, how to undo it.
-//! Never: a claim that the rest of the report does not have.
+//! First line of a report: the best window with its confidence, the change, and how to undo it.
 //!
 //! ```text
-//!   sda: 1024K is best for mixed reads (95 % sure: between 1024K and 2048K);
+//!   sda: 1024K is best for mixed reads (95 % confidence: between 1024K and 2048K);
 //!        --apply changes read_ahead_kb from 128 to 1024, 626 % faster than now; undo: ...
 //! ```
 
@@ -16,16 +12,16 @@ use foreread_tune::report::{Method, Recommended, Refusal, Report};
 
 use super::args::TuneArgs;
 
-/// What the caller wants done with the result.
+/// Requested action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Intent {
-    /// To see it.
+    /// Only print the result.
     Look,
-    /// To set it.
+    /// Set the window.
     Set {
-        /// At each start, too.
+        /// Also at each boot.
         remember: bool,
-        /// Whatever stands against it.
+        /// Even if the result is unreliable.
         force: bool,
     },
 }
@@ -39,7 +35,7 @@ impl Intent {
     }
 }
 
-/// The sentence.
+/// Returns the headline.
 pub(super) fn headline(report: &Report, intent: Intent) -> String {
     let device = &report.device;
     let Some(to) = &report.recommended else {
@@ -52,13 +48,13 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
             } else {
                 format!("the choice would be {}", size(low))
             };
-            format!("{choice}, and not sure to keep what is set now")
+            format!("{choice}, which may be slower than the current setting")
         }
         Some([low, high]) if low < high => {
-            format!("95 % sure: between {} and {}", size(low), size(high))
+            format!("95 % confidence: between {} and {}", size(low), size(high))
         }
-        Some(_) => "95 % sure".to_owned(),
-        None => "how sure is not known".to_owned(),
+        Some(_) => "95 % confidence".to_owned(),
+        None => "confidence unknown".to_owned(),
     };
     let window = size(to.read_ahead_kb);
     let profile = to.profile.name();
@@ -69,14 +65,15 @@ pub(super) fn headline(report: &Report, intent: Intent) -> String {
     )
 }
 
-/// What the table carries: a window that stays because of noise is not the best one.
+/// Returns the verdict that the table supports: a window that stays because of noise is not called
+/// the best.
 fn verdict(report: &Report, to: &Recommended) -> &'static str {
     let is_open = |it: &Refusal| matches!(it, Refusal::ChangeUncertain { .. });
     let is_choice =
         to.between_kib.is_none_or(|[low, high]| (low..=high).contains(&to.read_ahead_kb));
     let is_same = report.compared.now_kib == Some(to.read_ahead_kb);
     if report.refusals.iter().any(is_open) {
-        "was measured best, and not surely,"
+        "measured best, but not reliably,"
     } else if is_same && (!is_choice || is_tie(report, to)) {
         "stays"
     } else {
@@ -84,18 +81,17 @@ fn verdict(report: &Report, to: &Recommended) -> &'static str {
     }
 }
 
-/// Whether the recommended window is not the plateau's, and the errors of both do not tell them
-/// apart.
+/// Returns true if the recommended window is not the plateau's but equals it within the errors.
 fn is_tie(report: &Report, to: &Recommended) -> bool {
     let plateau = report.plateau_kib.and_then(|kib| report.row(kib));
     let rows = report.row(to.read_ahead_kb).zip(plateau);
     rows.is_some_and(|(to, plateau)| to.window_kib != plateau.window_kib && plateau.low <= to.high)
 }
 
-/// What changes, and how to undo it.
+/// Returns the change and the command to undo it.
 fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
     if report.method == Method::Simulated {
-        return "this is a model: nothing is set".to_owned();
+        return "simulated, nothing is set".to_owned();
     }
     let counts = |remember| {
         let mut against = report.refusals.iter().filter(move |it| remember || it.is_of_apply());
@@ -126,7 +122,7 @@ fn change(report: &Report, to: &Recommended, intent: Intent) -> String {
     }
 }
 
-/// `626 % faster than`, if both windows were measured.
+/// Returns a text such as `626 % faster than`, if both windows were measured.
 fn gain(report: &Report, kib: u64) -> Option<String> {
     let speed = |kib: u64| report.row(kib).map(|row| row.mb_per_s);
     Some(beside(speed(kib)?, speed(report.compared.now_kib?)?))
@@ -178,12 +174,12 @@ mod tests {
         assert!(line.contains("nothing is set"), "{line}");
     }
 
-    /// A window that stayed because of noise was called the best, above a table with a faster one.
+    /// A window that stayed because of noise used to be called the best, above a faster row.
     #[test]
     fn only_what_the_table_carries_is_best() {
         let open = vec![Refusal::ChangeUncertain { to_kib: 1024, now_kib: 128 }];
         let line = headline(&report(1024, [128, 2048], 128, open), Intent::Look);
-        assert!(line.starts_with("sda: 1M was measured best, and not surely, for"), "{line}");
+        assert!(line.starts_with("sda: 1M measured best, but not reliably, for"), "{line}");
         assert!(line.contains("--apply would refuse: the noise leaves open"), "{line}");
         let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
         assert!(line.starts_with("sda: 8M stays for mixed reads"), "{line}");
@@ -206,7 +202,7 @@ mod tests {
     #[test]
     fn one_choice_is_not_between_two() {
         let line = headline(&report(8192, [2048, 2048], 8192, Vec::new()), Intent::Look);
-        assert!(line.contains("the choice would be 2M, and not sure to keep"), "{line}");
+        assert!(line.contains("the choice would be 2M, which may be slower"), "{line}");
         let line = headline(&report(8192, [1024, 2048], 8192, Vec::new()), Intent::Look);
         assert!(line.contains("the choice is between 1M and 2M,"), "{line}");
     }

@@ -1,8 +1,6 @@
 //! The page of `tune --html`.
 //!
-//! In:    devices that were measured.
-//! Out:   a page: throughput over window with its confidence and `==>`, latency, the tables.
-//! Never: a figure that the report does not have.
+//! Shows throughput by window with its confidence and `==>`, latency, and the tables.
 
 use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, ChartMark, LineChart, LinePoint, ReportBlock,
@@ -19,7 +17,7 @@ pub(super) fn page(measured: &[MeasuredDevice], intent: Intent) -> ReportPage {
     let first = measured.first();
     let sentence = first.map(|one| headline(&one.report, intent)).unwrap_or_default();
     let mut page = ReportPage::new("foreread tune", &sentence);
-    // The headline is that of the first.
+    // The headline shows the first device.
     let named = first.map(|one| section(one, None)).into_iter();
     let rest = measured.iter().skip(1).map(|one| section(one, Some(intent)));
     page.sections = named.chain(rest).collect();

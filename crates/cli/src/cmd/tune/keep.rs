@@ -1,9 +1,5 @@
-//! What becomes of a recommendation: nothing, in force now, or remembered.
-//!
-//! In:    a device measured; `--apply`, `--remember`, `--force`.
-//! Out:   settings in force, a udev rule, a record; notes of what else sets them.
-//! Never: a setting from a measurement that does not carry it, unless that is forced; a setting
-//!        without a note from which `forget` can undo it.
+//! Applies or remembers a recommendation: settings, udev rule and record. An unreliable result is
+//! only set with `--force`, and `forget` can undo every setting.
 //!
 //! ```text
 //!   measured --> ended by Ctrl-C? --> refused? (--force: go on) --> rule and record, or a note
@@ -22,7 +18,7 @@ use super::measured::{MeasuredDevice, ended};
 use super::{date, mounted, remembered};
 use crate::output::{Failure, Printer};
 
-/// What `--apply` and `--remember` ask for, and what else sets the same.
+/// Applies or remembers the recommendation, and notes other places that set the same.
 pub(super) fn keep(
     sys: &SystemRoot,
     args: &TuneArgs,
@@ -45,7 +41,7 @@ pub(super) fn keep(
     let mut notes = others(sys, device, &settings);
     let earlier = remember::applied_on(sys, device);
     if args.remember {
-        // To undo is to go back to before the first of all, also if that lasted until a boot only.
+        // Undo restores the state before the first change, even if that only lasted until a boot.
         let before = remember::original(earlier.as_ref(), &one.before);
         let done = remember::remember(sys, device, &one.report, &settings, &before, &date::today());
         let known = done.map_err(|error| Failure::Check(error.to_string()))?;
@@ -81,26 +77,26 @@ pub(super) fn keep(
     ended(one)
 }
 
-/// An error if these settings are not to be made.
+/// Refuses settings that must not be made.
 fn refuse(
     args: &TuneArgs,
     one: &MeasuredDevice,
     settings: &[DeviceSetting],
 ) -> Result<(), Failure> {
     let device = &one.report.device;
-    // Ctrl-C is the newer order, whatever was forced before.
+    // Ctrl-C overrides --force.
     if one.stopped == Some(Stopped::Interrupted) || settings.is_empty() {
         ended(one)?;
         return Err(Failure::Check(format!("{device}: nothing is recommended, nothing is set")));
     }
     if !one.report.restored {
-        // What was there before is not known, and could never be set again.
+        // The earlier value is unknown, and could not be restored.
         return Err(Failure::Check(format!(
             "{device}: not all settings are as they were, nothing is set; run it again"
         )));
     }
     let against = against(args, one);
-    // What is in force already is no change that a measurement would have to carry.
+    // Settings already in force need no evidence.
     let is_in_force = !args.remember && changed(one, settings).next().is_none();
     if args.force || against.is_empty() || is_in_force {
         return Ok(());
@@ -112,20 +108,20 @@ fn refuse(
     )))
 }
 
-/// What stands against what was asked for.
+/// Returns the reasons against the requested change.
 pub(super) fn against(args: &TuneArgs, one: &MeasuredDevice) -> Vec<String> {
     let counts = one.report.refusals.iter().filter(|it| args.remember || it.is_of_apply());
     counts.map(ToString::to_string).collect()
 }
 
-/// Other places that set the same.
+/// Returns other places that set the same.
 fn others(sys: &SystemRoot, device: &str, settings: &[DeviceSetting]) -> Vec<String> {
     let attributes: Vec<_> = settings.iter().map(|setting| setting.attribute.as_str()).collect();
     let others = remember::conflict::conflicts(sys, device, &attributes);
     others.iter().map(|other| format!("it is also set elsewhere: {other}")).collect()
 }
 
-/// The settings that have another value now, and which.
+/// Returns the settings whose current value differs, with that value.
 pub(super) fn changed<'o>(
     one: &'o MeasuredDevice,
     settings: &'o [DeviceSetting],
@@ -135,7 +131,7 @@ pub(super) fn changed<'o>(
     pairs.filter(|(to, was)| to.value != was.value)
 }
 
-/// What was set, what was in force before, and how to go back.
+/// Returns lines with the new and the earlier settings and the command to undo them.
 fn undo(one: &MeasuredDevice, settings: &[DeviceSetting]) -> Vec<String> {
     let device = &one.report.device;
     let name = |setting: &DeviceSetting| remembered::words(std::slice::from_ref(setting));

@@ -1,8 +1,6 @@
-//! How a run ends early, and what earlier ones have left.
+//! Early end of a run, and cleanup after runs that were killed.
 //!
-//! In:    signals; notes of runs that were killed.
-//! Out:   a flag that measurements look at; settings as they were before those runs.
-//! Never: overwrites a setting that another process has changed.
+//! Settings that another process has changed since are not overwritten.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

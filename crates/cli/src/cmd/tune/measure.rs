@@ -1,9 +1,7 @@
-//! One device after the other: measured, its settings restored, its report printed, and what was
-//! asked for done with it.
+//! Measures devices one by one: restores the settings of each, prints its report, and applies or
+//! remembers it.
 //!
-//! In:    what the command line says.
-//! Out:   a report for each device; on request its recommendation in force, or remembered.
-//! Never: a device that is in use without leave; an error of one that keeps others from their turn.
+//! Devices in use are only measured after consent. An error of one device does not stop the others.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -106,7 +104,7 @@ fn store_of(_: &str, _: &TuneArgs, _: &mut Printer) -> Result<(), Failure> {
     crate::store::StoreArgs::default().client().map(drop)
 }
 
-/// What was set on a device, with its name; None if all of it was in force before.
+/// Names the settings changed on a device; None if all were in force before.
 fn words_of_set(one: &MeasuredDevice) -> Option<String> {
     let settings = one.recommended();
     let mut changed = changed(one, &settings).peekable();
@@ -115,7 +113,7 @@ fn words_of_set(one: &MeasuredDevice) -> Option<String> {
     Some(format!("{} ({})", one.report.device, remembered::words(&changed)))
 }
 
-/// How a run of several devices ends that was interrupted: what was set by then stays.
+/// Describes an interrupted run over several devices: earlier changes stay.
 fn interrupted_after(set: &[String]) -> String {
     if set.is_empty() {
         return "interrupted; every setting is as it was".to_owned();
@@ -131,7 +129,7 @@ fn print_json(
     if args.json { out.json("tune", measured) } else { Ok(()) }
 }
 
-/// A quick look is nothing to set at each start: said before it is taken, not after.
+/// Refuses --quick with --remember before measuring.
 fn refuse_quick(args: &TuneArgs) -> Result<(), Failure> {
     let is_quick = settings_of(args, ByteCount(0)).is_quick;
     if !(args.remember && is_quick) || args.force {
@@ -149,7 +147,7 @@ fn one(
     args: &TuneArgs,
     interrupted: &Arc<AtomicBool>,
 ) -> Result<MeasuredDevice, Failure> {
-    // A minute later it would be too late to say what cannot be done.
+    // Errors are reported before the measurement.
     let offer = args.scratch.as_ref().map(|folder| mixed::offer(sys, folder)).transpose()?;
     let target = TuneTarget::resolve(path, sys).map_err(Failure::WrongUse)?;
     can_be_kept(sys, args, &target)?;
@@ -205,8 +203,8 @@ fn one(
     Ok(one)
 }
 
-/// The window that a killed run has left, if one did, and the one in force: what is left is not in
-/// force, since it will be set back.
+/// Returns the window left by a killed run, if any, and the one in force. The former is not in
+/// force, as it will be restored.
 fn window_in_force(sys: &SystemRoot, target: &TuneTarget) -> (Option<u64>, Option<u64>) {
     let left = temporary_settings::left_behind(sys).into_iter();
     let is_window = |was: &DeviceSetting| was.attribute == target.window_attribute;
@@ -222,7 +220,7 @@ fn left_by_a_killed_run(kib: u64) -> String {
     )
 }
 
-/// Sets everything back, and notes what could not be.
+/// Restores all settings, and notes failures in the report.
 fn restore(held: &TemporarySettings, report: &mut Report) {
     match held.restore() {
         Ok(restored) => {
@@ -236,7 +234,7 @@ fn restore(held: &TemporarySettings, report: &mut Report) {
     }
 }
 
-/// An error if what was asked for cannot be done with this target, whatever is measured.
+/// Refuses, before measuring, a change that is impossible for this target.
 fn can_be_kept(sys: &SystemRoot, args: &TuneArgs, target: &TuneTarget) -> Result<(), Failure> {
     if let (true, Err(why)) = (args.sets(), may_set(sys, target)) {
         return Err(Failure::WrongUse(format!(
@@ -254,7 +252,7 @@ fn can_be_kept(sys: &SystemRoot, args: &TuneArgs, target: &TuneTarget) -> Result
     Ok(())
 }
 
-/// An error that says why the device's window cannot be set, if it cannot.
+/// Returns an error if the window of the device cannot be set.
 fn may_set(sys: &SystemRoot, target: &TuneTarget) -> std::io::Result<()> {
     temporary_settings::may_write(sys, &target.window(0))
 }
@@ -266,7 +264,7 @@ fn in_force(sys: &SystemRoot, setting: DeviceSetting) -> Option<DeviceSetting> {
 const NO_SCRATCH: &str = "the scheduler's settings were not tried, since that takes writes: \
     --scratch DIR (without --quick and --all) tries them on a file made there";
 
-/// The scheduler's settings, on a scratch file. If they cannot be tried, the windows stay known.
+/// Tunes the scheduler on a scratch file. A failure keeps the results for windows.
 fn mixed(
     sys: &SystemRoot,
     (args, scratch): (&TuneArgs, (&Path, &TunableQueue)),
@@ -278,7 +276,7 @@ fn mixed(
     let budget = args.budget().mul_f64((1.0 - SWEEP_SHARE) * 0.9);
     let outcome = match mixed::run(sys, scratch, budget, held, interrupted, (bar, SWEEP_SHARE)) {
         Ok(outcome) => outcome,
-        // What was measured before is known, and printed.
+        // Earlier results are kept, and printed.
         Err(stopped) => {
             one.stopped = Some(stopped);
             return;

@@ -1,4 +1,4 @@
-//! A device that was measured: the report, and what it takes to set what it recommends.
+//! A measured device: its report, and all that is needed to set the recommendation.
 
 use foreread_tune::device_fit::DeviceLimits;
 use foreread_tune::flood::FloodReport;
@@ -14,29 +14,29 @@ use super::headline::Intent;
 use super::report;
 use crate::output::{Failure, Printer};
 
-/// A device measured.
+/// A measured device.
 #[derive(Serialize)]
 pub(super) struct MeasuredDevice {
     #[serde(flatten)]
     pub(super) report: Report,
     pub(super) flood: Option<FloodReport>,
-    /// The model that was written of it.
+    /// Model written with --device-model.
     pub(super) device_model: Option<WrittenModel>,
-    /// What it says of itself.
+    /// Limits that the device reports.
     #[serde(skip)]
     pub(super) limits: DeviceLimits,
-    /// The file systems that have an inode table there.
+    /// File systems with an inode table on the device.
     #[serde(skip)]
     pub(super) ext4: Vec<String>,
-    /// What was in force before, of what is recommended.
+    /// Values before, for the recommended settings.
     #[serde(skip)]
     pub(super) before: Vec<DeviceSetting>,
     #[serde(skip)]
     pub(super) stopped: Option<Stopped>,
-    /// The setting of its window, of whatever value.
+    /// Setting of its window, with any value.
     #[serde(skip)]
     pub(super) window: DeviceSetting,
-    /// The mount, if it has a window of its own.
+    /// Mount, if it has its own window.
     #[serde(skip)]
     pub(super) mount: Option<TunedMount>,
 }
@@ -52,7 +52,7 @@ impl MeasuredDevice {
         out.notes(&notes.chain(self.model_text()).collect::<Vec<_>>())
     }
 
-    /// Writes the model, if one was asked for and all was measured.
+    /// Writes the model if one was requested and the measurement is complete.
     pub(super) fn write_model(
         &mut self,
         file: Option<ModelFile>,
@@ -63,12 +63,12 @@ impl MeasuredDevice {
         Ok(())
     }
 
-    /// What is said of the model.
+    /// Returns the summary of the model.
     pub(super) fn model_text(&self) -> Option<String> {
         self.device_model.as_ref().map(WrittenModel::text)
     }
 
-    /// All of it, in the order in which it is set.
+    /// Returns all recommended settings in the order to set them.
     pub(super) fn recommended(&self) -> Vec<DeviceSetting> {
         let Some(recommended) = &self.report.recommended else { return Vec::new() };
         let device = &self.report.device;
@@ -87,7 +87,7 @@ impl MeasuredDevice {
     }
 }
 
-/// Whether it came to its end.
+/// Returns an error if the measurement was stopped.
 pub(super) fn ended(one: &MeasuredDevice) -> Result<(), Failure> {
     match &one.stopped {
         None => Ok(()),

@@ -1,8 +1,6 @@
-//! The scheduler's settings, tried with writes beside reads on a scratch file.
+//! Tunes the scheduler by writes next to reads on a scratch file.
 //!
-//! In:    a folder; how much time there is.
-//! Out:   what each setting gives readers and writers.
-//! Never: a file that stays behind, or a write outside it.
+//! The file is always removed.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -22,7 +20,7 @@ use crate::clock::clock;
 use crate::output::Failure;
 use crate::progress::percent;
 
-/// What could be tried on a file in this folder: asked before a minute is spent on the rest.
+/// Checks, before the measurement, what can be tuned with a file in this directory.
 pub(super) fn offer(sys: &SystemRoot, folder: &Path) -> Result<TunableQueue, Failure> {
     let named = |line: String| Failure::WrongUse(format!("--scratch {line}"));
     let number = ScratchFile::possible(folder).map_err(named)?;
@@ -60,7 +58,7 @@ pub(super) fn run(
     }))
 }
 
-/// Whether we have leave to change the settings of this device.
+/// Returns an error if the settings of this device cannot be changed.
 pub(super) fn may_set(sys: &SystemRoot, (major, minor): (u32, u32)) -> bool {
     let device = sys.device_numbered(major, minor).and_then(|device| sys.whole(&device));
     device.is_some_and(|device| {

@@ -63,7 +63,8 @@ pub(super) fn model_of(model: &str, args: &TuneArgs, out: &mut Printer) -> Resul
     ended(&one).and(modelled)
 }
 
-/// What is fitted to figures of devices is a disk or flash: neither answers as a store does.
+/// Refuses --device-model for the model of a store, which is a model already: a fit to figures of
+/// devices yields a disk or flash.
 fn refuse_store(name: &str, model: &DeviceParams, args: &TuneArgs) -> Result<(), Failure> {
     match model {
         DeviceParams::Store(_) if args.device_model.is_some() => Err(Failure::WrongUse(format!(

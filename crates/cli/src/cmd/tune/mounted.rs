@@ -1,8 +1,6 @@
-//! Mounts with a window of their own: set, remembered, followed.
+//! Mounts with their own window: sets, remembers and follows them.
 //!
-//! In:    a mount that was measured; the records of mounts.
-//! Out:   a window in force; on request a record and the udev rule that follows the mount.
-//! Never: a rule that runs a program which it cannot name.
+//! The udev rule is only written if the path of this program is known.
 
 use std::path::PathBuf;
 
@@ -78,7 +76,7 @@ pub(super) fn keep(
     Ok(notes)
 }
 
-/// Sets what is remembered of the mounts that are there.
+/// Sets the remembered windows of current mounts.
 pub(super) fn follow(
     sys: &SystemRoot,
     bdi: Option<&str>,

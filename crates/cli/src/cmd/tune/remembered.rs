@@ -1,8 +1,6 @@
-//! What is remembered: listed, checked, undone.
+//! Lists, verifies and forgets remembered settings.
 //!
-//! In:    the records and rules of this system.
-//! Out:   a line a device, or JSON; the exit code says whether all is as it should be.
-//! Never: a change, but by `forget`.
+//! Only `forget` changes anything.
 
 use std::io::Write as _;
 
@@ -18,7 +16,7 @@ use super::remembered_stores::{self, RememberedStore};
 use crate::output::{Failure, Printer};
 use crate::table;
 
-/// What is remembered.
+/// Prints the remembered settings.
 pub(super) fn list(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let listed = remember::list(sys);
     let mut notes: Vec<_> = listed.unreadable.iter().map(ToString::to_string).collect();
@@ -83,7 +81,7 @@ pub(super) fn words(settings: &[DeviceSetting]) -> String {
     settings.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether what is remembered is in force.
+/// Checks that remembered settings are in force.
 pub(super) fn verify(sys: &SystemRoot, is_json: bool, out: &mut Printer) -> Result<(), Failure> {
     let verdicts = remember::verify(sys);
     let mounts = remember::verify_mounts(sys);

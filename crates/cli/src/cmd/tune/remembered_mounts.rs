@@ -1,8 +1,4 @@
 //! Remembered mounts, for people.
-//!
-//! In:    records of mounts, and what became of them.
-//! Out:   a row of the list; the lines of `verify`.
-//! Never: a change.
 
 use std::io::Write as _;
 
@@ -29,7 +25,7 @@ pub(super) fn cells(sys: &SystemRoot, known: &RememberedMount) -> [String; 6] {
     ]
 }
 
-/// What `verify` says of mounts.
+/// Prints the results of `verify` for mounts.
 pub(super) fn print_verified(
     mounts: &[MountVerification],
     out: &mut Printer,

@@ -1,9 +1,7 @@
 //! Remembered stores: listed, checked, forgotten.
 //!
-//! In:    the records that `tune URL --remember`, `serve` and `mount` keep; a URL, or a name.
-//! Out:   rows of the list, verdicts; a record removed.
-//! Never: a request to a store: whether a record still holds, the first requests of its next
-//!        reader tell.
+//! Records are written by `tune URL --remember`, `serve` and `mount`. No request is sent: the next
+//! reader's first requests detect an outdated record.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +19,7 @@ use crate::output::{Failure, Printer};
 use crate::store;
 use crate::table::or_dash;
 
-/// What names of stores begin with, among those of devices.
+/// Prefix of the names of stores.
 const STORE: &str = "store-";
 
 /// A store that is remembered, and the keys of its JSON.
@@ -45,7 +43,7 @@ pub(super) struct BrokenStore {
     pub(super) why: String,
 }
 
-/// All that is remembered of stores; or why that cannot be told.
+/// Returns the records of stores, and those that cannot be read.
 pub(super) fn remembered() -> (Vec<RememberedStore>, Vec<BrokenStore>) {
     let records = match device_records(default_directory()) {
         Ok(records) => records,
@@ -101,7 +99,7 @@ impl RememberedStore {
         ]
     }
 
-    /// What `verify` names it by.
+    /// Returns the name used by `verify`.
     pub(super) fn name(&self) -> &str {
         &self.store
     }

@@ -1,8 +1,5 @@
-//! What a measurement found, for people.
-//!
-//! In:    a [`Report`].
-//! Out:   a sentence, a table of windows with `==>` at what is recommended, and why.
-//! Never: a figure that the report does not have.
+//! Report of a measurement as text: a headline, a table of windows with `==>` at the recommended
+//! one, and conclusions.
 //!
 //! ```text
 //!   sdb: 1M is best for mixed reads ...
@@ -11,8 +8,8 @@
 //!   ==>  1M      220.7  217.7  220.7      +3.1 %          5.6 ms              200M
 //! ```
 //!
-//! `one read of it` is what a read of that size takes that begins anywhere: a fault in a mapped
-//! file waits for it, and so does each read behind that one.
+//! `one read of it` is the time of a read of that size at a random offset: a fault in a mapped file
+//! waits for it, and so does every read queued behind it.
 
 use std::io::Write as _;
 
@@ -27,7 +24,7 @@ use super::remembered::words;
 use crate::output::{Failure, Printer};
 use crate::table;
 
-/// The table, and what follows from it.
+/// Prints the table and its conclusions.
 pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Result<(), Failure> {
     let how = match report.method {
         Method::Kernel => "the kernel's own read-ahead",
@@ -49,7 +46,7 @@ pub(super) fn print(out: &mut Printer, report: &Report, intent: Intent) -> Resul
     Ok(())
 }
 
-/// What the scheduler's settings give readers and writers.
+/// Prints the effect of the scheduler's settings on readers and writers.
 pub(super) fn print_flood(out: &mut Printer, flood: &FloodReport) -> Result<(), Failure> {
     let FloodReport { device, seconds, .. } = flood;
     writeln!(out)?;
@@ -97,13 +94,13 @@ pub(super) fn cells(report: &Report, row: &WindowResult, tradeoff: &Tradeoff) ->
     ]
 }
 
-/// The window that the mark is at: what is recommended.
+/// Returns the recommended window, which is marked in the table.
 pub(super) fn marked(report: &Report) -> Option<u64> {
     let recommended = report.recommended.as_ref().and_then(|to| report.row(to.read_ahead_kb));
     recommended.map(|row| row.window_kib).or(report.plateau_kib)
 }
 
-/// Name and text, a line each.
+/// Returns the conclusions as pairs of name and text.
 pub(super) fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(kib) = report.plateau_kib {
@@ -139,17 +136,17 @@ pub(super) fn conclusions(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// Names the row that is faster than the best window: the best is the largest that none surely
-/// beats.
+/// Names the fastest row if it is not the best window: the best is the largest that none beats
+/// beyond the error.
 fn not_surely_faster(report: &Report, best: &WindowResult) -> String {
     let fastest = report.sweep.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s));
     let differs = |row: &&WindowResult| speed(row.mb_per_s) != speed(best.mb_per_s);
     fastest.filter(differs).map_or_else(String::new, |row| {
-        format!("; {} has {} MB/s, not surely more", size(row.window_kib), speed(row.mb_per_s))
+        format!("; {} has {} MB/s, within the error", size(row.window_kib), speed(row.mb_per_s))
     })
 }
 
-/// What the sweep found for another window.
+/// Describes the result of another window.
 fn what_it_has(report: &Report, kib: u64) -> String {
     let upto = |kib| report.sweep.iter().rev().find(|row: &&WindowResult| row.window_kib <= kib);
     let of = |kib| report.row(kib).or_else(|| upto(kib));
@@ -166,7 +163,7 @@ fn what_it_has(report: &Report, kib: u64) -> String {
     }
 }
 
-/// No figure is given for what was not measured: the next smaller window's has its name.
+/// Names the next smaller window that was measured, as the given one was not.
 fn untried(row: &WindowResult, kib: u64) -> String {
     let is_it = row.window_kib == kib.max(4);
     if is_it { String::new() } else { format!("not tried; {} has ", size(row.window_kib)) }
@@ -189,7 +186,7 @@ pub(super) fn speed(mb_per_s: f64) -> String {
     short(mb_per_s, 100.0)
 }
 
-/// A figure with two decimals below 10, and none from `whole_from` on.
+/// Formats a figure with two decimals below 10, and none from `whole_from` on.
 pub(super) fn short(value: f64, whole_from: f64) -> String {
     let decimals = match value {
         ..10.0 => 2,

@@ -1,8 +1,4 @@
-//! A simulated device that can be asked what a sweep asks, in virtual time.
-//!
-//! In:    the name of a model, or its parameters.
-//! Out:   a [`Probe`].
-//! Never: a real second, a real device.
+//! Simulated device for sweeps in virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,55 +17,55 @@ use foreread_sim::run::{SimFile, SimRun};
 use foreread_tune::parallel_reads::{AtOnceSample, ParallelProbe, ReadsAtOnce};
 use foreread_tune::probe::{Probe, ProbeSample, RandomReads, SampleSlice, SequentialRead, Stopped};
 
-/// A model of a device, and the time that it was busy.
+/// Device model, with its busy time.
 #[derive(Debug)]
 pub(crate) struct SimulatedDevice {
     model: DeviceParams,
     now: Nanos,
-    /// Where the next stream begins.
+    /// Offset of the next stream.
     next: ByteCount,
-    /// All below was read.
+    /// Everything below this offset has been read.
     read_upto: ByteCount,
     rng: Rng,
     stop: Arc<AtomicBool>,
 }
 
 impl SimulatedDevice {
-    /// The known device of this name, unused; None if there is none. It stops once `stop` is set.
+    /// Returns the known device of this name, unused; None if unknown. It stops once `stop` is set.
     pub(crate) fn find(name: &str, stop: Arc<AtomicBool>) -> Option<Self> {
         Some(Self::new(known::find(name)?.model, stop))
     }
 
-    /// A device with these parameters, unused.
+    /// Creates an unused device with these parameters.
     pub(crate) fn new(model: DeviceParams, stop: Arc<AtomicBool>) -> Self {
         let (now, next, read_upto) = (Nanos(0), ByteCount(0), ByteCount(0));
         Self { model, now, next, read_upto, rng: Rng::new(1), stop }
     }
 
-    /// The parameters.
+    /// Returns the model parameters.
     pub(crate) fn model(&self) -> &DeviceParams {
         &self.model
     }
 
-    /// The names of all known devices.
+    /// Returns the names of all known devices.
     pub(crate) fn names() -> impl Iterator<Item = &'static str> {
         known::all().iter().map(|(name, _)| name.as_str())
     }
 
-    /// What it holds, in whole pages.
+    /// Returns the capacity in whole pages.
     pub(crate) fn size(&self) -> ByteCount {
         let capacity = self.model.geometry().capacity;
         ByteCount(capacity.0 / PAGE_SIZE * PAGE_SIZE)
     }
 
-    /// A machine with this device, one file on all of it, and nothing cached.
+    /// Creates a simulated machine with this device, one file that fills it, and a cold cache.
     fn machine(&self, window: ByteCount) -> Result<(SimRun, SimFile), Stopped> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Stopped::Interrupted);
         }
         let failed = |why: String| Stopped::Failed(format!("the simulated machine: {why}"));
         let config = Config {
-            // Less would make large windows smaller.
+            // A smaller memory would also limit the window.
             memory: ByteCount(MEMORY_MIN.0.max(window.0 * 32)),
             policy: Policy::Linux6,
             max_window: window.pages_up(),
@@ -81,7 +77,8 @@ impl SimulatedDevice {
         Ok((run, file))
     }
 
-    /// Where a stream begins that may read so much: behind the last, or at the start again.
+    /// Returns the offset of a stream of at most `most` bytes: after the previous one, or back at
+    /// the start.
     fn place(&self, most: ByteCount) -> ByteCount {
         let fits = self.next.0.saturating_add(most.0) <= self.size().0;
         if fits { self.next } else { ByteCount(0) }
@@ -95,7 +92,7 @@ impl Probe for SimulatedDevice {
 
     fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped> {
         let (mut run, file) = self.machine(ask.window)?;
-        // The stream begins with small windows; two later it reads full ones, and asks ahead.
+        // Two windows later, the stream has full windows and prefetches.
         let ramp = ByteCount(ask.window.0 * RAMP);
         let from = self.place(ByteCount(ask.at_least.0 + ramp.0));
         let stream = DdReader { ask: *ask, from, ramp, size: self.size() };
@@ -181,14 +178,14 @@ impl ParallelProbe for SimulatedDevice {
     }
 }
 
-/// A window of a stream has been read.
+/// Completion of a window of a stream.
 #[derive(Clone, Copy, Debug)]
 struct StreamStep {
     at: Nanos,
     pos: ByteCount,
 }
 
-/// What a reader does, as `dd bs=4k`.
+/// Reader like `dd bs=4k`.
 #[derive(Clone, Copy, Debug)]
 struct DdReader {
     ask: SequentialRead,
@@ -198,7 +195,7 @@ struct DdReader {
 }
 
 impl DdReader {
-    /// Notes the end of the ramp, and of each window after it.
+    /// Records the end of the ramp, and of each window after it.
     async fn read(
         self,
         process: &Process,
@@ -229,7 +226,7 @@ impl DdReader {
     }
 }
 
-/// Windows, joined to a few slices.
+/// Merges windows into a few slices.
 fn slices(steps: &[StreamStep], began: Nanos) -> Vec<SampleSlice> {
     let each = steps.len().div_ceil(SLICES).max(1);
     let mut edges: Vec<StreamStep> = steps.iter().step_by(each).copied().collect();
@@ -243,13 +240,13 @@ fn slices(steps: &[StreamStep], began: Nanos) -> Vec<SampleSlice> {
     edges.windows(2).map(slice).collect()
 }
 
-/// Memory of the simulated machine: as that of the published sweeps.
+/// Memory of the simulated machine, as in the published sweeps.
 const MEMORY_MIN: ByteCount = ByteCount(64 << 20);
 
-/// A stream is under way after so many windows.
+/// Windows until a stream is in steady state.
 const RAMP: u64 = 2;
 
-/// Slices of a stream at the most, nearly.
+/// Approximate maximum of slices per stream.
 const SLICES: usize = 32;
 
 /// Events between two checks for an interrupt.

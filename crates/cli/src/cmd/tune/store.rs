@@ -1,11 +1,9 @@
-//! `foreread tune URL`: part size and connections of an object store, and how late it answers.
+//! `foreread tune URL`: measures part sizes, connections and latency of an object store.
 //!
-//! In:    the URL of an object; bounds of time and bytes.
-//! Out:   throughput by connections and by part size, latency, what to set; on request it is kept
-//!        for the next run of `serve` and `mount`.
-//! Never: a write to a store; a request before the most that it may cost was said.
+//! Never writes to a store. The maximum cost is printed before the first request of the sweep. On
+//! request, the result is kept for the next run of `serve` and `mount`.
 //!
-//! What is tried when is decided by `foreread_tune::store_sweep`: docs/tune.md.
+//! `foreread_tune::store_sweep` chooses the steps: docs/tune.md.
 
 mod html;
 mod measure;
@@ -78,7 +76,7 @@ pub(super) fn run(url: &str, args: &TuneArgs, out: &mut Printer) -> Result<(), F
     kept.transpose().map(drop).and(modelled)
 }
 
-/// One small range: what no measurement can do without is said before anything is measured.
+/// Reads one small range, to detect errors before the measurement.
 fn first_read(
     url: &str,
     object: &MeasuredObject,
@@ -93,23 +91,23 @@ fn first_read(
     }
 }
 
-/// A store as it was measured.
+/// A measured store.
 #[derive(Serialize)]
 struct TunedStore {
     url: String,
-    /// The bucket and its endpoint.
+    /// Bucket and endpoint.
     device: String,
     size: u64,
     etag: Option<String>,
     #[serde(flatten)]
     findings: StoreFindings,
-    /// Of all requests; None without a price.
+    /// Cost of all requests; None without a price.
     cost: Option<f64>,
     foreread: Option<ForereadSettings>,
     clients: Vec<ClientSettings>,
-    /// The model that was written.
+    /// Model written to a file.
     device_model: Option<WrittenModel>,
-    /// The record that was written.
+    /// Record kept for serve and mount.
     remembered: Option<PathBuf>,
 }
 
@@ -120,7 +118,7 @@ impl TunedStore {
         mut findings: StoreFindings,
         args: &TuneArgs,
     ) -> Self {
-        // With the request that opened it, and what was given up.
+        // Includes the opening request and aborted ones.
         if let Some(asked) = store::asked_so_far() {
             findings.asked.requests = asked.requests;
             findings.asked.bytes = asked.bytes;
@@ -167,12 +165,12 @@ fn settings_of(
         bytes,
         object: size,
         connections_max: CONNECTIONS_MAX,
-        // Each run begins at another place: what an earlier one has read may be cached.
+        // Each run starts at another offset, as earlier reads may be cached.
         seed: size.0 ^ u64::from(std::process::id()) << 32,
     })
 }
 
-/// What `--dry-run` prints as JSON.
+/// JSON of `--dry-run`.
 #[derive(Serialize)]
 struct DryRun<'r> {
     url: &'r str,
@@ -205,7 +203,7 @@ fn dry_run(
     Ok(())
 }
 
-/// Whether it came to its end, and to an answer.
+/// Returns an error if the sweep was stopped or has no result.
 fn ended(tuned: &TunedStore, stopped: Option<Stopped>) -> Result<(), Failure> {
     let url = &tuned.url;
     match stopped {
@@ -220,17 +218,17 @@ fn ended(tuned: &TunedStore, stopped: Option<Stopped>) -> Result<(), Failure> {
     }
 }
 
-/// What an object's requests have in common: as many as the client lets through.
+/// Connections per object; the limit of the client.
 const CONNECTIONS_MAX: u32 = 64;
 
-/// At the prices of large clouds some tenths of a dollar, if the bytes leave the cloud.
+/// Default of --max-bytes: some tenths of a dollar at the egress prices of large clouds.
 const BYTES_MAX: ByteCount = ByteCount(8 << 30);
 
-/// A few rounds of a few small parts.
+/// Smallest --max-bytes: a few rounds of small parts.
 const BYTES_MIN: ByteCount = ByteCount(64 << 20);
 
-/// Of each request: the sweep gives up earlier.
+/// Deadline of a request; the sweep itself stops earlier.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A request that is refused is sent again a few times, not for as long as a reader would wait.
+/// Retries of a refused request; fewer than for a reader, which would rather wait.
 const RETRIES: usize = 3;

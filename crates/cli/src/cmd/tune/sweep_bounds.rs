@@ -1,8 +1,4 @@
-//! What the sweeps of real and of simulated devices have in common: bounds, a progress bar, a page.
-//!
-//! In:    what the command line says.
-//! Out:   the bounds of a sweep; how far it is; the page of what was measured.
-//! Never: a measurement.
+//! Bounds, progress bar and report shared by sweeps of real and simulated devices.
 
 use std::io::Write as _;
 
@@ -19,7 +15,7 @@ use crate::html_file::HtmlFile;
 use crate::output::{Failure, Printer};
 use crate::progress::{percent, progress as bar_of};
 
-/// After the answer: what was measured is known even if the page cannot be written.
+/// Runs after the answer is printed, so that a failure does not lose it.
 pub(super) fn write_page(
     page: Option<HtmlFile>,
     args: &TuneArgs,
@@ -54,5 +50,5 @@ pub(super) fn show(bar: &ProgressBar, device: &str, progress: sweep::SweepProgre
     bar.set_message(format!("{device}: {doing}"));
 }
 
-/// What the sweep may take of the time if the mixed load comes after it.
+/// Share of the time for the sweep if the mixed load follows.
 pub(super) const SWEEP_SHARE: f64 = 0.65;

@@ -1,9 +1,7 @@
 //! The methods to reach the device, opened for reading and writing.
 //!
-//! In:    a method, a target to overwrite.
-//! Out:   a [`ColdReader`] for the chain, a [`FloodWriter`] for all threads of the flood.
-//! Never: a write that ends before the device has it: what is compared is the device's work, not
-//!        the size of a cache.
+//! Writes return when the device has completed them, so that the device is measured and not a
+//! cache.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +17,7 @@ use super::super::slow_device::SlowDevice;
 use super::method::FloodMethod;
 use super::target::FloodTarget;
 
-/// How foreread is set up.
+/// Settings of foreread.
 #[derive(Clone, Debug)]
 pub(crate) struct FloodSettings {
     pub(crate) memory: u64,
@@ -29,7 +27,7 @@ pub(crate) struct FloodSettings {
     pub(crate) set: Vec<(String, String)>,
 }
 
-/// What all threads write through.
+/// Writer shared by all threads.
 pub(crate) enum FloodWriter {
     Direct { file: File, device: Option<Arc<Mutex<SlowDevice>>> },
     Foreread(foreread::File),
@@ -68,8 +66,8 @@ pub(super) fn open(
 impl FloodWriter {
     /// Writes; the device has it on return.
     ///
-    /// Through foreread that is [`WriteMode::WriteThrough`]: what is done when it is in the cache
-    /// would measure the cache.
+    /// Writes with [`WriteMode::WriteThrough`] in foreread; a write-back cache would measure
+    /// itself.
     pub(super) fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Self::Direct { file, device } => {

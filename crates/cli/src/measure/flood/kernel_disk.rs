@@ -21,7 +21,7 @@ impl KernelDisk {
         Self { disk, held: OnceCell::new() }
     }
 
-    /// Sets the scheduler that a method wants; all others get the one that was there.
+    /// Sets the scheduler of a method; methods without one get the original.
     pub(super) fn use_scheduler_of(&self, method: &FloodMethod) -> io::Result<()> {
         let FloodMethod::Direct { scheduler: Some(name) } = method else {
             return self.held.get().map_or(Ok(()), |held| held.restore().map(drop));
@@ -40,7 +40,7 @@ impl KernelDisk {
         held.set(&setting).map_err(|error| refused(&error))
     }
 
-    /// What is in force now.
+    /// Returns the current scheduler.
     pub(super) fn scheduler(&self) -> Option<String> {
         let (device, attribute) = (self.disk.clone()?, SCHEDULER.to_owned());
         DeviceSetting { device, attribute, value: String::new() }.in_force(&SystemRoot::here())

@@ -1,4 +1,4 @@
-//! How a flood reaches the device.
+//! Access methods of a flood.
 
 /// One method to reach the device.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,8 +1,4 @@
-//! What the runs of one method come to.
-//!
-//! In:    its runs.
-//! Out:   a row, as JSON has it; cells of the table.
-//! Never: a figure of one method that is measured in another method's terms.
+//! Row of the flood's table for one method.
 
 use serde::Serialize;
 
@@ -65,7 +61,7 @@ impl FloodRow {
     }
 }
 
-/// What is in the cells.
+/// Headings of the columns.
 pub(crate) const HEADING: [&str; 8] = [
     "method",
     "chain alone, ms",

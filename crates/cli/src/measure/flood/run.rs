@@ -1,8 +1,6 @@
-//! One run: the chain alone, the writers alone, and both.
+//! One run of the flood: the chain alone, the writers alone, and both.
 //!
-//! In:    a cold reader and writer of one method.
-//! Out:   [`FloodRun`]: how long chains took, what was written meanwhile, and between.
-//! Never: a thread that goes on when the run is over, also if one of them failed.
+//! If a thread fails, all others stop.
 //!
 //! ```text
 //!   chain     C C C                      C       C       C       C
@@ -10,8 +8,8 @@
 //!             alone   warm up |  alone  | during | after | during | after ..
 //! ```
 //!
-//! Each chain begins beside a flood that has had the device for itself, as a person's click does:
-//! what the device has taken by then is in the chain's way, too.
+//! Each chain starts when the writers have had the device to themselves for a while, like a click
+//! of a user during a copy: the chain also waits for writes that the device has already accepted.
 
 use std::io;
 use std::sync::Mutex;
@@ -26,21 +24,21 @@ use super::super::run::AlignedBuffer;
 use super::handle::FloodWriter;
 use crate::clock::{clock, sleep_until};
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FloodRun {
-    /// The mean of its chains, without the flood and with it.
+    /// Mean chain time without the flood and with it.
     pub(super) chain_alone: Duration,
     pub(super) chain: Duration,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) written_alone: f64,
     pub(super) written_during: f64,
     pub(super) written_after: f64,
-    /// Of all writes that ended while chains came and went.
+    /// Longest of the writes that completed during the chains.
     pub(super) longest_write: Duration,
 }
 
-/// Runs it; the flood lasts `time` at least, and one chain.
+/// Runs the flood for at least `time` and one chain.
 pub(super) fn run(
     (reader, writer): (ColdReader, FloodWriter),
     len: u64,
@@ -78,11 +76,11 @@ pub(super) fn run(
     Ok(FloodRun { chain_alone: alone / CHAINS_ALONE, ..outcome? })
 }
 
-/// Reads of which each tells where the next one is.
+/// Chain of dependent reads: each page holds the position of the next.
 struct ReadChain {
     reader: ColdReader,
     buffer: AlignedBuffer,
-    /// Of the target: the first quarter.
+    /// Pages of the first quarter of the target.
     pages: u64,
     seed: u64,
     reads: u64,
@@ -94,7 +92,7 @@ impl ReadChain {
         Self { reader, buffer, pages: len / 4 / PAGE, seed: mix(seed), reads: 0 }
     }
 
-    /// One chain.
+    /// Reads one chain.
     fn run(&mut self) -> io::Result<Duration> {
         let began = clock();
         let mut found = 0;
@@ -107,9 +105,9 @@ impl ReadChain {
         Ok(clock().duration_since(began))
     }
 
-    /// A page that was not read before: each read has a part of the quarter of its own, and the
-    /// last one has told which page of that. No two parts in turn are equally far apart: that would
-    /// be a stream.
+    /// Returns a page not read before: each read has its own part of the quarter, and the previous
+    /// read chooses the page in it. Distances between successive parts differ, so that no stream is
+    /// detected.
     fn place(&mut self, found: u64) -> u64 {
         let step = self.reads.wrapping_mul(self.reads + 1) / 2;
         let part = step.wrapping_mul(FAR).wrapping_add(self.seed) % PARTS;
@@ -119,7 +117,7 @@ impl ReadChain {
     }
 }
 
-/// The flood.
+/// Threads that write at random offsets.
 struct FloodWriters {
     writer: FloodWriter,
     start: u64,
@@ -155,7 +153,7 @@ impl FloodWriters {
         }
     }
 
-    /// The writers alone, then chains beside them.
+    /// Runs the writers alone, then chains next to them.
     fn beside(&self, chain: &mut ReadChain, time: Duration) -> io::Result<FloodRun> {
         let warm = clock() + WARM_UP;
         while self.written.load(Ordering::Relaxed) < WRITERS * WRITE || clock() < warm {
@@ -204,7 +202,7 @@ impl FloodWriters {
     }
 }
 
-/// So much was written in so long.
+/// Bytes written in a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct WrittenPart {
     time: Duration,
@@ -222,7 +220,7 @@ impl WrittenPart {
     }
 }
 
-/// Ends the flood when the chain's thread is done with it, however.
+/// Stops the flood when dropped.
 struct EndOf<'a>(&'a AtomicBool);
 
 impl Drop for EndOf<'_> {
@@ -231,33 +229,33 @@ impl Drop for EndOf<'_> {
     }
 }
 
-/// Reads of one chain: a path of some folders, an index of some levels, each with its inode.
+/// Reads per chain: a path of some directories and an index of some levels, each with its inode.
 pub(super) const CHAIN: u32 = 20;
 
-/// Chains without a flood; each takes as long as the others.
+/// Chains without a flood.
 const CHAINS_ALONE: u32 = 3;
 
-/// As many as in the published runs: more than a disk queues by itself, fewer than the kernel does.
+/// Writer threads, as in the published runs: more than a disk queues, fewer than the kernel queues.
 const WRITERS: u64 = 64;
 const WRITE: u64 = 64 << 10;
 
-/// A thread writes and little else.
+/// Stack size; a thread only writes.
 const STACK: usize = 128 << 10;
 
-/// So long at least the flood runs before anything counts.
+/// Warm-up time before anything counts.
 const WARM_UP: Duration = Duration::from_millis(300);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The writers alone.
+/// Time of the writers alone.
 const ALONE: Duration = Duration::from_millis(1000);
 
-/// After a chain: a scheduler that holds writes back for a while in case another read comes
-/// (foreread's does, for 50 ms) has released them by then.
+/// Pause after a chain, in which a scheduler releases the writes it held back for a further read
+/// (foreread's holds them for 50 ms).
 const SETTLE: Duration = Duration::from_millis(100);
 const AFTER: Duration = Duration::from_millis(500);
 
-/// Parts of the chain's quarter: more than any run has reads.
+/// Parts of the chain's quarter; more than the reads of a run.
 const PARTS: u64 = 4096;
 
-/// Odd, so that all parts come before one comes twice; and from one to the next it is far.
+/// Step between parts: odd, so that all are visited before one repeats, and large.
 const FAR: u64 = 1367;

@@ -1,8 +1,6 @@
-//! What a flood overwrites.
+//! Target that a flood overwrites.
 //!
-//! In:    a path that the user has given up.
-//! Out:   [`FloodTarget`].
-//! Never: a device that is mounted, or that another program has for itself.
+//! Devices that are mounted or in exclusive use are refused.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -21,13 +19,13 @@ pub(crate) struct FloodTarget {
     pub(crate) path: PathBuf,
     pub(crate) name: String,
     pub(crate) len: u64,
-    /// The whole device that it is, or lies on, by its name below `/sys/block`.
+    /// Whole device that is, or holds, the target, as named below `/sys/block`.
     pub(crate) disk: Option<String>,
     is_block_device: bool,
 }
 
 impl FloodTarget {
-    /// Asks whether it can be had; nothing is written yet.
+    /// Opens the target to check access; nothing is written yet.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let named = |line: String| Failure::WrongUse(format!("{}: {line}", path.display()));
         let failed = |error: io::Error| match Errno::from_io_error(&error) {
@@ -67,8 +65,8 @@ impl FloodTarget {
     }
 }
 
-/// The kernel knows best what is in use: it lets one program have a device for itself, and none
-/// while it, or a part of it, is mounted.
+/// Opens exclusively: the kernel refuses a device that is mounted, in part or whole, or held by
+/// another program.
 fn open(path: &Path, is_block_device: bool, flags: OFlags) -> io::Result<File> {
     let exclusive = if is_block_device { OFlags::EXCL } else { OFlags::empty() };
     let flags = i32::try_from((flags | exclusive).bits()).expect("open flags fit a C int");

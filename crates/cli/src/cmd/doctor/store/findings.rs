@@ -1,19 +1,15 @@
-//! What is to be thought of a store.
-//!
-//! In:    facts; the environment variables that choose region and endpoint.
-//! Out:   findings, each with its evidence and, where there is one, a command.
-//! Never: a request.
+//! Findings about a store, from facts and environment variables, without a request.
 
 use std::net::IpAddr;
 
 use foreread_object::{ObjectError, RangeSupport, StoreExamination};
 use foreread_tune::doctor::{Confidence, Finding};
 
-/// What chooses the store, beside the URL.
+/// Environment variables that select the store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
     pub(super) region: Option<String>,
-    /// The variable, and the URL in it.
+    /// Variable with its URL.
     pub(super) endpoint: Option<(&'static str, String)>,
     pub(super) has_key: bool,
 }
@@ -29,14 +25,14 @@ impl Environment {
     }
 }
 
-/// What one store is found to be.
+/// Facts about a store with their context.
 struct Of<'f> {
     url: &'f str,
     facts: &'f StoreExamination,
     environment: &'f Environment,
 }
 
-/// All findings about a store, the most severe first.
+/// Returns all findings about a store, the most severe first.
 pub(super) fn of(url: &str, facts: &StoreExamination, environment: &Environment) -> Vec<Finding> {
     let of = Of { url, facts, environment };
     let found = [
@@ -69,7 +65,7 @@ impl Of<'_> {
         let (bucket, key) = self.url.split_once("://")?.1.split_once('/')?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=".contains(&byte);
         let start = format!("aws s3api restore-object --bucket {bucket} --key {key}");
-        // A shell would read other names otherwise.
+        // Other names would need quoting in a shell.
         key.bytes().all(is_plain).then(|| format!("{start} --restore-request Days=7"))
     }
 
@@ -94,7 +90,7 @@ impl Of<'_> {
             ObjectError::Denied { .. } | ObjectError::NoCredentials { .. } if self.is_s3() => {
                 CREDENTIALS.map(str::to_owned).into()
             }
-            // The client has asked the machine's cloud for some.
+            // The client requested credentials from the cloud's metadata service.
             ObjectError::Failed { why, .. } if why.contains("no credentials") => {
                 CREDENTIALS.map(str::to_owned).into()
             }
@@ -242,7 +238,7 @@ impl Of<'_> {
     }
 }
 
-/// Whether a host, with its port, is this machine or in a private network.
+/// Returns true if a host, with its port, is this machine or in a private network.
 fn is_near(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -257,17 +253,17 @@ fn is_near(host: &str) -> bool {
     }
 }
 
-/// What says who asks.
+/// Commands that provide credentials, or disable them.
 const CREDENTIALS: [&str; 2] =
     ["export AWS_ACCESS_KEY_ID=.. AWS_SECRET_ACCESS_KEY=..", "export AWS_SKIP_SIGNATURE=true"];
 
-/// The first that is set counts, as for the client.
+/// Variables with an endpoint; the first that is set counts, as in the client.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
-/// Far from the 15 minutes that stores allow, and more than any network adds.
+/// Clock skew to report: far below the 15 minutes that stores allow, and above network delays.
 const CLOCK_APART_S: f64 = 60.0;
 
-/// Of `object_store`, if none is set.
+/// Default region of `object_store`.
 const REGION_DEFAULT: &str = "us-east-1";
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! `foreread explain itable TARGET INODE..`: the windows over the tables of a real image.
 //!
-//! In:    an image, inodes in the order in which a program looks at them.
-//! Out:   for each its block, the blocks that are read for it, and why.
-//! Never: a read of these blocks; only the groups' descriptors are read.
+//! Reads only the group descriptors, not the table blocks.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -21,7 +19,7 @@ pub(super) enum ItableWindows {
     Adaptive(Cost),
 }
 
-/// What comes of one inode, as JSON says it.
+/// JSON of one inode.
 #[derive(Serialize)]
 struct ImageTableRead {
     inode: u32,
@@ -58,7 +56,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The inodes one after the other: what was read for one is cached for the next.
+/// Explains the inodes in order; blocks read for one are cached for the next.
 fn explain(
     target: &ImageTarget,
     inodes: &[u32],

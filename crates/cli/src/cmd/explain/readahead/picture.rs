@@ -1,8 +1,6 @@
 //! Decisions as a picture: one row a decision, one column a page or a few.
 //!
-//! In:    the decisions, what was resident before the first, and what hints brought in between.
-//! Out:   a few rows of text.
-//! Never: more than fits a screen.
+//! A drawing is limited to a few rows.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -25,7 +23,7 @@ pub(super) struct Hint {
 /// ```text
 ///   0           : 1001
 ///   #+++        :              initial0
-///   =#+++M++++++:              the page asked for, and a window with a marker
+///   =#+++M++++++:              the requested page, and a window with a marker
 ///   ============:#             another part of the file
 /// ```
 pub(super) fn draw(
@@ -64,8 +62,8 @@ pub(super) fn draw(
     Ok(())
 }
 
-/// The parts of the file that the decisions are about, in order, with a little of what was resident
-/// before them; short gaps belong to them.
+/// Returns the parts of the file to draw: the pages of all decisions in order, some resident pages
+/// before them, and short gaps.
 fn parts(decisions: &[Decided], end: PageIndex, resident: &ResidentPages) -> Vec<Range<PageIndex>> {
     let mut ranges: Vec<_> = decisions
         .iter()

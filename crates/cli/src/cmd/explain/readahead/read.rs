@@ -1,8 +1,7 @@
 //! Reads, advice, hints and ranges as users write them.
 //!
-//! In:    `64+32`, `@1536:16384`, `b:64+32`, `seek:0+1`, `advise:random`, `hint:64+32`; `0..39`.
-//! Out:   [`ReadStep`]s and ranges of pages, or the text that says the right form.
-//! Never: a read that cannot be, or that would take for ever to walk.
+//! Values are `64+32`, `@1536:16384`, `b:64+32`, `seek:0+1`, `advise:random`, `hint:64+32`, and
+//! ranges `0..39`. Impossible reads, and reads too long to walk, are refused.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use foreread_core::units::{ByteCount, MAX_FILE_PAGES, PageIndex, Pages};
 
 use foreread_core::sizes;
 
-/// What a reader does.
+/// Step of a reader.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ReadStep {
     pub(super) stream: Option<String>,
@@ -21,13 +20,13 @@ pub(super) struct ReadStep {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReadAction {
     Read {
-        /// Whether an explicit seek comes before it.
+        /// True after an explicit seek.
         seeks: bool,
         pos: ByteCount,
-        /// One past its last byte; may be past the end of the file.
+        /// End of the read, exclusive; may be past the end of the file.
         end: ByteCount,
     },
-    /// What it says of itself, from here on.
+    /// Advice for the following reads.
     Advise(Advice),
     /// Pages that will be needed.
     Hint(Range<PageIndex>),
@@ -77,7 +76,7 @@ fn parse_place(place: &str) -> Result<(ByteCount, ByteCount), String> {
             .split_once(':')
             .and_then(|(pos, len)| Some((sizes::parse(pos).ok()?.0, sizes::parse(len).ok()?.0))),
         None => place.split_once('+').and_then(|(page, count)| {
-            // What overflows here is refused below as too far or too long.
+            // Overflow is refused below as too far or too long.
             let bytes = |pages: u64| pages.saturating_mul(Pages(1).bytes().0);
             Some((bytes(number(page)?), bytes(number(count)?)))
         }),
@@ -90,8 +89,7 @@ const FORMS: &str = "write PAGE+COUNT (64+32) or @POS:LEN in bytes (@1536:16384)
                      seek: or hint: before it, or advise:ADVICE, and with a stream's NAME: before \
                      all (b:seek:64+32)";
 
-/// Where a read begins and ends, if it ends where files do and if its pages can be walked in
-/// reasonable time.
+/// Returns start and end of a read, if it is within a file and short enough to walk.
 fn bounded(pos: u64, len: u64) -> Result<(ByteCount, ByteCount), String> {
     if ByteCount(len).pages_up() > Pages(MOST_PAGES) {
         return Err(format!(
@@ -106,10 +104,10 @@ fn bounded(pos: u64, len: u64) -> Result<(ByteCount, ByteCount), String> {
     Ok((ByteCount(pos), ByteCount(end)))
 }
 
-/// Digits only: no sign, no blank.
+/// Parses digits without sign or blank.
 fn number(text: &str) -> Option<u64> {
     let is_a_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    // A number with more digits than fit is larger than any file, and is refused as that.
+    // An overflow exceeds any file, and is refused as such.
     is_a_number.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
@@ -118,10 +116,10 @@ fn is_a_name(name: &str) -> bool {
     is_plain && !name.is_empty()
 }
 
-/// What a reader can do other than read; no stream has such a name.
+/// Steps other than reads; reserved as stream names.
 const WORDS: [&str; 3] = ["advise", "hint", "seek"];
 
-/// 4 GiB: more than any request of a device or window in use, and walked in about a second.
+/// Limit of 4 GiB: more than any request or window in use, and walked in about a second.
 pub(super) const MOST_PAGES: u64 = 1 << 20;
 
 #[cfg(test)]

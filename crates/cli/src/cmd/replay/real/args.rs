@@ -9,52 +9,52 @@ use foreread::Policy;
 use crate::measure::method::AccessMethod;
 use crate::output::Failure;
 
-/// A real target, and how it is read.
+/// Real target and access methods.
 #[derive(Clone, Debug, Args)]
 pub(in crate::cmd::replay) struct RealArgs {
-    /// Read TARGET in real time in place of a model: by each --method in turn, as often as there
-    /// are policies and memory sizes for foreread
+    /// Read TARGET in real time instead of a model: once per --method, and for foreread once per
+    /// policy and memory size
     ///
     /// Nothing is written. TARGET is a file or block device, or a directory with the files of the
-    /// trace: DIR/NAME, or DIR/NAME without the directories that all names have in common. On one
-    /// file or device the files of a trace lie one behind the other. Each thread of the trace is a
-    /// thread; of more than 256, several share one. In an open loop a read whose thread is not back
-    /// from the one before is issued late, and counted (`late`). Pages of TARGET that were in the
-    /// page cache before stay there; what the runs bring in is dropped after each. Ctrl-C ends the
-    /// run, and what was measured until then is printed.
+    /// trace: DIR/NAME, or DIR/NAME without the directories that all names share. On one file or
+    /// device, the files of the trace are laid out one after the other. Each thread of the trace is
+    /// replayed by a thread; beyond 256, they share threads. In an open loop, a read is late if its
+    /// thread has not returned from the previous one; `late` counts these. Pages of TARGET that
+    /// were cached stay cached; pages cached by the runs are dropped after each. Ctrl-C ends the
+    /// run and prints the results so far.
     #[arg(long = "real", value_name = "TARGET")]
     #[arg(conflicts_with_all = ["device", "cache", "objects", "per", "series", "seed", "seeds"])]
     target: Option<PathBuf>,
 
-    /// With --real: how it is read, with commas between: foreread, buffered (through the page
-    /// cache), direct (O_DIRECT and nothing else) [default: all three, in this order]
+    /// With --real: access methods, separated by commas: foreread, buffered (page cache), direct
+    /// (plain O_DIRECT) [default: all three, in this order]
     #[arg(long = "method", value_name = "METHOD,..", value_delimiter = ',', requires = "target")]
     #[arg(value_parser = methods())]
     methods: Vec<AccessMethod>,
 
-    /// With --real: let reads past the end of TARGET begin again at its start
+    /// With --real: wrap reads past the end of TARGET around to its start
     #[arg(long, requires = "target")]
     pub(super) wrap: bool,
 
-    /// With --real and an open loop: N threads, of which each takes the next read of the trace,
-    /// whatever thread made it [default: the threads of the trace; 256 where it names none]
+    /// With --real and an open loop: replay by N threads, each taking the next read of the trace
+    /// regardless of its thread [default: the threads of the trace, or 256 if it has none]
     #[arg(long, value_name = "N", requires = "target")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) workers: Option<u32>,
 }
 
 impl RealArgs {
-    /// Whether a real target is read.
+    /// Returns true if a real target is read.
     pub(in crate::cmd::replay) fn is_given(&self) -> bool {
         self.target.is_some()
     }
 
-    /// The target.
+    /// Returns the target.
     pub(super) fn target(&self) -> Option<&PathBuf> {
         self.target.as_ref()
     }
 
-    /// The methods, in their order.
+    /// Returns the methods in order.
     pub(super) fn methods(&self) -> Vec<AccessMethod> {
         let all = [AccessMethod::Foreread, AccessMethod::Buffered, AccessMethod::Direct];
         if self.methods.is_empty() { all.to_vec() } else { self.methods.clone() }

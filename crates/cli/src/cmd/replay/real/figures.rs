@@ -1,8 +1,6 @@
-//! What is measured in a real replay.
+//! Figures of a real replay: distributions of waits, and accuracy of the issue times.
 //!
-//! In:    each read: when it was due, issued and done, and whether it was in memory.
-//! Out:   sums and distributions: of waits, and of how exact the times were.
-//! Never: hits in the distribution of waits: they would drown it. Lateness of the clock in a wait.
+//! Hits are excluded from the waits, which they would dominate, and so is delay of the clock.
 
 use foreread_core::units::Nanos;
 use hdrhistogram::Histogram;
@@ -20,9 +18,9 @@ pub(super) struct RealFigures {
     pub(super) waits: u64,
     /// The sum of all waits.
     pub(super) waited_ns: u64,
-    /// How long reads that waited took, in ns.
+    /// Duration of reads that waited, in ns.
     pub(super) wait_latency: Histogram<u64>,
-    /// How late reads were issued that were not blocked, in ns.
+    /// Issue delay of reads that were not blocked, in ns.
     pub(super) issue_delay: Histogram<u64>,
     /// Reads that were issued late because their thread's read before had not returned.
     pub(super) blocked: u64,
@@ -32,13 +30,13 @@ pub(super) struct RealFigures {
     pub(super) last_due: Nanos,
     pub(super) last_issue: Nanos,
     pub(super) elapsed: Nanos,
-    /// Bytes that the device was asked for, where that is counted.
+    /// Device bytes, if counted.
     pub(super) device_bytes: Option<u64>,
-    /// Reads whose lanes were ready before the trace was read as far.
+    /// Reads whose lane was ready before the trace had been read that far.
     pub(super) starved: u64,
     /// Writes of the trace, which are left out.
     pub(super) writes: u64,
-    /// Whether the user ended the run.
+    /// True if the user ended the run.
     pub(super) is_interrupted: bool,
 }
 
@@ -104,8 +102,8 @@ impl RealFigures {
         record(&mut self.wait_latency, wait);
     }
 
-    /// How much longer than planned the reads took from the first to the last issue, as a share;
-    /// None if all were due at once.
+    /// Returns the excess of the time from first to last issue over the plan, as a share; None if
+    /// all reads were due at once.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     pub(super) fn length_error(&self) -> Option<f64> {
         let planned = self.last_due.0;

@@ -1,8 +1,4 @@
 //! The page of `replay --real --html`.
-//!
-//! In:    rows.
-//! Out:   a section for each trace: waits side by side, how long they took, the table.
-//! Never: a figure that the table or the JSON does not have.
 
 use foreread_report::{
     AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,

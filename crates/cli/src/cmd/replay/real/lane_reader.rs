@@ -1,8 +1,4 @@
-//! How a lane reads: through foreread, the page cache, or with `O_DIRECT` alone.
-//!
-//! In:    handles; reads of any offset and length.
-//! Out:   whether a read was answered from memory at once, or an error that names the read.
-//! Never: a byte that is kept; a write.
+//! Reads of a lane: through foreread, the page cache, or plain `O_DIRECT`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,7 +20,7 @@ pub(super) struct LaneReader<'o> {
     handles: HashMap<HandleKey, LaneHandle>,
     buffer: AlignedBuffer,
     room: u64,
-    /// Whether the file system can say that a read would have to wait.
+    /// True if the file system supports non-blocking reads, which detect hits.
     tells_hits: bool,
 }
 
@@ -144,9 +140,8 @@ impl<'o> LaneReader<'o> {
     }
 }
 
-/// Reads through the page cache; true if nothing had to be waited for. What is missing is read by
-/// the second call as it would be by the first: the read-ahead of both is the kernel's for the
-/// rest of the request.
+/// Reads through the page cache; returns true for a hit. Missing pages are read by a second call,
+/// for which the kernel reads ahead as for the first.
 fn buffered(file: &File, to: &mut [u8], offset: u64, tells_hits: &mut bool) -> io::Result<bool> {
     let mut done = 0;
     if *tells_hits {
@@ -162,7 +157,7 @@ fn buffered(file: &File, to: &mut [u8], offset: u64, tells_hits: &mut bool) -> i
     Ok(false)
 }
 
-/// Reads whole blocks, and of them what is wanted: the last block of a file may be cut.
+/// Reads whole blocks and returns the requested part; the last block of a file may be short.
 fn direct(file: &File, to: &mut [u8], wanted: usize, offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < wanted {
@@ -186,7 +181,7 @@ fn aligned(offset: u64, length: u64) -> (u64, u64) {
     (offset / PAGE_SIZE * PAGE_SIZE, (offset + length).next_multiple_of(PAGE_SIZE))
 }
 
-/// The device's smallest block: only the end of a file lies inside of one.
+/// Smallest device block; only the end of a file is unaligned.
 const SECTOR: usize = 512;
 
 /// A longer read is several, one after another.

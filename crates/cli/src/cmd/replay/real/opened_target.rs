@@ -1,12 +1,8 @@
 //! The target of one run, opened by a method.
 //!
-//! In:    a method, files.
-//! Out:   handles for lanes; what the device was asked for.
-//! Never: a write.
-//!
-//! Each thread of the trace has one handle for each file, as the program had: the kernel's
-//! read-ahead keeps its state there. Where lanes take any read, they share these handles; streams
-//! of foreread are a lane's own, as one thread at a time may use them.
+//! Each thread of the trace has one handle per file, like the recorded program, as the kernel keeps
+//! read-ahead state per handle. If any lane may take any read, lanes share these handles; streams
+//! of foreread are per lane, as they are used by one thread at a time.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,20 +19,20 @@ use super::targets::TargetFile;
 use crate::measure::method::AccessMethod;
 use crate::measure::testbed::{open_direct, process_read_bytes};
 
-/// How the target is read in one run.
+/// Access method of a run, with the settings of foreread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunMethod {
     pub(super) method: AccessMethod,
     /// Of foreread.
     pub(super) policy: Policy,
-    /// Of foreread; None: learnt.
+    /// Largest window of foreread; None: learnt.
     pub(super) max_window: Option<ByteCount>,
     /// Of foreread.
     pub(super) memory: ByteCount,
 }
 
 impl RunMethod {
-    /// The method, and what foreread was given.
+    /// Returns the method with its settings.
     pub(super) fn label(&self) -> String {
         if self.method != AccessMethod::Foreread {
             return self.method.name().to_owned();
@@ -48,19 +44,19 @@ impl RunMethod {
     }
 }
 
-/// What the lanes of a run share.
+/// State shared by the lanes of a run.
 pub(super) struct OpenedTarget<'t> {
     pub(super) files: &'t [TargetFile],
     access: OpenedAccess,
     pub(super) handles: HandleLimits,
 }
 
-/// The handles of lanes.
+/// Handles per lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct HandleLimits {
-    /// How many each lane may have.
+    /// Maximum per lane.
     pub(super) max: usize,
-    /// Whether a thread of the trace has the same one in all lanes.
+    /// True if all lanes share the handle of a thread of the trace.
     pub(super) are_shared: bool,
 }
 
@@ -70,10 +66,10 @@ enum OpenedAccess {
     Foreread { engine: Engine, files: Mutex<HashMap<usize, foreread::File>> },
 }
 
-/// A thread and a file of the trace.
+/// Thread and file of the trace.
 pub(super) type HandleKey = (u32, u32);
 
-/// What a lane reads a file by.
+/// Handle of a lane for a file.
 pub(super) enum LaneHandle {
     Buffered(Arc<File>),
     Direct(Arc<File>),
@@ -106,7 +102,7 @@ impl<'t> OpenedTarget<'t> {
         Ok(Self { files, access, handles })
     }
 
-    /// Bytes that the device was asked for since an arbitrary start.
+    /// Returns the device bytes since an arbitrary start.
     pub(super) fn device_bytes(&self) -> Option<u64> {
         match &self.access {
             OpenedAccess::Buffered { .. } => process_read_bytes(),
@@ -118,7 +114,7 @@ impl<'t> OpenedTarget<'t> {
         }
     }
 
-    /// The method.
+    /// Returns the method.
     pub(super) fn method(&self) -> AccessMethod {
         match &self.access {
             OpenedAccess::Buffered { .. } => AccessMethod::Buffered,
@@ -134,7 +130,7 @@ impl<'t> OpenedTarget<'t> {
         }
     }
 
-    /// A handle for a lane.
+    /// Opens a handle for a lane.
     pub(super) fn handle(&self, key: HandleKey, file: usize) -> io::Result<LaneHandle> {
         let path = &self.files[file].path;
         match &self.access {

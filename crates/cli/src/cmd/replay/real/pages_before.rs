@@ -1,9 +1,7 @@
-//! The pages of the target that are in the kernel's page cache before it is read.
+//! Remembers which pages of the target were cached before a replay.
 //!
-//! In:    the files of a target.
-//! Out:   after each run: all pages but those are dropped, so that the next one begins as this did.
-//! Never: a page dropped that was there before; a page of ours that stays, unless another process
-//!        uses it, or the kernel does not say which are there.
+//! After each run, all other pages are dropped, so that every run starts the same. Pages stay if
+//! another process uses them, or if the kernel does not report which pages are cached.
 
 use std::fs::File;
 use std::num::NonZero;
@@ -17,40 +15,40 @@ use rustix::fs::{Advice, fadvise};
 use super::targets::TargetFile;
 use crate::clock::{clock, sleep_until};
 
-/// Drops what runs bring in, also when it is dropped itself.
+/// Drops pages cached by runs, and again on drop.
 #[derive(Debug)]
 pub(super) struct PagesBefore<'t> {
     files: Vec<(&'t TargetFile, CachedBefore)>,
 }
 
-/// What of a file was in the page cache.
+/// Earlier cached parts of a file.
 #[derive(Debug)]
 enum CachedBefore {
-    /// These parts of it.
+    /// Cached ranges.
     Parts(Vec<Range<u64>>),
-    /// The kernel does not say, or there are too many parts: nothing of it is dropped.
+    /// Not reported by the kernel, or too fragmented: nothing is dropped.
     Unknown,
 }
 
 impl<'t> PagesBefore<'t> {
-    /// Looks at all files.
+    /// Surveys all files.
     pub(super) fn look(files: &'t [TargetFile]) -> Self {
         let look = |file: &'t TargetFile| (file, cached(file));
         Self { files: files.iter().map(look).collect() }
     }
 
-    /// How many bytes were there.
+    /// Returns the bytes cached before.
     pub(super) fn bytes(&self) -> u64 {
         let parts = self.files.iter().filter_map(|(_, before)| before.parts()).flatten();
         parts.map(|part| part.end - part.start).sum()
     }
 
-    /// How many files are not known.
+    /// Returns the number of files with an unknown state.
     pub(super) fn unknown(&self) -> usize {
         self.files.iter().filter(|(_, before)| before.parts().is_none()).count()
     }
 
-    /// Drops all pages that were not there before, also those that are still on their way.
+    /// Drops all pages not cached before, including those in flight.
     pub(super) fn drop_ours(&self) {
         for (file, before) in &self.files {
             let Some(parts) = before.parts() else { continue };
@@ -96,8 +94,8 @@ fn cached(file: &TargetFile) -> CachedBefore {
     CachedBefore::Parts(parts)
 }
 
-/// Drops what lies between the parts. A window that is still on its way stays, so this asks again,
-/// but not for long.
+/// Drops the gaps between the parts. Windows in flight cannot be dropped, so the call is repeated
+/// for a short time.
 fn drop_gaps(file: &File, len: u64, parts: &[Range<u64>]) {
     let before = parts.iter().map(|part| (part.end - part.start).div_ceil(PAGE_SIZE)).sum();
     let patience = clock() + ON_THEIR_WAY;
@@ -114,7 +112,7 @@ fn drop_gaps(file: &File, len: u64, parts: &[Range<u64>]) {
     }
 }
 
-/// What lies between the parts of a file, and behind the last one.
+/// Returns the gaps between the parts of a file and after the last one.
 fn gaps(len: u64, parts: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> {
     let ends = [0].into_iter().chain(parts.iter().map(|part| part.end));
     let end = len.next_multiple_of(PAGE_SIZE);
@@ -122,13 +120,13 @@ fn gaps(len: u64, parts: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> {
     ends.zip(starts).map(|(from, to)| from..to).filter(|gap| !gap.is_empty())
 }
 
-/// The kernel is asked for so much at a time.
+/// Bytes surveyed per call.
 const SURVEY_BYTES: u64 = 1 << 30;
 
-/// Parts that are kept: 2 MiB.
+/// Largest number of parts kept: 2 MiB.
 const PARTS_MAX: usize = 1 << 17;
 
-/// A window from a slow disk comes in this time.
+/// Time in which a slow disk reads a window.
 const ON_THEIR_WAY: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 

@@ -1,8 +1,6 @@
 //! One run: the trace is read, lanes issue its reads at their times.
 //!
-//! In:    a trace, a schedule, an opened target.
-//! Out:   figures; an error of the trace or the first error of a read.
-//! Never: more of the trace in memory than the schedule holds; a lane that sleeps on after Ctrl-C.
+//! The schedule bounds the reads in memory. Ctrl-C wakes every lane.
 //!
 //! ```text
 //!   trace --feed--> schedule --take--> lane 0: sleeps until due, reads -.
@@ -35,7 +33,7 @@ pub(super) struct RealRun<'r> {
     pub(super) interrupted: &'r AtomicBool,
 }
 
-/// What the feed and the lanes share.
+/// State shared by the feed and the lanes.
 struct Stage<'r> {
     run: &'r RealRun<'r>,
     shared: Mutex<StageState>,
@@ -126,7 +124,7 @@ impl Stage<'_> {
         self.shared.lock().expect("no lane panicked")
     }
 
-    /// Whether the run ends before the trace does.
+    /// Returns true if the run ends before the trace.
     fn is_over(&self, state: &StageState) -> bool {
         state.failure.is_some() || self.run.interrupted.load(Ordering::Relaxed)
     }
@@ -264,11 +262,11 @@ impl TraceFeed {
 /// Reads that are taken from the trace at a time.
 const BATCH: usize = 1024;
 
-/// As many reads are in memory before the first is issued: half of what there is room for.
+/// Reads queued before the first is issued: half of the capacity.
 const FIRST_ROOM: usize = MAX_QUEUED / 2;
 
 /// Until all threads are there.
 const START_IN: Duration = Duration::from_millis(50);
 
-/// How long a lane or the feed takes to see that the run is over.
+/// Interval at which a lane or the feed checks for the end of the run.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,8 +1,6 @@
 //! The figures of real replays: rows, a sentence, JSON, notes.
 //!
-//! In:    methods and their figures.
-//! Out:   a table for each trace; how exact the times were kept.
-//! Never: a comparison with a run that the user has ended.
+//! Interrupted runs are not compared.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -189,14 +187,14 @@ pub(super) fn print(out: &mut Printer, rows: &[RealRow]) -> Result<(), Failure> 
     )
 }
 
-/// What was read, and how.
+/// Returns target and settings.
 pub(super) fn about(row: &RealRow) -> String {
     let RealRow { trace, level, pace, scale, mapping, threads, .. } = row;
     let mapping = plain(mapping);
     format!("{trace}: {level} level, {pace} loop x {scale}, {threads} threads; {mapping}")
 }
 
-/// What foreread saves of the waiting through the page cache, or of that without a cache.
+/// Returns the waiting that foreread saves compared with the page cache, or else with no cache.
 pub(super) fn sentence(rows: &[RealRow]) -> Option<String> {
     let whole = || rows.iter().filter(|row| !row.interrupted);
     let of = |method| whole().find(|row| row.method == method);
@@ -212,7 +210,7 @@ pub(super) fn sentence(rows: &[RealRow]) -> Option<String> {
     Some(format!("Reads waited {here:.3} s with {label}, and {there:.3} s {name}."))
 }
 
-/// What a reader of the figures has to know of one run.
+/// Returns notes on one run.
 #[expect(clippy::cast_precision_loss, reason = "a few digits are shown")]
 pub(super) fn notes(how: &RunMethod, figures: &RealFigures) -> Vec<String> {
     let label = how.label();

@@ -1,8 +1,6 @@
 //! Which lane issues which read of a trace, and when that is due.
 //!
-//! In:    the reads of a trace in their order; lanes that ask for the next one; ends of reads.
-//! Out:   a read and its time.
-//! Never: a clock, a thread, or more than [`MAX_QUEUED`] reads in memory.
+//! A state machine without clock or threads; it holds at most [`MAX_QUEUED`] reads.
 //!
 //! A lane is a thread of this process. It issues one read at a time.
 //!
@@ -21,7 +19,7 @@ use foreread_core::units::Nanos;
 use foreread_sim::replay::ReplayPace;
 use foreread_trace::TraceRecord;
 
-/// How reads are distributed over lanes.
+/// Assignment of reads to lanes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LaneChoice {
     /// The reads of a thread of the trace go to one lane, in their order.
@@ -36,11 +34,11 @@ pub(super) struct DueRead {
     pub(super) record: TraceRecord,
     /// The time since the start.
     pub(super) due: Nanos,
-    /// Whether the lane's read before had not returned by then.
+    /// True if the lane's previous read had not returned by then.
     pub(super) is_blocked: bool,
 }
 
-/// What a lane does next.
+/// Next step of a lane.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum LaneStep {
     /// It waits until the read is due, and issues it.
@@ -57,7 +55,7 @@ pub(super) struct IssueSchedule {
     pace: ReplayPace,
     choice: LaneChoice,
     lanes: Vec<LaneQueue>,
-    /// The queue of all lanes, where each takes what is next.
+    /// Queue shared by all lanes, if each takes the next read.
     shared: VecDeque<TraceRecord>,
     queued: usize,
     has_ended: bool,
@@ -80,7 +78,7 @@ struct LastRead {
 }
 
 impl LaneChoice {
-    /// The lanes of these threads, at most so many; with more threads, several share a lane.
+    /// Assigns threads to at most `most` lanes; with more threads, several share one.
     pub(super) fn by_thread(threads: impl IntoIterator<Item = u32>, most: usize) -> Self {
         assert!(most > 0, "there is a lane");
         let mut threads: Vec<u32> = threads.into_iter().collect();
@@ -109,7 +107,7 @@ impl IssueSchedule {
         }
     }
 
-    /// How many more reads there is room for.
+    /// Returns the free capacity.
     pub(super) fn room(&self) -> usize {
         MAX_QUEUED - self.queued
     }

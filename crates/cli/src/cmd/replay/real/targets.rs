@@ -1,8 +1,6 @@
 //! The target of a real replay: where the files of the trace are in it.
 //!
-//! In:    a path, the files of a trace.
-//! Out:   for each read of the trace a file that exists and an offset in it.
-//! Never: a read past the end; a name of the trace that leads out of the directory.
+//! Reads never exceed a file, and names of the trace never lead out of the directory.
 //!
 //! ```text
 //!   DIR      /var/db/a, /var/db/b   --> DIR/var/db/a, DIR/var/db/b; or DIR/a, DIR/b
@@ -25,7 +23,7 @@ pub(super) struct RealTargets {
     pub(super) files: Vec<TargetFile>,
     /// By the number of the trace's file; None: it was not read.
     places: Vec<Option<FilePlace>>,
-    /// How the trace's files are found, in words.
+    /// Description of the mapping from the trace's files.
     pub(super) mapping: String,
 }
 
@@ -50,7 +48,7 @@ struct FilePlace {
 pub(super) struct ReadPlace {
     pub(super) file: usize,
     pub(super) offset: u64,
-    /// Whether the trace reads past the end there.
+    /// True if the read was wrapped around the end.
     pub(super) is_wrapped: bool,
 }
 
@@ -61,7 +59,7 @@ impl RealTargets {
         summary: &TraceSummary,
         wraps: bool,
     ) -> Result<Self, Failure> {
-        // The engine knows what can be read, and says why not.
+        // Opened through the engine for its error messages.
         let engine = Engine::builder().memory(1 << 20).build();
         let engine = engine.map_err(|error| Failure::WrongUse(error.to_string()))?;
         let found = if target.is_dir() {
@@ -82,7 +80,7 @@ impl RealTargets {
         Some(ReadPlace { file: place.file, offset: wrapped, is_wrapped: wrapped != offset })
     }
 
-    /// Whether every read is in its file, or may be wrapped to be.
+    /// Returns an error unless every read is within its file or may be wrapped.
     fn check(&self, summary: &TraceSummary, wraps: bool) -> Result<(), Failure> {
         for (file, place) in summary.files.iter().zip(&self.places) {
             let Some(place) = place else { continue };
@@ -200,7 +198,7 @@ fn all_below(
         let name = name.strip_prefix(prefix).expect("all names have it");
         let found = opened(engine, &target.join(name)).map_err(|error| {
             if matches!(error.kind, OpenErrorKind::NotFound) {
-                // What to give is said of the directory.
+                // The error of the directory has the advice.
                 return format!("{}: no such file", error.path.display());
             }
             error.to_string()

@@ -26,7 +26,7 @@ pub(super) const HEADING: [&str; 14] = [
     "x waited",
 ];
 
-/// How many of them there are where one policy is compared with nothing.
+/// Number of columns if a single policy is compared with nothing.
 pub(super) const OF_ONE_POLICY: usize = HEADING.len() - 2;
 
 /// The cells of a row.

@@ -1,8 +1,4 @@
 //! The page of `sim --html` for several combinations.
-//!
-//! In:    rows.
-//! Out:   the policies side by side at each memory size, and the table.
-//! Never: a figure that the table does not have.
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
@@ -45,7 +41,8 @@ pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
     page
 }
 
-/// The fastest combination at the first memory size, beside the fastest of the first policy there.
+/// Compares the fastest combination at the first memory size with the fastest of the first policy
+/// there.
 fn headline(rows: &[ComparisonRow]) -> String {
     let memory = rows[0].memory;
     let first = rows[0].policy;

@@ -56,7 +56,7 @@ pub(super) fn summary_cells(summary: &RivalSummary<'_>) -> [String; 5] {
     ]
 }
 
-/// How many times the least that is; `-` where the least is unknown, or nothing.
+/// Returns the ratio to the minimum; `-` if that is unknown or 0.
 #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
 fn times(count: u64, least: Option<u64>) -> String {
     match least {

@@ -1,8 +1,6 @@
 //! The page of `sim rivals --html`.
 //!
-//! In:    rows.
-//! Out:   a section for each scenario: what its readers get and wait, beside the bounds.
-//! Never: a figure that the table does not have.
+//! Shows the progress and waits of the readers of each scenario, with the bounds.
 
 use foreread_report::{
     AxisUnit, BarChart, BarGroup, ChartBar, ReportBlock, ReportChart, ReportPage, ReportSection,

@@ -1,4 +1,4 @@
-//! The page docs/rivals.md: the table as a document, with what each scenario shows.
+//! The page docs/rivals.md: the table as a document, with the purpose of each scenario.
 
 use std::io::Write as _;
 
@@ -127,8 +127,8 @@ What `adaptive` moves and how long its readers wait, beside the fastest of the o
 within 2 % of it the one whose readers wait least), and beside the one whose readers wait least of
 those that serve them as well.";
 
-/// Why a rival is ahead in a scenario. One that is new among the losses is printed as open, and
-/// wants a line here.
+/// Reason why a rival is ahead in a scenario. New losses are printed as open and need an entry
+/// here.
 const WHY: &[(&[&str], &str)] = &[
     (
         &["streaming-fast", "streaming-lognormal"],

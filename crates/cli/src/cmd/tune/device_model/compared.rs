@@ -1,8 +1,6 @@
-//! A candidate beside the device: the same questions, asked of the simulator.
+//! Compares a candidate model with the device, by the same requests in the simulator.
 //!
-//! In:    a model; what was measured.
-//! Out:   each figure with the model's own.
-//! Never: a formula for what the simulator does: the model is the one that replays have.
+//! Uses the simulator instead of a formula, as replays do.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,7 +22,7 @@ pub(super) fn model_of(device: &FittedDevice) -> Option<DeviceParams> {
     NamedDevice::parse(&device_table("candidate", device, &[])).ok().map(|named| named.model)
 }
 
-/// Each figure of the report beside that of a model.
+/// Returns each figure of the report with that of the model.
 pub(super) fn points(
     model: &DeviceParams,
     report: &Report,

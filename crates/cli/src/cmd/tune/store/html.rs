@@ -1,8 +1,6 @@
 //! The page of `tune URL --html`.
 //!
-//! In:    a store as it was measured.
-//! Out:   a page: throughput over connections and over parts with `==>`, latency, what to set.
-//! Never: a figure that the report does not have.
+//! Shows throughput by connections and by parts with `==>`, latency, and settings.
 
 use foreread_report::{
     AxisScale, AxisUnit, ChartAxis, ChartLine, ChartMark, LineChart, LinePoint, ReportBlock,

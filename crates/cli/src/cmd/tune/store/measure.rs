@@ -1,8 +1,6 @@
 //! The steps of a sweep, carried out on a real store.
 //!
-//! In:    an object; the steps that the sweep wants, one after the other.
-//! Out:   what it found, also after Ctrl-C or an error.
-//! Never: a decision what is measured next.
+//! Only carries out the steps of the sweep. Results survive Ctrl-C and errors.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +19,7 @@ use indicatif::ProgressBar;
 use crate::clock::clock;
 use crate::progress::{percent, progress};
 
-/// What a sweep found, and why it ended early, if it did.
+/// Results of a sweep, with the reason of an early end.
 pub(super) struct SweptStore {
     pub(super) findings: StoreFindings,
     pub(super) stopped: Option<Stopped>,
@@ -66,8 +64,8 @@ impl StoreProbe<'_> {
         since(self.zero)
     }
 
-    /// Carries out a step. An error of requests of which the store has refused some is what the
-    /// step found.
+    /// Carries out a step. If the store throttled requests, an error of the step counts as its
+    /// result.
     fn step(&self, step: &StoreStep) -> Result<StepResult, ObjectError> {
         let (before, began) = (self.stores.counters(), self.now());
         let found = self.find(step, before.throttled);
@@ -118,7 +116,7 @@ impl StoreProbe<'_> {
         }
     }
 
-    /// Reads parts. Once the store refuses one, no more are asked for.
+    /// Reads parts; stops at the first throttled request.
     fn transfer(&self, step: TransferStep, refused: u64) -> Result<StepFindings, ObjectError> {
         let parts = Arc::new(Mutex::new(PartWindow::new(step, self.settings.object)));
         let (handed_out, counted) = (Arc::clone(&parts), Arc::clone(&parts));

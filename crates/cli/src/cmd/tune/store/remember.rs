@@ -1,8 +1,6 @@
-//! What a sweep has learnt of a store, for the next run of `serve`, `mount` and others.
+//! Keeps the result of a sweep for the next run of `serve`, `mount` and others.
 //!
-//! In:    a store as it was measured.
-//! Out:   the record that an engine begins with, in place of what an earlier run has learnt.
-//! Never: a record of what was not measured to its end; a file of another program replaced.
+//! Incomplete measurements are not kept, and only earlier records are replaced.
 //!
 //! An engine measures a store for a second or more before its windows are as large as pay. With
 //! the record it begins with them, and its first requests check whether it still holds.
@@ -36,8 +34,8 @@ pub(super) fn remember(object: &MeasuredObject, tuned: &TunedStore) -> Result<Pa
     })
 }
 
-/// The store as an engine knows devices: the cost of a request and of its bytes on a connection,
-/// and how many requests are served at once.
+/// Returns the store as a learnt device: cost per request and per byte on a connection, and
+/// parallelism.
 fn learnt(tuned: &TunedStore) -> Option<LearntDevice> {
     let (settings, choice) = (tuned.foreread.as_ref()?, tuned.findings.chosen.as_ref()?);
     let window = Pages(settings.max_window_kib * 1024 / PAGE_SIZE);

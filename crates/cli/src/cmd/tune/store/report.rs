@@ -1,11 +1,7 @@
-//! What the sweep of a store found, for people.
-//!
-//! In:    a store as it was measured.
-//! Out:   a sentence, two tables with `==>` at what is chosen, latency, what to set where.
-//! Never: a figure that was not measured, or does not follow from what was.
+//! Text report of a store: a headline, two tables with `==>` at the choice, latency, and settings.
 //!
 //! ```text
-//!   s3://bucket/big.bin: parts of 4M over 16 connections give 590 MB/s (95 % sure: ..)
+//!   s3://bucket/big.bin: parts of 4M over 16 connections give 590 MB/s (95 % confidence: ..)
 //!        connections  MB/s  from   to  requests/s  measured
 //!        8             517   516  518        61.6         5
 //!   ==>  16            598   597  599        71.3         5
@@ -42,7 +38,7 @@ pub(super) fn print(out: &mut Printer, tuned: &TunedStore) -> Result<(), Failure
     Ok(())
 }
 
-/// One sentence that says all that most readers want.
+/// Returns the headline.
 pub(super) fn headline(tuned: &TunedStore) -> String {
     let url = &tuned.url;
     let Some(choice) = &tuned.findings.chosen else {
@@ -53,8 +49,8 @@ pub(super) fn headline(tuned: &TunedStore) -> String {
     let most =
         if choice.is_most_connections { "; more were not measured, and may give more" } else { "" };
     format!(
-        "{url}: parts of {} over {connections} connection{plural} give {} MB/s (95 % sure: {} to \
-         {}), 97 % of the best or more{most}.",
+        "{url}: parts of {} over {connections} connection{plural} give {} MB/s (95 % confidence: {} \
+         to {}), 97 % of the best or more{most}.",
         size(*part_kib),
         speed(*mb_per_s),
         speed(*low),
@@ -62,7 +58,7 @@ pub(super) fn headline(tuned: &TunedStore) -> String {
     )
 }
 
-/// How it was measured, and what that took.
+/// Returns method and cost of the measurement.
 pub(super) fn how(tuned: &TunedStore) -> String {
     let asked = &tuned.findings.asked;
     let etag = tuned.etag.as_deref().map_or(String::new(), |tag| format!(", ETag {tag}"));
