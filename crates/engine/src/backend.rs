@@ -57,6 +57,9 @@ pub(crate) struct Backend {
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
     write_side: OnceLock<Box<WriteSide>>,
+    /// The disk's number, once it was asked for: the answer is read from sysfs, and a file stays on
+    /// its disk as long as it is open.
+    disk: OnceLock<u64>,
     pub(crate) fua_method: FuaMethod,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
@@ -185,6 +188,7 @@ impl Backend {
             geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
             write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
+            disk: OnceLock::new(),
             fua_method: FuaMethod::Dsync,
             faults: None,
             knows_no_zero: AtomicBool::new(false),
@@ -201,7 +205,7 @@ impl Backend {
         }
         match self.identity {
             FileIdentity::Device(number) | FileIdentity::Inode { on: number, .. } => {
-                Some(disk_of(number))
+                Some(*self.disk.get_or_init(|| disk_of(number)))
             }
             FileIdentity::Source(_) => self.source()?.disk,
             // On the device that it is a file of.
