@@ -35,6 +35,9 @@ impl Backend {
     /// is space for them, unless the file system cannot reserve any. If it fails, the file is as it
     /// was.
     pub(crate) fn set_len(&self, len: u64, written: u64) -> Result<(), i32> {
+        if let Some(faults) = &self.faults {
+            faults.meet_len_change()?;
+        }
         let file = match &self.medium {
             Medium::File { file } => self.file_for_writes().unwrap_or(file),
             Medium::Memory(device) => return device.set_len(len),

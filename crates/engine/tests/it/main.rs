@@ -37,6 +37,7 @@ mod file_cursor;
 mod filesystems;
 mod full;
 mod grow;
+mod grow_faults;
 mod grow_full;
 mod grow_oracle;
 mod grow_pages;
