@@ -43,6 +43,7 @@ pub(crate) use claim::Claims;
 pub(crate) use claim::disk_of;
 pub(crate) use create::Created;
 pub(crate) use fua::FuaMethod;
+use length::MAX_DIRECT_BYTES;
 pub(crate) use loops::files_behind;
 use write_side::WriteSide;
 pub(crate) use writers::{WriterClaim, next_engine};
@@ -285,6 +286,7 @@ enum DirectOpen {
 ///   O_DIRECT refused, or granted  buffered: the file system has none
 ///   and said to be none
 ///   blocks larger than a page     buffered: a page could not be read alone
+///   within a page of 2^63 bytes   buffered: O_DIRECT cannot read the last page
 ///   else                          direct
 /// ```
 fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenError> {
@@ -296,6 +298,9 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
             Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
+            Some(_) | None if file.metadata().is_ok_and(|now| now.len() > MAX_DIRECT_BYTES) => {
+                "its last page ends behind the last offset of the system"
+            }
             Some(_) | None => return Ok(DirectOpen::Yes(file)),
         },
         Err(OpenError::Io { source, .. }) if is_refusal(&source) => NO_DIRECT,
