@@ -54,6 +54,10 @@ pub struct Server {
 
 impl Server {
     /// A server that listens nowhere yet.
+    ///
+    /// # Panics
+    ///
+    /// If the export's range is not inside of its file.
     #[must_use]
     pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
@@ -62,6 +66,10 @@ impl Server {
     }
 
     /// A server whose clients' writes go to an overlay; its base is the export's file.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
     #[must_use]
     pub fn with_overlay(
         engine: Engine,
@@ -79,6 +87,8 @@ impl Server {
         limits: ServerLimits,
         store: Arc<dyn Store>,
     ) -> Self {
+        let (range, len) = (&export.range, export.file.len());
+        assert!(range.start <= range.end && range.end <= len, "{range:?} of {len} bytes");
         let frames = engine.frames().map_or(0, |(_, all)| all);
         let memory = usize::try_from(frames).unwrap_or(usize::MAX).saturating_mul(4096);
         let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);

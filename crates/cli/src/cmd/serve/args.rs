@@ -68,6 +68,18 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(super) read_only: bool,
 
+    /// Serve TARGET from byte SIZE on (or with K, M, G), to its end
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
+    pub(super) offset: Option<ByteCount>,
+
+    /// Serve partition N of TARGET, a whole disk with an MBR or GPT
+    ///
+    /// Numbers are those of the kernel's devices; logical partitions begin with 5. The table is
+    /// read once, at the start. Clients reach no byte outside of the partition. One server may
+    /// write TARGET at a time, whichever partition it serves.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) partition: Option<u32>,
+
     /// If TARGET is a URL: let clients write; what they write goes to FILE, and reads find it there
     ///
     /// FILE is made, sparse, if it is not there. It has the blocks of 4 KiB that were written, and
@@ -183,6 +195,7 @@ Examples:
   foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --memory 1G
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --overlay disk.overlay
+  foreread serve disk.img --partition 2 --unix /tmp/disk.sock
   foreread serve disk.img --read-only --unix /tmp/disk.sock --record disk.frt
   foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
   foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000
