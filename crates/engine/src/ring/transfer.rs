@@ -81,7 +81,7 @@ impl Transfer {
         let vectors = Vectors::new(pool, parts);
         // The last page of the longest file ends behind the last offset that the kernel takes.
         let readable = MAX_FILE_BYTES.0.saturating_sub(offset);
-        let is_cut = readable < vectors.bytes();
+        let is_cut = (1..vectors.bytes()).contains(&readable);
         let vectors = if is_cut { vectors.part(0, readable) } else { vectors };
         Self::new(TransferOp::Read, backend, offset, vectors)
     }

@@ -66,6 +66,7 @@ mod write_bytes;
 mod write_devices;
 mod write_durability;
 mod write_faults;
+mod write_inline;
 mod write_limits;
 mod write_open;
 mod write_power;
