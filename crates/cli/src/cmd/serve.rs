@@ -363,5 +363,6 @@ const PRIVATE_SOCKET: &str = "nbd";
 /// A command that has not ended so long after SIGTERM is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
 /// Descriptors beside those of connections that are served: the target, rings, listeners, two for
-/// each of the sixteen control requests, and some to spare.
-const OTHER_FILES: u64 = 96;
+/// each of the sixteen control requests, as many for TCP peers with few connections, and some to
+/// spare.
+const OTHER_FILES: u64 = 128;

@@ -151,7 +151,8 @@ pub(crate) struct ServeArgs {
 
     /// The largest number of connections of each listener; further ones are closed
     ///
-    /// Clients of --port take no place of clients of --unix. stats and set have room beyond these.
+    /// Clients of --port take no place of clients of --unix. stats and set have room beyond these,
+    /// and so have TCP clients of a host with few connections when another host has them all.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) connections: u32,
