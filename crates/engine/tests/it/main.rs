@@ -69,4 +69,5 @@ mod write_faults;
 mod write_inline;
 mod write_limits;
 mod write_open;
+mod write_owned;
 mod write_power;
