@@ -259,6 +259,11 @@ impl ServerState {
     fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, kind: ClientKind) {
         let socket = Arc::new(socket);
         let counts = shared.meter.counts();
+        if !BufferMemory::could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
+            // An allocation that fails ends the process, and all clients with it.
+            let why = "refused: the system has no memory for another connection (ulimit -v)";
+            return shared.refused(socket.peer, &why);
+        }
         let admission = shared.lock().admit(number, &socket, kind);
         match admission {
             Admission::Admitted => {}
@@ -336,6 +341,10 @@ impl fmt::Debug for Server {
     }
 }
 
+/// Memory that has to be left beside the budget of all connections when one is admitted: for its
+/// stack and buffers, for those of others that were just admitted, and for threads of the blocking
+/// pool.
+const CONNECTIONS_RESERVE: usize = 32 << 20;
 /// A connection's thread calls the core, the ring and the kernel, none of which is deep.
 const STACK: usize = 256 << 10;
 /// A few pieces of replies, however small the cache is.
