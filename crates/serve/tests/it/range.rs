@@ -146,3 +146,45 @@ fn nothing_outside_of_the_part_changes() {
         assert!(got == model, "{range:?}: the part is not what was written");
     }
 }
+
+/// The last page of such a file could not be read.
+#[test]
+fn the_longest_file_is_served_to_its_last_byte() {
+    const LONGEST: u64 = i64::MAX as u64;
+    let dir = TempDir::new_in("/dev/shm").expect("a folder in memory");
+    let path = dir.path().join("disk");
+    std::fs::File::create(&path).and_then(|file| file.set_len(LONGEST)).expect("a sparse file");
+    let engine = Engine::builder().memory(2 << 20).build().expect("an engine");
+    let file = engine.open_with(&path, &OpenOptions::new().write(true)).expect("it is there");
+    let (name, description) = (String::new(), String::new());
+    let export = Export { name, file, range: 0..LONGEST, read_only: false, description };
+    let mut server = Server::new(engine, export, ServerLimits::default());
+    server.unix(dir.path().join("socket")).expect("a socket");
+    let stopper = server.stopper();
+    let thread = std::thread::spawn(move || server.run());
+    let socket = dir.path().join("socket");
+    let client = Client::connect(socket.to_str().expect("text")).expect("it listens");
+    let mut session = client.go(true).expect("the export");
+    assert_eq!(session.agreed().size, LONGEST);
+    assert_eq!(session.read(LONGEST - 70_000, 70_000).expect("zeros"), [0; 70_000]);
+    for fua in [false, true] {
+        session.write(LONGEST - 3, &[1 + u8::from(fua); 3], fua).expect("room");
+        let end = [&[0; 4997][..], &[1 + u8::from(fua); 3]].concat();
+        assert_eq!(session.read(LONGEST - 5000, 5000).expect("its end"), end);
+        session.flush().expect("memory takes it");
+    }
+    assert!(session.write(LONGEST - 3, &[1; 4], false).is_err());
+    let zero = NbdRequest {
+        command: wire::CMD_WRITE_ZEROES,
+        offset: LONGEST - 9000,
+        len: 9000,
+        ..NbdRequest::default()
+    };
+    assert_eq!(session.ask(zero, &[]).expect("it goes on"), Ok(Vec::new()));
+    let status = NbdRequest { command: wire::CMD_BLOCK_STATUS, ..zero };
+    assert!(session.ask(status, &[]).expect("it goes on").is_ok());
+    assert_eq!(session.read(LONGEST - 5000, 5000).expect("its end"), [0; 5000]);
+    session.leave().expect("it is there");
+    stopper.stop();
+    thread.join().expect("no panic").expect("all is flushed");
+}
