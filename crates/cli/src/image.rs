@@ -2,6 +2,7 @@
 //!
 //! Read-only. Errors name the image and the command that repairs it.
 
+pub(crate) mod byte_range;
 pub(crate) mod node;
 
 use std::io;
@@ -12,8 +13,9 @@ use clap::Args;
 use foreread::{Advice, Engine, OpenOptions, ReadStream};
 use foreread_core::sizes;
 use foreread_core::units::ByteCount;
-use foreread_ext4::{BlockSource, Error, Ext4, Journal, PartitionTable};
+use foreread_ext4::{BlockSource, Error, Ext4, Journal};
 
+use self::byte_range::ByteRangeFlags;
 use crate::args::max_window::MaxWindow;
 use crate::output::Failure;
 use crate::store::{self, StoreArgs};
@@ -62,40 +64,16 @@ impl ImageTarget {
         let engine = builder.build().map_err(|error| Failure::WrongUse(error.to_string()))?;
         let file = store::open(&engine, &self.target, &OpenOptions::new(), &self.store)?;
         let Range { start, end } = self.image_range(&file)?;
-        let (metadata, contents) = (file.stream(), file.stream());
-        let image = Image { start, size: end - start, metadata, contents };
-        // Read-ahead rarely pays off for metadata, which is scattered.
-        image.metadata.advise(Advice::Random);
+        let image = Image { start, size: end - start, ..Image::whole(&file) };
         let journal = if self.ignore_journal { Journal::Ignore } else { Journal::Refuse };
         Ext4::open(image, journal).map_err(|error| Failure::WrongUse(self.says(&error)))
     }
 
     /// Returns the bytes of the file that are the image, by --offset and --partition.
     pub(crate) fn image_range(&self, file: &foreread::File) -> Result<Range<u64>, Failure> {
-        let size = file.len();
-        let wrong = |line: String| Failure::WrongUse(format!("{}: {line}", self.target.display()));
-        if let Some(ByteCount(start)) = self.offset {
-            let is_inside = start < size;
-            let line = || wrong(format!("--offset {start} is not inside of its {size} bytes"));
-            return if is_inside { Ok(start..size) } else { Err(line()) };
-        }
-        let Some(number) = self.partition else { return Ok(0..size) };
-        let (metadata, contents) = (file.stream(), file.stream());
-        metadata.advise(Advice::Random);
-        let disk = Image { start: 0, size, metadata, contents };
-        let table = PartitionTable::read(&disk).map_err(|error| wrong(error.to_string()))?;
-        let table = table.ok_or_else(|| {
-            wrong(format!("has no partition table (MBR or GPT), so no partition {number}"))
-        })?;
-        let found = table.get(number);
-        let partition = found
-            .ok_or_else(|| wrong(format!("has no partition {number}; its partitions: {table}")))?;
-        partition.range(size).ok_or_else(|| {
-            let end = partition.start.saturating_add(partition.len);
-            wrong(format!(
-                "partition {number} ends at byte {end}, and there are {size}: copy the whole disk"
-            ))
-        })
+        let Self { target, offset, partition, .. } = self;
+        let flags = ByteRangeFlags { target, offset: *offset, partition: *partition };
+        flags.choose(&Image::whole(file))
     }
 
     /// Refuses --offset and --partition where TARGET is not read as an image.
@@ -153,6 +131,16 @@ pub(crate) struct Image {
     size: u64,
     metadata: ReadStream,
     contents: ReadStream,
+}
+
+impl Image {
+    /// All bytes of a file.
+    pub(crate) fn whole(file: &foreread::File) -> Self {
+        let (metadata, contents) = (file.stream(), file.stream());
+        // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
+        metadata.advise(Advice::Random);
+        Self { start: 0, size: file.len(), metadata, contents }
+    }
 }
 
 impl BlockSource for Image {

@@ -43,6 +43,7 @@ pub(crate) use claim::Claims;
 pub(crate) use claim::disk_of;
 pub(crate) use create::Created;
 pub(crate) use fua::FuaMethod;
+use length::MAX_DIRECT_BYTES;
 pub(crate) use loops::files_behind;
 use write_side::WriteSide;
 pub(crate) use writers::{WriterClaim, next_engine};
@@ -57,6 +58,9 @@ pub(crate) struct Backend {
     /// Why reads and writes go through the kernel's page cache; None if they do not.
     pub(crate) buffered: Option<&'static str>,
     write_side: OnceLock<Box<WriteSide>>,
+    /// The disk's number, once it was asked for: the answer is read from sysfs, and a file stays on
+    /// its disk as long as it is open.
+    disk: OnceLock<u64>,
     pub(crate) fua_method: FuaMethod,
     /// What goes wrong on purpose.
     pub(crate) faults: Option<Arc<Faults>>,
@@ -185,6 +189,7 @@ impl Backend {
             geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
             write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
+            disk: OnceLock::new(),
             fua_method: FuaMethod::Dsync,
             faults: None,
             knows_no_zero: AtomicBool::new(false),
@@ -201,7 +206,7 @@ impl Backend {
         }
         match self.identity {
             FileIdentity::Device(number) | FileIdentity::Inode { on: number, .. } => {
-                Some(disk_of(number))
+                Some(*self.disk.get_or_init(|| disk_of(number)))
             }
             FileIdentity::Source(_) => self.source()?.disk,
             // On the device that it is a file of.
@@ -281,6 +286,7 @@ enum DirectOpen {
 ///   O_DIRECT refused, or granted  buffered: the file system has none
 ///   and said to be none
 ///   blocks larger than a page     buffered: a page could not be read alone
+///   within a page of 2^63 bytes   buffered: O_DIRECT cannot read the last page
 ///   else                          direct
 /// ```
 fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenError> {
@@ -292,6 +298,9 @@ fn open_direct(path: &Path, options: &OpenOptions) -> Result<DirectOpen, OpenErr
         Ok(file) => match needed_alignment(&file) {
             Some(0) => NO_DIRECT,
             Some(align) if align > PAGE_SIZE => "O_DIRECT wants larger blocks than a page here",
+            Some(_) | None if file.metadata().is_ok_and(|now| now.len() > MAX_DIRECT_BYTES) => {
+                "its last page ends behind the last offset of the system"
+            }
             Some(_) | None => return Ok(DirectOpen::Yes(file)),
         },
         Err(OpenError { kind: OpenErrorKind::Io { source, .. }, .. }) if is_refusal(&source) => {

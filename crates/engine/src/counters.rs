@@ -28,6 +28,9 @@ pub struct Counters {
     pub hits: u64,
     /// Misses that the calling thread read by itself, as they were all there was to read.
     pub inline_reads: u64,
+    /// Durable (FUA) writes to the device that the calling thread made by itself, as they were all
+    /// there was to start.
+    pub inline_writes: u64,
     /// Counters of the read and write path.
     pub path: Stats,
     /// Counters of the page cache.
@@ -60,6 +63,7 @@ impl fmt::Display for Counters {
             ("writes", path.writes, "writes"),
             ("pages written to the cache", path.pages_written, "pages"),
             ("device writes", path.device_writes, "requests"),
+            ("of those, in their own thread", self.inline_writes, "requests"),
             ("pages in them", path.device_write_pages, "pages"),
             ("flushes", path.flushes, "flushes"),
             ("device flushes that failed", path.flush_failures, "flushes"),

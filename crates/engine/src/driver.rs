@@ -15,7 +15,7 @@
 
 mod fetch;
 mod files;
-mod inline_read;
+mod inline_io;
 mod planned;
 mod requests;
 mod sleep;
@@ -32,7 +32,7 @@ use foreread_core::path::{DeviceId, DeviceIo, IoPath, Tag, WriteReady};
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos};
 
-pub(crate) use self::inline_read::InlineRead;
+pub(crate) use self::inline_io::InlineIo;
 use self::planned::Batches;
 pub(crate) use self::planned::EndedRead;
 use self::source_devices::SourceDevices;
@@ -79,6 +79,8 @@ pub(crate) struct Driver {
     is_traced: bool,
     /// Misses that were read by the thread that missed, without the ring.
     pub(crate) inline_reads: u64,
+    /// Durable writes that were made by the thread that waited for them, without the ring.
+    pub(crate) inline_writes: u64,
 }
 
 #[derive(Debug)]
@@ -118,6 +120,7 @@ impl Driver {
             broken: None,
             is_traced: false,
             inline_reads: 0,
+            inline_writes: 0,
         }
     }
 

@@ -122,6 +122,7 @@ impl Engine {
         Ok(Counters {
             hits: self.state.hits.sum(),
             inline_reads: driver.inline_reads,
+            inline_writes: driver.inline_writes,
             path: driver.path.stats(),
             cache: driver.path.cache_stats(),
             windows: driver.path.windows(),

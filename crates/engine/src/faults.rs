@@ -1,7 +1,8 @@
 //! Devices that fail on purpose: a tool for tests.
 //!
-//! In:    which requests of a file shall come to what: pages, which time, the mishap.
-//! Out:   the real reads and writes, with results that were changed or held back.
+//! In:    rules for the requests of a file: which pages, which of them in order, which mishap.
+//! Out:   the real reads, writes, flushes and changes of length, with results that were changed or
+//!        held back.
 //! Never: chance, or a clock. Requests are judged in the order in which they start.
 
 use std::fmt;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use foreread_core::sched::Op;
 use foreread_core::units::PAGE_SIZE;
 
-/// FaultedOp happens to a request.
+/// A fault that a request meets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mishap {
     /// It fails with this error number. EAGAIN and EINTR are tried again, and then it is another
@@ -26,8 +27,8 @@ pub enum Mishap {
     Hold,
 }
 
-/// FaultedOp shall go wrong with the requests of a file: given to
-/// [`OpenOptions::faults`](crate::OpenOptions::faults), and told more at any time.
+/// Rules by which requests of a file fail. Passed to
+/// [`OpenOptions::faults`](crate::OpenOptions::faults); rules may be added at any time.
 ///
 /// ```text
 ///   inject(3..5, 1..2, Errno(EIO))     requests that touch page 3 or 4:   0th   1st   2nd
@@ -61,14 +62,15 @@ struct FaultRule {
     matched: u32,
 }
 
-/// FaultedOp a rule is about.
+/// The operation that a rule matches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum FaultedOp {
     Moves(Op),
     Syncs,
+    Lengths,
 }
 
-/// FaultedOp is to become of one request.
+/// The faults that one request meets.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     /// It starts when this pipe has ended.
@@ -100,11 +102,17 @@ impl Faults {
         self.add(FaultedOp::Syncs, 0..1, times, mishap);
     }
 
+    /// So do changes of the file's length, which is then as it was: those that a caller asks for,
+    /// those of appends, and those that cut a failed append.
+    pub fn inject_lengths(&self, times: Range<u32>, mishap: Mishap) {
+        self.add(FaultedOp::Lengths, 0..1, times, mishap);
+    }
+
     fn add(&self, what: FaultedOp, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
         self.state().rules.push(FaultRule { what, pages, times, mishap, matched: 0 });
     }
 
-    /// Forgets all rules. FaultedOp is held stays held.
+    /// Forgets all rules. A request that is held stays held.
     pub fn clear(&self) {
         self.state().rules.clear();
     }
@@ -130,15 +138,31 @@ impl Faults {
         self.state().struck
     }
 
-    /// FaultedOp is to become of `len` bytes at `offset`.
+    /// The faults of a transfer of `len` bytes at `offset`.
     pub(crate) fn judge(&self, op: Op, offset: u64, len: u64, which: Attempt) -> Fate {
         let pages = offset / PAGE_SIZE..offset.saturating_add(len).div_ceil(PAGE_SIZE);
         self.judge_any(FaultedOp::Moves(op), &pages, which)
     }
 
-    /// FaultedOp is to become of a `fdatasync(2)`.
+    /// The faults of an `fdatasync(2)`.
     pub(crate) fn judge_sync(&self) -> Fate {
         self.judge_any(FaultedOp::Syncs, &(0..1), Attempt::First)
+    }
+
+    /// Meets the faults of an `fdatasync(2)`, which is not to be called after an error. Blocks
+    /// while it is held.
+    pub(crate) fn meet_sync(&self) -> Result<(), i32> {
+        Self::meet(self.judge_sync())
+    }
+
+    /// The same for a change of the file's length.
+    pub(crate) fn meet_len_change(&self) -> Result<(), i32> {
+        Self::meet(self.judge_any(FaultedOp::Lengths, &(0..1), Attempt::First))
+    }
+
+    fn meet(mut fate: Fate) -> Result<(), i32> {
+        fate.pass_gate();
+        fate.befall_write(Ok(0)).map(drop)
     }
 
     fn judge_any(&self, what: FaultedOp, pages: &Range<u64>, which: Attempt) -> Fate {
@@ -279,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_reads_writes_and_syncs_are_apart() {
+    fn rules_of_each_operation_are_apart() {
         let faults = Faults::default();
         faults.inject_writes(0..1, 0..1, Mishap::Short(100));
         faults.inject_writes(0..1, 1..2, Mishap::Errno(5));
@@ -290,7 +314,8 @@ mod tests {
         assert_eq!((write.of_write(4096), write.befall_write(Ok(3584))), (3584, Ok(3584)));
         let write = faults.judge(Op::Write, 0, 4096, Attempt::First);
         assert_eq!((write.of_write(4096), write.befall_write(Ok(0))), (0, Err(5)));
-        assert_eq!(faults.judge_sync().befall_write(Ok(0)), Err(6));
-        assert_eq!(faults.judge_sync().befall_write(Ok(0)), Ok(0));
+        faults.inject_lengths(1..2, Mishap::Errno(7));
+        assert_eq!((faults.meet_sync(), faults.meet_len_change()), (Err(6), Ok(())));
+        assert_eq!((faults.meet_sync(), faults.meet_len_change()), (Ok(()), Err(7)));
     }
 }

@@ -20,7 +20,7 @@ use foreread_core::path::{Fault, ReadId, ReadReady};
 use foreread_core::units::Nanos;
 
 use crate::deferred_wake::KeepAlive;
-use crate::driver::InlineRead;
+use crate::driver::InlineIo;
 use crate::engine_state::{DriverGuard, EngineState};
 use crate::wait_table::{Notification, Ticket};
 use crate::waiters::Leader;
@@ -63,7 +63,7 @@ impl EngineState {
         ticket: Ticket,
     ) -> (DriverGuard<'s>, Result<Notification, NotReady>) {
         let deadline = self.timeout.map(|timeout| after(driver.now(), timeout));
-        driver = self.read_inline(driver, ticket);
+        driver = self.do_inline(driver, ticket);
         let me = Leader::Waiter(ticket);
         let end = loop {
             if let Some(news) = driver.waiting.take_notification(ticket) {
@@ -168,8 +168,12 @@ impl EngineState {
         self.drive_again()
     }
 
-    /// If one request is all that is to be started, reads it here.
-    fn read_inline<'s>(&'s self, mut driver: DriverGuard<'s>, ticket: Ticket) -> DriverGuard<'s> {
+    /// If one request is all that is to be started, does it here.
+    pub(crate) fn do_inline<'s>(
+        &'s self,
+        mut driver: DriverGuard<'s>,
+        ticket: Ticket,
+    ) -> DriverGuard<'s> {
         let Some(alone) = self.begin_inline(&mut driver, ticket) else { return driver };
         drop(driver);
         let result = alone.run(&self.pool);
@@ -182,11 +186,11 @@ impl EngineState {
         &self,
         driver: &mut DriverGuard<'_>,
         ticket: Ticket,
-    ) -> Option<InlineRead> {
+    ) -> Option<InlineIo> {
         if self.timeout.is_some() || driver.waiting.has_notification(ticket) {
             return None;
         }
-        let alone = driver.take_inline_read()?;
+        let alone = driver.take_inline(ticket)?;
         driver.waiting.set_away(ticket, true);
         Some(alone)
     }
@@ -194,13 +198,13 @@ impl EngineState {
     /// What became of it.
     pub(crate) fn end_inline(
         &self,
-        alone: &InlineRead,
+        alone: &InlineIo,
         ticket: Ticket,
         result: Result<u32, i32>,
     ) -> DriverGuard<'_> {
         let mut driver = self.drive_again();
         // Before the thread counts as waiting again: it is here, and need not be woken.
-        driver.complete_inline_read(alone, result);
+        driver.complete_inline(alone, result);
         driver.waiting.set_away(ticket, false);
         driver
     }

@@ -15,11 +15,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::borrowed_write::BorrowedWrite;
 use crate::error::WriteError;
 use crate::file::File;
+use crate::owned_write::OwnedWrite;
 use crate::read_into::BufResult;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress};
-use crate::write_futures::{BorrowedWrite, OwnedWrite};
 
 /// A change of length on its way. Made by [`File::set_len_async`].
 #[must_use = "a future does nothing until it is awaited"]
@@ -61,7 +62,8 @@ impl File {
     /// that is dropped before, the file keeps what was written, and the rest is cut off.
     ///
     /// A future that has begun has to be polled or dropped before the same task awaits another
-    /// append to the file, or a write past its end: else that waits for ever.
+    /// append to the file, or a write past its end: else that waits for ever. [`Self::append_from`]
+    /// has no such rule.
     ///
     /// ```no_run
     /// async fn log(file: &foreread::File, record: &[u8]) -> Result<u64, foreread::WriteError> {
@@ -79,8 +81,9 @@ impl File {
     }
 
     /// Appends the bytes of `buffer`, and gives it back with the offset: for tasks that cannot
-    /// borrow. Later appends wait until this future was polled to its end, or is dropped: as for
-    /// [`Self::append_async`].
+    /// borrow. After its first poll the append goes on without polls, also if the future is
+    /// forgotten, so that later appends wait only until its bytes are in memory. Of a future that
+    /// is dropped before, the file keeps what was written, and the rest is cut off.
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {

@@ -48,6 +48,7 @@ mod async_cursor;
 mod backend;
 mod background;
 mod blocking_pool;
+mod borrowed_write;
 mod builder;
 mod cachestat;
 mod completions;
@@ -89,6 +90,7 @@ mod open_files;
 mod open_options;
 mod owned_bytes;
 mod owned_read;
+mod owned_write;
 mod page_guard;
 mod page_range;
 mod page_ref;
@@ -121,7 +123,6 @@ mod wait_table;
 mod waiters;
 mod write;
 mod write_async;
-mod write_futures;
 
 pub use advice::Advice;
 #[cfg(any(feature = "futures-io", feature = "tokio"))]

@@ -286,6 +286,24 @@ pub(crate) fn pread(
     Transfer::read(pool, backend, offset, parts).run()
 }
 
+/// Writes `len` bytes at `offset` from `frames` in the calling thread, durably: bytes, or the error
+/// number.
+///
+/// For the lone durable write, as [`pread`] for the lone miss. The core keeps the frames until it
+/// hears of the end.
+///
+/// # Errors
+///
+/// As [`pread`].
+pub(crate) fn pwrite_durable(
+    pool: &Pool,
+    backend: Arc<Backend>,
+    (offset, len): (u64, u64),
+    frames: &mut dyn Iterator<Item = Frame>,
+) -> Result<u32, i32> {
+    Transfer::write(pool, backend, offset, len, true, frames).run()
+}
+
 /// Entries of the submission queue; the completion queue has twice as many.
 const ENTRIES: u32 = 256;
 

@@ -20,13 +20,14 @@ use std::task::{Context, Poll, ready};
 
 use foreread_core::path::{IoPath, WriteMode};
 
+use crate::borrowed_write::BorrowedWrite;
 use crate::error::WriteError;
 use crate::file::File;
 use crate::handle::Handle;
+use crate::owned_write::OwnedWrite;
 use crate::read_into::BufResult;
 use crate::task_step::TaskStep;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress, WriteTask};
-use crate::write_futures::{BorrowedWrite, OwnedWrite};
 
 /// A write on its way, of as much as is written before an error. Made by [`File::write_at_async`].
 #[must_use = "a future does nothing until it is awaited"]
@@ -101,8 +102,8 @@ impl File {
     /// Writes the bytes of `buffer` as [`Self::write_at`] does, without blocking the thread, and
     /// gives the buffer back with the result: for tasks that cannot borrow.
     ///
-    /// A piece that waited is copied by whichever thread drives, so that no other write waits for
-    /// this future to be polled. What a drop means, [`Self::write_at_async`] says.
+    /// After its first poll the write goes on without polls, by whichever thread drives, so that no
+    /// other write waits for this future. What a drop means, [`Self::write_at_async`] says.
     ///
     /// ```no_run
     /// async fn store(file: foreread::File, page: Vec<u8>) -> Result<(), foreread::WriteError> {
@@ -177,7 +178,7 @@ impl WriteAllAt<'_> {
 impl<B> WriteFrom<B> {
     /// With a mode for this write alone. To be called before the first poll.
     pub fn with_mode(mut self, mode: WriteMode) -> Self {
-        self.0.progress.mode = mode;
+        self.0.set_mode(mode);
         self
     }
 }

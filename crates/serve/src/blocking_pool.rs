@@ -43,7 +43,8 @@ pub(crate) enum BlockingWork {
         cookie: u64,
         offset: u64,
         len: usize,
-        in_chunks: bool,
+        /// Where its chunk begins for the client; None for a simple reply.
+        chunk_at: Option<u64>,
     },
     Flush {
         cookie: u64,
@@ -182,7 +183,7 @@ impl BlockingJob {
         let cookie = work.cookie();
         let is_in_chunks = matches!(
             work,
-            BlockingWork::Extents { .. } | BlockingWork::Read { in_chunks: true, .. }
+            BlockingWork::Extents { .. } | BlockingWork::Read { chunk_at: Some(_), .. }
         );
         let done = catch_unwind(AssertUnwindSafe(|| work.run(store)));
         let done = done.unwrap_or(Err(NbdErrno::Io));
@@ -238,8 +239,8 @@ impl BlockingWork {
         match self {
             Self::Part { bytes, offset, fua } => store.write(&bytes, offset, fua)?,
             Self::Write { bytes, offset, .. } => store.write(&bytes, offset, true)?,
-            Self::Read { cookie, offset, len, in_chunks } => {
-                let mut bytes = head(cookie, offset, len, in_chunks);
+            Self::Read { cookie, offset, len, chunk_at } => {
+                let mut bytes = head(cookie, len, chunk_at);
                 let head_len = bytes.len();
                 bytes.resize(head_len + len, 0);
                 store.read(&mut bytes[head_len..], offset)?;
@@ -261,8 +262,8 @@ impl BlockingWork {
 }
 
 /// The head of a reply with bytes.
-fn head(cookie: u64, offset: u64, len: usize, in_chunks: bool) -> Vec<u8> {
-    if in_chunks {
+fn head(cookie: u64, len: usize, chunk_at: Option<u64>) -> Vec<u8> {
+    if let Some(offset) = chunk_at {
         let len = u32::try_from(len).expect("a piece of a reply is 1 MiB at most");
         reply::data(cookie, offset, len, true).to_vec()
     } else {

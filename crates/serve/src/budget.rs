@@ -42,6 +42,11 @@ impl SharedBudget {
         Self { all, left, least, waiting: AtomicUsize::new(0), line: Mutex::default() }
     }
 
+    /// The bytes of all connections together.
+    pub(crate) fn total(&self) -> usize {
+        self.all
+    }
+
     /// How many bytes are taken; and how many were at most.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> (usize, usize) {

@@ -49,6 +49,12 @@ impl BufferMemory {
         buffer
     }
 
+    /// Whether the system would still map so many bytes to this process (`ulimit -v`, strict
+    /// overcommit). Nothing stays mapped.
+    pub(crate) fn could_map(len: usize) -> bool {
+        MmapMut::map_anon(len).is_ok()
+    }
+
     /// Returns the bytes of all buffers that are mapped now.
     #[cfg(test)]
     pub(crate) fn mapped_bytes(&self) -> usize {

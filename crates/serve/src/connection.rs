@@ -207,13 +207,18 @@ impl Connection<'_> {
         }
     }
 
-    fn handle(&mut self, request: NbdRequest, paid: usize) -> Result<(), ConnectionEnd> {
+    fn handle(&mut self, mut request: NbdRequest, paid: usize) -> Result<(), ConnectionEnd> {
         let has_next = self.input.bytes().len() >= NbdRequest::LEN;
         let is_alone = self.in_hand() == 0 && !has_next;
         self.pipelines = if is_alone { self.pipelines.saturating_sub(1) } else { PIPELINES };
+        let command = request.check(&self.agreed);
+        if command.is_ok() {
+            // From here on it is counted from the start of the file.
+            request.offset += self.shared.export.range.start;
+        }
         let NbdRequest { cookie, offset, .. } = request;
         let range = offset..request.end();
-        let work = match request.check(&self.agreed) {
+        let work = match command {
             Err(errno) if request.payload() > 0 => {
                 assert_eq!(paid, 0, "writes pay for their parts");
                 self.incoming = Some(Incoming::refused(&request, errno));

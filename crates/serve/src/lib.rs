@@ -26,6 +26,7 @@ mod socket;
 pub mod stats;
 mod store;
 
+use std::ops::Range;
 use std::time::Duration;
 
 pub use counters::{CounterReader, Counters};
@@ -39,8 +40,10 @@ pub use server_state::Stopper;
 pub struct Export {
     /// The name that clients ask for. Clients that ask for no name get it, too.
     pub name: String,
-    /// The bytes.
+    /// The file that has the bytes.
     pub file: foreread::File,
+    /// The bytes of the file that clients see; their offset 0 is its start.
+    pub range: Range<u64>,
     /// Writes are refused; they always are if the file was opened for reading only.
     pub read_only: bool,
     /// One line for people.

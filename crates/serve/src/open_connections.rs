@@ -3,18 +3,22 @@
 //! In:    connections that come, finish their handshake, and end.
 //! Out:   admission, or refusal; the handshake that is closed to make room.
 //! Never: a client that has not finished its handshake in the place of a new one; a control request
-//!        kept out by clients that are served.
+//!        kept out by clients that are served; a TCP peer kept out by the connections of another.
 //!
 //! ```text
-//!   Network   | served . . . . . | handshakes |                 max
-//!   Local     | served . . . . . | handshakes |  control room | max + CONTROL_ROOM
-//!                                  ^-- full: the oldest of these is closed for a new client
+//!   Network   | served . . . . . | handshakes |  room for peers | max + at most PEER_ROOM
+//!                                                with few of all
+//!   Local     | served . . . . . | handshakes |  control room   | max + CONTROL_ROOM
+//!                                  ^-- full: one of these is closed for a new client, the oldest
+//!                                      of the peer with most connections
 //! ```
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::socket::Socket;
+use crate::socket::{Peer, Socket};
 
 /// The kind of listener that a client came through.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,6 +44,16 @@ struct OpenConnection {
     kind: ClientKind,
     phase: ConnectionPhase,
     arrival: u64,
+    /// None of a local client: all of them are one peer.
+    network: Option<PeerNetwork>,
+}
+
+/// The addresses that count as one TCP peer: one of IPv4, the 64 bits in front of IPv6, of which a
+/// host may have all.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum PeerNetwork {
+    V4([u8; 4]),
+    V6([u8; 8]),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,13 +103,19 @@ impl OpenConnections {
             return Admission::Full;
         }
         let mut admission = Admission::Admitted;
-        let places = self.max.saturating_add(kind.control_room());
-        let open =
-            |it: &&mut OpenConnection| it.kind == kind && it.phase != ConnectionPhase::Evicted;
-        if self.all.values_mut().filter(open).count() >= places {
-            let in_handshake = |it: &&mut OpenConnection| it.phase == ConnectionPhase::Handshake;
-            let waiting = self.all.values_mut().filter(open).filter(in_handshake);
-            let Some(oldest) = waiting.min_by_key(|it| it.arrival) else { return Admission::Full };
+        let network = PeerNetwork::of(socket.peer);
+        let open = self.count_by_peer(kind, |phase| phase != ConnectionPhase::Evicted);
+        let of_peer = open.get(&network).copied().unwrap_or(0);
+        if open.values().sum::<usize>() >= self.places(kind, of_peer) {
+            let may_be_closed = |it: &&mut OpenConnection| {
+                let is_waiting = it.kind == kind && it.phase == ConnectionPhase::Handshake;
+                is_waiting && open[&it.network] >= of_peer
+            };
+            let waiting = self.all.values_mut().filter(may_be_closed);
+            let Some(oldest) = waiting.max_by_key(|it| (open[&it.network], Reverse(it.arrival)))
+            else {
+                return Admission::Full;
+            };
             oldest.phase = ConnectionPhase::Evicted;
             oldest.socket.shut();
             admission = Admission::Replaced(Arc::clone(&oldest.socket));
@@ -103,7 +123,8 @@ impl OpenConnections {
         self.arrivals += 1;
         let (socket, arrival) = (Arc::clone(socket), self.arrivals);
         let phase = ConnectionPhase::Handshake;
-        let old = self.all.insert(number, OpenConnection { socket, kind, phase, arrival });
+        let client = OpenConnection { socket, kind, phase, arrival, network };
+        let old = self.all.insert(number, client);
         assert!(old.is_none(), "a number names one open connection");
         admission
     }
@@ -114,16 +135,42 @@ impl OpenConnections {
         if client.phase == ConnectionPhase::Evicted {
             return ServiceStart::Evicted;
         }
-        let kind = client.kind;
-        let is_served =
-            |it: &&OpenConnection| it.kind == kind && it.phase == ConnectionPhase::Served;
-        if self.all.values().filter(is_served).count() >= self.max {
+        let (kind, network) = (client.kind, client.network);
+        let served = self.count_by_peer(kind, |phase| phase == ConnectionPhase::Served);
+        let of_peer = served.get(&network).copied().unwrap_or(0);
+        let places = self.max.saturating_add(self.peer_room(kind, of_peer));
+        if served.values().sum::<usize>() >= places {
             return ServiceStart::Full;
         }
         if let Some(client) = self.all.get_mut(&number) {
             client.phase = ConnectionPhase::Served;
         }
         ServiceStart::Served
+    }
+
+    /// The connections of a kind in some phases, by peer.
+    fn count_by_peer(
+        &self,
+        kind: ClientKind,
+        is_counted: impl Fn(ConnectionPhase) -> bool,
+    ) -> HashMap<Option<PeerNetwork>, usize> {
+        let mut counts = HashMap::new();
+        for it in self.all.values().filter(|it| it.kind == kind && is_counted(it.phase)) {
+            *counts.entry(it.network).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The largest number of connections of a kind with which one more is admitted, for a peer that
+    /// has this many.
+    fn places(&self, kind: ClientKind, of_peer: usize) -> usize {
+        self.max.saturating_add(kind.control_room()).saturating_add(self.peer_room(kind, of_peer))
+    }
+
+    /// Places beyond the connections of all, for a TCP peer that has few.
+    fn peer_room(&self, kind: ClientKind, of_peer: usize) -> usize {
+        let has_few = kind == ClientKind::Network && of_peer < PEER_FEW;
+        if has_few { (self.max / 4).min(PEER_ROOM) } else { 0 }
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
@@ -153,8 +200,30 @@ impl ClientKind {
     }
 }
 
+impl PeerNetwork {
+    fn of(peer: Peer) -> Option<Self> {
+        let Peer::Tcp(addr) = peer else { return None };
+        Some(match addr.ip().to_canonical() {
+            IpAddr::V4(ip) => Self::V4(ip.octets()),
+            IpAddr::V6(ip) => {
+                let [a, b, c, d, e, f, g, h, ..] = ip.octets();
+                Self::V6([a, b, c, d, e, f, g, h])
+            }
+        })
+    }
+}
+
+/// Places for TCP peers with few connections when others have all; a quarter of these, if that is
+/// less.
+const PEER_ROOM: usize = 16;
+/// A TCP peer that has so many connections gets none of those.
+const PEER_FEW: usize = 4;
+
 /// Control requests at a time while all local connections are served: `stats` and `set` by hand,
 /// and a monitor or two. Each takes some milliseconds.
 pub(crate) const CONTROL_ROOM: usize = 16;
 /// Evicted clients whose threads have not ended.
 const EVICTED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -149,6 +149,15 @@ impl Overlay {
         &self.base
     }
 
+    /// Reads bytes as clients see them: those that were written, and those of the base.
+    ///
+    /// # Errors
+    ///
+    /// If the base or the overlay cannot be read.
+    pub fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
+        Store::read(self, to, offset).map_err(|_| io::Error::other("the bytes cannot be read"))
+    }
+
     fn read_once(&self, to: &mut [u8], offset: u64) -> Result<(), NbdErrno> {
         let end = offset + to.len() as u64;
         let mut rest = to;

@@ -54,6 +54,10 @@ pub struct Server {
 
 impl Server {
     /// A server that listens nowhere yet.
+    ///
+    /// # Panics
+    ///
+    /// If the export's range is not inside of its file.
     #[must_use]
     pub fn new(engine: Engine, export: Export, limits: ServerLimits) -> Self {
         let store = Arc::new(export.file.clone());
@@ -62,6 +66,10 @@ impl Server {
     }
 
     /// A server whose clients' writes go to an overlay; its base is the export's file.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::new`].
     #[must_use]
     pub fn with_overlay(
         engine: Engine,
@@ -79,6 +87,8 @@ impl Server {
         limits: ServerLimits,
         store: Arc<dyn Store>,
     ) -> Self {
+        let (range, len) = (&export.range, export.file.len());
+        assert!(range.start <= range.end && range.end <= len, "{range:?} of {len} bytes");
         let frames = engine.frames().map_or(0, |(_, all)| all);
         let memory = usize::try_from(frames).unwrap_or(usize::MAX).saturating_mul(4096);
         let share = (memory / 8).clamp(LEAST_SHARED, MOST_SHARED);
@@ -249,6 +259,11 @@ impl ServerState {
     fn welcome(shared: &Arc<Self>, socket: Socket, number: u32, kind: ClientKind) {
         let socket = Arc::new(socket);
         let counts = shared.meter.counts();
+        if !BufferMemory::could_map(shared.budget.total() + CONNECTIONS_RESERVE) {
+            // An allocation that fails ends the process, and all clients with it.
+            let why = "refused: the system has no memory for another connection (ulimit -v)";
+            return shared.refused(socket.peer, &why);
+        }
         let admission = shared.lock().admit(number, &socket, kind);
         match admission {
             Admission::Admitted => {}
@@ -326,6 +341,10 @@ impl fmt::Debug for Server {
     }
 }
 
+/// Memory that has to be left beside the budget of all connections when one is admitted: for its
+/// stack and buffers, for those of others that were just admitted, and for threads of the blocking
+/// pool.
+const CONNECTIONS_RESERVE: usize = 32 << 20;
 /// A connection's thread calls the core, the ring and the kernel, none of which is deep.
 const STACK: usize = 256 << 10;
 /// A few pieces of replies, however small the cache is.

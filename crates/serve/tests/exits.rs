@@ -51,7 +51,7 @@ impl Running {
         let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
         let file = engine.open_with(&disk, &options).unwrap();
         let (name, description) = (String::new(), "the disk".to_owned());
-        let export = Export { name, file, read_only: false, description };
+        let export = Export { name, range: 0..file.len(), file, read_only: false, description };
         let limits =
             ServerLimits { stop_timeout: SOON, exit_timeout: SOON, ..ServerLimits::default() };
         let mut server = Server::new(engine, export, limits);

@@ -9,6 +9,7 @@ mod args;
 mod claim;
 mod command;
 mod container_note;
+mod export_range;
 mod listen_addresses;
 
 use std::io::{self, Write as _};
@@ -30,6 +31,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub(crate) use self::args::ServeArgs;
 use self::command::RunningCommand;
 use self::container_note::note_container;
+use self::export_range::{described, export_range};
 use self::listen_addresses::ListenAddresses;
 use crate::args::max_window::MaxWindow;
 use crate::clock::clock;
@@ -60,6 +62,7 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let connections = raise_open_files(args);
     let private = private_folder(args)?;
     let OpenedTarget { engine, file, overlay, recording, new_file } = opened(args)?;
+    let range = export_range(args, &file, overlay.as_ref())?;
     let saver = args.remember.keep(&engine, Some(&file)).map_err(cannot("start a thread"))?;
     // Held until the process ends.
     let _claim = claim::claimed(args)?;
@@ -70,7 +73,8 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
         file: file.clone(),
         written: overlay.as_ref().map_or(&file, Overlay::written_file).clone(),
         losses: overlay.as_ref().map(Overlay::losses).cloned(),
-        target: args.target.display().to_string(),
+        target: described(args),
+        bytes: range.end - range.start,
         export: args.export.clone(),
         read_only: args.read_only,
         memory: args.memory,
@@ -82,15 +86,11 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let export = Export {
         name: args.export.clone(),
         file,
+        range,
         read_only: args.read_only,
         description: served.target.clone(),
     };
-    let limits = ServerLimits {
-        connections,
-        requests: args.requests as usize,
-        exit_timeout: args.exit_timeout,
-        ..ServerLimits::default()
-    };
+    let limits = limits(args, connections);
     let written = overlay.as_ref().map(Overlay::written);
     let mut server = match overlay {
         Some(overlay) => Server::with_overlay(engine, export, limits, overlay),
@@ -124,6 +124,16 @@ fn serve(args: &ServeArgs) -> Result<(), Failure> {
     match code.map_err(cannot("wait for the command"))? {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::Command(code)),
+    }
+}
+
+/// What clients may have, by the flags.
+fn limits(args: &ServeArgs, connections: usize) -> ServerLimits {
+    ServerLimits {
+        connections,
+        requests: args.requests as usize,
+        exit_timeout: args.exit_timeout,
+        ..ServerLimits::default()
     }
 }
 
@@ -234,7 +244,9 @@ fn opened(args: &ServeArgs) -> Result<OpenedTarget, Failure> {
     }
     match engine.open_with(&args.target, &options) {
         Ok(file) => {
-            note_container(&args.target);
+            if args.offset.is_none() && args.partition.is_none() {
+                note_container(&args.target);
+            }
             Ok(OpenedTarget { engine, file, overlay: None, recording, new_file: None })
         }
         Err(error) => Err(not_opened(&engine, args, &error)),
@@ -304,8 +316,8 @@ fn ready(
     args: &ServeArgs,
     (metrics, written): (Option<&Metrics>, Option<u64>),
 ) {
-    let Served { engine, file, target, .. } = served;
-    let mut line = format!("serving {target} ({})", Exact(ByteCount(file.len())));
+    let Served { engine, file, target, bytes, .. } = served;
+    let mut line = format!("serving {target} ({})", Exact(ByteCount(*bytes)));
     line += if args.read_only { ", read-only" } else { "" };
     for uri in place.uris(&args.export) {
         line += &format!(" at {uri}");
@@ -348,6 +360,6 @@ fn ready(
 const PRIVATE_SOCKET: &str = "nbd";
 /// Time after SIGTERM until the command is killed.
 const COMMAND_GRACE: Duration = Duration::from_secs(5);
-/// Other file descriptors: the target, rings, listeners, two for each of sixteen control requests,
-/// and a reserve.
-const OTHER_FILES: u64 = 96;
+/// Other file descriptors: the target, rings, listeners, two for each of sixteen control requests
+/// and of sixteen TCP clients of hosts with few connections, and a reserve.
+const OTHER_FILES: u64 = 128;

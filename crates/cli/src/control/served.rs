@@ -21,6 +21,8 @@ pub(crate) struct Served {
     pub(crate) losses: Option<OverlayLosses>,
     pub(crate) target: String,
     pub(crate) export: String,
+    /// The number of bytes that clients see.
+    pub(crate) bytes: u64,
     pub(crate) read_only: bool,
     pub(crate) memory: ByteCount,
     pub(crate) started: Instant,
@@ -52,6 +54,7 @@ impl Served {
             version: env!("CARGO_PKG_VERSION"),
             target: &self.target,
             name: &self.export,
+            bytes: self.bytes,
             read_only: self.read_only,
             memory: self.memory.0,
             up_s: clock().duration_since(self.started).as_secs_f64(),

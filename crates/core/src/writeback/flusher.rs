@@ -19,7 +19,8 @@ use crate::page_in::page_len;
 use crate::read_path::ReadPath;
 use crate::sched::{Class, Op, Origin, Request};
 use crate::units::{
-    ByteCount, Nanos, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE, Sectors,
+    ByteCount, MAX_FILE_PAGES, Nanos, PAGE_SIZE, PageIndex, Pages, SECTOR_SIZE, SECTORS_PER_PAGE,
+    Sectors,
 };
 
 /// Result of a file's turn.
@@ -181,6 +182,10 @@ impl Writeback {
         assert!(dirty.other.is_none(), "{first:?} waits for its older bytes");
         let slot = slot_of(dirty.file);
         let along = |page: PageIndex| {
+            if page.0 >= MAX_FILE_PAGES.0 {
+                // The longest file has no page behind its last one.
+                return None;
+            }
             let id = self.dirty.of(path.page_in.cache.look_up(slot, page)?.frame())?;
             let other = self.dirty.get(id);
             let may_go = matches!(other.on, DirtyList::Aging | DirtyList::Urgent);

@@ -164,6 +164,16 @@ fn a_partial_page_is_read_first_but_not_the_last_one_of_a_file_that_is_whole_in_
     assert_eq!(bench.step(), Some((flush, WriteStep::Act)));
 }
 
+/// The flusher looked for a dirty neighbour behind the largest page number, and panicked.
+#[test]
+fn the_last_page_of_the_longest_file_is_written() {
+    let mut bench = Bench::new((1 << 63) - 1);
+    let id = bench.ask((1 << 63) - 4096, 4095, WriteMode::WriteThrough);
+    assert_eq!(bench.step(), Some((id, WriteStep::Fill { len: ByteCount(4095) })));
+    bench.fill(id);
+    assert_eq!(bench.written().map(|(_, first, pages)| (first, pages)), Some(((1 << 51) - 1, 1)));
+}
+
 #[test]
 fn a_partial_page_that_cannot_be_read_is_the_error_of_its_write_and_leaves_nothing_behind() {
     let mut bench = Bench::new(1 << 20);

@@ -13,7 +13,7 @@
 
 use std::ops::Range;
 
-use foreread_core::units::PAGE_SIZE;
+use foreread_core::units::{MAX_FILE_BYTES, PAGE_SIZE};
 use rustix::fs::{FallocateFlags, ftruncate};
 use rustix::process::{Resource, getrlimit};
 
@@ -35,11 +35,17 @@ impl Backend {
     /// is space for them, unless the file system cannot reserve any. If it fails, the file is as it
     /// was.
     pub(crate) fn set_len(&self, len: u64, written: u64) -> Result<(), i32> {
+        if let Some(faults) = &self.faults {
+            faults.meet_len_change()?;
+        }
         let file = match &self.medium {
             Medium::File { file } => self.file_for_writes().unwrap_or(file),
             Medium::Memory(device) => return device.set_len(len),
             Medium::Source(_) => return Err(libc::EINVAL),
         };
+        if self.buffered.is_none() && len > MAX_DIRECT_BYTES {
+            return Err(libc::EFBIG);
+        }
         let before = self.size().map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?.0;
         if len > before && getrlimit(Resource::Fsize).current.is_some_and(|limit| len > limit) {
             // The kernel sends a signal beside the error, and that ends the process.
@@ -70,6 +76,10 @@ fn space_for(before: u64, len: u64, written: u64) -> Range<u64> {
     let start = before.max(len.saturating_sub(written));
     start - start % PAGE_SIZE..len
 }
+
+/// Longest file of which `O_DIRECT` can read the last page: it reads whole blocks, and none may end
+/// behind the last offset of the system.
+pub(super) const MAX_DIRECT_BYTES: u64 = MAX_FILE_BYTES.0 - MAX_FILE_BYTES.0 % PAGE_SIZE;
 
 #[cfg(test)]
 mod tests {

@@ -119,11 +119,16 @@ impl Driver {
 
     /// The thread that had a step of a write in hand has done it.
     pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
+        self.told(id, tell);
+        self.queue_all();
+    }
+
+    /// The same, but what it has made ready is not started.
+    pub(crate) fn told(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
         self.waiting.set_away(Ticket::Write(id), false);
         let now = self.now();
         tell(&mut self.path, now);
         self.note_ready();
-        self.queue_all();
     }
 
     /// A waiter gives a read up.

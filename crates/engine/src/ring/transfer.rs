@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use foreread_core::sched::Op;
 use foreread_core::table::Frame;
+use foreread_core::units::MAX_FILE_BYTES;
 
 use super::RETRIES;
 use super::vectors::Vectors;
@@ -77,7 +78,12 @@ impl Transfer {
         offset: u64,
         parts: impl Iterator<Item = (Frame, Range<usize>)>,
     ) -> Self {
-        Self::new(TransferOp::Read, backend, offset, Vectors::new(pool, parts))
+        let vectors = Vectors::new(pool, parts);
+        // The last page of the longest file ends behind the last offset that the kernel takes.
+        let readable = MAX_FILE_BYTES.0.saturating_sub(offset);
+        let is_cut = (1..vectors.bytes()).contains(&readable);
+        let vectors = if is_cut { vectors.part(0, readable) } else { vectors };
+        Self::new(TransferOp::Read, backend, offset, vectors)
     }
 
     /// A write of `len` bytes: all pages are whole, but the last one may be short.

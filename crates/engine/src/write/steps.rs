@@ -155,7 +155,10 @@ impl EngineState {
                     drop(driver);
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
                     driver = self.drive_again();
-                    driver.stepped(id, |path, now| path.filled(now, id));
+                    driver.told(id, |path, now| path.filled(now, id));
+                    // Before the ring gets it.
+                    driver = self.do_inline(driver, Ticket::Write(id));
+                    driver.queue_all();
                 }
                 (WriteStep::Act, StepWork::Act(act)) => {
                     drop(driver);

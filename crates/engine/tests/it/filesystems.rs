@@ -9,11 +9,12 @@ use crate::support;
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Need, needs, output, scratch};
-use foreread::{Engine, File, IoBackend, OpenOptions};
+use foreread::{Engine, File, IoBackend, OpenOptions, WriteError};
 use mounted::{FileSystem, Mounted, run, text};
 use recorded::recorded;
 use support::{Random, check, fill, read_and_check, wait_until_idle, with_each_io, write_file};
@@ -158,6 +159,59 @@ fn on_block_devices_of_even_and_odd_size() {
             let file = check_everything(&device.0, sectors * size, io, &OpenOptions::default());
             assert_eq!(file.direct_io_unavailable(), None, "{sectors} sectors of {size}");
         });
+    }
+}
+
+/// Its last page ends behind the largest offset that a system call takes: reads of it failed.
+fn the_longest_file(test: &str, at: &Path) {
+    const LONGEST: u64 = i64::MAX as u64;
+    const WHOLE: u64 = LONGEST / 4096 * 4096;
+    with_each_io(test, |io| {
+        let path = at.join("file");
+        let options = fs::File::options().read(true).write(true).create_new(true).clone();
+        let on_disk = options.open(&path).expect("a file");
+        on_disk.set_len(LONGEST).expect("a sparse file");
+        on_disk.write_all_at(b"end", LONGEST - 3).expect("its last bytes");
+        let engine = recorded(Engine::builder().memory(1 << 20).io_backend(io));
+        let file = engine.open_with(&path, &OpenOptions::new().write(true)).expect("it is there");
+        assert_eq!((file.len(), file.direct_io_unavailable().is_some()), (LONGEST, true));
+        let mut got = vec![1; 20_000];
+        let len = file.read_at(&mut got, LONGEST - 10_000).expect("the last pages");
+        assert_eq!((len, &got[9_990..len]), (10_000, &b"\0\0\0\0\0\0\0end"[..]));
+        file.write_all_at(b"new end", LONGEST - 7).expect("room");
+        assert!(matches!(file.append(b"x"), Err(WriteError::Length { .. })));
+        file.sync_data().expect("it is on the disk");
+        on_disk.read_exact_at(&mut got[..8], LONGEST - 8).expect("its last bytes");
+        assert_eq!(&got[..8], b"\0new end");
+        drop(file);
+
+        // O_DIRECT reads a file whose last page is whole, and makes none of which it is not.
+        on_disk.set_len(WHOLE).expect("a sparse file");
+        let file = engine.open_with(&path, &OpenOptions::new().write(true)).expect("it is there");
+        assert_eq!(file.read_at(&mut got, WHOLE - 5000).expect("the last pages"), 5000);
+        if file.direct_io_unavailable().is_none() {
+            let refused = [file.set_len(LONGEST), file.append(b"x").map(drop)];
+            assert!(refused.iter().all(|it| matches!(it, Err(WriteError::Length { .. }))));
+            assert_eq!((file.len(), file.sync_data().is_ok()), (WHOLE, true));
+        }
+        drop(file);
+        fs::remove_file(&path).expect("it is there");
+    });
+}
+
+#[test]
+fn the_longest_file_of_xfs() {
+    const TEST: &str = "the_longest_file_of_xfs";
+    if needs(Need::Loop, TEST) && needs(Need::Tool("mkfs.xfs"), TEST) {
+        the_longest_file(TEST, &FileSystem::new(&["mkfs.xfs", "-q"], 320 << 20).at);
+    }
+}
+
+#[test]
+fn the_longest_file_of_tmpfs() {
+    const TEST: &str = "the_longest_file_of_tmpfs";
+    if needs(Need::Root, TEST) {
+        the_longest_file(TEST, &FileSystem::tmpfs(16 << 20).at);
     }
 }
 

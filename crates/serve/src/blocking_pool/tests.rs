@@ -83,7 +83,7 @@ fn a_base_and_a_device_that_do_not_answer_hold_only_what_needs_them() {
         add(&pool, &store, &stuck, part);
         add(&pool, &store, &stuck, BlockingWork::Flush { cookie });
     }
-    let read = BlockingWork::Read { cookie: 7, offset: 0, len: 8, in_chunks: false };
+    let read = BlockingWork::Read { cookie: 7, offset: 0, len: 8, chunk_at: None };
     add(&pool, &store, &mailbox, read);
     assert!(matches!(answer(&mailbox), Mail::Reply { is_error: false, .. }));
     let part = BlockingWork::Part { bytes: vec![0; 512], offset: 0, fua: false };

@@ -29,7 +29,7 @@ pub(super) fn negotiate(
     let offer = Offer {
         name: &export.name,
         description: &export.description,
-        size: export.file.len(),
+        size: export.range.end - export.range.start,
         read_only: export.read_only,
         has_control: has_control && shared.answer.is_some(),
     };

@@ -93,9 +93,9 @@ impl Connection<'_> {
         }
         if !self.shared.store.is_in_file(&(request.offset..request.end())) {
             let NbdRequest { cookie, offset, .. } = *request;
-            let in_chunks = self.agreed.structured;
+            let chunk_at = self.chunk_at(request);
             self.counters.bytes_read += len as u64;
-            self.give_away(BlockingWork::Read { cookie, offset, len, in_chunks }, paid);
+            self.give_away(BlockingWork::Read { cookie, offset, len, chunk_at }, paid);
             return Ok(());
         }
         if self.hit(request, len, paid) {
@@ -121,6 +121,7 @@ impl Connection<'_> {
     /// Answers a read if all its pages are there.
     fn hit(&mut self, request: &NbdRequest, len: usize, paid: usize) -> bool {
         let (offset, size) = (request.offset, self.head_len());
+        let chunk_at = self.chunk_at(request);
         if len <= COPIED {
             if self.output.has_room(size + len)
                 && let Some(room) = self.output.room(size + len)
@@ -128,7 +129,7 @@ impl Connection<'_> {
                 if !self.stream.try_read_at(&mut room[size..], offset) {
                     return false;
                 }
-                put_head(room, request, self.agreed.structured);
+                put_head(room, request, chunk_at);
                 self.output.take_room(size + len);
                 self.output.budget.give(paid);
                 self.counters.bytes_read += len as u64;
@@ -261,10 +262,10 @@ impl Connection<'_> {
             let mut head_len = 0;
             if in_chunks {
                 let is_last = at + len as u64 == end;
-                head = reply::data(request.cookie, at, as_u32(len), is_last);
+                head = reply::data(request.cookie, self.in_export(at), as_u32(len), is_last);
                 head_len = head.len();
             } else if at == request.offset {
-                put_head(&mut head, request, self.agreed.structured);
+                put_head(&mut head, request, self.chunk_at(request));
                 head_len = self.head_len();
             }
             if paid == 0 {
@@ -300,6 +301,7 @@ impl Connection<'_> {
         if !in_chunks {
             return Err(ConnectionEnd::Broken);
         }
+        let at = self.in_export(at);
         self.output.push(&reply::error_at(request.cookie, NbdErrno::Io, at));
         Ok(())
     }
@@ -317,6 +319,16 @@ impl Connection<'_> {
         }
     }
 
+    /// The offset that clients know a byte of the file by.
+    fn in_export(&self, offset: u64) -> u64 {
+        offset - self.shared.export.range.start
+    }
+
+    /// Where a chunk with all bytes of a read begins; None for a simple reply.
+    fn chunk_at(&self, request: &NbdRequest) -> Option<u64> {
+        self.agreed.structured.then(|| self.in_export(request.offset))
+    }
+
     fn head_len(&self) -> usize {
         if self.agreed.structured { reply::DATA_CHUNK } else { reply::SIMPLE }
     }
@@ -324,14 +336,14 @@ impl Connection<'_> {
     fn push_head(&mut self, request: &NbdRequest) {
         let mut head = [0; reply::DATA_CHUNK];
         let len = self.head_len();
-        put_head(&mut head, request, self.agreed.structured);
+        put_head(&mut head, request, self.chunk_at(request));
         self.output.push(&head[..len]);
     }
 }
 
-fn put_head(room: &mut [u8], request: &NbdRequest, structured: bool) {
-    let NbdRequest { cookie, offset, len, .. } = *request;
-    if structured {
+fn put_head(room: &mut [u8], request: &NbdRequest, chunk_at: Option<u64>) {
+    let NbdRequest { cookie, len, .. } = *request;
+    if let Some(offset) = chunk_at {
         room[..reply::DATA_CHUNK].copy_from_slice(&reply::data(cookie, offset, len, true));
     } else {
         room[..reply::SIMPLE].copy_from_slice(&reply::simple(cookie, Ok(())));

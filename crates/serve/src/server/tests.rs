@@ -125,7 +125,8 @@ fn serve(store: &Arc<Slow>) -> Running {
     let engine = Engine::builder().memory(1 << 20).build().unwrap();
     let options = OpenOptions::new().buffered(true).write(true);
     let file = engine.open_with(&disk, &options).unwrap();
-    let export = Export { name: String::new(), file, read_only: false, description: String::new() };
+    let (name, description, range) = (String::new(), String::new(), 0..file.len());
+    let export = Export { name, file, range, read_only: false, description };
     let mut server =
         Server::new(engine, export, ServerLimits::default()).with_store(Arc::clone(store) as _);
     let path = dir.path().join("socket");

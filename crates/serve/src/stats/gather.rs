@@ -157,6 +157,8 @@ pub struct ServerInfo<'a> {
     pub target: &'a str,
     /// The export's name.
     pub name: &'a str,
+    /// The number of bytes that clients see.
+    pub bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
     /// The engine's bound in bytes.
@@ -174,7 +176,7 @@ impl ServerInfo<'_> {
         ExportStats {
             target: self.target.to_owned(),
             name: self.name.to_owned(),
-            bytes: file.len(),
+            bytes: self.bytes,
             read_only: self.read_only,
             buffered: file.direct_io_unavailable().map(str::to_owned),
             io: self.engine.io_backend().to_string(),

@@ -9,5 +9,6 @@ mod fuzz;
 mod hostile;
 mod metrics;
 mod protocol;
+mod range;
 mod server;
 mod writes;

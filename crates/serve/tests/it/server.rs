@@ -227,7 +227,8 @@ fn server_of(dir: &std::path::Path) -> Server {
     let engine = foreread::Engine::builder().memory(1 << 20).build().expect("an engine");
     let options = OpenOptions::new().buffered(true);
     let file = engine.open_with(dir.join("disk"), &options).expect("it is there");
-    let export = Export { name: String::new(), file, read_only: true, description: String::new() };
+    let (name, description, range) = (String::new(), String::new(), 0..file.len());
+    let export = Export { name, file, range, read_only: true, description };
     Server::new(engine, export, ServerLimits::default())
 }
 

@@ -31,7 +31,7 @@ impl Disk {
         let options = OpenOptions::new().buffered(true).write(true);
         let file = engine.open_with(dir.path().join("disk"), &options).expect("it is there");
         let (name, description) = (String::new(), String::new());
-        let export = Export { name, file, read_only: false, description };
+        let export = Export { name, range: 0..file.len(), file, read_only: false, description };
         let mut server = Server::new(engine.clone(), export, ServerLimits::default());
         server.unix(dir.path().join("socket")).expect("a socket");
         let stopper = server.stopper();

@@ -89,7 +89,7 @@ pub fn serve_with(
     let options = OpenOptions::new().buffered(true).faults(its_faults);
     let file = engine.open_with(&path, &options).expect("it is there");
     let (name, description) = ("disk".into(), "a disk".into());
-    let export = Export { name, file, read_only: true, description };
+    let export = Export { name, range: 0..file.len(), file, read_only: true, description };
     let mut server = Server::new(engine.clone(), export, limits);
     server.unix(dir.path().join("socket")).expect("a socket");
     let lines = Arc::new(Mutex::new(Vec::new()));

@@ -53,12 +53,14 @@ impl Control {
             losses: None,
             target: target.display().to_string(),
             export: String::new(),
+            bytes: image.len(),
             read_only: true,
             memory,
             started: clock(),
         };
         let export = Export {
             name: String::new(),
+            range: 0..image.len(),
             file: image,
             read_only: true,
             description: served.target.clone(),

@@ -69,6 +69,18 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(super) read_only: bool,
 
+    /// Serve TARGET from byte SIZE on (or with K, M, G), to its end
+    #[arg(long, value_name = "SIZE", value_parser = sizes::parse, conflicts_with = "partition")]
+    pub(super) offset: Option<ByteCount>,
+
+    /// Serve partition N of TARGET, a whole disk with an MBR or GPT
+    ///
+    /// Numbers are those of the kernel's devices; logical partitions begin with 5. The table is
+    /// read once, at the start. Clients reach no byte outside the partition. Only one server at a
+    /// time may write TARGET, even if others serve another partition.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) partition: Option<u32>,
+
     /// If TARGET is a URL: accept writes and store them in FILE
     ///
     /// FILE is created, sparse, if it does not exist. It holds the written 4 KiB blocks and belongs
@@ -140,7 +152,8 @@ pub(crate) struct ServeArgs {
 
     /// Maximum number of connections per listener; further ones are closed
     ///
-    /// --unix and --port are counted separately. stats and set have their own connections.
+    /// --unix and --port are counted separately. stats and set have their own connections, and so
+    /// have TCP clients of a host with few connections while another host has taken all.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) connections: u32,
@@ -185,6 +198,7 @@ Examples:
   foreread serve disk.img --read-only --run 'nbdcopy \"$uri\" - | sha256sum'
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --memory 1G
   foreread serve s3://bucket/disk.img --unix /tmp/disk.sock --overlay disk.overlay
+  foreread serve disk.img --partition 2 --unix /tmp/disk.sock
   foreread serve disk.img --read-only --unix /tmp/disk.sock --record disk.frt
   foreread serve /dev/sdb --port 10809 --memory 2G --metrics 9100 --pid-file /run/sdb.pid
   foreread stats /tmp/disk.sock; foreread set /tmp/disk.sock dirty_age=1000

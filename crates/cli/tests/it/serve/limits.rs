@@ -1,4 +1,5 @@
-//! Limits of the process: threads (`ulimit -u`) and sizes of files (`ulimit -f`).
+//! Limits of the process: threads (`ulimit -u`), sizes of files (`ulimit -f`), and memory
+//! (`ulimit -v`).
 //!
 //! In:    a server whose limits are lowered while it runs.
 //! Out:   what was acknowledged is in the file; a refused write is an error of that write.
@@ -9,11 +10,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
+use foreread_serve::client::Client;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::common::{Need, needs};
-use crate::serve::server::{Place, Server, printed};
+use crate::serve::server::{Place, Server, bytes, printed};
 
 /// Lowers a limit of the server, as its own user.
 fn lower(server: &Server, limit: &str, user: Option<u32>) {
@@ -82,6 +84,39 @@ fn a_write_beyond_the_limit_of_file_sizes_is_an_error_and_the_server_goes_on() {
     let now = fs::read(place.path("disk")).unwrap();
     assert_eq!(now[..8192], [[1; 4096], [3; 4096]].concat());
     assert_eq!(now[3 << 18..][..4096], [2; 4096]);
+}
+
+/// Connections took the last memory that the process could have: the next allocation failed, which
+/// ended the server, its clients, and what they had not flushed.
+#[test]
+fn at_a_limit_of_memory_new_clients_are_refused_and_the_others_are_served() {
+    if !needs(Need::Tool("prlimit"), "at_a_limit_of_memory") {
+        return;
+    }
+    let place = Place::new();
+    let server = place.serve(&place.file("disk", 64 << 20), &["--memory", "16M"]);
+    server.session().leave().unwrap();
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid().as_raw_nonzero()));
+    let status = status.unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
+    let kib: u64 = size.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+    lower(&server, &format!("--as={}:", (kib << 10) + (60 << 20)), None);
+
+    let connect = || Client::connect(place.path("sock").to_str().unwrap())?.go(true);
+    let mut sessions: Vec<_> = (0..300).map_while(|_| connect().ok()).collect();
+    assert!((1..300).contains(&sessions.len()), "{} are served", sessions.len());
+    for (session, number) in sessions.iter_mut().zip(0_u8..) {
+        let offset = u64::from(number % 60) << 20;
+        let bytes = vec![number; 1 << 20];
+        session.write(offset, &bytes, false).unwrap();
+        assert!(session.read(offset, 1 << 20).unwrap() == bytes, "client {number}");
+    }
+    drop(sessions);
+    server.signal(Signal::TERM);
+    let (code, lines) = server.ended();
+    assert_eq!(code, Some(0), "{lines}");
+    assert!(lines.contains("no memory for another connection"), "{lines}");
+    assert!(fs::read(place.path("disk")).unwrap()[..4096] != bytes(4096)[..]);
 }
 
 /// No account has it.

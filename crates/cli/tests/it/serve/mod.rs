@@ -11,6 +11,7 @@ mod libnbd;
 mod limits;
 mod nbdkit_clients;
 mod overlays;
+mod partitions;
 mod paths;
 mod qemu;
 mod recorded;

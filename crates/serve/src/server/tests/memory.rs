@@ -27,7 +27,8 @@ fn bounded() -> Bounded {
     let engine = Engine::builder().memory(8 << 20).build().unwrap();
     let options = OpenOptions::new().buffered(true).write(true);
     let file = engine.open_with(&disk, &options).unwrap();
-    let export = Export { name: String::new(), file, read_only: false, description: String::new() };
+    let (name, description, range) = (String::new(), String::new(), 0..file.len());
+    let export = Export { name, file, range, read_only: false, description };
     let limits = ServerLimits { shared_bytes: Some(SHARED), ..ServerLimits::default() };
     let mut server = Server::new(engine, export, limits);
     let path = dir.path().join("socket");
