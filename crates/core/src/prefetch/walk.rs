@@ -1,10 +1,8 @@
-//! One read's way through its pages: when a policy is asked, and what is done with its answer.
+//! Walks the pages of one read: decides when to ask the policy, and carries out its decision.
 //!
-//! In:    a read, a policy, what is remembered ([`PolicyMemory`]), and a cache ([`PageSet`]).
-//! Out:   pages fetched, each page of the read consumed in order, and every decision to a callback.
-//! Never: a wait. A page that was fetched counts as resident from then on.
+//! It never waits: a page that was requested counts as resident from then on.
 //!
-//! [`visit`] is the one loop over a read's pages: a path asks its prefetcher from there, and
+//! [`visit`] is the only loop over a read's pages. An `IoPath` asks its prefetcher from there;
 //! `foreread explain` and `examples/own_cache.rs` ask a policy directly ([`ReadWalk`]).
 
 use core::ops::Range;
@@ -18,58 +16,58 @@ use super::stream_state::{Advice, StreamState};
 use super::streams::Streams;
 use crate::units::{ByteCount, PageIndex, Pages};
 
-/// A cache of one file's pages, as far as a read needs it.
+/// Page cache of one file, as needed by a read.
 pub trait PageSet: Residency {
-    /// Whether the page is resident or in flight.
+    /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
 
-    /// Whether a resident page is still in flight: its reader waits for it.
+    /// Returns true if a resident page is still in flight, so that its reader has to wait.
     fn is_in_flight(&self, _page: PageIndex) -> bool {
         false
     }
 
-    /// Clears the page's marker; true if it had one.
+    /// Clears the page's marker. Returns true if it had one.
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
-    /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one
-    /// of them. Pages that no reader waits for may be left out. Returns how many were requested.
+    /// Requests the pages of `pages` that are not resident, and marks `marker` if it is one of
+    /// them. Pages that no reader waits for may be left out. Returns the number of pages requested.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
-    /// A page of a window was evicted before its reader came, and these are next: those that are
-    /// still resident shall leave last, as if they had just been read. A cache without an order
-    /// need not do anything.
+    /// Protects the still resident `pages` from eviction, as if they had just been read: a page of
+    /// their window was evicted before its reader used it. A cache without an eviction order need
+    /// not do anything.
     fn rescue(&mut self, _pages: Range<PageIndex>) {}
 
-    /// The reader takes this page, which is resident or in flight.
+    /// Marks a page, resident or in flight, as used by the reader.
     fn consume(&mut self, page: PageIndex);
 }
 
-/// What a read meets at one of its pages.
+/// State of a page that a read encounters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PageMet {
     /// The page is not resident.
     Missing,
     /// The page is in flight.
     InFlight,
-    /// The page carried a marker, which is cleared now.
+    /// The page carried a marker, which is now cleared.
     Marker,
 }
 
 /// The pages of one read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadPages {
-    /// The first.
+    /// First page.
     pub first: PageIndex,
-    /// How many, not clipped at the end of the file: policies see what the caller asked for.
+    /// Number of pages, not clipped at the end of the file: policies see the caller's request.
     pub count: Pages,
-    /// One past the file's last page: none from there on is visited.
+    /// First page past the end of the file; pages from there on are not visited.
     pub file_end: PageIndex,
-    /// What the stream's owner said of it. With [`Advice::Random`] markers are left where they are:
-    /// they belong to other readers.
+    /// Access advice for the stream. [`Advice::Random`] leaves markers in place: they belong to
+    /// other readers.
     pub advice: Advice,
 }
 
-/// Visits the pages of a read in order, and calls `met` with how many pages are left of the read.
+/// Visits the pages of a read in order, and calls `met` with the number of pages left of the read.
 ///
 /// ```text
 ///   for each page   not resident?  met(Missing); still not?  fetch it alone
@@ -304,7 +302,7 @@ impl ReadWalk {
     }
 }
 
-/// Asks for the first pages of each stride and leaves out the others.
+/// Requests the first pages of each stride and skips the gaps.
 fn fetch_pieces(
     cache: &mut impl PageSet,
     pages: Range<PageIndex>,
