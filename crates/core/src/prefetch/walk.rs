@@ -103,20 +103,22 @@ pub fn visit<C: PageSet>(
 /// What is to be read because of one decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {
-    /// The question.
+    /// Question.
     pub ask: Ask,
-    /// The answer. The window of a random read is clipped at the end of the file.
+    /// Answer. The window of a random read is clipped at the end of the file.
     pub decision: Decision,
-    /// The pages, clipped at the end of the file; of a window with gaps, from the first piece on.
+    /// Pages to read, clipped at the end of the file; for a window with gaps, from the first piece
+    /// on.
     pub pages: Range<PageIndex>,
-    /// The page whose use asks for the next window.
+    /// Page whose use requests the next window.
     pub marker: Option<PageIndex>,
-    /// Pages of the last window that are to leave late, because one of them was evicted too early.
+    /// Pages of the last window to protect from eviction, because one of them was evicted too
+    /// early.
     pub rescue: Option<Range<PageIndex>>,
 }
 
 impl Plan {
-    /// Requests the pages from `cache`; returns how many were requested.
+    /// Requests the pages from `cache`. Returns the number requested.
     pub fn fetch(&self, cache: &mut impl PageSet) -> Pages {
         if let Some(pages) = &self.rescue {
             cache.rescue(pages.clone());
@@ -128,44 +130,45 @@ impl Plan {
         }
     }
 
-    /// The plan and what came of it, as one line of a trace.
+    /// Returns the plan and its outcome as one line of a trace.
     #[must_use]
     pub fn decided(&self, submitted: Pages) -> Decided {
         Decided { ask: self.ask, decision: self.decision, submitted }
     }
 }
 
-/// The reader's side of a read: what the policies need to know of a stream and its file.
+/// Reader's side of a read: the state of a stream and its file for the policies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadWalk {
-    /// The policy that decides.
+    /// Policy to ask.
     pub policy: Policy,
-    /// What bounds the windows.
+    /// Limits of a window.
     pub limits: WindowLimits,
-    /// The byte after the last one that the stream's previous read returned; None before the first.
+    /// Byte after the last one that the stream's previous read returned; None before the first
+    /// read.
     pub prev_pos: Option<ByteCount>,
-    /// One past the file's last page.
+    /// First page past the end of the file.
     pub end: PageIndex,
-    /// What the stream's owner said of it.
+    /// Access advice for the stream.
     pub advice: Advice,
-    /// Rules beside the policy's own.
+    /// Rules in addition to the policy's own.
     pub rules: Rules,
 }
 
-/// What is remembered from one read to the next: some policies look at one, some at the other.
+/// State kept between reads: policies use either the stream's or the file's.
 #[derive(Debug)]
 pub struct PolicyMemory<'m> {
-    /// Of the stream: each reader has its own.
+    /// State of the stream; each reader has its own.
     pub stream: &'m mut StreamState,
-    /// Of the file: all its readers share it.
+    /// State of the file, shared by all its readers.
     pub file: &'m mut Streams,
 }
 
 impl ReadWalk {
-    /// Reads `count` pages from `first` on, and remembers what was decided.
+    /// Reads `count` pages from `first` on, and updates the state with each decision.
     ///
-    /// The read is not clipped at the end of the file before the policy sees it (it asks for what
-    /// its caller asked), but no page past the end is visited.
+    /// The policy sees the full length that the caller requested, even past the end of the file,
+    /// but no page past the end is visited.
     pub fn read(
         &self,
         memory: PolicyMemory<'_>,
@@ -190,8 +193,8 @@ impl ReadWalk {
         });
     }
 
-    /// A hit met a marker, `count` pages before the end of its read, and has cleared it. The stream
-    /// that it belonged to must not lose it, so it brings a window whatever the advice.
+    /// Handles a marker that a hit met and cleared, `count` pages before the end of its read. The
+    /// marker's stream must not lose it, so it brings a window regardless of the advice.
     pub fn marker(
         &self,
         memory: PolicyMemory<'_>,
@@ -203,7 +206,7 @@ impl ReadWalk {
         self.ask(memory, cache, page, count, Trigger::Marker, &mut decided);
     }
 
-    /// Asks the policy, requests the pages, and reports the decision.
+    /// Asks the policy, requests the pages and reports the decision.
     fn ask(
         &self,
         memory: PolicyMemory<'_>,
@@ -226,8 +229,8 @@ impl ReadWalk {
         decided(plan.decided(submitted));
     }
 
-    /// The question of a page that was met; it tells whether its reader has waited, and forgets
-    /// that.
+    /// Builds the question for a page. It includes whether the reader has stalled, and clears that
+    /// flag.
     pub(super) fn question(
         &self,
         stream: &mut StreamState,
