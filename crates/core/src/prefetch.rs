@@ -14,7 +14,7 @@
 //!                 run_lengths: the cheapest one for how long streams run
 //! ```
 //!
-//! [`prefetcher`] joins these parts for an `IoPath`. A program with its own page cache needs only
+//! `prefetcher` joins these parts for an `IoPath`. A program with its own page cache needs only
 //! [`walk`] and a [`Policy`]. Terms are Linux's: start, size, `async_size`, marker, history, hole.
 
 mod allotment;
