@@ -32,7 +32,7 @@ pub(super) struct Burst {
     older: SentTogether,
     /// Began when the first request of the older one was back.
     newer: SentTogether,
-    /// Rate of the previous burst. The bound is what two in a row reached, to rule out chance.
+    /// Rate of the previous burst. The bound is the lower of two in a row, to rule out chance.
     before: f64,
 }
 

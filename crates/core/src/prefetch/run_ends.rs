@@ -75,7 +75,7 @@ impl Prefetcher {
         max: Pages,
     ) -> RunChoice {
         let nothing = RunChoice::default();
-        // An owner that says how it reads is believed.
+        // Explicit advice takes precedence.
         if self.is_without(AdaptivePart::Runs) || asker.reader.advice != Advice::Normal {
             return nothing;
         }
@@ -119,7 +119,7 @@ impl Prefetcher {
             return RunChoice { is_put_off, ..nothing };
         };
         let distance = lengths.distance_before(start + window);
-        // As little as that is nothing beside what was read.
+        // A window this small wastes little against the pages already read.
         let is_long = window <= start / LONG_DENOM;
         RunChoice {
             window: Some(Pages(window)),

@@ -318,14 +318,14 @@ impl Streams {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
         if entry.way == StreamDirection::BACKWARDS {
-            // What is missing is next. Where its reader misses it, a window ends there: what lies
-            // before is there, and is not asked for again.
+            // The stream continues with the first missing page, and the next window ends there: the
+            // pages before it are resident, and are not requested again.
             let there = cache.history(entry.end, entry.end - entry.start);
             let start = PageIndex(entry.end.0 - there.0);
             self.set(place, StreamEntry { start, marker: NO_MARKER, ..entry });
             return;
         }
-        // A strided stream goes on with the first piece that is not there.
+        // A strided stream continues with its first missing piece.
         let end = entry.way.stride().map_or(end, |stride| {
             let cut = end.0.saturating_sub(entry.start.0);
             PageIndex(entry.start.0 + cut.next_multiple_of(stride.0))

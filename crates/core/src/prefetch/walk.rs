@@ -100,7 +100,7 @@ pub fn visit<C: PageSet>(
     }
 }
 
-/// What is to be read because of one decision.
+/// Pages to read for one decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {
     /// Question.
@@ -244,7 +244,7 @@ impl ReadWalk {
         Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
     }
 
-    /// The decision for which no policy is needed: the owner's advice, or a rule that comes first.
+    /// Returns a decision that precedes the policy's: by advice, or by a rule.
     pub(super) fn without_policy(&self, stream: &StreamState, ask: Ask) -> Option<Decision> {
         if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
             return Some(Decision::random(ask, ask.count));
@@ -252,17 +252,17 @@ impl ReadWalk {
         self.rules.before(stream, ask, self.window_limits(ask))
     }
 
-    /// What bounds the window that this question brings.
+    /// Returns the limits of the window for this question.
     pub(super) fn window_limits(&self, ask: Ask) -> WindowLimits {
         self.policy.limits_for(ask, self.common_limits())
     }
 
-    /// What bounds the windows of small reads.
+    /// Returns the window limits of small reads.
     pub(super) fn common_limits(&self) -> WindowLimits {
         self.advice.limits(self.limits)
     }
 
-    /// What the policy decides; `allotment` is what a stream may have of memory that is shared.
+    /// Asks the policy; `allotment` is the stream's part of the shared memory.
     pub(super) fn ask_policy(
         &self,
         memory: PolicyMemory<'_>,
@@ -280,7 +280,7 @@ impl ReadWalk {
         Some(self.rules.after(decision, stream, ask, max, self.end))
     }
 
-    /// What is to be read because of a decision, which the stream remembers.
+    /// Returns the pages to read for a decision, and stores it in the stream's state.
     pub(super) fn plan(&self, stream: &mut StreamState, ask: Ask, mut decision: Decision) -> Plan {
         let is_lost = decision.pattern == Pattern::Thrash;
         let rescue = is_lost.then(|| ask.page..stream.fetched.end().min(self.end));
@@ -297,7 +297,7 @@ impl ReadWalk {
         Plan { ask, decision, pages: window.start..window.end(), marker, rescue }
     }
 
-    /// So many pages of a plan were requested.
+    /// Records the number of pages of a plan that were requested.
     pub(super) fn submitted(stream: &mut StreamState, pages: Pages) {
         if pages > Pages::ZERO {
             stream.seeked = false;

@@ -118,24 +118,24 @@ impl SubmitterGroups {
         u8::try_from(own.unwrap_or(0)).expect("there are at most MOST_WEIGHTS groups and one")
     }
 
-    /// A stream adds something else now, or elsewhere.
+    /// Replaces a stream's contribution, or moves it to another group.
     pub(super) fn change(&mut self, from: u8, before: ShareDemand, to: u8, after: ShareDemand) {
         self.groups[usize::from(from)].sums.take(&before);
         self.groups[usize::from(to)].sums.add(&after);
     }
 
-    /// The mean weight of its streams, if that of any was seen.
+    /// Returns the mean weight of its streams, if any of them has a measured rate.
     pub(super) fn known_weight(&self, group: u8) -> Option<u64> {
         let sums = &self.groups[usize::from(group)].sums;
         (sums.known > 0).then(|| sums.mean_weight())
     }
 
-    /// How much a stream weighs of which nothing is known: as much as one of the middle.
+    /// Returns the weight of a stream without a measured rate: the mean.
     pub(super) fn mean_weight(&self, group: u8) -> u64 {
         self.groups[usize::from(group)].sums.mean_weight()
     }
 
-    /// What is there for one group.
+    /// Returns the memory and the sums of one group.
     pub(super) fn room(&mut self, group: u8, memory: Pages) -> GroupMemory {
         let memory = memory.0 - memory.0 / SPARE_DENOM;
         if self.groups.len() == 1 {

@@ -305,16 +305,16 @@ fn around_read(
     Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
 }
 
-/// The reader meets a marker: the next window begins at the hole behind what lies ahead.
+/// Handles a marker: the next window begins at the first hole after the pages ahead.
 ///
 /// ```text
-///           |<------ what lies ahead ------>|<-------- size -------->|
+///           |<-------- pages ahead --------->|<-------- size -------->|
 ///   --------#===============================|========================|
 ///           ^page                           ^hole
 /// ```
 ///
-/// At the hole, so that the first page of the window is really fetched and can carry its marker: a
-/// chain of windows breaks where the marker falls on a page that is resident already.
+/// It begins at the hole because its first page must be requested to carry the marker: a chain of
+/// windows breaks if the marker falls on a resident page.
 fn on_marker(
     streams: &mut Streams,
     ask: Ask,
@@ -360,7 +360,7 @@ fn on_marker(
     Some(Decision { pattern, window })
 }
 
-/// The window from `hole` on, with `size` pages behind what the read itself still lacks.
+/// Returns a window from `hole` on, with `size` pages after the missing pages of the read itself.
 ///
 /// ```text
 ///   |<------------ count ----------->|
@@ -373,11 +373,11 @@ fn behind_read(ask: Ask, hole: PageIndex, size: Pages, distance: PrefetchDistanc
     Window { start: hole, size: lacks + size, async_size: tail(size, distance) }
 }
 
-/// What is remembered of a window that was asked for here.
+/// Creates the entry of a window requested at this page.
 fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
     StreamEntry::new(ask.page, window.end(), window.marker(), pace)
 }
 
-/// So far behind a read, 1 MiB, others of its stream may have come before it: threads hand in the
+/// Distance in which later reads of a stream may have overtaken this one, 1 MiB: threads submit the
 /// next reads of a stream together, and these are few.
 const DISORDER_MAX: Pages = Pages(256);

@@ -109,7 +109,7 @@ impl Rules {
         looks_at_header.then(|| Decision::random(ask, ask.count))
     }
 
-    /// What becomes of the policy's decision. Switched off (`max` 0), it stays as it is.
+    /// Applies the rules to the policy's decision. With read-ahead off (`max` 0) it is unchanged.
     pub(in crate::prefetch) fn after(
         self,
         decision: Decision,

@@ -18,7 +18,7 @@ use crate::units::{PageIndex, Pages};
 ///   2  more than max                              oversize   as linux-2.6.31
 ///   3  a miss in or next to the last read         initial    as linux-2.6.31
 ///   4  history, or a marker                       context, or nothing if enough is ahead
-///   5  a miss in what the stream fetched last     thrash: the page was evicted before it came
+///   5  a miss in the stream's last fetch          thrash: the page was evicted before it came
 ///   6  anything else                              random
 /// ```
 ///
