@@ -111,7 +111,7 @@ pub enum WriteStep {
         /// Bytes written, of those requested. 0 for a flush, and for a request that was not carried
         /// out. For a change of length, the length before it.
         len: ByteCount,
-        /// Error, if any. [`Fault::Short`]: the file was closed before.
+        /// Error, if any. [`Fault::Short`]: the file was closed first.
         fault: Option<Fault>,
     },
 }

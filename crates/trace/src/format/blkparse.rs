@@ -1,8 +1,7 @@
-//! The text that blkparse prints in its default format.
+//! Text output of blkparse in its default format.
 //!
-//! In:    a line.
-//! Out:   a record for each event of the one action that the trace is read by.
-//! Never: a request twice, once queued and once issued.
+//! Only the events of one action become records, so that no request counts both when it is queued
+//! and when it is issued.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
@@ -10,8 +9,8 @@
 //!                                       action   rwbs
 //! ```
 //!
-//! Format: blkparse(1). Queued requests (Q) are what the file system asked for; where a trace has
-//! none, those that were issued to the driver (D) or completed (C) stand for them.
+//! Format: blkparse(1). Queued requests (Q) are the file system's; in a trace without them,
+//! requests issued to the driver (D) or completed (C) are used instead.
 
 use super::LineParser;
 use super::columns::thread_of;

@@ -22,7 +22,7 @@ pub(super) struct StreamShare {
     /// Size of the first window when memory is short, in 65536ths of a full one; streams that begin
     /// together get different ones.
     pub(super) phase: u16,
-    /// Whether the stream has had that first window.
+    /// The stream has had that first window.
     pub(super) is_staggered: bool,
     pub(super) end: StreamEnd,
     /// Pages ahead of the reader just after its last request for more.
@@ -76,7 +76,7 @@ pub(crate) struct ShareQuestion {
     pub(crate) count: Pages,
     /// Submitter that the stream reads for.
     pub(crate) submitter: Submitter,
-    /// Whether the reader stalled since its last question.
+    /// The reader has stalled since its last question.
     pub(crate) has_waited: bool,
     /// Time stalled since the last question.
     pub(crate) blocked_ns: u64,
