@@ -1,9 +1,6 @@
-//! A path's log while it is written, and while it is followed.
+//! Call log of an `IoPath`, while it is written and while it is replayed.
 //!
-//! In:    each step of the path, as it happens; in a replay, the steps that happened; the events of
-//!        the cache between them ([`FlagLog`]).
-//! Out:   the steps; in a replay, the first that went otherwise.
-//! Never: a step of its own: what is called, seen and said is its path's.
+//! It contains the path's steps, and the events of the cache between them ([`FlagLog`]).
 
 pub(crate) mod steps;
 
@@ -14,7 +11,7 @@ use core::mem;
 use self::steps::{LogStep, Mismatch, PathCall, PathOutput};
 use crate::cache::{CacheEvent, FlagLog};
 
-/// What a path does with its log: nothing, write it, or follow it.
+/// Log of a path: off, being written, or being replayed.
 #[derive(Debug, Default)]
 pub(crate) enum CallLog {
     #[default]
@@ -43,7 +40,7 @@ impl CallLog {
         Self::Replaying(Box::new(LogReplay { steps, at: 0, mismatch: None }))
     }
 
-    /// The steps since the last time. There is room for as many again.
+    /// Takes the recorded steps, and frees their space in the log.
     pub(crate) fn take(&mut self) -> Vec<LogStep> {
         match self {
             Self::Recording { steps, .. } => mem::take(steps),
@@ -51,7 +48,7 @@ impl CallLog {
         }
     }
 
-    /// Notes a call.
+    /// Records a call.
     #[inline]
     pub(crate) fn did(&mut self, flags: &mut FlagLog, input: impl FnOnce() -> PathCall) {
         if let Self::Recording { .. } = self {
@@ -59,7 +56,7 @@ impl CallLog {
         }
     }
 
-    /// Notes what the path says.
+    /// Records an output.
     #[inline]
     pub(crate) fn gave(&mut self, flags: &mut FlagLog, output: impl FnOnce() -> PathOutput) {
         match self {
@@ -73,7 +70,7 @@ impl CallLog {
         }
     }
 
-    /// Adds what the cache saw before a step, and the step.
+    /// Appends a step, after the cache's events before it.
     fn push(&mut self, flags: &mut FlagLog, step: LogStep) {
         let Self::Recording { steps, limit, is_full } = self else { return };
         let events = flags.take_events().into_iter().map(LogStep::from);
@@ -93,7 +90,7 @@ impl CallLog {
         }
     }
 
-    /// In a replay, the next call to make.
+    /// Returns the next call to make in a replay.
     pub(crate) fn next_input(
         &mut self,
         flags: &mut FlagLog,
@@ -110,7 +107,7 @@ impl LogReplay {
         self.steps.get(self.at)
     }
 
-    /// Goes past the events of the cache that came as they were recorded.
+    /// Skips the cache's events that happened as recorded.
     fn follow(&mut self, flags: &FlagLog) {
         if self.mismatch.is_some() {
             return;
@@ -124,7 +121,7 @@ impl LogReplay {
         }
     }
 
-    /// Tells the cache which events are to come before the path's next step.
+    /// Tells the cache which events to expect before the path's next step.
     fn lead(&self, flags: &mut FlagLog) {
         if self.mismatch.is_some() {
             return;
@@ -179,7 +176,7 @@ impl From<CacheEvent> for LogStep {
 }
 
 impl LogStep {
-    /// The event of the cache that this step is, if it is one.
+    /// Returns the step as an event of the cache, if it is one.
     fn cache_event(&self) -> Option<CacheEvent> {
         match self {
             Self::Saw(what, frame, clear) => Some(CacheEvent::Saw(*what, *frame, *clear)),

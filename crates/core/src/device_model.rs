@@ -1,11 +1,10 @@
-//! Model of a device from its completions: the cost of a request, the cost of its bytes, and how
-//! many requests it serves at once.
+//! Device model, estimated from completions: cost of a request, cost of its bytes, and parallelism.
 //!
-//! In:    when requests went to the device and came back, how large they were, how many were there.
-//! Out:   a [`DeviceModel`], or None before there is enough to tell.
-//! Never: a request of its own, a decision. A guess: what the requests cannot tell is None.
+//! In:    dispatch and completion times, request sizes, requests in flight.
+//! Out:   a [`DeviceModel`], or None while the data do not suffice; it never guesses.
+//! Never: requests of its own, or decisions.
 //!
-//! Design, sources of error, accuracy: docs/devices.md.
+//! Design, sources of error and accuracy: docs/devices.md.
 
 mod burst;
 mod cost;
@@ -21,66 +20,65 @@ use self::scaling::{Scaling, ScalingCurve};
 use crate::sched::Op;
 use crate::units::{ByteCount, Nanos};
 
-/// Model of a device. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`, once
-/// the device has begun with it.
+/// Cost model of a device. Once the device has started a request of n bytes, it takes
+/// `per_request_ns + n / 1024 x per_kib_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
-    /// What each request costs, whatever its size, in nanoseconds; if `per_kib_ns` is None, what a
-    /// request of the sizes seen costs with its bytes.
+    /// Fixed cost of a request, in nanoseconds. If `per_kib_ns` is None, the cost of a whole
+    /// request of the sizes seen, bytes included.
     pub per_request_ns: f64,
-    /// What 1024 bytes cost, in nanoseconds. None as long as all requests were of about one size.
+    /// Cost of 1024 bytes, in nanoseconds. None while all requests were of about one size.
     pub per_kib_ns: Option<f64>,
-    /// How many requests it serves at once. None as long as it was never seen with more requests
-    /// than it could serve.
+    /// Number of requests served at once. None until more requests were in flight than it can
+    /// serve.
     pub parallel: Option<u32>,
-    /// How many requests told the cost, since the device was first seen or last changed.
+    /// Requests that contributed to the cost, since the device was first seen or last changed.
     pub samples: u64,
 }
 
-/// Estimates the model of one device: costs by direction, and how many requests it serves at once
-/// in both directions together.
+/// Estimator of one device: costs by direction, and the parallelism of both directions together.
 ///
 /// ```text
-///   lone request     |--service--|                 service = a + b x bytes: told by requests that
-///                                                  find the device idle
+///   lone request     |--service--|                 service = a + b x bytes: measured on requests
+///                                                  that find the device idle
 ///   many requests    |--service--|
 ///                    |--service--|--service--|     served while requests wait: service times
-///                      (waits)   |--service--|     completed per time = how many at once
+///                      (waits)   |--service--|     completed per time = parallelism
 /// ```
 #[derive(Clone, Debug)]
 pub struct DeviceEstimator {
     reads: Costs,
-    /// None until a write came alone: most devices are only read.
+    /// None until a write found the device idle: most devices are only read.
     writes: Option<Box<Costs>>,
-    /// What a read costs a device that is never idle: the time since the one before ended. None
-    /// until one came that found others there.
+    /// Cost of a read on a device that is never idle: the time since the previous completion. None
+    /// until a read found others in flight.
     busy: Option<Box<Costs>>,
     load: LoadMeter,
     burst: Burst,
     scaling: ScalingCurve,
     gap: CompletionGap,
-    /// From when on all gaps are known.
+    /// All gaps since then are known.
     since: Nanos,
 }
 
-/// A request in flight: what the estimator needs when it completes.
+/// State of a request in flight, kept by the caller until completion.
 #[derive(Clone, Copy, Debug)]
 pub struct SentRequest {
     at: Nanos,
     op: Op,
     found_idle: bool,
-    /// How many there were, itself included.
+    /// Requests in flight at dispatch, itself included.
     in_flight: u32,
     burst: Option<u32>,
-    /// Whether it starts where the one before it ended.
+    /// Whether it starts at the end of the previous request.
     pub(crate) goes_on: bool,
 }
 
-/// Whether a caller waits for devices, so that completions are seen when they happen.
+/// Tracks whether a caller is waiting for I/O, so that completions are noticed when they happen.
 ///
 /// ```text
 ///   reader      |---waits---|           (works)          |---waits---|
-///   completions      x   x                  x . . . . . .x      x
+///                    noticed at once        noticed when the next wait begins: no timing
 ///                    seen at once           seen when the next wait begins: no timing
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,26 +87,26 @@ pub struct LatencyObserver {
     since: Option<ObservedSince>,
 }
 
-/// Since when there has always been a caller that waits.
+/// Start of the current period in which at least one caller has always been waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedSince {
     since: Nanos,
-    /// Whether the first of them began with a look for earlier completions.
+    /// Whether the first wait of the period began by polling for earlier completions.
     has_looked: bool,
 }
 
-/// The time since the last completion, or since a request came to an idle device.
+/// Time since the last completion, or since a request reached an idle device.
 #[derive(Clone, Copy, Debug)]
 struct CompletionGap {
     start: Nanos,
-    /// Whether it began then: what is seen late ended before.
+    /// False if the completion was noticed late: the gap began earlier.
     is_exact: bool,
-    /// How many requests were there as it began.
+    /// Requests in flight at its start.
     in_flight: u32,
 }
 
 impl DeviceEstimator {
-    /// Of a device that has not been used yet.
+    /// Creates an estimator for an unused device.
     #[must_use]
     pub const fn new() -> Self {
         let gap = CompletionGap { start: Nanos(0), is_exact: false, in_flight: 0 };
@@ -117,7 +115,7 @@ impl DeviceEstimator {
         Self { reads, writes: None, busy: None, load, burst, scaling, gap, since }
     }
 
-    /// A request goes to the device, where `in_flight` others are.
+    /// Records the dispatch of a request while `in_flight` others are at the device.
     #[must_use]
     pub fn dispatched(&mut self, now: Nanos, op: Op, in_flight: u32) -> SentRequest {
         let found_idle = in_flight == 0;
@@ -135,8 +133,8 @@ impl DeviceEstimator {
         SentRequest { at: now, op, found_idle, in_flight, burst, goes_on: false }
     }
 
-    /// It is back, with so many bytes, or None if it failed. `in_flight` counts it and the others.
-    /// `watched` is [`LatencyObserver::now`].
+    /// Records a completion of `came` bytes, or None if the request failed. `in_flight` includes
+    /// this request. `watched` is [`LatencyObserver::now`].
     ///
     /// # Panics
     ///
@@ -186,34 +184,36 @@ impl DeviceEstimator {
         }
     }
 
-    /// What is known of the device as it reads. None before eight reads have found it idle.
+    /// Returns the model of reads, or None before eight reads have found the device idle.
     #[must_use]
     pub fn model(&self) -> Option<DeviceModel> {
         self.model_of(Op::Read)
     }
 
-    /// What is known of the device as it goes this way. None before eight such requests have found
-    /// it idle.
+    /// Returns the model of one direction, or None before eight such requests have found the device
+    /// idle.
     #[must_use]
     pub fn model_of(&self, op: Op) -> Option<DeviceModel> {
         told(self.costs(op)?, self.load.parallel())
     }
 
-    /// What reads cost as long as the device is never idle, if that is all that is known. It is as
-    /// much less than [`Self::model`] as several are served at once, for requests of all sizes
-    /// alike, so what larger ones would gain can be told by it.
+    /// Returns the cost of reads on a device that is never idle.
+    ///
+    /// Both terms are smaller than those of [`Self::model`] by the factor of the device's
+    /// parallelism, at all request sizes alike, so the gain of a larger size can still be derived
+    /// from it.
     #[must_use]
     pub fn busy_model(&self) -> Option<DeviceModel> {
         told(self.busy.as_deref()?, Some(1))
     }
 
-    /// How many requests it serves at once at least: the most that it was seen to serve, or what
-    /// it served when some were last seen to wait; 1 if nothing was seen.
+    /// Returns a lower bound of the parallelism: the most that was observed, or the value when
+    /// requests were last seen to queue; 1 before any observation.
     ///
     /// ```text
     ///   at the device    3    5    7    9   10   11       a device that serves 8 at once
     ///   end in one       3    5    7    8    8    8
-    ///   parallel         -    -    -    -    8    8       ten, and two wait: now it is sure
+    ///   parallel         -    -    -    -    8    8       ten, two of which wait: confirmed
     ///   at least         3    5    7    8    8    8
     /// ```
     #[must_use]
@@ -221,12 +221,12 @@ impl DeviceEstimator {
         self.load.min_parallel()
     }
 
-    /// How many reads are to be in flight on a device that is never idle. 1 if more in flight were
-    /// not seen to bring more.
+    /// Returns the number of reads to keep in flight on a device that is never idle; 1 until a
+    /// deeper queue has been seen to gain throughput.
     ///
-    /// Where more were seen to bring nothing it is half as many again as are served: their times
-    /// vary, and a reader takes them in their order. Where that was not seen, it is twice as many
-    /// as were served: so each window tells whether more of them would be.
+    /// At a known limit it is 1.5 times the parallelism, because latencies vary and a reader
+    /// consumes completions in order. Below the limit it is twice the parallelism seen, so that
+    /// each window probes a deeper queue.
     #[must_use]
     pub(crate) fn busy_parallel(&self) -> u32 {
         self.scaling.known().map_or(1, |Scaling { served, is_limit }| {
@@ -235,32 +235,31 @@ impl DeviceEstimator {
         })
     }
 
-    /// The same; None before it was seen.
+    /// Returns [`Self::busy_parallel`], or None before a gain has been seen.
     #[must_use]
     pub(crate) fn known_parallel(&self) -> Option<u32> {
         self.scaling.known().map(|_| self.busy_parallel())
     }
 
-    /// How many requests of this direction told their cost so far.
+    /// Returns the number of requests of this direction that have contributed to its cost.
     #[must_use]
     pub fn samples(&self, op: Op) -> u64 {
         self.costs(op).map_or(0, Costs::samples)
     }
 
-    /// Whether enough requests of about this size went alone to know what they cost.
+    /// Returns true if enough requests of about this size found the device idle to know their cost.
     pub(crate) fn knows_cost(&self, op: Op, bytes: ByteCount) -> bool {
         self.costs(op).is_some_and(|costs| costs.has_mean(bytes))
     }
 
-    /// Whether requests come whose cost is not known, so that it cannot be told how many are served
-    /// at once.
+    /// Returns true if the costs of too many requests are unknown to estimate the parallelism.
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.load.is_blind()
     }
 
-    /// Some requests of this direction will go alone, for the first time in a while: what was known
-    /// of their costs counts no more than they will.
+    /// Reduces the weight of the known costs of this direction, because a few requests are about to
+    /// be sent alone, for the first time in a while.
     pub fn renew(&mut self, op: Op) {
         match op {
             Op::Read => self.reads.renew(),
@@ -268,10 +267,10 @@ impl DeviceEstimator {
         }
     }
 
-    /// A request that found the device idle took so long.
+    /// Adds a request that found the device idle.
     ///
-    /// How many are served at once is told by what they cost: if that was wrong, so was this. A
-    /// device that reads otherwise may write as it did, so the other direction's costs stay.
+    /// The parallelism is derived from the costs, so it is discarded when they change. The costs of
+    /// the other direction stay: a device that reads at another speed may write as before.
     fn learn(&mut self, op: Op, bytes: ByteCount, ns: u64) {
         let costs = match op {
             Op::Read => &mut self.reads,
@@ -287,14 +286,14 @@ impl DeviceEstimator {
         }
     }
 
-    /// What load told was told by costs that are not so.
+    /// Discards the parallelism, which was derived from costs that no longer hold.
     fn forget_load(&mut self) {
         self.load.forget_all();
         self.burst.forget();
         self.break_off();
     }
 
-    /// What was done before the gap that begins now is not known.
+    /// Starts a new period: the work done before the current gap is unknown.
     fn break_off(&mut self) {
         self.load.break_off();
         self.since = self.gap.start;
@@ -315,12 +314,12 @@ fn told(costs: &Costs, parallel: Option<u32>) -> Option<DeviceModel> {
 }
 
 impl SentRequest {
-    /// How long it has been at the device.
+    /// Returns the time since dispatch.
     pub(crate) fn ns_until(&self, now: Nanos) -> u64 {
         now.0.saturating_sub(self.at.0)
     }
 
-    /// Whether its end is seen in time, now.
+    /// Returns true if a completion found now is noticed in time.
     #[must_use]
     pub fn is_seen(&self, now: Nanos, watched: Option<ObservedSince>) -> bool {
         watched.is_some_and(|watched| watched.sees(self.at, now))
@@ -328,15 +327,16 @@ impl SentRequest {
 }
 
 impl ObservedSince {
-    /// Of what is reported when it happens, whether a caller waits or not.
+    /// For events that are reported when they happen, whether or not a caller waits.
     pub(crate) const ALWAYS: Self = Self { since: Nanos(0), has_looked: true };
 
-    /// Whether what began at `start` and is found now did not end before.
+    /// Returns true if a request begun at `start` and found complete now cannot have completed much
+    /// earlier.
     ///
     /// ```text
-    ///   |==========|. . . .  found    waits only now: it may have ended at any time
-    ///   |=============|found          waits since it began
-    ///   |=============|found          has waited for a part of it, and did not find it at once
+    ///   |==========|. . . .  found    the wait begins now: it may have completed at any time
+    ///   |=============|found          waiting since it began
+    ///   |=============|found          waited for the last part, and did not find it at once
     ///        |-waits--|
     /// ```
     fn sees(self, start: Nanos, now: Nanos) -> bool {
@@ -352,12 +352,12 @@ impl Default for DeviceEstimator {
 }
 
 impl LatencyObserver {
-    /// A wait begins with a look for earlier completions, as a read's does.
+    /// Begins a wait that first polls for earlier completions, as a read does.
     pub fn begin(&mut self, now: Nanos) {
         self.begin_as(ObservedSince { since: now, has_looked: true });
     }
 
-    /// A wait begins without that look.
+    /// Begins a wait without that poll.
     pub fn begin_without_a_look(&mut self, now: Nanos) {
         self.begin_as(ObservedSince { since: now, has_looked: false });
     }
@@ -367,11 +367,11 @@ impl LatencyObserver {
         self.waiting += 1;
     }
 
-    /// A wait ends.
+    /// Ends a wait.
     ///
     /// # Panics
     ///
-    /// If no wait has begun that has not ended.
+    /// If no wait is in progress.
     pub fn end(&mut self) {
         assert!(self.waiting > 0, "what ends has begun");
         self.waiting -= 1;
@@ -380,15 +380,15 @@ impl LatencyObserver {
         }
     }
 
-    /// Since when there has always been a wait; None while there is none.
+    /// Returns the start of the current waiting period, or None if no caller waits.
     #[must_use]
     pub fn now(&self) -> Option<ObservedSince> {
         self.since
     }
 }
 
-/// A read that begins to wait finds earlier completions at once. One that is found later than an
-/// eighth of its own time after that had not ended before.
+/// A wait that begins with a poll finds earlier completions at once. A request found later than an
+/// eighth of its own time after that had not completed before.
 const SEEN: u64 = 8;
 
 #[expect(

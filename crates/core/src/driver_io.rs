@@ -1,9 +1,5 @@
-//! What a path and its driver exchange: settings, I/O to start, reads that are ready, steps of
+//! Types that an `IoPath` and its driver exchange: settings, device I/O, ready reads, steps of
 //! writes.
-//!
-//! In:    nothing: these are values.
-//! Out:   the types of [`crate::path`]'s arguments and results.
-//! Never: a rule.
 
 use crate::ids::{DeviceId, DirectId, ReadId, Tag, WriteId};
 use crate::prefetch::{Policy, Rules};
@@ -11,112 +7,111 @@ use crate::sched::Op;
 use crate::table::Frame;
 use crate::units::{ByteCount, PageIndex, Pages};
 
-/// What a path is made with.
+/// Settings of a new path.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// The bound for all pages, cached and on their way, and for all that is needed to find them.
+    /// Limit for all pages, cached and in flight, and for the tables that index them.
     pub memory: ByteCount,
     /// The read-ahead policy.
     pub policy: Policy,
-    /// The largest window, or [`Self::AUTO_WINDOW`]. A small bound makes it smaller.
+    /// Largest window, or [`Self::AUTO_WINDOW`]. A small memory limit reduces it.
     pub max_window: Pages,
-    /// Rules beside the policy's own.
+    /// Rules in addition to the policy's own.
     pub rules: Rules,
 }
 
 impl Config {
-    /// The largest window follows from what each device was seen to do, and until then from its
-    /// size.
+    /// Learns the largest window from each device's completions; until then it depends on the
+    /// device's size.
     pub const AUTO_WINDOW: Pages = Pages(u64::MAX);
 }
 
-/// Device I/O to start: `len` bytes at `offset`, into or from `IoPath::io_frames` of `tag`, in
-/// their order; where extent-mapped files (`IoPath::open_extents`) are open, a read is into
-/// `IoPath::io_parts`. If that has no frames, it serves direct requests (`IoPath::direct`).
+/// Device I/O to start: `len` bytes at `offset`, to or from the frames of `IoPath::io_frames(tag)`,
+/// in order. With extent-mapped files (`IoPath::open_extents`) a read fills `IoPath::io_parts`
+/// instead. If there are no frames, the I/O belongs to a direct request (`IoPath::direct`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceIo {
-    /// To be given back to `IoPath::complete`.
+    /// Handle to pass to `IoPath::complete`.
     pub tag: Tag,
-    /// Which device.
+    /// Target device.
     pub device: DeviceId,
-    /// Which way.
+    /// Direction.
     pub op: Op,
-    /// Of a write, whether it is done only when it is durable (FUA).
+    /// For a write: complete it only when it is durable (FUA).
     pub fua: bool,
-    /// Where on the device, from its start.
+    /// Offset from the start of the device.
     pub offset: ByteCount,
-    /// How much. Of a read whole pages, or sectors if its file is extent-mapped: at the end of a
-    /// file or device fewer bytes may come. A write ends with its file, in the middle of a page,
-    /// and of a sector, if need be.
+    /// Length. A read covers whole pages, or sectors for extent-mapped files, and may return fewer
+    /// bytes at the end of a file or device. A write ends at the end of its file, even in the
+    /// middle of a page or sector.
     pub len: ByteCount,
 }
 
-/// A read that waits for nothing more.
+/// A read that is ready.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadReady {
-    /// Which; to be given to `IoPath::frames` and `IoPath::release`.
+    /// Handle for `IoPath::frames` and `IoPath::release`.
     pub id: ReadId,
-    /// What it covers, which may be less than was asked: the rest is another read. Nothing, if the
-    /// file ends before, or was closed before the read had its frames.
+    /// Length covered, possibly less than requested: issue another read for the rest. 0 if the file
+    /// ends before it, or was closed before the read had its frames.
     pub len: ByteCount,
-    /// What went wrong, if anything: then the frames hold nothing.
+    /// Error, if any: the frames then hold no data.
     pub fault: Option<Fault>,
 }
 
-/// Why a page could not be read.
+/// Reason why a page could not be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// The device failed, with this error number.
+    /// The device returned this error number.
     Io(i32),
-    /// The device ended before the file did: it is shorter than it said, or it was removed.
+    /// The device ended before the file did: it is smaller than it claimed, or it was removed.
     Short,
-    /// A flush of the device failed, with this error number, and acknowledged writes that it may
-    /// have dropped are in memory no more. Each flush says so until
-    /// `IoPath::accept_lost`.
+    /// A flush of the device failed with this error number, and acknowledged writes that it may
+    /// have dropped are no longer in memory. Every flush fails with it until `IoPath::accept_lost`.
     Lost(i32),
 }
 
 impl Fault {
-    /// A request that fails with this error number (`ESTALE`) says that each part of it would fail,
-    /// too: what is read is gone, or another one by now. Its pages are not asked for once more.
+    /// The error number (`ESTALE`) of a request each part of which would fail, too: the object is
+    /// gone or was replaced. Its pages are not retried.
     pub const OF_ALL: Self = Self::Io(116);
 }
 
-/// When a write is done.
+/// Point at which a write is complete.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum WriteMode {
-    /// When it is in the cache: the device gets it later.
+    /// When it is in the cache; the device gets it later.
     #[default]
     WriteBack,
-    /// When the device has it, perhaps in a cache of its own that a power cut empties.
+    /// When the device has it, perhaps in a volatile write cache.
     WriteThrough,
     /// When it is durable on the device.
     Fua,
 }
 
-/// What is to be done for a write.
+/// Next step of a write, for the driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WriteStep {
-    /// Copy `len` bytes, from the write's position on, into `IoPath::fills`; then call
-    /// `IoPath::filled`. It may be less than was asked: the rest is another write.
+    /// Copy `len` bytes, starting at the write's position, into `IoPath::fills`, then call
+    /// `IoPath::filled`. If `len` is less than requested, issue another write for the rest.
     Fill {
-        /// How much.
+        /// Bytes to copy.
         len: ByteCount,
     },
-    /// Nothing is in the way: do what blocks, then call `IoPath::acted`. For a flush that is the
-    /// device's own flush; for a zero, the zero or the discard.
+    /// No conflicting I/O is left: run the blocking operation, then call `IoPath::acted`. For a
+    /// flush, that is the device's flush; for a zero request, the zeroing or discard.
     Act,
-    /// Nothing is in the way: give the file this length, then call `IoPath::acted`.
+    /// No conflicting I/O is left: set the file's length, then call `IoPath::acted`.
     SetLen {
-        /// The new length. What the file gets at its end reads as zeros.
+        /// New length. Bytes past the old end read as zeros.
         len: ByteCount,
     },
-    /// It is over, and its id is gone.
+    /// The request is complete and its id is no longer valid.
     Done {
-        /// How much was written, of what was asked. 0 for a flush, and for what did not take place.
-        /// Of a change of length, the length that the file had before it.
+        /// Bytes written, of those requested. 0 for a flush, and for a request that was not carried
+        /// out. For a change of length, the length before it.
         len: ByteCount,
-        /// What went wrong, if anything. [`Fault::Short`]: the file was closed meanwhile.
+        /// Error, if any. [`Fault::Short`]: the file was closed first.
         fault: Option<Fault>,
     },
 }
@@ -124,20 +119,20 @@ pub enum WriteStep {
 /// A step of a write.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WriteReady {
-    /// Whose.
+    /// Its write.
     pub id: WriteId,
-    /// What.
+    /// The step.
     pub step: WriteStep,
 }
 
-/// How `IoPath::change_len` changes the length of a file.
+/// Change of a file's length, for `IoPath::change_len`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LenChange {
     /// To this length.
     Exact(ByteCount),
     /// To this length, if the file is shorter.
     AtLeast(ByteCount),
-    /// By this much: where the file ended is where the caller's bytes begin.
+    /// By this many bytes; the caller's bytes begin at the old end.
     Append(ByteCount),
 }
 
@@ -145,28 +140,28 @@ pub enum LenChange {
 ///
 /// ```text
 ///   old   |oooooooooo??|     only where part of the page stays: copy the first `old_len` bytes,
-///   new   |oooowwwwwo00|     the write's over them, and zeros behind
+///   new   |oooowwwwwo00|     overwrite them with the write's, and zero the rest
 /// ```
 ///
-/// What lies past the end of a file is to be zeros: a device may be given whole sectors of it, and
-/// they are the file's bytes if it [grows](LenChange).
+/// The driver must zero the bytes past the end of the file: a device may be given whole sectors,
+/// and these bytes become part of the file when it [grows](LenChange).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WriteFill {
-    /// Which page of the file.
+    /// Page of the file.
     pub page: PageIndex,
-    /// Where its new bytes go.
+    /// Destination frame.
     pub new: Frame,
-    /// Where its old bytes are.
+    /// Frame with the old contents.
     pub old: Option<Frame>,
-    /// How many of its old bytes are the file's. 0 if nothing of the page stays.
+    /// Number of old bytes that belong to the file. 0 if none of the page stays.
     pub old_len: u32,
 }
 
-/// A direct request has ended.
+/// A completed direct request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DirectDone {
-    /// Which.
+    /// Its handle.
     pub id: DirectId,
-    /// What went wrong, if anything.
+    /// Error, if any.
     pub fault: Option<Fault>,
 }

@@ -1,9 +1,8 @@
-//! Geometry: what the shape of a device says about reading it.
+//! Device geometry: read-ahead limit, block size and nearest whole-page sizes, derived from sizes.
 //!
-//! In:    sizes: of the device, its logical block, a page of the machine.
-//! Out:   the read-ahead limit, the block size, the nearest sizes of whole pages; and, of one
-//!        device, what the engine must respect ([`Geometry`]).
-//! Never: a device. Nothing is asked, measured or guessed here.
+//! In:    sizes of the device, its logical block and the machine's page.
+//! Out:   limits and sizes; and, for one device, the limits of the engine ([`Geometry`]).
+//! Never: a device: nothing is queried, measured or guessed.
 //!
 //! Design, worked tables and sources: docs/geometry.md.
 
@@ -25,7 +24,7 @@ pub const SMALLEST_LIMIT: ByteCount = ByteCount(PAGE_SIZE);
 /// With it the limit meets the default window at 256 MiB, and only smaller devices notice it.
 const UNIT: ByteCount = ByteCount(512 * SECTOR_SIZE);
 
-/// How a capacity between two steps of the formula is taken.
+/// Rounding of a capacity between two steps of the formula.
 ///
 /// ```text
 ///   capacity    256K    512K    1M      2M      4M      8M      16M     32M     64M
@@ -34,21 +33,21 @@ const UNIT: ByteCount = ByteCount(512 * SECTOR_SIZE);
 /// ```
 ///
 /// The limit is 4 KiB x 2^e; it doubles each time the capacity becomes four times as large. It is
-/// fitted to sweeps of eight devices, so as not to take from any of them a window that it needs to
-/// reach its throughput; docs/geometry.md says for which three of them it does.
+/// fitted to sweeps of eight devices, to leave each of them the window that it needs for its
+/// throughput; for three of them it does not (docs/geometry.md).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LimitRule {
     /// The largest e with capacity >= 256 KiB x 4^e: the formula as its author published it.
     ///
-    /// Sold as "64 MB", a stick has 125000 sectors, a little less than 64 MiB, and gets half of
-    /// what it needs; 255 MiB count as 64.
+    /// Sold as "64 MB", a stick has 125000 sectors, a little less than 64 MiB, and gets half of the
+    /// limit that it needs; 255 MiB count as 64.
     Published,
     /// The largest e with capacity >= 128 KiB x 4^e: a step half as far, so that a size a little
     /// under a power of four still counts as that power.
     Rounding,
 }
 
-/// The most to read ahead on a device of this capacity; None when the capacity is not known.
+/// Returns the read-ahead limit of a device of this capacity, or None if the capacity is unknown.
 ///
 /// ```text
 ///   sectors   published     rounding
@@ -85,7 +84,7 @@ pub fn readahead_limit(capacity: ByteCount, rule: LimitRule) -> Option<ByteCount
     Some(limit)
 }
 
-/// A limit as a machine with pages of `page_size` applies it: whole pages, at least one.
+/// Returns a limit as applied with pages of `page_size`: whole pages, at least one.
 ///
 /// # Panics
 ///
@@ -96,10 +95,10 @@ pub fn whole_pages(limit: ByteCount, page_size: ByteCount) -> ByteCount {
     ByteCount((limit.0 & !(page_size.0 - 1)).max(page_size.0))
 }
 
-/// The window that `limit` leaves of the window `chosen` so far: never more than `chosen`.
+/// Returns the window `chosen` so far, reduced to `limit`.
 ///
-/// Why only downwards: the limit knows what a small device cannot use. It knows nothing of a large
-/// one that would justify more memory than its user, or the default, gave it.
+/// It never increases the window: the formula finds the limits of small devices, and says nothing
+/// about a large device that would justify more memory than the user, or the default, allows.
 #[must_use]
 pub fn scaled_down(chosen: ByteCount, limit: Option<ByteCount>) -> ByteCount {
     match limit {
@@ -108,7 +107,7 @@ pub fn scaled_down(chosen: ByteCount, limit: Option<ByteCount>) -> ByteCount {
     }
 }
 
-/// The block size Linux gives a device of this size, when it opens it.
+/// Returns the block size that Linux gives a device of this size when it opens it.
 ///
 /// ```text
 ///   sectors   1870000 = 16 x 116875   4096    one block a page
@@ -137,16 +136,16 @@ pub fn block_size(size: ByteCount, logical_block: ByteCount, page_size: ByteCoun
     ByteCount(block)
 }
 
-/// The sizes of whole pages nearest to a size.
+/// Nearest sizes of whole pages.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WholePages {
-    /// The largest that is not larger: what to cut the device to.
+    /// Largest size that is not larger: to truncate the device to.
     pub below: ByteCount,
-    /// The smallest that is not smaller: what to grow it to. None beyond 64 bits.
+    /// Smallest size that is not smaller: to extend it to. None beyond 64 bits.
     pub above: Option<ByteCount>,
 }
 
-/// The sizes nearest to `size` at which every page of a device is whole, and so one block.
+/// Returns the nearest sizes at which every page of a device is whole, and so one block.
 ///
 /// A size of whole pages is its own neighbour, on both sides.
 ///
@@ -162,14 +161,14 @@ pub fn nearest_whole(size: ByteCount, page_size: ByteCount) -> WholePages {
     }
 }
 
-/// What the engine must respect when it talks to one device.
+/// Limits and block size of one device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Geometry {
-    /// Its size; zero when it is not known.
+    /// Size; zero if unknown.
     pub capacity: ByteCount,
-    /// The largest request.
+    /// Largest request.
     pub max_io: Pages,
-    /// How many requests it is given at once.
+    /// Most requests in flight.
     pub depth: u32,
     /// Writes that begin and end at multiples of this reach the device directly. Any other write
     /// is [durable](crate::path::DeviceIo::fua), because the driver has to send it through a cache
@@ -179,14 +178,14 @@ pub struct Geometry {
 
 impl Geometry {
     /// 1 MiB: no device of the sweeps in docs/geometry.md gains more than 7 % from larger windows,
-    /// and a disk of 100 MB/s is done with one in about 10 ms, which is what the next one waits.
+    /// and a disk of 100 MB/s takes about 10 ms for one, during which the next one waits.
     pub const DEFAULT_MAX_IO: Pages = Pages(256);
 
     /// 32, the tags of a SATA disk with native command queueing: enough for flash to use its
-    /// channels, and what is held back is still ours to sort.
+    /// channels, and requests beyond it stay in the scheduler to be sorted.
     pub const DEFAULT_DEPTH: u32 = 32;
 
-    /// A device of which nothing is known but its size.
+    /// Creates the geometry of a device of which only the size is known.
     #[must_use]
     pub const fn new(capacity: ByteCount) -> Self {
         let (max_io, depth) = (Self::DEFAULT_MAX_IO, Self::DEFAULT_DEPTH);

@@ -1,11 +1,11 @@
-//! Inode-table read-ahead: which blocks of the table come along when one inode is read.
+//! Inode-table read-ahead: which blocks of the table to read along with one inode's block.
 //!
-//! In:    where a group's inode table lies and how much of it is used ([`InodeTable`]), how far to
-//!        read ahead ([`FixedWindow`]), and the block that must be read.
-//! Out:   the blocks to read, the wanted one among them.
-//! Never: an inode, a disk, a cache. A block that is cached already costs its reader nothing.
+//! In:    position and usage of a group's inode table ([`InodeTable`]), the read-ahead window
+//!        ([`FixedWindow`]), and the block to read.
+//! Out:   the blocks to read, including the requested one.
+//! Never: inodes, disks or caches. A block that is already cached costs its reader nothing.
 //!
-//! The words are ext4's: group, inode table, `inode_readahead_blks`, unused inodes at the end of a
+//! Terms are ext4's: group, inode table, `inode_readahead_blks`, unused inodes at the end of a
 //! table. Design, worked table and sources: docs/itable.md.
 
 mod adaptive;
@@ -35,13 +35,14 @@ pub struct InodeTable {
 }
 
 impl InodeTable {
-    /// The table that starts at `first`; None when no table is like that.
+    /// Creates the table that starts at `first`, or None if the values are inconsistent.
     ///
-    /// `inodes_unused` counts from the end of the table, as the group's descriptor does: what was
-    /// never written need not be read. A descriptor that claims more than the group has is damaged;
-    /// its table is taken as empty, so that nothing is read ahead on its word.
+    /// `inodes_unused` counts from the end of the table, as in the group's descriptor: blocks that
+    /// were never written need not be read. A descriptor that claims more unused inodes than the
+    /// group has is damaged; its table is taken as empty, so that nothing is read ahead because of
+    /// it.
     ///
-    /// No table has blocks without inodes, and none reaches the end of the block numbers.
+    /// A table has no blocks without inodes, and does not reach the last block number.
     #[must_use]
     pub const fn new(
         first: BlockIndex,
@@ -56,31 +57,31 @@ impl InodeTable {
         Some(Self { first, inodes_used, inodes_per_block })
     }
 
-    /// One past the last block with a used inode in it.
+    /// Returns the block after the last one with a used inode.
     #[must_use]
     pub const fn used_end(self) -> BlockIndex {
         BlockIndex(self.first.0 + self.inodes_used.div_ceil(self.inodes_per_block) as u64)
     }
 
-    /// One past the last block whose inodes are all used.
+    /// Returns the block after the last one with all inodes used.
     const fn full_end(self) -> BlockIndex {
         BlockIndex(self.first.0 + (self.inodes_used / self.inodes_per_block) as u64)
     }
 }
 
-/// Whether a window ends where it should.
+/// End of a window.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ItableBound {
     /// At the last block of the window, or the last used one of the table.
     #[default]
     Exact,
-    /// As Linux reads it: the bound of its loop is included, so that each window has one block
-    /// more than its size, and one at the table's end is past the last used block, unless that is
-    /// a partial one. For comparing with Linux block by block; it has no other use.
+    /// As in Linux, whose loop includes its bound: each window has one block more than its size,
+    /// and a window at the table's end includes one block past the last used one, unless that is
+    /// partial. Only for comparing with Linux block by block.
     OffByOne,
 }
 
-/// Windows of a fixed power of two of blocks, at multiples of their size.
+/// Windows of a fixed power of two of blocks, aligned to their size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FixedWindow {
     size_blocks: u64,
@@ -88,16 +89,16 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// The largest window; ext4 accepts no larger one.
+    /// Largest window that ext4 accepts.
     pub const MAX_BLOCKS: u64 = 1 << 30;
 
-    /// ext4's default: 128 KiB of 4 KiB blocks.
+    /// Default of ext4: 128 KiB in 4 KiB blocks.
     ///
-    /// On the disk of its author twice as much made a `find` another 4 % faster; on another disk it
-    /// made a lone inode 13 % slower (docs/itable.md).
+    /// On its author's disk twice as much made a `find` another 4 % faster; on another disk it made
+    /// a lone inode 13 % slower (docs/itable.md).
     pub const DEFAULT_BLOCKS: u64 = 32;
 
-    /// Windows of `size_blocks` (ext4's `inode_readahead_blks`); 0 turns read-ahead off.
+    /// Creates windows of `size_blocks` (ext4's `inode_readahead_blks`); 0 turns read-ahead off.
     ///
     /// None unless it is 0 or a power of two up to [`Self::MAX_BLOCKS`].
     #[must_use]
@@ -111,8 +112,8 @@ impl FixedWindow {
         Some(Self { size_blocks, bound })
     }
 
-    /// The blocks to read when `block` of `table` must be; None if the block lies before the table
-    /// or has no number after it.
+    /// Returns the blocks to read for a miss of `block` in `table`. None if the block is before the
+    /// table, or is the last possible block number.
     ///
     /// ```text
     ///   block     992     1000    1008            1024   ..  1088            1104
@@ -122,12 +123,12 @@ impl FixedWindow {
     ///   window            |-- 1000..1016 -|                  |-- 1088..1104 -|
     /// ```
     ///
-    /// Why aligned, and not from the wanted block on: inodes of one directory are visited in the
-    /// order of their names' hashes, so the wanted block is as likely the last of its neighbours as
-    /// the first, and aligned windows never overlap. Only the table's first window is moved behind
-    /// its start, whole, and may overlap the next.
+    /// Windows are aligned instead of starting at the requested block: inodes of a directory are
+    /// visited in the order of their names' hashes, so the requested block is as likely the last of
+    /// its neighbours as the first, and aligned windows never overlap. Only the table's first
+    /// window is shifted to the start of the table, in full size, and may overlap the next.
     ///
-    /// A block past the used ones is read alone: its neighbours were never written.
+    /// A block past the used ones is read alone, because its neighbours were never written.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn decide(self, table: InodeTable, block: BlockIndex) -> Option<Range<BlockIndex>> {

@@ -1,21 +1,21 @@
-//! Everything that decides what is read ahead of a reader, how much and when.
+//! Read-ahead: which pages to prefetch for a reader, how many of them, and when.
 //!
-//! In:    one page that a reader misses, or a marker that it met; what requests of the device cost
-//!        and how long they take; how much memory there is for pages ahead.
-//! Out:   a [`Plan`](walk::Plan): which pages to read now, and which of them asks for more.
-//! Never: a request, a frame, a page's bytes. The page-in part does what the plan says.
+//! In:    one missed page, or a marker that a reader reached; the device's measured request cost
+//!        and latency; the memory available for prefetched pages.
+//! Out:   a [`Plan`](walk::Plan): the pages to read now, and the one that becomes the marker.
+//! Never: I/O, frames or page contents. `page_in` carries out the plan.
 //!
 //! ```text
 //!   question --> whose stream? --> its share of the memory --> policy: a window --> plan
 //!                (streams)         (memory_shares)             (policy/*)             |
 //!                                        ^                                            v
-//!                 window_estimator: the largest window          submitted: what came of it;
+//!                 window_estimator: the largest window          submitted: was it read?
 //!                 of use on this device                         run_ends: which streams ended
 //!                 run_lengths: the cheapest one for how long streams run
 //! ```
 //!
-//! `prefetcher` joins these for a path. A program with a page cache of its own needs [`walk`] and
-//! a [`Policy`] only. The words are Linux's: start, size, `async_size`, marker, history, hole.
+//! `prefetcher` joins these parts for an `IoPath`. A program with its own page cache needs only
+//! [`walk`] and a [`Policy`]. Terms are Linux's: start, size, `async_size`, marker, history, hole.
 
 mod allotment;
 pub(crate) mod asker;

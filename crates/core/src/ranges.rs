@@ -1,8 +1,8 @@
-//! Range planner: which requests read a set of byte ranges soonest, and with the fewest bytes.
+//! Range planner: finds the requests that read a set of byte ranges fastest, with the fewest bytes.
 //!
-//! In:    the byte ranges a caller wants, the cost model of a device, limits of a request.
-//! Out:   requests in the order in which to send them, with their bytes and predicted time.
-//! Never: I/O, a clock, a setting: what to merge and what to split follows from the cost model.
+//! In:    byte ranges, the cost model of a device, limits of a request.
+//! Out:   requests in dispatch order, with their bytes and predicted time.
+//! Never: I/O, a clock or a tunable: merging and splitting follow from the cost model.
 //!
 //! Derivation, figures for four devices, limits: docs/ranges.md.
 
@@ -23,8 +23,7 @@ pub use self::request_plan::{RequestLimits, RequestPlan};
 
 use self::merge::MergeLevels;
 
-/// Plans the requests that read all of `wanted`: merged, split and ordered by what `model` says a
-/// request and its bytes cost.
+/// Plans the requests that read all of `wanted`: merged, split and ordered by the costs in `model`.
 ///
 /// Ranges may come in any order. Where they overlap or touch, their bytes are read once; empty
 /// ranges need no request. The plan has the fewest bytes among those that are about as fast as the

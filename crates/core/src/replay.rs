@@ -1,8 +1,4 @@
-//! The log of a path, and its proof: the same calls, with what was seen of readers, say the same.
-//!
-//! In:    each call of an [`IoPath`]; what it saw of flags that readers change at any time.
-//! Out:   a [`LogStep`] for each; from [`replay`], the first step that went otherwise.
-//! Never: a clock, a page's bytes, more memory than was allowed: a log that is not taken ends.
+//! Replays the call log of an [`IoPath`] on a fresh path, and checks that its outputs are the same.
 //!
 //! ```text
 //!   recorded   Did(read) Gave(evicted) Saw(marker) Gave(read 7)   Did(poll) Gave(device I/O)
@@ -11,14 +7,15 @@
 //!              path.read ----------------------------------->     path.poll_dispatch ->
 //! ```
 //!
-//! So the driver of a path (an event loop, threads that take turns) can be checked after the fact:
-//! if the log replays, all that happened follows from these calls in this order.
+//! This verifies the driver of a path (an event loop, or threads that take turns) after the fact:
+//! if the log replays, everything that happened follows from these calls in this order. The log
+//! also records flags that readers change at any time ([`LogStep::Saw`]).
 //!
 //! A new call of `IoPath` enters the log with three lines: its variant of [`PathCall`]; as its
-//! first line `self.log().did(|| PathCall::..)`; and its arm in `apply`. If it returns something,
-//! that is a variant of [`PathOutput`], and its last line is `self.log().gave(|| PathOutput::..)`.
-//! If it panics for ids that are unknown, `could` says so before. A new look at what readers change
-//! goes through `log.saw`.
+//! first line `self.log().did(|| PathCall::..)`; and its arm in `apply`. If it returns a value, add
+//! a variant of [`PathOutput`] and, as the last line, `self.log().gave(|| PathOutput::..)`. If it
+//! panics for unknown ids, `could` must check for them first. A new check of a flag that readers
+//! change goes through `log.saw`.
 
 use alloc::boxed::Box;
 
@@ -27,13 +24,13 @@ pub use crate::call_log::steps::{LogStep, Mismatch, PathCall, PathOutput};
 use crate::driver_io::Config;
 use crate::path::IoPath;
 
-/// Does to a new path what the log says was done to another, and compares all that it says.
+/// Replays a log on a new path and compares all outputs.
 ///
-/// The log begins where the path did: [`IoPath::record`] comes before all else.
+/// The log must begin at the path's creation: call [`IoPath::record`] before anything else.
 ///
 /// # Errors
 ///
-/// The first step at which the two differ. The path is then thrown away.
+/// The first step at which the two differ. The path is then dropped.
 pub fn replay(config: Config, log: &[LogStep]) -> Result<(), Box<Mismatch>> {
     let mut path = IoPath::new(config);
     path.follow(log.to_vec());
@@ -48,7 +45,7 @@ pub fn replay(config: Config, log: &[LogStep]) -> Result<(), Box<Mismatch>> {
 }
 
 fn apply(path: &mut IoPath, input: PathCall) {
-    // What they return is compared as they say it.
+    // Return values are compared as outputs in the log.
     match input {
         PathCall::AddDevice { disk, geometry, scheduler } => {
             _ = path.add_device_on(disk, geometry, &scheduler);
@@ -81,7 +78,7 @@ fn apply(path: &mut IoPath, input: PathCall) {
         PathCall::Advise { stream, advice } => path.advise(stream, advice),
         PathCall::SetNoReuse { stream, no_reuse } => path.set_no_reuse(stream, no_reuse),
         PathCall::SetSubmitter { stream, submitter } => path.set_submitter(stream, submitter),
-        // Refused now is what was refused then.
+        // A call that failed then fails now.
         PathCall::SetWeight { submitter, weight } => _ = path.set_weight(submitter, weight),
         PathCall::Seeked { stream } => path.seeked(stream),
         PathCall::WillNeed { now, file, start, pages } => {
@@ -118,8 +115,8 @@ fn apply(path: &mut IoPath, input: PathCall) {
     }
 }
 
-/// Whether the call makes sense for the path as it is: a log with a step too few, or a path of
-/// other habits, must come out as a mismatch and not as a panic.
+/// Returns true if the call is valid for the path in its current state. A log with a missing step,
+/// or a path with other behaviour, must show up as a mismatch instead of a panic.
 fn could(path: &IoPath, input: &PathCall) -> bool {
     match input {
         PathCall::RemoveDevice { device, .. } => !path.has_files_on(*device),

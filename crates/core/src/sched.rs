@@ -1,11 +1,11 @@
-//! Schedulers: which request a device gets next.
+//! I/O schedulers: choose the next request for a device.
 //!
-//! In:    requests, each a run of sectors with something that travels along; what ended; the time.
-//! Out:   the same sectors in fewer, larger requests, in the order of the scheduler.
-//! Never: a device, a queue depth (the path counts what is in flight), a lost request.
+//! In:    requests, each a run of sectors with a payload; completions; the time.
+//! Out:   the same sectors in fewer, larger requests, in the scheduler's order.
+//! Never: a device or its queue depth (the path counts requests in flight); a lost request.
 //!
-//! A scheduler does not look into what it queues: the path's requests carry frames, a picture of a
-//! schedule carries names. It only asks whether two neighbours may become one ([`Payload`]).
+//! A scheduler does not look into its payloads: an `IoPath` queues frames, a picture of a schedule
+//! queues names. It only asks whether two neighbours may be merged ([`Payload`]).
 
 pub mod cfq;
 pub mod deadline;
@@ -24,7 +24,7 @@ pub use self::request::{Class, Op, Origin, Payload, Request, Submitter};
 pub use self::setting::InvalidSetting;
 use crate::units::{Nanos, Sectors};
 
-/// A queue in front of one device.
+/// Request queue of one device.
 ///
 /// ```text
 ///   add ---> [ queued, merged, sorted ] ---> take ---> device ---> completed
@@ -35,48 +35,49 @@ pub trait Scheduler<L: Payload>: fmt::Debug + Send {
     /// Queues a request.
     fn add(&mut self, now: Nanos, request: Request<L>);
 
-    /// Queues a request that is to go next, as far as this scheduler lets it.
+    /// Queues a request ahead of others, as far as this scheduler permits.
     fn add_next(&mut self, now: Nanos, request: Request<L>) {
         self.add(now, request);
     }
 
-    /// Queues a request that arrived earlier, as if it had been queued then.
+    /// Queues a request with its earlier arrival time, in the place it would have had.
     fn add_by_age(&mut self, now: Nanos, request: Request<L>) {
         self.add(now, request);
     }
 
-    /// Whether requests go in the order of the device, and not of their arrival: it can do so only
-    /// with those that it has.
+    /// Returns true if requests are dispatched in device order instead of arrival order. A longer
+    /// queue then gives a better order.
     fn sorts(&self) -> bool {
         true
     }
 
-    /// Takes the request that is next. None if nothing is queued, or if what is queued has to wait
-    /// for a completion, or until [`Self::wake_at`].
+    /// Takes the next request. None if the queue is empty, or if its requests must wait for a
+    /// completion or until [`Self::wake_at`].
     fn take(&mut self, now: Nanos) -> Option<Request<L>>;
 
-    /// A request that was taken has ended, well or not: whose it was, and when it had arrived.
+    /// Records the completion of a request, successful or not, with its origin and arrival time.
     fn completed(&mut self, now: Nanos, origin: Origin, arrival: Nanos);
 
-    /// Empties the queue, in any order: its device is gone.
+    /// Empties the queue, in any order, because its device was removed.
     fn drain(&mut self) -> Vec<Request<L>>;
 
-    /// Whether nothing is queued.
+    /// Returns true if the queue is empty.
     fn is_empty(&self) -> bool;
 
-    /// How many requests are queued that go this way; those that merged are one.
+    /// Returns the number of queued requests in this direction; merged requests count as one.
     fn queued(&self, op: Op) -> usize;
 
-    /// A request that another queue of the device gave is on its way, and will end here.
+    /// Takes over a request in flight that another queue of the device dispatched; it completes
+    /// here.
     fn adopt(&mut self, origin: Origin, arrival: Nanos);
 
-    /// When [`Self::take`] may give something although nothing was added and nothing ended
-    /// meanwhile.
+    /// Returns the time from which [`Self::take`] may return a request even without a new request
+    /// or completion.
     fn wake_at(&self) -> Option<Nanos> {
         None
     }
 
-    /// Why the last request was taken, if the scheduler tells.
+    /// Returns the reason for the last choice, if the scheduler records it.
     fn why(&self) -> Option<Why> {
         None
     }
@@ -85,61 +86,61 @@ pub trait Scheduler<L: Payload>: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// If there is no such setting, or the value makes no sense for it.
+    /// If the setting does not exist, or the value is invalid.
     fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting>;
 
-    /// Its name, and its settings as they are now: each can be given to [`Self::set`].
+    /// Returns the name and the current settings, in the form that [`Self::set`] takes.
     fn tunables(&self) -> (&'static str, Vec<(&'static str, String)>);
 
-    /// If it wants to be told how many writes the device may have: for how long after a read ended
-    /// another one is expected, in nanoseconds.
+    /// Returns how long after a completed read the next one is expected, in nanoseconds, if the
+    /// scheduler uses a learnt write-depth limit.
     fn wants_limit(&self) -> Option<u64> {
         None
     }
 
-    /// How many writes the device may have, as it was learnt; None: no limit.
+    /// Sets the learnt write-depth limit; None: no limit.
     fn limit_writes(&mut self, _limit: Option<u32>) {}
 
-    /// How many writes the device may have, learnt or set; None: no limit.
+    /// Returns the write-depth limit, learnt or configured; None: no limit.
     fn write_limit(&self) -> Option<u32> {
         None
     }
 }
 
-/// Why a request was taken: what decided last.
+/// Reason for taking a request: the rule that decided last.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Why {
-    /// It goes on with the batch, or with what was begun.
+    /// It continues the batch, or the request in progress.
     Batch,
-    /// It begins a batch, next to what went before.
+    /// It begins a batch, at the next position after the last request.
     Next,
-    /// It begins a batch because it is the oldest: nothing lies next.
+    /// It begins a batch as the oldest request: there is none at a later position.
     Oldest,
-    /// It begins a batch because it has expired.
+    /// It begins a batch because its deadline has expired.
     Expired,
-    /// It begins a batch of the direction that was passed over.
+    /// It begins a batch of the direction that was starved.
     Starved,
-    /// It waited behind higher classes for too long.
+    /// It waited too long behind higher priority classes.
     Aged,
 }
 
-/// A scheduler by its name, with its settings.
+/// A scheduler and its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum SchedulerKind {
     /// First come, first served.
     #[default]
     Noop,
-    /// In the order of the device, until one has waited too long.
+    /// In device order, until a request's deadline expires.
     Deadline(deadline::DeadlineSettings),
-    /// A slice of time for each submitter; for the simulator.
+    /// One time slice per submitter; for the simulator.
     Cfq(cfq::CfqSettings),
 }
 
 impl SchedulerKind {
-    /// The names of all schedulers.
+    /// Names of all schedulers.
     pub const NAMES: &'static [&'static str] = &["noop", "deadline", "cfq"];
 
-    /// The scheduler of this name, with its settings as they are at first.
+    /// Returns the scheduler of this name with its default settings.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -150,8 +151,8 @@ impl SchedulerKind {
         }
     }
 
-    /// The scheduler for a device that is read and written at once: `deadline`, with a learnt limit
-    /// of writes in flight.
+    /// Returns the scheduler for a device with concurrent reads and writes: `deadline` with a
+    /// learnt write-depth limit.
     #[must_use]
     pub fn learning() -> Self {
         let writes_in_flight = deadline::WriteLimit::Learnt;
@@ -161,12 +162,12 @@ impl SchedulerKind {
         })
     }
 
-    /// The scheduler of this name for a device that is at work, from its users' point of view:
-    /// those that are meant for the simulator are refused.
+    /// Returns the scheduler of this name for a real device. Those meant for the simulator are
+    /// refused.
     ///
     /// # Errors
     ///
-    /// If there is none of that name.
+    /// If there is no such scheduler.
     pub fn for_device(name: &str) -> Result<Self, InvalidSetting> {
         match name {
             "noop" => Ok(Self::Noop),
@@ -175,7 +176,7 @@ impl SchedulerKind {
         }
     }
 
-    /// What it is called on the command line and in scenarios.
+    /// Returns the name on the command line and in scenarios.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -185,11 +186,11 @@ impl SchedulerKind {
         }
     }
 
-    /// Changes one setting of the queues that will be made.
+    /// Changes one setting for queues created later.
     ///
     /// # Errors
     ///
-    /// If the scheduler has no such setting, or the value makes no sense for it.
+    /// If the setting does not exist, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         match self {
             Self::Noop => Err(setting::unknown(name, &[])),
@@ -198,7 +199,7 @@ impl SchedulerKind {
         }
     }
 
-    /// The settings, each as it can be given to [`Self::set`].
+    /// Returns the settings in the form that [`Self::set`] takes.
     #[must_use]
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         match self {
@@ -208,7 +209,7 @@ impl SchedulerKind {
         }
     }
 
-    /// A queue of this kind, empty, for a device whose largest request has `max` sectors.
+    /// Creates an empty queue for a device with requests of at most `max` sectors.
     #[must_use]
     pub fn queue<L: Payload + 'static>(&self, max: Sectors) -> Box<dyn Scheduler<L>> {
         match self {
@@ -220,7 +221,7 @@ impl SchedulerKind {
 }
 
 impl Why {
-    /// In one word.
+    /// Returns a one-word name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

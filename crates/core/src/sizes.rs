@@ -1,8 +1,4 @@
-//! Sizes as users write and read them.
-//!
-//! In:    `512`, `4K`, `64M`, `2G`, `1T`, `1870001s`.
-//! Out:   bytes; and back, as short as is exact.
-//! Never: a rounded size, a decimal kilobyte.
+//! Parses and prints sizes such as `512`, `4K`, `64M`, `2G`, `1T` and `1870001s`, without rounding.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
@@ -10,15 +6,15 @@ use core::fmt;
 
 use crate::units::{ByteCount, SECTOR_SIZE};
 
-/// What a letter after a number makes of it.
+/// Suffixes and their factors.
 const SUFFIXES: [(char, u64); 5] =
     [('K', 1 << 10), ('M', 1 << 20), ('G', 1 << 30), ('T', 1 << 40), ('s', SECTOR_SIZE)];
 
-/// Reads a size.
+/// Parses a size.
 ///
 /// # Errors
 ///
-/// The text for the user: what can be written.
+/// A message for the user with the valid forms.
 pub fn parse(text: &str) -> Result<ByteCount, String> {
     const FORMS: &str = "write bytes (4096), K, M, G or T (powers of 1024: 64M), or sectors (8s)";
 

@@ -1,21 +1,20 @@
-//! Counters of a path: what was read, what it cost, what was read ahead and not used.
+//! Counters of an `IoPath`: reads, their cost, and unused read-ahead.
 //!
-//! In:    one addition per event, by the path.
-//! Out:   a copy, at any time.
-//! Never: hits. A hit does not enter the path; the caller that serves it counts it.
+//! Hits are not counted here: they do not enter the path, and the caller that serves them counts
+//! them.
 
-/// Counters since the path was made.
+/// Counters since the path was created.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Stats {
     /// Reads that missed at least one page.
     pub reads: u64,
-    /// Pages that they wanted.
+    /// Pages requested by these reads.
     pub pages_wanted: u64,
-    /// Of those, the ones that had not been requested from the device yet.
+    /// Of those, pages not requested from the device before.
     pub pages_missed: u64,
-    /// Of those, the ones that were on their way already.
+    /// Of those, pages already in flight.
     pub pages_joined: u64,
-    /// Pages requested from the device before a read wanted them.
+    /// Pages requested from the device ahead of their readers.
     pub pages_ahead: u64,
     /// Pages requested from the device because of a hint.
     pub pages_hinted: u64,
@@ -23,13 +22,13 @@ pub struct Stats {
     pub markers: u64,
     /// Requests that read from a device.
     pub device_reads: u64,
-    /// Requests that wrote to one.
+    /// Requests that wrote to a device.
     pub device_writes: u64,
-    /// Pages of the cache in the writes.
+    /// Cache pages in those writes.
     pub device_write_pages: u64,
-    /// Pages of the cache in the reads. One that comes in parts counts with each of them.
+    /// Cache pages in those reads. A page that is read in parts counts once for each.
     pub device_pages: u64,
-    /// Pages that were asked a second time, alone, because their request failed.
+    /// Pages that were read again, alone, because their request failed.
     pub retries: u64,
     /// Pages whose readers got an error.
     pub pages_failed: u64,
@@ -39,24 +38,24 @@ pub struct Stats {
     pub windows_shortened: u64,
     /// Hints that were cut: too many hinted pages were unused, or frames were short.
     pub hints_shortened: u64,
-    /// Writes that were asked for.
+    /// Write calls.
     pub writes: u64,
-    /// Pages that they wrote into the cache.
+    /// Pages written to the cache.
     pub pages_written: u64,
     /// Pages read because only a part of them was written.
     pub pages_rmw: u64,
-    /// Writes and zeroes that waited for earlier ones of the same pages.
+    /// Writes and zero requests that waited for earlier ones on the same pages.
     pub writes_waited_for_pages: u64,
-    /// Writes that waited because too much was dirty.
+    /// Writes that waited because the dirty limit was reached.
     pub writes_waited_for_room: u64,
     /// Pages that were sent again in a smaller request, because theirs was refused.
     pub write_retries: u64,
-    /// Pages that the device refused, or that were not sent after many refusals, each time.
+    /// Pages that the device refused, or that were not sent after many refusals, counted each time.
     pub pages_write_failed: u64,
-    /// Flushes, with the device's own and without.
+    /// Flushes, with or without a device flush.
     pub flushes: u64,
-    /// Device flushes that failed, in whatever command they were.
+    /// Failed device flushes, in any command.
     pub flush_failures: u64,
-    /// Pages that were written again because a device flush had failed after their first write.
+    /// Pages written again because a device flush failed after their first write.
     pub pages_rewritten: u64,
 }

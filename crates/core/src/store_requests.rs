@@ -1,12 +1,12 @@
-//! How requests of an object store are sent: which late one is sent twice, how many are in flight.
+//! Scheduling of object-store requests: hedging, in-flight limit, retries.
 //!
-//! In:    requests as they are sent, first bytes and refusals as they come, the time.
-//! Out:   when a second copy of a demand read is worth its price; how many requests may be in
-//!        flight, and which is next; when a refused request is sent again.
-//! Never: a clock, a connection, a byte. More than [`BUDGET_PERCENT`] more requests.
+//! In:    dispatches, first bytes and refusals as they happen, and the time.
+//! Out:   when a second copy of a request is worth its price, how many requests may be in flight,
+//!        which one is next, and when a refused one is sent again.
+//! Never: a clock, a connection or data; more than [`BUDGET_PERCENT`] additional requests.
 //!
-//! A driver of requests asks them; the simulator's model of a store does, too. Reasons and figures:
-//! docs/objects.md.
+//! Used by the driver of real requests and by the simulator's model of a store. Rationale and
+//! figures: docs/objects.md.
 
 mod copy_backoff;
 mod hedging;

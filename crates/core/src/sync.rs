@@ -1,8 +1,7 @@
-//! The atomics of the page table, and memory that starts as zeros.
+//! Atomics of the page table, and zeroed memory.
 //!
-//! In:    a length.
-//! Out:   core's atomics, or loom's when the model checker builds the crate (`--cfg loom`).
-//! Never: a lock. Which ordering an access needs is said where the access is.
+//! With `--cfg loom` these are the model checker's atomics. The reason for each memory ordering is
+//! given at the access.
 
 use alloc::boxed::Box;
 
@@ -11,10 +10,11 @@ pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// `len` atomics that hold 0, in memory that the system hands out page by page as it is written.
+/// Returns `len` zeroed atomics, in memory that the system allocates page by page on the first
+/// write.
 ///
-/// Why not a loop that stores zeros: the table is sized for its worst case, 12 % of the bound, and
-/// a loop would make all of it resident before the first read.
+/// A loop that stores zeros would make the whole table resident before the first read. The table is
+/// sized for its worst case, 12 % of the memory limit.
 #[cfg(not(loom))]
 pub(crate) fn zeroed(len: usize) -> Box<[AtomicU64]> {
     let words = Box::<[AtomicU64]>::new_zeroed_slice(len);
@@ -23,7 +23,7 @@ pub(crate) fn zeroed(len: usize) -> Box<[AtomicU64]> {
     unsafe { words.assume_init() }
 }
 
-/// The same for loom, whose atomics are more than their bits.
+/// The same for loom, whose atomics hold more than their bits.
 #[cfg(loom)]
 pub(crate) fn zeroed(len: usize) -> Box<[AtomicU64]> {
     (0..len).map(|_| AtomicU64::new(0)).collect()

@@ -1,9 +1,6 @@
-//! What happened, in order, for tests and for people: every decision, every request, every answer.
+//! Trace of decisions, requests and completions, in order, in a bounded list.
 //!
-//! In:    events, as they happen.
-//! Out:   the same, oldest first.
-//! Never: more memory than it was given. A trace that is not taken in time loses its oldest events
-//!        and counts them.
+//! A trace that is not read in time drops its oldest events and counts them.
 
 use alloc::collections::VecDeque;
 
@@ -12,54 +9,54 @@ use crate::prefetch::Decided;
 use crate::sched::Op;
 use crate::units::{Nanos, Pages, Sector, Sectors};
 
-/// One event.
+/// A trace event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TraceEvent {
-    /// When.
+    /// Time.
     pub at: Nanos,
-    /// What.
+    /// Kind and details.
     pub what: EventKind,
 }
 
-/// What happened.
+/// Kind of a trace event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EventKind {
-    /// A read-ahead policy decided.
+    /// A read-ahead policy made a decision.
     Decided {
-        /// For which stream.
+        /// Stream that it was made for.
         stream: StreamId,
-        /// What.
+        /// Decision and outcome.
         decided: Decided,
     },
-    /// A device got a request.
+    /// A request was dispatched.
     Dispatched {
-        /// Which.
+        /// Target device.
         device: DeviceId,
-        /// Which way.
+        /// Direction.
         op: Op,
-        /// Where.
+        /// First sector.
         start: Sector,
-        /// How much.
+        /// Length.
         sectors: Sectors,
     },
     /// Pages of a request in flight have arrived.
     Arrived {
-        /// From which device.
+        /// Device of the request.
         device: DeviceId,
-        /// Where on it the first of them lies.
+        /// First sector of these pages.
         start: Sector,
-        /// How many.
+        /// Number of pages.
         pages: Pages,
     },
-    /// A device answered.
+    /// A request completed.
     Completed {
-        /// Which.
+        /// Device of the request.
         device: DeviceId,
-        /// Where.
+        /// First sector.
         start: Sector,
-        /// How many pages of the cache are good.
+        /// Cache pages that are valid now.
         good: Pages,
-        /// Of how many.
+        /// Cache pages of the request.
         pages: Pages,
     },
 }
@@ -73,7 +70,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Keeps at most `capacity` events from now on; 0 keeps none.
+    /// Limits the trace to `capacity` events from now on; 0 disables it.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         while self.events.len() > capacity {

@@ -1,12 +1,9 @@
-//! How large windows were: a histogram that is always there, beside the trace that is not.
-//!
-//! In:    the pages that each decision asked of the device.
-//! Out:   how many windows there were of each size, and their pages.
-//! Never: a list. Its size is fixed, whatever happens.
+//! Histogram of window sizes, always on and of fixed size, unlike the trace.
 
 use crate::units::Pages;
 
-/// Windows by size. A decision that asked the device for nothing, as all was resident, is none.
+/// Windows by size. Decisions that requested nothing, because all pages were resident, do not
+/// count.
 ///
 /// ```text
 ///   class     0     1     2      3      ..    18      19
@@ -17,17 +14,17 @@ use crate::units::Pages;
 /// not the smallest.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Windows {
-    /// How many of each class.
+    /// Number of windows by class.
     pub counts: [u64; Self::CLASSES],
-    /// The pages of all of them.
+    /// Pages of all windows.
     pub pages: u64,
 }
 
 impl Windows {
-    /// How many classes there are; the last one has no end.
+    /// Number of classes; the last one is open-ended.
     pub const CLASSES: usize = 20;
 
-    /// The largest window of a class. None for the last class.
+    /// Returns the largest window of a class, or None for the last class.
     #[must_use]
     pub const fn largest(class: usize) -> Option<Pages> {
         if class + 1 < Self::CLASSES { Some(Pages(1 << class)) } else { None }

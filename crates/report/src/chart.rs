@@ -1,8 +1,7 @@
-//! Charts: the same values as a picture, in words, and as a table.
+//! Charts: the same values as an SVG picture, in words, and as a table.
 //!
-//! In:    bars, lines or cells of a plane.
-//! Out:   SVG that is readable at widths from 340 to 640 pixels; words; rows.
-//! Never: a value that only colour tells: lines have letters, and every chart has its table.
+//! Charts are readable at widths from 340 to 640 pixels. No value depends on colour alone: lines
+//! have letters, and every chart has its table.
 
 mod axis;
 mod bars;
@@ -17,7 +16,7 @@ pub use map::{MapCell, MapChart, MapKind};
 
 use crate::table::ReportTable;
 
-/// A chart: the same values as a picture, in words, and as a table.
+/// A chart with its words and table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReportChart {
     /// Horizontal bars.
@@ -28,14 +27,14 @@ pub enum ReportChart {
     Map(MapChart),
 }
 
-/// A chart, ready for the page.
+/// A rendered chart.
 pub(crate) struct DrawnChart {
     pub(crate) title: String,
-    /// What the picture shows.
+    /// Caption of the picture.
     pub(crate) words: String,
-    /// The same for readers who cannot see it.
+    /// Text alternative for screen readers.
     pub(crate) aria: String,
-    /// Series by the number of their colour.
+    /// Legend entries with their colour index.
     pub(crate) legend: Vec<(usize, String)>,
     pub(crate) svg: String,
     pub(crate) table: ReportTable,

@@ -1,8 +1,7 @@
-//! The colours of charts, on light and on dark pages.
+//! Colours of charts on light and dark pages.
 //!
-//! In:    the number of a series.
-//! Out:   its colour in SVG, which is the light one, and the rules that replace it on dark pages.
-//! Never: a colour with a contrast below 4.5 to its page: it may be text.
+//! SVG contains the light colour, which rules replace on dark pages. The contrast to the page is at
+//! least 4.5, as text may have any of them.
 
 use std::fmt::Write as _;
 
@@ -18,13 +17,13 @@ pub(crate) struct ChartColour {
 /// Text and axes.
 pub(crate) const INK: ChartColour = ChartColour { light: 0x1F_2328, dark: 0xE6_E8EA };
 
-/// The lines of a mesh: no text has this colour.
+/// Grid lines; no text has this colour.
 pub(crate) const GRID: ChartColour = ChartColour { light: 0xD0_D4D8, dark: 0x3A_3F45 };
 
-/// Pages.
+/// Page background.
 const PAPER: ChartColour = ChartColour { light: 0xFF_FFFF, dark: 0x15_181B };
 
-/// One for each series; the ninth has that of the first again.
+/// Colours of series; the ninth series reuses the first.
 pub(crate) const SERIES: [ChartColour; 8] = [
     ChartColour { light: 0x1B_5FAA, dark: 0x7D_B7FF },
     ChartColour { light: 0xB3_4A00, dark: 0xFF_AE66 },
@@ -36,20 +35,20 @@ pub(crate) const SERIES: [ChartColour; 8] = [
     ChartColour { light: 0x7A_5230, dark: 0xD8_B08C },
 ];
 
-/// The colour of a series.
+/// Returns the colour of a series.
 pub(crate) fn series(number: usize) -> RGBColor {
     SERIES[number % SERIES.len()].rgb()
 }
 
 impl ChartColour {
-    /// The light one.
+    /// Returns the light colour.
     pub(crate) fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.light.to_be_bytes();
         RGBColor(red, green, blue)
     }
 }
 
-/// The rules of CSS that give each colour its dark form, and swatches theirs.
+/// Returns the CSS rules for dark pages and for swatches.
 pub(crate) fn rules() -> String {
     let mut text = String::new();
     let all = || SERIES.iter().chain([&INK, &GRID]);
@@ -70,7 +69,7 @@ pub(crate) fn rules() -> String {
     text
 }
 
-/// Paper is light, whatever the screen is.
+/// Print always uses the light colours.
 const DARK_BEGINS: &str = "@media screen and (prefers-color-scheme:dark){\n";
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! The page: text, tables and charts as HTML.
+//! Renders a [`ReportPage`] as one HTML file: embedded styles, no script, light and dark,
+//! printable.
 //!
-//! In:    a [`ReportPage`].
-//! Out:   one file: styles inside, no script, light and dark, printable.
-//! Never: more than [`MAX_BYTES`]: what no longer fits is named instead of shown.
+//! Content beyond [`MAX_BYTES`] is named instead of shown.
 
 use std::fmt::Write as _;
 
@@ -13,7 +12,7 @@ use crate::colour;
 use crate::page::{ReportBlock, ReportPage, ReportSection};
 use crate::table::ReportTable;
 
-/// The size that no page reaches, 1 MB.
+/// Upper bound of a page, 1 MB.
 pub const MAX_BYTES: usize = 1_000_000;
 
 /// Returns the page as HTML.
@@ -26,13 +25,13 @@ pub fn render(page: &ReportPage) -> String {
     let made_by = clipped(&page.made_by);
     body += &html! { footer { p { (made_by) } } }.into_string();
     body += "</main></body></html>\n";
-    // In one place, so that no text is forgotten.
+    // In one place, so that no text is missed.
     let html = body.replace(is_hidden, "?");
     debug_assert!(html.len() < MAX_BYTES, "add_section keeps the bound");
     html
 }
 
-/// Whether a file begins as a page of [`render`] does.
+/// Returns true if a file begins like a page of [`render`].
 #[must_use]
 pub fn is_report(head: &[u8]) -> bool {
     head.starts_with(HEAD.as_bytes())
@@ -53,7 +52,7 @@ fn head(page: &ReportPage) -> String {
     text
 }
 
-/// Adds a section, as far as there is room.
+/// Adds a section, if there is room.
 fn add_section(body: &mut String, section: &ReportSection) {
     let heading = clipped(&section.heading);
     let mut is_in_charts = false;
@@ -160,19 +159,19 @@ fn table(table: &ReportTable) -> Markup {
     }
 }
 
-/// Whether a column of a table goes to the right.
+/// Returns true if a column is right-aligned.
 fn is_numeric(table: &ReportTable, column: usize) -> bool {
     let cells = table.rows.iter().take(ROWS_LOOKED_AT).filter_map(|row| row.cells.get(column));
     column > 0 && cells.into_iter().all(|cell| is_number(cell))
 }
 
-/// Whether a cell begins with a number, or has none.
+/// Returns true if a cell begins with a number, or is empty.
 fn is_number(cell: &str) -> bool {
     let digits = cell.strip_prefix(['+', '-']).unwrap_or(cell);
     digits.starts_with(|c: char| c.is_ascii_digit()) || digits.is_empty()
 }
 
-/// The beginning of a text. Names in traces have up to 4 KiB.
+/// Truncates a text. Names in traces have up to 4 KiB.
 fn clipped(text: &str) -> String {
     clipped_to(text, MAX_TEXT)
 }
@@ -186,8 +185,8 @@ fn clipped_to(text: &str, max: usize) -> String {
     if end < text.len() { shown + ".." } else { shown }
 }
 
-/// Characters that would be invisible, or would turn what stands beside them around. The joiners
-/// U+200C and U+200D stay: scripts and emoji need them.
+/// Returns true for characters that are invisible or would reverse the text around them. The
+/// joiners U+200C and U+200D stay: scripts and emoji need them.
 fn is_hidden(c: char) -> bool {
     let turns_around = matches!(c,
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
@@ -195,22 +194,22 @@ fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n') || turns_around || has_no_width
 }
 
-/// Rows that tell what a column has.
+/// Rows checked for the alignment of a column.
 const ROWS_LOOKED_AT: usize = 50;
 
-/// A cell, a name or a heading is no longer than this.
+/// Longest cell, name or heading.
 const MAX_TEXT: usize = 1000;
 
-/// A list of all machines of a class is.
+/// Longest paragraph, such as a list of all machines of a class.
 const MAX_PARAGRAPH: usize = 50_000;
 
-/// More notes are not read.
+/// Most notes; further ones would not be read.
 const MAX_NOTES: usize = 20;
 
-/// Sections end before this, so that the footer has room.
+/// Limit for sections, to leave room for the footer.
 const LAST_BLOCK_ENDS: usize = MAX_BYTES - 20_000;
 
-/// For the sentences that name what was left out.
+/// Room for the sentences about omitted content.
 const ROOM_FOR_WORDS: usize = 8000;
 
 const HEAD: &str = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\

@@ -1,8 +1,4 @@
-//! A report as values.
-//!
-//! In:    what a command found.
-//! Out:   the same, for [`render`](crate::render).
-//! Never: markup: texts are texts.
+//! A report as plain values, without markup, for [`render`](crate::render).
 
 use crate::chart::ReportChart;
 use crate::table::ReportTable;
@@ -10,24 +6,24 @@ use crate::table::ReportTable;
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportPage {
-    /// The command and its subject, as in `foreread replay: program.frt`.
+    /// Command and subject, as in `foreread replay: program.frt`.
     pub title: String,
-    /// One sentence that says what to do.
+    /// One sentence with the recommended action.
     pub headline: String,
-    /// What a reader has to know before the figures.
+    /// Notes to read before the figures.
     pub notes: Vec<String>,
-    /// The parts of the report, in their order.
+    /// Sections in order.
     pub sections: Vec<ReportSection>,
-    /// How it was made: the version and the command line.
+    /// Version and command line that made the report.
     pub made_by: String,
 }
 
-/// A part of a report.
+/// A section of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportSection {
-    /// Its heading.
+    /// Heading.
     pub heading: String,
-    /// What it holds. Charts that follow each other are placed side by side where there is room.
+    /// Contents. Consecutive charts are placed side by side where there is room.
     pub blocks: Vec<ReportBlock>,
 }
 
@@ -38,7 +34,7 @@ pub enum ReportBlock {
     Heading(String),
     /// A paragraph.
     Paragraph(String),
-    /// Commands or output, as they are.
+    /// Commands or output, verbatim.
     Code(String),
     /// A table.
     Table(ReportTable),

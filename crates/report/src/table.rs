@@ -1,31 +1,27 @@
-//! A table as values.
-//!
-//! In:    cells.
-//! Out:   the same, for the page and beside each chart.
-//! Never: markup: cells are texts.
+//! A table as plain values, without markup.
 
 /// A table. The first column names the row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportTable {
-    /// What it holds, for readers who cannot see it.
+    /// Text alternative for screen readers.
     pub caption: String,
-    /// The names of the columns.
+    /// Column names.
     pub heading: Vec<String>,
-    /// The rows; at most [`ReportTable::MAX_ROWS`] are shown.
+    /// Rows; at most [`ReportTable::MAX_ROWS`] are shown.
     pub rows: Vec<TableRow>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableRow {
-    /// Its cells.
+    /// Cells.
     pub cells: Vec<String>,
-    /// Whether it is the row that the report points at.
+    /// The report highlights this row.
     pub is_marked: bool,
 }
 
 impl ReportTable {
-    /// Rows that are shown.
+    /// Most rows shown.
     pub const MAX_ROWS: usize = 2000;
 
     /// Returns a table without rows.

@@ -1,8 +1,4 @@
-//! Compressed traces: gzip, xz and zstd, told by their first bytes.
-//!
-//! In:    bytes of a file.
-//! Out:   the bytes that were compressed, as a stream.
-//! Never: more memory than a window of 128 MiB, whatever the file says that it needs.
+//! Decompresses traces in gzip, xz and zstd, detected by their first bytes, in at most 128 MiB.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,7 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Returns the decompressed bytes, or the bytes themselves.
+/// Returns the decompressed bytes, or the input if it is not compressed.
 pub(crate) fn decompressed<'r>(mut input: impl BufRead + 'r) -> io::Result<Box<dyn BufRead + 'r>> {
     let head = input.fill_buf()?;
     let (is_gzip, is_xz, is_zstd) = (
@@ -35,7 +31,7 @@ pub(crate) fn decompressed<'r>(mut input: impl BufRead + 'r) -> io::Result<Box<d
     Ok(Box::new(input.input))
 }
 
-/// What a decoder gives, its errors in words of ours.
+/// Wraps a decoder to explain its errors.
 fn explained<'r>(
     decoder: impl Read + 'r,
     what: &'static str,
@@ -45,7 +41,7 @@ fn explained<'r>(
     Box::new(BufReader::with_capacity(BUFFER, explained))
 }
 
-/// An input that tells when its end was seen.
+/// An input that records when its end was reached.
 struct WatchedInput<R> {
     input: R,
     at_end: Rc<Cell<bool>>,
@@ -71,12 +67,12 @@ impl<R: BufRead> BufRead for WatchedInput<R> {
     }
 }
 
-/// A decoder whose errors say what is wrong with the file, not with the decoder's state.
+/// A decoder with errors that describe the file instead of the decoder's state.
 struct ExplainedDecoder<R> {
     decoder: R,
     what: &'static str,
     at_end: Rc<Cell<bool>>,
-    /// Whether it has given anything.
+    /// It has returned data.
     has_begun: bool,
 }
 
@@ -96,7 +92,7 @@ impl<R: Read> Read for ExplainedDecoder<R> {
 impl<R> ExplainedDecoder<R> {
     fn explain(&self, error: &io::Error) -> io::Error {
         let kind = error.kind();
-        // Decoders refuse a header so that is none.
+        // Decoders reject an invalid header with this error.
         let is_no_header = kind == io::ErrorKind::InvalidInput;
         let wrong = if self.at_end.get() || kind == io::ErrorKind::UnexpectedEof {
             "is cut off"
@@ -109,16 +105,16 @@ impl<R> ExplainedDecoder<R> {
     }
 }
 
-/// Whether an error is one of reading the file, which says enough.
+/// Returns true for an error of reading the file, which needs no explanation.
 fn is_of_system(error: &io::Error) -> bool {
     error.raw_os_error().is_some() || error.kind() == io::ErrorKind::Interrupted
 }
 
-/// The contents of all frames of a zstd file, one after the other.
+/// Contents of all frames of a zstd file, concatenated.
 struct ZstdFrames<R> {
     input: R,
     decoder: FrameDecoder,
-    /// Whether a frame has begun and has not ended.
+    /// Inside a frame.
     is_inside: bool,
 }
 
@@ -132,7 +128,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
                 if self.input.fill_buf()?.is_empty() {
                     return Ok(0);
                 }
-                // The decoder refuses windows of more than 100 MiB by itself.
+                // The decoder itself refuses windows of more than 100 MiB.
                 self.decoder
                     .init(&mut self.input)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -151,8 +147,8 @@ impl<R: BufRead> Read for ZstdFrames<R> {
     }
 }
 
-/// Decompressed bytes that are held at a time.
+/// Size of the buffer for decompressed bytes.
 const BUFFER: usize = 256 << 10;
 
-/// The largest dictionary of `xz -9` is 64 MiB.
+/// Limit for xz; the dictionary of `xz -9` needs 64 MiB.
 const XZ_LIMIT_KIB: u32 = 128 << 10;

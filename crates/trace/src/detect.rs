@@ -1,8 +1,4 @@
-//! Which format a trace has, by its first bytes.
-//!
-//! In:    the first bytes, decompressed.
-//! Out:   the format; for CSV with a heading, its columns.
-//! Never: a look at the name of the file.
+//! Detects the format of a trace by its first bytes, not by the file's name.
 
 use std::borrow::Cow;
 
@@ -11,11 +7,11 @@ use crate::format::{TraceFormat, blkparse, fio, own, packed};
 use crate::text_lines::{text_of, without_mark};
 use crate::unsupported;
 
-/// Returns the format of a trace that begins so.
+/// Returns the format of a trace with these first bytes.
 ///
 /// # Errors
 ///
-/// What it is instead, where that is known.
+/// The actual type of the file, if it is known.
 pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
     if head.starts_with(own::MAGIC) {
         return Ok(TraceFormat::Foreread);
@@ -39,15 +35,15 @@ pub(crate) fn detect(head: &[u8]) -> Result<TraceFormat, String> {
     })
 }
 
-/// The first line that says something, if these may be the first bytes of a text. Names in it may
-/// have any byte but 0.
+/// Returns the first line that is no comment, if these may be the first bytes of a text. Names in
+/// it may contain any byte except 0.
 pub(crate) fn first_line(head: &[u8]) -> Option<Cow<'_, str>> {
     let lines = without_mark(head).split(|byte| *byte == b'\n');
     let mut lines = lines.map(|line| text_of(line.trim_ascii()));
     lines.find(|line| !is_comment(line)).filter(|line| !line.contains('\0'))
 }
 
-/// Whether a line says nothing.
+/// Returns true if a line is empty or a comment.
 pub(crate) fn is_comment(line: &str) -> bool {
     line.is_empty() || line.starts_with('#')
 }

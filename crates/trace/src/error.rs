@@ -1,19 +1,15 @@
-//! What is wrong with a trace, and where.
-//!
-//! In:    the name of the trace, a position, a reason.
-//! Out:   one line for the user.
-//! Never: a panic for bad input.
+//! Errors in a trace, with their position.
 
 use std::fmt;
 
 /// A trace that cannot be read or written.
 #[derive(Debug)]
 pub struct TraceError {
-    /// The name of the trace.
+    /// Name of the trace.
     pub name: String,
-    /// The position in it.
+    /// Position in the trace.
     pub at: Position,
-    /// What is wrong there.
+    /// Description of the error.
     pub what: String,
 }
 

@@ -1,8 +1,6 @@
 //! Fields of text formats: whole numbers, decimals, names.
 //!
-//! In:    text.
-//! Out:   a value, or what is wrong with it.
-//! Never: floating point: a time of 2026 in nanoseconds has more digits than a double.
+//! Times are never floating point: in nanoseconds, those of 2026 have more digits than a double.
 
 /// Parses a whole number.
 pub(crate) fn whole(name: &str, text: &str) -> Result<u64, String> {
@@ -30,13 +28,13 @@ pub(crate) fn time_ns(name: &str, text: &str, unit_ns: u64) -> Result<u64, Strin
     Ok(ns)
 }
 
-/// At most this much of a wrong field is repeated in an error.
+/// Truncates a wrong field for an error message.
 pub(crate) fn short(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
 }
 
-/// A name as one word: white space, control characters and `%` become `%` and two hexadecimal
-/// digits for each byte.
+/// Escapes a name into one word: white space, control characters and `%` become `%` and two
+/// hexadecimal digits for each byte.
 pub(crate) fn escaped(name: &str) -> String {
     let mut word = String::with_capacity(name.len());
     for c in name.chars() {
@@ -52,7 +50,7 @@ pub(crate) fn escaped(name: &str) -> String {
     word
 }
 
-/// The name that was [`escaped`]. What is not an escape stays as it is.
+/// Reverses [`escaped`]. Other text is kept.
 pub(crate) fn unescaped(word: &str) -> String {
     if !word.contains('%') {
         return word.to_owned();

@@ -1,47 +1,44 @@
-//! The files that a trace names, numbered in the order of their first use.
-//!
-//! In:    names.
-//! Out:   numbers.
-//! Never: more files, or longer names, than the bounds below: a hostile trace ends with an error.
+//! Files named in a trace, numbered in the order of first use. Their number and the length of their
+//! names are limited, so that a hostile trace ends with an error.
 
 use std::collections::HashMap;
 
-/// The number of a file in a trace.
+/// Number of a file in a trace.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FileNo(pub u32);
 
 /// A file of a trace.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TraceFile {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its length in bytes, where the format says it.
+    /// Length in bytes, if the format gives it.
     pub size: Option<u64>,
 }
 
-/// The files of a trace so far.
+/// Files of a trace so far.
 #[derive(Clone, Debug, Default)]
 pub struct FileTable {
     files: Vec<TraceFile>,
     numbers: HashMap<Box<str>, FileNo>,
-    /// Text formats name the same file line after line.
+    /// Last file: text formats name the same file line after line.
     last: FileNo,
 }
 
 impl FileTable {
-    /// All files, by their number.
+    /// Returns all files, by number.
     #[must_use]
     pub fn all(&self) -> &[TraceFile] {
         &self.files
     }
 
-    /// The file of this number.
+    /// Returns the file of this number.
     #[must_use]
     pub fn get(&self, file: FileNo) -> Option<&TraceFile> {
         self.files.get(file.0 as usize)
     }
 
-    /// Returns the number of the file of this name, which is added if it is new.
+    /// Returns the number of the file of this name, adding it if it is new.
     pub(crate) fn number(&mut self, name: &str) -> Result<FileNo, String> {
         if self.get(self.last).is_some_and(|last| last.name == name) {
             return Ok(self.last);
@@ -81,21 +78,21 @@ impl FileTable {
     pub fn hashed(&self) -> Self {
         let mut hashed = Self::default();
         for TraceFile { name, size } in &self.files {
-            // The bounds held for the names, and hold for these.
+            // The limits were checked for the original names.
             let _ = hashed.add(&hash_of_name(name), *size);
         }
         hashed
     }
 }
 
-/// Returns what stands for a name where names are to be hidden: the 64-bit FNV-1a hash, which is
-/// the same in every release. A name that can be guessed can be confirmed by its hash.
+/// Returns the hash that replaces a name: 64-bit FNV-1a, the same in every release. A guessed name
+/// can be confirmed by its hash.
 pub(crate) fn hash_of_name(name: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("h{:016x}", name.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// Files of one trace; 2^20, each of some hundred bytes.
+/// Most files of one trace; each takes some hundred bytes.
 const MAX_FILES: u32 = 1 << 20;
 
 /// Linux's `PATH_MAX`.

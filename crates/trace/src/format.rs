@@ -1,8 +1,4 @@
-//! The formats by name, and the parsers behind them.
-//!
-//! In:    a name, or what detection has found.
-//! Out:   a parser of lines or of records of a fixed size.
-//! Never: a format whose detection needs more than the first bytes.
+//! Trace formats by name, and their parsers.
 
 pub(crate) mod blkparse;
 pub(crate) mod columns;
@@ -19,9 +15,9 @@ use crate::record::{RawRecord, TraceLevel};
 /// A trace format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TraceFormat {
-    /// The text that blkparse prints.
+    /// Text output of blkparse.
     Blkparse,
-    /// fio's `iolog`, version 2: without times, but with waits.
+    /// fio's `iolog`, version 2: waits instead of times.
     FioV2,
     /// fio's `iolog`, version 3: a time on each line.
     FioV3,
@@ -50,7 +46,7 @@ pub enum TraceFormat {
 }
 
 impl TraceFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 14] = [
         Self::Blkparse,
         Self::FioV2,
@@ -68,7 +64,7 @@ impl TraceFormat {
         Self::Foreread,
     ];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -89,14 +85,14 @@ impl TraceFormat {
         }
     }
 
-    /// The format of that name.
+    /// Returns the format of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Where traces of the format are taken, if nothing in the trace says more: fio's logs may be
-    /// of a device, which their files tell, and CSV too, which its heading tells.
+    /// Returns the level of the format's traces, unless the trace itself shows it: fio's logs may
+    /// be of a device, by the names of their files, and so may CSV, by its heading.
     #[must_use]
     pub const fn level(self) -> TraceLevel {
         match self {
@@ -114,37 +110,38 @@ impl TraceFormat {
         }
     }
 
-    /// Whether the format says which thread made a request.
+    /// Returns true if the format records the thread of a request.
     #[must_use]
     pub const fn has_threads(self) -> bool {
         matches!(self, Self::Blkparse | Self::Csv | Self::Foreread)
     }
 
-    /// Whether the format has times that are finer than a second.
+    /// Returns true if the format has times finer than a second.
     #[must_use]
     pub const fn has_fine_times(self) -> bool {
         !matches!(self, Self::OracleGeneral | Self::Tencent)
     }
 }
 
-/// A parser of one line. None: a line that is no request.
+/// Parser of one line. It returns None for a line without a request.
 pub(crate) trait LineParser {
     fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String>;
 
-    /// Whether lines that begin with `#` say nothing: not where a line may begin with a name.
+    /// Returns true if lines that begin with `#` are comments: not where a line may begin with a
+    /// name.
     fn has_comments(&self) -> bool {
         true
     }
 
-    /// What was left out of the lines so far, or taken for granted.
+    /// Returns notes on records dropped, and on assumptions made so far.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// A parser of records of a fixed size.
+/// Parser of records of a fixed size.
 pub(crate) trait PackedParser {
-    /// The size of a record in bytes, at most 64.
+    /// Returns the size of a record in bytes, at most 64.
     fn size(&self) -> usize;
 
     fn parse(&self, record: &[u8], files: &mut FileTable) -> Result<Option<RawRecord>, String>;

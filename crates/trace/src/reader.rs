@@ -1,8 +1,6 @@
-//! A trace of any format, as a stream of records.
+//! Reads a trace of any format as a stream of records, with times relative to the first.
 //!
-//! In:    bytes.
-//! Out:   records in the order of the trace, their times counted from the first.
-//! Never: a time that goes back: a record that is earlier than the one before gets its time.
+//! Times never decrease: a record with an earlier time than the previous one gets that one's time.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -29,7 +27,7 @@ pub struct TraceReader<'r> {
     level: TraceLevel,
     files: FileTable,
     body: TraceBody<'r>,
-    /// The time of the first record.
+    /// Time of the first record.
     first_ns: Option<u64>,
     last: Nanos,
     count: u64,
@@ -44,11 +42,11 @@ enum TraceBody<'r> {
 }
 
 impl<'r> TraceReader<'r> {
-    /// Opens a trace by its path; `-` is stdin.
+    /// Opens a trace by path; `-` is stdin.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has none of the formats.
+    /// If it cannot be read, or its format is unknown.
     pub fn open(path: &Path, format: Option<TraceFormat>) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         if path == Path::new("-") {
@@ -59,20 +57,20 @@ impl<'r> TraceReader<'r> {
         Self::with_format(file, &name, format)
     }
 
-    /// Reads a trace whose format its first bytes tell. `name` stands in errors.
+    /// Reads a trace and detects its format by the first bytes. `name` is used in errors.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or has none of the formats.
+    /// If it cannot be read, or its format is unknown.
     pub fn new(input: impl Read + 'r, name: &str) -> Result<Self, TraceError> {
         Self::with_format(input, name, None)
     }
 
-    /// Reads a trace of a known format.
+    /// Reads a trace in the given format, or detects the format.
     ///
     /// # Errors
     ///
-    /// If it cannot be read; without a format, if it has none of them.
+    /// If it cannot be read, or its format is not given and unknown.
     pub fn with_format(
         input: impl Read + 'r,
         name: &str,
@@ -106,44 +104,44 @@ impl<'r> TraceReader<'r> {
         })
     }
 
-    /// The format.
+    /// Returns the format.
     #[must_use]
     pub fn format(&self) -> TraceFormat {
         self.format
     }
 
-    /// Where the trace was taken, as far as its first bytes tell.
+    /// Returns the level at which the trace was taken, as far as its first bytes show.
     #[must_use]
     pub fn level(&self) -> TraceLevel {
         self.level
     }
 
-    /// The files of the records so far.
+    /// Returns the files of the records so far.
     #[must_use]
     pub fn files(&self) -> &FileTable {
         &self.files
     }
 
-    /// The number of lines, or of records, that were no reads or writes.
+    /// Returns the number of lines or records other than reads and writes.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// The number of records that came later in the trace than their time.
+    /// Returns the number of records with a time earlier than a previous record's.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }
 
-    /// Whether the trace ended before its end mark: the program that wrote it was killed, or its
-    /// disk was full. Formats without such a mark are never cut off.
+    /// Returns true if the trace ended before its end mark: its writer was killed, or the disk was
+    /// full. Traces in formats without such a mark are never cut off.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
         matches!(&self.body, TraceBody::Own { decoder, .. } if !decoder.is_whole())
     }
 
-    /// What was not understood so far, or guessed: columns, units, operations.
+    /// Returns notes on unknown or guessed columns, units and operations so far.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         match &self.body {
@@ -157,11 +155,11 @@ impl<'r> TraceReader<'r> {
         }
     }
 
-    /// Returns the next record; None at the end.
+    /// Returns the next record, or None at the end.
     ///
     /// # Errors
     ///
-    /// The line or record that is wrong, and why.
+    /// If a line or record is invalid.
     pub fn next_record(&mut self) -> Result<Option<TraceRecord>, TraceError> {
         loop {
             match self.body.next(&mut self.files) {
@@ -202,10 +200,10 @@ impl std::fmt::Debug for TraceReader<'_> {
     }
 }
 
-/// What the next line or record was.
+/// A parsed line or record.
 enum Parsed {
     Record(RawRecord),
-    /// No read and no write.
+    /// Neither a read nor a write.
     Skipped,
     /// A comment or a heading.
     Nothing,
@@ -292,7 +290,7 @@ impl<'r> TraceBody<'r> {
                 }
                 let line = lines.text();
                 let is_empty = line.is_empty();
-                // A comment before the heading is none.
+                // A comment before the heading does not count as one.
                 let is_comment = is_comment(&line) && (*has_heading || parser.has_comments());
                 if is_empty || is_comment || std::mem::take(has_heading) {
                     return Ok(Parsed::Nothing);
@@ -345,8 +343,8 @@ fn no_line(why: NoLine) -> String {
     }
 }
 
-/// Bytes that are read from a file at a time.
+/// Size of a read from the file.
 const BUFFER: usize = 256 << 10;
 
-/// The bytes by which a format is told.
+/// Bytes used to detect the format.
 const HEAD: u64 = 64 << 10;

@@ -1,8 +1,4 @@
-//! A record of a trace: one request, as every format can say it.
-//!
-//! In:    fields that a format has parsed.
-//! Out:   a checked record.
-//! Never: an offset whose end overflows a file's length.
+//! A record of a trace: one request with the fields common to all formats.
 
 use foreread_core::units::{MAX_FILE_BYTES, Nanos};
 
@@ -11,19 +7,19 @@ use crate::file_table::FileNo;
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TraceRecord {
-    /// The time since the first record of the trace.
+    /// Time since the first record of the trace.
     pub at: Nanos,
-    /// The thread that made the request; 0 where the format does not say.
+    /// Thread that made the request; 0 if unknown.
     pub thread: u32,
-    /// The file or device.
+    /// File or device.
     pub file: FileNo,
-    /// What was requested.
+    /// Kind of request.
     pub op: TraceOp,
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// The number of bytes, at least 1.
+    /// Number of bytes, at least 1.
     pub length: u64,
-    /// Whether it was an access to mapped memory.
+    /// The request accessed mapped memory.
     pub is_mapped: bool,
 }
 
@@ -36,7 +32,7 @@ pub enum TraceOp {
     Write,
 }
 
-/// Where a trace was taken.
+/// Level at which a trace was taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TraceLevel {
     /// At a block device: below the page cache and its read-ahead, which have changed the requests.
@@ -46,7 +42,7 @@ pub enum TraceLevel {
 }
 
 impl TraceLevel {
-    /// `block` or `file`.
+    /// Returns `block` or `file`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,11 +52,11 @@ impl TraceLevel {
     }
 }
 
-/// The largest request in bytes, 1 GiB. No device takes a larger one, and a replay of a damaged
-/// length must end.
+/// Largest request in bytes, 1 GiB. No device takes a larger one, and the limit bounds the replay
+/// of a damaged length.
 pub const MAX_LENGTH: u64 = 1 << 30;
 
-/// Fields of a record before they are checked. Times are absolute.
+/// Fields of a record before validation. Times are absolute.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawRecord {
     pub(crate) at_ns: u64,
@@ -73,7 +69,7 @@ pub(crate) struct RawRecord {
 }
 
 impl RawRecord {
-    /// Checks offset and length. A request of no bytes is no record.
+    /// Validates offset and length. Requests of zero bytes give None.
     pub(crate) fn checked(self) -> Result<Option<Self>, String> {
         if self.length == 0 {
             return Ok(None);
@@ -90,7 +86,7 @@ impl RawRecord {
 }
 
 impl TraceOp {
-    /// The word in fio's logs and in CSV.
+    /// Returns the word in fio's logs and in CSV.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,4 @@
-//! What a trace holds, in one pass.
-//!
-//! In:    records.
-//! Out:   counts, the time it lasted, how far each file was accessed.
-//! Never: a figure for each record.
+//! Summarises a trace in one pass.
 
 use std::collections::HashMap;
 
@@ -13,55 +9,55 @@ use crate::format::TraceFormat;
 use crate::reader::TraceReader;
 use crate::record::{TraceLevel, TraceOp, TraceRecord};
 
-/// The contents of a trace, in sums.
+/// Summary of a trace.
 #[derive(Clone, Debug)]
 pub struct TraceSummary {
-    /// Its format.
+    /// Format.
     pub format: TraceFormat,
-    /// Where it was taken, as far as its format tells.
+    /// Level at which it was taken, if its format shows it.
     format_level: TraceLevel,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
     /// Bytes of all reads.
     pub read_bytes: u64,
-    /// Bytes of the longest read.
+    /// Length of the longest read in bytes.
     pub longest_read: u64,
-    /// Writes.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes of all writes.
     pub write_bytes: u64,
-    /// Accesses to mapped memory.
+    /// Number of accesses to mapped memory.
     pub mapped: u64,
-    /// From the first record to the last.
+    /// Time from the first record to the last.
     pub duration: Nanos,
-    /// Its files, by number.
+    /// Files, by number.
     pub files: Vec<FileSummary>,
-    /// The threads by their ids, with the number of their records.
+    /// Number of records by thread id.
     pub threads: HashMap<u32, u64>,
-    /// Lines or records that were no reads or writes.
+    /// Lines or records other than reads and writes.
     pub skipped: u64,
-    /// Records that came later in the trace than their time.
+    /// Records with a time earlier than a previous record's.
     pub out_of_order: u64,
-    /// Whether it ends early: the program that wrote it was killed, or its disk was full.
+    /// The trace ends early: its writer was killed, or the disk was full.
     pub is_cut_off: bool,
-    /// What was not understood, or guessed: columns, units, operations.
+    /// Notes on unknown or guessed columns, units and operations.
     pub notes: Vec<String>,
 }
 
-/// One file of a trace.
+/// Summary of one file.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileSummary {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its length: as the format says, at least to the end of its furthest access.
+    /// Length as given by the format, and at least to the end of the furthest access.
     pub len: u64,
-    /// The first byte that was accessed.
+    /// First byte accessed.
     pub first: u64,
-    /// One past the last byte that was read; 0 if none was.
+    /// End of the furthest read, exclusive; 0 without reads.
     pub read_end: u64,
-    /// Bytes of its longest read.
+    /// Length of the longest read in bytes.
     pub longest_read: u64,
-    /// Reads and writes.
+    /// Number of reads and writes.
     pub records: u64,
 }
 
@@ -70,7 +66,7 @@ impl TraceSummary {
     ///
     /// # Errors
     ///
-    /// The line or record that is wrong.
+    /// If a line or record is invalid.
     pub fn of(mut reader: TraceReader<'_>) -> Result<Self, TraceError> {
         let mut summary = Self {
             format: reader.format(),
@@ -104,13 +100,14 @@ impl TraceSummary {
         Ok(summary)
     }
 
-    /// Reads and writes.
+    /// Returns the number of reads and writes.
     #[must_use]
     pub fn records(&self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Where the trace was taken. fio's logs of a device are below the page cache.
+    /// Returns the level at which the trace was taken. fio's logs of a device are below the page
+    /// cache.
     #[must_use]
     pub fn level(&self) -> TraceLevel {
         let is_device = |file: &FileSummary| file.name.starts_with("/dev/");

@@ -1,8 +1,4 @@
-//! The lines of a text format, with their numbers and a bound on their length.
-//!
-//! In:    bytes.
-//! Out:   lines without their end.
-//! Never: a line in memory that is longer than the bound.
+//! Lines of a text format, with their numbers and a limit on their length.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -11,11 +7,11 @@ use std::io::{self, BufRead};
 pub(crate) struct TextLines<R> {
     input: R,
     line: Vec<u8>,
-    /// The number of the last line, from 1.
+    /// Number of the last line, from 1.
     pub(crate) number: u64,
 }
 
-/// Why there is no line.
+/// Reason for a missing line.
 pub(crate) enum NoLine {
     Failed(io::Error),
     TooLong,
@@ -26,7 +22,7 @@ impl<R: BufRead> TextLines<R> {
         Self { input, line: Vec::new(), number: 0 }
     }
 
-    /// Reads the next line; false at the end.
+    /// Reads the next line. Returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool, NoLine> {
         self.line.clear();
         self.number += 1;
@@ -53,7 +49,7 @@ impl<R: BufRead> TextLines<R> {
         }
     }
 
-    /// The line that was read last, without white space around it. A byte that is no text becomes
+    /// Returns the last line without surrounding white space. A byte that is not UTF-8 becomes
     /// `\\x` and two hexadecimal digits.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         let line = if self.number == 1 { without_mark(&self.line) } else { &self.line };
@@ -61,12 +57,13 @@ impl<R: BufRead> TextLines<R> {
     }
 }
 
-/// Bytes without the mark that some programs begin a text with.
+/// Returns the bytes without a leading byte-order mark.
 pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// Bytes as text: names of processes are cut within a letter, and may have any bytes.
+/// Converts bytes to text: process names are truncated within a character, and may contain any
+/// bytes.
 pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -81,5 +78,5 @@ pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The longest line: two names of `PATH_MAX` and all numbers fit in it several times.
+/// Longest line: two names of `PATH_MAX` and all numbers fit several times.
 pub(crate) const MAX_LINE: usize = 64 << 10;

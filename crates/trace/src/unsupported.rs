@@ -1,10 +1,6 @@
-//! Files that are no trace that can be read, by their first bytes, and what to do with them.
-//!
-//! In:    the first bytes.
-//! Out:   the format, and a command that makes a trace of it; None if it is not known.
-//! Never: a format that can be read.
+//! Recognises files that are not supported traces, and suggests a command that makes one of them.
 
-/// Returns what a file is that no format of traces has the magic bytes of.
+/// Returns the type of a file by its magic bytes, if it is known.
 pub(crate) fn by_magic(head: &[u8]) -> Option<String> {
     let is = |magic: &&(&[u8], &str)| head.starts_with(magic.0);
     if let Some((_, what)) = MAGIC.iter().find(is) {
@@ -22,7 +18,7 @@ pub(crate) fn by_magic(head: &[u8]) -> Option<String> {
         })
 }
 
-/// Returns what a text is whose first line is of no format.
+/// Returns the type of a text by its first line, if it is known.
 pub(crate) fn by_line(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -65,7 +61,7 @@ fn piped(what: &str, command: &str) -> String {
     format!("{what}: {command} | foreread trace -")
 }
 
-/// The byte order of a text in UTF-16, with a mark or without.
+/// Returns the byte order of a text in UTF-16, with or without a byte-order mark.
 fn utf_16(head: &[u8]) -> Option<&'static str> {
     let plain = |high: usize| {
         let pairs = head.chunks_exact(2).take(16);

@@ -1,9 +1,6 @@
-//! A trace in one of the formats that can be written.
+//! Writes a trace as CSV, fio's iolog version 3 or foreread's own format.
 //!
-//! In:    records, and the files that they are of.
-//! Out:   bytes: CSV, fio's iolog version 3, foreread's own format.
-//! Never: a record that is left out in silence, or a name that its reader would take for another.
-//!        What a format cannot hold is in its description.
+//! Nothing is dropped silently; the description of a format lists the fields that it cannot hold.
 
 use std::io::{self, Write};
 
@@ -18,18 +15,18 @@ use crate::record::TraceRecord;
 pub enum OutputFormat {
     /// CSV with a heading: all fields, times in nanoseconds.
     Csv,
-    /// fio's iolog, version 3: without threads, and without what was mapped; times in microseconds.
+    /// fio's iolog, version 3: no threads, no mapped accesses; times in microseconds.
     FioV3,
     /// foreread's own format: all fields.
     Foreread,
 }
 
-/// The fate of a name that the format cannot hold: fio's logs have no escapes.
+/// Handling of names that the format cannot hold, as fio's logs have no escapes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UnheldNames {
     /// The record is refused.
     Refused,
-    /// The hash of the name stands for it, and is counted.
+    /// The hash of the name is written instead, and counted.
     Hashed,
 }
 
@@ -40,7 +37,7 @@ pub struct TraceWriter<W> {
     format: OutputFormat,
     encoder: OwnEncoder,
     buffer: Vec<u8>,
-    /// By number: the name as it is written.
+    /// Written names, by file number.
     names: Vec<Option<String>>,
     hashes_names: bool,
     unheld: UnheldNames,
@@ -50,10 +47,10 @@ pub struct TraceWriter<W> {
 }
 
 impl OutputFormat {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 3] = [Self::Foreread, Self::Csv, Self::FioV3];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -63,7 +60,7 @@ impl OutputFormat {
         }
     }
 
-    /// The format of that name.
+    /// Returns the format of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
@@ -71,7 +68,7 @@ impl OutputFormat {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Returns a writer of a trace. With `hashes_names`, hashes stand for the names of files.
+    /// Creates a writer. With `hashes_names`, file names are replaced by hashes.
     pub fn new(out: W, format: OutputFormat, hashes_names: bool) -> Self {
         Self {
             out,
@@ -87,20 +84,20 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Decides about names that the format cannot hold.
+    /// Sets the handling of names that the format cannot hold.
     #[must_use]
     pub fn unheld_names(mut self, unheld: UnheldNames) -> Self {
         self.unheld = unheld;
         self
     }
 
-    /// The number of names so far that hashes stand for, because the format cannot hold them.
+    /// Returns the number of names replaced by hashes because the format cannot hold them.
     #[must_use]
     pub fn hashed_names(&self) -> u64 {
         self.unheld_count
     }
 
-    /// The number of records so far.
+    /// Returns the number of records so far.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -110,7 +107,7 @@ impl<W: Write> TraceWriter<W> {
     ///
     /// # Errors
     ///
-    /// That of the output; `InvalidInput` for a name that the format cannot hold.
+    /// If the output fails; `InvalidInput` for a name that the format cannot hold.
     ///
     /// # Panics
     ///
@@ -150,11 +147,11 @@ impl<W: Write> TraceWriter<W> {
         if self.buffer.len() >= FLUSHED { self.flush_buffer() } else { Ok(()) }
     }
 
-    /// Writes what is left and the end, and returns the output.
+    /// Writes the buffered rest and the end mark, and returns the output.
     ///
     /// # Errors
     ///
-    /// That of the output.
+    /// If the output fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.begin();
         if self.format == OutputFormat::Foreread {
@@ -213,11 +210,11 @@ fn csv_line(buffer: &mut Vec<u8>, record: &TraceRecord, name: &str) {
     let TraceRecord { at, thread, op, offset, length, is_mapped, .. } = record;
     let name = csv_name(name);
     let (op, mapped) = (op.name(), u8::from(*is_mapped));
-    // A vector takes every byte.
+    // Writing to a vector cannot fail.
     let _ = writeln!(buffer, "{},{thread},{op},{name},{offset},{length},{mapped}", at.0);
 }
 
-/// A name as a field: what a line cannot hold is escaped, what CSV cannot hold quoted.
+/// Returns a name as a CSV field, escaped or quoted where necessary.
 fn csv_name(name: &str) -> String {
     let has_control = name.contains(|c: char| c.is_control() || c == '%');
     let has_edge = name.trim() != name;
@@ -227,5 +224,5 @@ fn csv_name(name: &str) -> String {
 
 const HEADING: &str = "time_ns,thread,op,file,offset,length,mapped\n";
 
-/// Bytes that are gathered before they are written.
+/// Buffer size at which it is flushed.
 const FLUSHED: usize = 64 << 10;

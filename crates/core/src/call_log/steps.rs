@@ -1,8 +1,6 @@
-//! The steps of a log: calls of a path, what it saw of its readers, and what it said.
+//! Steps of a call log: calls of an `IoPath`, flags that it saw, and its outputs.
 //!
-//! In:    nothing: these are values.
-//! Out:   a [`LogStep`] for each call and each answer.
-//! Never: a call. See [`crate::replay`].
+//! [`crate::replay`] replays them.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -28,17 +26,17 @@ use crate::units::{ByteCount, Nanos, PageIndex, Pages, Sector, Sectors};
 pub enum LogStep {
     /// The path was called.
     Did(PathCall),
-    /// The path looked at a flag that readers change, and it was set; so many looks before it,
-    /// since the last step, found theirs clear. Those are not in the log, but for their number: a
-    /// flag that is clear at the first look may be set at the next.
+    /// The path found a reader's flag set, after this number of checks since the last step that
+    /// found theirs clear. Those are only counted: a flag that was clear at one check may be set at
+    /// the next.
     Saw(FlagSeen, Frame, u32),
-    /// The path said something.
+    /// The path returned an output.
     Gave(PathOutput),
-    /// The log was full; what follows is not in it.
+    /// The log was full; later steps are missing.
     Full,
 }
 
-/// A call of [`IoPath`](crate::path::IoPath), by the name of its method.
+/// A call of [`IoPath`](crate::path::IoPath), named after its method.
 #[expect(missing_docs, reason = "they are the arguments of the methods")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathCall {
@@ -251,66 +249,66 @@ pub enum PathCall {
     TakeLog,
 }
 
-/// What a path says.
+/// An output of a path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PathOutput {
-    /// Of `add_device`.
+    /// From `add_device`.
     Device(DeviceId),
-    /// Of `open` and `open_extents`.
+    /// From `open` and `open_extents`.
     File(Option<FileId>),
-    /// Of `stream`.
+    /// From `stream`.
     Stream(StreamId),
-    /// Of `read` and `read_planned`.
+    /// From `read` and `read_planned`.
     Read(ReadId),
-    /// Of `will_need`.
+    /// From `will_need`.
     Asked(Pages),
-    /// Of `poll_dispatch`, with the frames of its pages.
+    /// From `poll_dispatch`, with the frames of its pages.
     Dispatched(Option<(DeviceIo, Vec<Frame>)>),
-    /// Of `fill_holes`, for each.
+    /// From `fill_holes`, one for each hole.
     Hole {
-        /// In which frame.
+        /// Frame with the hole.
         frame: Frame,
-        /// Which bytes of it.
+        /// Bytes of the hole.
         bytes: Range<usize>,
     },
-    /// Of `poll_ready`, with the frames of the read.
+    /// From `poll_ready`, with the frames of the read.
     Ready(Option<(ReadReady, Vec<Frame>)>),
-    /// Of `direct`.
+    /// From `direct`.
     Direct(DirectId),
-    /// Of `poll_done`.
+    /// From `poll_done`.
     Done(Option<DirectDone>),
-    /// Of `write`, `write_zeroes`, `discard`, `flush` and `write_back`.
+    /// From `write`, `write_zeroes`, `discard`, `flush` and `write_back`.
     Write(WriteId),
-    /// Of `poll_write`, with what is to be filled.
+    /// From `poll_write`, with the pages to fill.
     Step(Option<(WriteReady, Vec<WriteFill>)>),
-    /// A page left because another needed its frame.
+    /// A page was evicted because another one needed its frame.
     Evicted {
-        /// Of which file.
+        /// File of the page.
         file: FileSlot,
-        /// Which.
+        /// Index of the page.
         page: PageIndex,
-        /// From where.
+        /// Its frame.
         frame: Frame,
     },
-    /// Of `take_log`: the totals, so that even a missing step without any other output is found.
+    /// From `take_log`: totals that reveal even a missing step without any other output.
     State {
-        /// The path's counters.
+        /// Counters of the path.
         stats: Stats,
-        /// The cache's.
+        /// Counters of the cache.
         cache: CacheStats,
-        /// How many frames were idle.
+        /// Number of idle frames.
         idle: Pages,
     },
 }
 
-/// Where a replay went otherwise.
+/// First difference between a log and its replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mismatch {
-    /// Which step of the log, from 0.
+    /// Index of the step in the log, from 0.
     pub at: usize,
-    /// What the log has there; None at its end.
+    /// The log's step; None at its end.
     pub wanted: Option<LogStep>,
-    /// What the path did; None if it did nothing more, or if it cannot do what the log has.
+    /// The step taken in the replay; None if it took no more, or cannot take the log's.
     pub got: Option<LogStep>,
 }
 

@@ -1,26 +1,25 @@
-//! How many requests a device serves at once at least: told by those that went out together.
-//!
-//! In:    when requests went to the device and came back; what each costs alone.
-//! Out:   a number, not too large as long as requests cost what they cost alone.
-//! Never: a time that must be exact. A last completion that is seen late only lowers the number.
+//! Lower bound of a device's parallelism, from requests that were sent together.
 //!
 //! ```text
 //!   sent together   |== service ==|
 //!                   |== service ==| .
 //!                   |== service ==|  . . .
 //!                   |<------------- T -------->|       at least n x service / T; T ends when
-//!                   start           seen back          the driver sees that they are back
+//!                   start           seen back          the driver notices that all are back
 //! ```
 //!
-//! A reader that waits for the first page of a window, and then works, sees only the first of its
-//! requests in time. So this is all that can be told of a device that is far away. It asks for the
-//! next window when the first request of this one is back, so two bursts are on their way:
+//! A last completion that is noticed late only lowers the bound.
+//!
+//! A reader that waits for the first page of a window and then computes notices only the first of
+//! its completions in time. For a remote device this bound is therefore all that can be measured.
+//! The reader requests the next window when the first request of this one is back, so two bursts
+//! overlap:
 //!
 //! ```text
 //!   burst k       |== service ==|
 //!                 |== service ==| .
-//!   burst k + 1                 |== service ==|      what is left of k may keep it waiting, and
-//!                               |== service ==|      then it tells less than was served
+//!   burst k + 1                 |== service ==|      the rest of k may delay it, which only
+//!                               |== service ==|      lowers the bound
 //! ```
 
 use super::float;
@@ -28,23 +27,23 @@ use crate::units::Nanos;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
-    /// How many there have been.
+    /// Bursts so far.
     number: u32,
     older: SentTogether,
-    /// It began when the first request of the older one was back.
+    /// Began when the first request of the older one was back.
     newer: SentTogether,
-    /// What the burst before said: what two say in turn is no chance.
+    /// Rate of the previous burst. The bound is the lower of two in a row, to rule out chance.
     before: f64,
 }
 
-/// The requests of one burst.
+/// Requests of one burst.
 #[derive(Clone, Copy, Debug)]
 struct SentTogether {
     number: u32,
     start: Nanos,
     count: u32,
     left: u32,
-    /// What those that are back would have taken, one after the other.
+    /// Sum of the service times of the completed requests.
     work_ns: f64,
 }
 
@@ -54,12 +53,12 @@ impl Burst {
         Self { number: 0, older: none, newer: none, before: 0.0 }
     }
 
-    /// Costs are not what they were.
+    /// Discards the previous rate, because the costs have changed.
     pub(super) fn forget(&mut self) {
         self.before = 0.0;
     }
 
-    /// A request goes out. Which burst it belongs to: those that go before the first of it is back.
+    /// Records a dispatch. Returns its burst: one burst ends when its first request completes.
     pub(super) fn dispatched(&mut self, now: Nanos) -> Option<u32> {
         if self.older.left == 0 {
             self.older = core::mem::replace(&mut self.newer, SentTogether::NONE);
@@ -76,7 +75,8 @@ impl Burst {
         Some(burst.number)
     }
 
-    /// It is back. If its burst is: how many were served at once, by this one and the one before.
+    /// Records a completion. When its burst is complete, returns the lower of its rate and the
+    /// previous burst's.
     pub(super) fn completed(
         &mut self,
         now: Nanos,
@@ -102,7 +102,7 @@ impl Burst {
 impl SentTogether {
     const NONE: Self = Self { number: 0, start: Nanos(0), count: 0, left: 0, work_ns: 0.0 };
 
-    /// Whether one more request belongs to it: none is back, and there is one, or none at all.
+    /// Returns true if the next request still belongs to it: none of its requests is back.
     fn is_open(&self) -> bool {
         self.left == self.count
     }

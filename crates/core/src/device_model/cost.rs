@@ -1,33 +1,31 @@
-//! What a request costs, by its size: told by those that find the device idle.
+//! Cost of a request by its size, from requests that find the device idle.
 //!
-//! In:    how long a lone request took, and its bytes.
-//! Out:   the service time of any request, as far as it can be told.
-//! Never: a request that waited for others. Design: docs/devices.md.
+//! Requests that had to queue behind others are ignored. Design: docs/devices.md.
 
 use super::float;
 use crate::units::ByteCount;
 
-/// What requests of one direction cost.
+/// Costs of the requests of one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
     classes: [Class; CLASSES],
-    /// Through the classes as they are.
+    /// Fit through the current classes.
     line: Option<CostLine>,
     samples: u64,
-    /// How many outliers came in a row: above if positive, below if negative.
+    /// Consecutive outliers: positive above, negative below the mean.
     run: i32,
 }
 
-/// What a sample says of the device.
+/// Result of adding a sample.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum CostVerdict {
-    /// It is like its kind, or nothing was known of its kind.
+    /// Within the usual range of its class, or its class has no mean yet.
     Usual,
-    /// It is the first that makes a mean of its size.
+    /// The class has its first mean.
     NewSize,
     /// The device has changed for this size.
     SizeChanged,
-    /// The device has changed: all costs are forgotten.
+    /// The device has changed: all costs are discarded.
     Changed,
 }
 
@@ -35,20 +33,20 @@ pub(super) enum CostVerdict {
 #[derive(Clone, Copy, Debug)]
 struct Class {
     count: u64,
-    /// Means over the last ones.
+    /// Moving means.
     bytes: f64,
     ns: f64,
-    /// How many of the last requests of all sizes they are, the newest counting most.
+    /// Share in the recent requests of all sizes, discounted by age.
     weight: f64,
-    /// How many outliers of it came in a row.
+    /// Consecutive outliers of this class.
     run: i32,
 }
 
-/// What a request costs.
+/// Linear cost of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostLine {
     pub(super) start_ns: f64,
-    /// None if all were of about one size: `start_ns` is with the bytes then.
+    /// None if all sizes were about equal: `start_ns` then includes the bytes.
     pub(super) per_byte_ns: Option<f64>,
 }
 
@@ -57,37 +55,37 @@ impl Costs {
         Self { classes: [Class::NEW; CLASSES], line: None, samples: 0, run: 0 }
     }
 
-    /// How many told them, since the device was first seen or last changed.
+    /// Returns the number of samples since the device was first seen or last changed.
     pub(super) const fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// Whether enough requests of about this size told what they cost.
+    /// Returns true if enough requests of about this size were measured.
     pub(super) fn has_mean(&self, bytes: ByteCount) -> bool {
         self.classes[class_of(bytes)].count >= COUNT_MIN
     }
 
-    /// The line through the costs of all sizes. None before eight requests.
+    /// Returns the fit through all sizes, or None before eight requests.
     pub(super) fn known_line(&self) -> Option<CostLine> {
         self.line.filter(|_| self.samples >= SAMPLES_MIN)
     }
 
-    /// What is known counts as much as a few samples, so that a few new ones are half of it.
+    /// Reduces the weight of the known costs to a few samples, so that a few new ones make up half.
     pub(super) fn renew(&mut self) {
         for class in &mut self.classes {
             class.weight = class.weight.min(float(RARE));
         }
     }
 
-    /// A request that found the device idle took so long.
+    /// Adds a request that found the device idle.
     ///
     /// ```text
     ///   within a factor of 2 of its class     counts as it is
-    ///   outside                               counts as the factor: a hiccup
+    ///   outside                               clamped to the factor: a hiccup
     ///   the eighth in a row on one side,
-    ///     of all sizes                        the device has changed: all is forgotten
-    ///     of this class                       it has changed for these, or the class began with a
-    ///                                         hiccup: the class is forgotten, and what load told
+    ///     of all sizes                        the device has changed: discard everything
+    ///     of this class                       it has changed for this size, or the class began
+    ///                                         with a hiccup: discard class and parallelism
     /// ```
     pub(super) fn learn(&mut self, bytes: ByteCount, ns: u64) -> CostVerdict {
         let mut ns = float(ns);
@@ -125,10 +123,10 @@ impl Costs {
         verdict
     }
 
-    /// The line through the classes.
+    /// Fits a line through the classes.
     ///
-    /// Each class weighs by its samples and by the inverse square of its time, so that errors count
-    /// as parts of what they are errors of: noise of a tenth on 1 MiB is more than all of 4 KiB.
+    /// Each class is weighted by its samples and by the inverse square of its time, so that errors
+    /// count in relative terms: noise of 10 % at 1 MiB exceeds the whole cost of 4 KiB.
     fn line(&self) -> Option<CostLine> {
         let (mut all, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let (mut smallest, mut largest) = (f64::MAX, 0.0_f64);
@@ -155,11 +153,11 @@ impl Costs {
         if start_ns >= 0.0 {
             return Some(CostLine { start_ns, per_byte_ns: Some(slope) });
         }
-        // Nothing costs less than nothing: then the line goes through the origin.
+        // The fixed cost cannot be negative: refit through the origin.
         Some(CostLine { start_ns: 0.0, per_byte_ns: Some(xy / xx) })
     }
 
-    /// The service time of a request of this size.
+    /// Returns the service time of a request of this size, if it is known.
     pub(super) fn service_ns(&self, bytes: ByteCount) -> Option<f64> {
         let class = &self.classes[class_of(bytes)];
         let slope = self.line.and_then(|line| line.per_byte_ns);
@@ -168,7 +166,7 @@ impl Costs {
                 Some(start_ns + slope * float(bytes.0))
             }
             _ if class.count < COUNT_MIN => None,
-            // Its class knows it better than the line, which the device need not follow.
+            // The mean of its class is better than the fit, which the device need not follow.
             _ => Some((class.ns + slope.unwrap_or(0.0) * (float(bytes.0) - class.bytes)).max(0.0)),
         }
     }
@@ -178,12 +176,12 @@ impl Class {
     const NEW: Self = Self { count: 0, bytes: 0.0, ns: 0.0, weight: 0.0, run: 0 };
 }
 
-/// A run of outliers with one more: above if `side` is 1, below if -1; 0 ends it.
+/// Extends a run of outliers: `side` is 1 above, -1 below; 0 ends the run.
 fn longer(run: i32, side: i32) -> i32 {
     if side * run > 0 { run + side } else { side }
 }
 
-/// Each power of two of pages has its own.
+/// Returns the class of a size: one for each power of two of pages.
 fn class_of(bytes: ByteCount) -> usize {
     let pages = bytes.pages_up().0.max(1);
     (pages.ilog2() as usize).min(CLASSES - 1)
@@ -192,32 +190,31 @@ fn class_of(bytes: ByteCount) -> usize {
 /// 4 KiB to 128 MiB and above.
 const CLASSES: usize = 16;
 
-/// The part of what is known that each new sample takes over: half is forgotten after 128 samples,
-/// 1 - 2^(-1/128). Noise of a tenth is then 0.5 % of the mean (370 samples count), and after 400
-/// requests, two seconds of a disk, a ninth of a small change is left; a large one is known at
-/// once.
+/// Weight of a new sample: half is forgotten after 128 samples, 1 - 2^(-1/128). Noise of 10 % then
+/// is 0.5 % of the mean (370 samples count). After 400 requests, two seconds of a disk, a ninth of
+/// a small change is left; a large change is detected at once.
 const FORGET: f64 = 0.005_400_7;
 
-/// Slower or faster than its kind by this factor is an outlier. A disk's own spread, a turn and the
-/// way of its arm, is about that around the middle.
+/// Deviation from the class mean, as a factor, from which a sample is an outlier. A disk's seek and
+/// rotation vary by about that much.
 pub(super) const OUTLIER: f64 = 2.0;
 
-/// So many outliers on one side are no outliers. If one in twenty is one by chance, this happens by
-/// chance once in 4 x 10^10 requests.
+/// Consecutive outliers on one side that mean a change. If one in twenty is an outlier by chance,
+/// this happens by chance once in 4 x 10^10 requests.
 const RUN: i32 = 8;
 
-/// A class with fewer samples has no mean worth the name.
+/// Samples that a class needs for a mean.
 const COUNT_MIN: u64 = 4;
 
-/// A class of which none was among the last 256 samples is from another time.
+/// Least weight of a class: a class without any of the last 256 samples is stale.
 const WEIGHT_MIN: f64 = 0.25;
 
-/// The mean of a rare size is over so many at least, however old.
+/// Least number of samples in the mean of a rare size, however old they are.
 const RARE: u64 = 8;
 
-/// Fewer samples say nothing of a device.
+/// Samples that a model needs.
 const SAMPLES_MIN: u64 = 8;
 
-/// The largest size by the smallest, below which a slope would be noise: at 4, noise of 1 % in the
-/// means is an error of 2 % of a request in the cost of its bytes.
+/// Least ratio of the largest to the smallest size for a slope: at 4, noise of 1 % in the means is
+/// an error of 2 % of a request in the cost of its bytes.
 const SPREAD_MIN: f64 = 4.0;

@@ -1,56 +1,57 @@
-//! How many requests a device serves at once: told by times when many are there.
+//! Parallelism of a device under load, from the time between completions.
 //!
-//! In:    the time between completions, how many requests were there, their service times.
-//! Out:   how many service times end in one.
-//! Never: a guess of a cost. Requests of unknown service time are counted and no more.
+//! It counts how many service times end per service time. Requests of unknown cost are only
+//! counted.
 
 use super::cost::OUTLIER;
 use super::float;
 
-/// A device under load, whichever way its requests go.
+/// Load on a device, both directions together.
 #[derive(Clone, Debug)]
 pub(super) struct LoadMeter {
     levels: [Level; LEVELS.len()],
     past: Past,
-    /// Completions under load whose service time was known, and those where it was not.
+    /// Completions under load with a known service time.
     known: f64,
+    /// Completions under load with an unknown service time.
     unknown: f64,
-    /// The last that was seen of it.
+    /// Parallelism when requests were last seen to queue.
     parallel: Option<f64>,
-    /// The most that it was seen to serve; what it serves, when some were seen to wait.
+    /// Lower bound: the highest rate observed, or the parallelism when requests were last seen to
+    /// queue.
     most: f64,
-    /// Completions under load since any were forgotten.
+    /// Completions under load since old ones were last discounted.
     since_forgot: u32,
 }
 
-/// Times at which so many requests were at the device.
+/// Time spent with a given number of requests at the device.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     ns: f64,
-    /// What was done of the requests' service times then.
+    /// Service time completed meanwhile.
     work_ns: f64,
-    /// How many requests were begun then, as far as that is known.
+    /// Requests begun then, if that is known.
     count: f64,
 }
 
-/// The last gaps that were watched and in which the device was at work, newest last.
+/// The latest observed gaps with the device busy, newest last.
 ///
 /// ```text
 ///   gaps     |--- sealed ---|--- not yet ---|
-///   counted  in its level    here            what ends later may have done work in it: if that
-///                                            is not seen in time, the gap is not counted at all
+///   counted  in its level    here            a later completion may have worked in it: if that
+///                                            is noticed late, the gap is not counted at all
 /// ```
 #[derive(Clone, Debug)]
 struct Past {
     gaps: [PastGap; PAST],
-    /// How many were ever added; the next one takes the place of the oldest.
+    /// Gaps ever added; the next one replaces the oldest.
     added: usize,
     kept: usize,
-    /// How many of those that are kept, the newest ones, are not sealed.
+    /// Newest gaps that are not sealed yet.
     unsealed: usize,
 }
 
-/// Nanoseconds to seven digits: short, as each file that is read has these.
+/// Nanoseconds to seven digits, to save memory: every open file has these.
 #[derive(Clone, Copy, Debug)]
 struct PastGap {
     ns: f32,
@@ -72,47 +73,48 @@ impl LoadMeter {
         }
     }
 
-    /// How many at once. None until requests were seen to wait in the device.
+    /// Returns the parallelism, or None until requests were seen to queue in the device.
     pub(super) fn parallel(&self) -> Option<u32> {
         self.parallel.map(whole)
     }
 
-    /// How many at once at least: the most that was seen since requests were last seen to wait.
+    /// Returns a lower bound of the parallelism.
     pub(super) fn min_parallel(&self) -> u32 {
         whole(self.most)
     }
 
-    /// Whether too many requests have an unknown service time.
+    /// Returns true if the service times of too many requests are unknown.
     pub(super) fn is_blind(&self) -> bool {
         self.unknown > self.known * UNKNOWN_MAX
     }
 
-    /// What came before is not joined to what comes: what was done in the last gaps stays unknown.
+    /// Separates past from future completions: the work done in the last gaps stays unknown.
     pub(super) fn break_off(&mut self) {
         (self.past.kept, self.past.unsealed) = (0, 0);
     }
 
-    /// All requests have ended: no more work was done in the last gaps.
+    /// Seals all gaps: every request has completed, so no more work belongs to them.
     pub(super) fn is_idle(&mut self) {
         self.seal(0);
     }
 
-    /// So many at once were served by a burst. Where some were seen to wait, that is known better:
-    /// a burst is of neighbours, which may cost a disk less than what came alone.
+    /// Raises the lower bound to the parallelism of a burst. A value from queueing requests is more
+    /// reliable: a burst consists of neighbours, which may cost a disk less than lone requests.
     pub(super) fn serves_at_least(&mut self, rate: f64) {
         if self.parallel.is_none() {
             self.most = self.most.max(rate);
         }
     }
 
-    /// A service time is known that was not: what was seen of the load without it was half of it.
+    /// Discards the levels when a new service time becomes known: part of the load was missing from
+    /// them.
     pub(super) fn learnt_size(&mut self) {
         if self.unknown > 0.0 {
             self.forget_levels();
         }
     }
 
-    /// Service times are not what they were: nothing is known.
+    /// Discards everything, because the service times have changed.
     pub(super) fn forget_all(&mut self) {
         self.forget_levels();
         (self.parallel, self.most) = (None, 1.0);
@@ -126,13 +128,13 @@ impl LoadMeter {
     ///   this request     . . waited . . |=== service ====|   counts as work in three gaps
     /// ```
     ///
-    /// Between two completions requests only come, so as many as there were after the first one
-    /// were there all the time. Work counts where it was done, not where it ended: what is half
-    /// done when a burst is over would be missing otherwise, and bursts are short. A gap is never
-    /// longer than the service time of what ends it, as long as requests wait: what is longer is a
-    /// hiccup.
+    /// Requests only arrive between two completions, so at least as many as after the first one
+    /// were present throughout. Work counts in the gap in which it was done, not where it ended:
+    /// bursts are short, and the half-finished work at their end would be missing otherwise. While
+    /// requests wait, a gap never exceeds the service time of the request that ends it; a longer
+    /// one is a hiccup.
     ///
-    /// `is_whole`: it was sent in the gaps that are known, and none of its work was done before.
+    /// `is_whole`: the request was sent within the known gaps, so none of its work was done before.
     pub(super) fn count(
         &mut self,
         gap_ns: u64,
@@ -167,13 +169,13 @@ impl LoadMeter {
             self.work(back, part_ns, 0);
         }
         if back > 0 {
-            // It was faster than its kind: the device did that work all the same.
+            // It was faster than its class; the device did that work all the same.
             self.work(back, if is_whole { left_ns } else { 0.0 }, 1);
             self.seal(back);
         }
     }
 
-    /// So much work was done in a gap, so far back, and so many requests begun.
+    /// Adds work to the gap `back` steps ago, and requests begun in it.
     #[expect(clippy::cast_possible_truncation, reason = "seven digits are enough")]
     fn work(&mut self, back: usize, work_ns: f64, count: u16) {
         let is_sealed = back > self.past.unsealed;
@@ -188,7 +190,7 @@ impl LoadMeter {
         }
     }
 
-    /// All gaps but the newest are counted.
+    /// Moves all but the newest gaps into their levels.
     fn seal(&mut self, newest: usize) {
         while self.past.unsealed > newest {
             let PastGap { ns, work_ns, count, level } = *self.past.back(self.past.unsealed);
@@ -205,8 +207,9 @@ impl LoadMeter {
         (self.known, self.unknown, self.since_forgot) = (0.0, 0.0, 0);
     }
 
-    /// Between two gaps: a gap and all that ended it are forgotten to the same part, or a device
-    /// that serves many at once, which end together, would look as if it served more.
+    /// Discounts old completions. This runs between two gaps: a gap and the completions that end it
+    /// must be discounted alike, or a device that completes many requests together would look more
+    /// parallel.
     fn forget_some(&mut self) {
         let mut keep = 1.0;
         for _ in 0..self.since_forgot {
@@ -222,16 +225,17 @@ impl LoadMeter {
         }
     }
 
-    /// How many service times end in one, while at least so many requests are there?
+    /// Computes the service times that end in one service time, for each number of requests
+    /// present.
     ///
     /// ```text
     ///   requests there   1    2    4    8    16   32       a device that serves 8 at once
     ///   end in one       1    2    4    8    8    8
-    ///                    no fewer than are there |  fewer: the others wait, and this is the answer
+    ///                    all are in service      |  fewer: the others wait, and this is the answer
     /// ```
     ///
-    /// What is known stays known while the device has less to do. Only more at once than it could
-    /// serve, as it was thought, says that it was wrong.
+    /// The value stays while the device has less to do. Only a higher rate than it allows refutes
+    /// it.
     fn look_at_parallel(&mut self) {
         if self.is_blind() {
             return;
@@ -273,7 +277,7 @@ impl Past {
         self.unsealed += 1;
     }
 
-    /// 1 is the newest.
+    /// Returns the gap `back` steps ago; 1 is the newest.
     fn back(&mut self, back: usize) -> &mut PastGap {
         &mut self.gaps[(self.added - back) % PAST]
     }
@@ -292,35 +296,36 @@ pub(super) fn whole(rate: f64) -> u32 {
     ((rate + 0.5) as u32).max(1)
 }
 
-/// The least number of requests of each level: in quarters of octaves, as one has to see a quarter
-/// more than a device can serve before it shows.
+/// Lower bounds of the levels, in quarters of octaves: queueing shows from a quarter more requests
+/// than the device serves.
 const LEVELS: [u32; 22] =
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96];
 
-/// During one service time of a device that serves so many at once, so many gaps end.
+/// Gaps kept. During one service time, as many gaps end as the device serves requests at once.
 const PAST: usize = 64;
 
-/// The same of completions under load: half after 512. They are many, and how much ends in a time
-/// is only known to what is half done at its two ends.
+/// Discount per completion under load: half after 512. They need to be many, since the
+/// half-finished work at both ends of a period is an error.
 const FORGET_LOAD: f64 = 0.001_352_9;
 
-/// So many requests for each one that is served: then the others wait. Less could be an error of
-/// the service time.
+/// Requests present per request served from which some must be waiting. A smaller excess could be
+/// an error of the service time.
 const WAITS: f64 = 1.25;
 
-/// Fewer completions say nothing of a level.
+/// Completions needed to evaluate a level.
 const LOAD_MIN: f64 = 16.0;
 
-/// And fewer than so many for each that is served at once. Requests that began together end
-/// together: what is half done when it is looked at is up to one such round.
+/// Completions needed per request served at once. Requests that began together end together, so the
+/// half-finished work can amount to one such round.
 const ROUNDS_MIN: f64 = 8.0;
 
-/// So many are enough for any device: of more, half would be forgotten meanwhile.
+/// Completions that suffice for any device; with more, half would be discounted before they are
+/// there.
 const LOAD_MAX: f64 = 256.0;
 
-/// How often the levels are looked at, and forgotten in part, in completions.
+/// Completions between two evaluations of the levels, each with a discount.
 const FORGET_EVERY: u32 = 16;
 
-/// If more of the completions under load are of sizes that never came alone, what they are worth is
-/// not known, nor how many were served at once.
+/// Above this share of completions with sizes that never ran alone, the work done is unknown, and
+/// with it the parallelism.
 const UNKNOWN_MAX: f64 = 0.1;

@@ -1,20 +1,16 @@
-//! How many requests a device serves at once, told by how long reads take beside others.
-//!
-//! In:    how many requests were in flight when a read was sent, and when it came back.
-//! Out:   how many are served at once, at least; whether more than that bring nothing; whether the
-//!        device has become slower.
-//! Never: a need for an idle device. A number that only the lowest load would tell.
+//! Parallelism of a device, from the latency of reads at different queue depths.
 //!
 //! ```text
 //!   in flight    1 |==========|                a device that serves 4 at once
-//!                2 |==========|                latency stays: twice as much in the same time
+//!                2 |==========|                latency is flat: twice the throughput
 //!                4 |==========|
-//!                8 |==========|==========|     latency doubles: no more than with 4
+//!                8 |==========|==========|     latency doubles: no more throughput than with 4
 //! ```
 //!
-//! By Little's law n requests in flight that take L each are n / L a second. So throughput at each
-//! depth follows from the latency of single requests, and what doubling the depth brings is known
-//! as soon as both were seen: congestion control by delay, for a disk. Design: docs/devices.md.
+//! By Little's law, n requests in flight with latency L are n / L requests per second. The
+//! throughput at each depth therefore follows from the latency of single requests, and the gain of
+//! a deeper queue is known once both depths were seen: delay-based congestion control for a disk.
+//! Neither an idle device nor a low load is needed. Design: docs/devices.md.
 
 use super::cost::OUTLIER;
 use super::float;
@@ -24,59 +20,59 @@ use crate::units::{ByteCount, Nanos};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalingCurve {
     levels: [ScalingLevel; LEVELS],
-    /// Which sizes count: a power of two of pages.
+    /// Size class that counts: a power of two of pages.
     class: u32,
-    /// How many reads of smaller sizes came since one of this.
+    /// Reads of smaller sizes since the last one of this class.
     others: u32,
-    /// How many counted.
+    /// Reads that counted.
     samples: u32,
     known: Option<Scaling>,
     slow: SlowRounds,
 }
 
-/// How many requests a device serves at once.
+/// Parallelism of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scaling {
-    /// So many at least.
+    /// Lower bound of the requests served at once.
     pub(super) served: f64,
-    /// Whether more in flight were seen to bring nothing.
+    /// A deeper queue was seen to gain nothing.
     pub(super) is_limit: bool,
 }
 
-/// Reads that were sent when about so many requests were in flight, themselves included.
+/// Reads dispatched at about one queue depth, themselves included.
 #[derive(Clone, Copy, Debug)]
 struct ScalingLevel {
     count: f64,
-    /// Sums over them; the older ones count half, a quarter, and so on.
+    /// Sums over the reads; older ones are halved repeatedly.
     in_flight: f64,
     ns: f64,
-    /// How many had counted when the last of them came.
+    /// Value of `samples` at its last read.
     last: u32,
 }
 
-/// Counts consecutive rounds of reads that took more than twice the mean latency of reads at their
-/// queue depth, or at a larger one.
+/// Counts consecutive rounds of reads that took more than twice the mean latency at their queue
+/// depth or a larger one.
 ///
 /// ```text
-///   in flight  4  4  4  4  4 |4        4        2        2          the device is slower: fewer in
-///   latency    |==|==|==|==|==|========|========|========|========| flight take as long
-///                             ^1       ^2       ^3       ^4 rounds: what was learnt is forgotten
+///   in flight  4  4  4  4  4 |4        4        2        2          the device is slower: smaller
+///   latency    |==|==|==|==|==|========|========|========|========| queues take as long
+///                             ^1       ^2       ^3       ^4 rounds: discard the curve
 /// ```
 ///
-/// A device that is never idle tells no cost. One that takes three times as long looks by its old
-/// cost as if it served a third as many at once; with a third in flight, a ninth. Rounds and not
-/// reads, because one hiccup of a device delays all that are in flight.
+/// A device that is never idle reveals no cost. If it becomes three times as slow, its old cost
+/// makes it look a third as parallel; with a third in flight, a ninth. Rounds are counted instead
+/// of reads, because one hiccup delays all requests in flight.
 #[derive(Clone, Copy, Debug)]
 struct SlowRounds {
-    /// 0: the last read was not slow.
+    /// 0 if the last read was not slow.
     count: u32,
-    /// Slow reads of greater depths tell nothing: they may wait for each other.
+    /// Reads at a greater depth do not count as slow: they may wait for each other.
     level: usize,
-    /// A read is slow that takes longer.
+    /// Latency above which a read is slow.
     limit_ns: f64,
-    /// When the last round ended. A read that was sent before belongs to it.
+    /// End of the last round; reads dispatched before belong to it.
     last: Nanos,
-    /// How many were served at once before.
+    /// Parallelism before the slowdown.
     served: f64,
 }
 
@@ -86,24 +82,26 @@ impl ScalingCurve {
         Self { levels, class: 0, others: 0, samples: 0, known: None, slow }
     }
 
-    /// How many are served at once; None before more in flight were seen to bring more.
+    /// Returns the parallelism, or None before a deeper queue was seen to gain throughput.
     pub(super) const fn known(&self) -> Option<Scaling> {
         self.known
     }
 
-    /// The device has changed. What it served is where the next estimate begins.
+    /// Discards the curve because the device has changed. The estimate restarts from the old
+    /// parallelism.
     pub(super) fn forget(&mut self) {
         let known = self.known.map(|known| Scaling { is_limit: false, ..known });
         *self = Self { known, ..Self::new() };
     }
 
-    /// A write is sent, or back: reads beside it take longer, on a device that is what it was.
+    /// Ends the run of slow rounds when a write is dispatched or completed: reads take longer
+    /// beside writes on an unchanged device.
     pub(super) fn has_written(&mut self) {
         self.slow = SlowRounds::NONE;
     }
 
-    /// A read is back that was one of `in_flight` when it was sent. Returns whether the device has
-    /// become slower: what it served before that is where the next estimate begins.
+    /// Adds a completed read that was one of `in_flight` at dispatch. Returns true if the device
+    /// has become slower; the estimate then restarts from the old parallelism.
     pub(super) fn add(
         &mut self,
         in_flight: u32,
@@ -118,7 +116,7 @@ impl ScalingCurve {
             if class < self.class && self.others < OTHERS_MAX {
                 return false;
             }
-            // What was known of others is a bound for these, too.
+            // The parallelism at the old size is a bound for the new size.
             *self = Self { class, known: self.known, ..Self::new() };
         }
         self.others = 0;
@@ -145,7 +143,7 @@ impl ScalingCurve {
         has_slowed
     }
 
-    /// Counts a read that took longer than others at its depth; returns whether enough of them did.
+    /// Counts slow rounds. Returns true if enough of them came in a row.
     fn has_slowed(&mut self, at: usize, ns: f64, (sent, now): (Nanos, Nanos)) -> bool {
         let slow = &mut self.slow;
         if slow.count > 0 {
@@ -156,7 +154,7 @@ impl ScalingCurve {
             }
             return slow.count >= SLOW_ROUNDS;
         }
-        // One that serves few at once loses little by windows for fewer.
+        // With little parallelism, a wrong value costs little.
         let Some(Scaling { served, .. }) = self.known.filter(|known| known.served >= SEVERAL)
         else {
             return false;
@@ -170,7 +168,7 @@ impl ScalingCurve {
         false
     }
 
-    /// Walks up the depths for as long as more in flight bring more.
+    /// Updates the parallelism: walks up the depths as long as a deeper queue gains throughput.
     fn look(&mut self) {
         let is_told = |level: &&ScalingLevel| {
             level.count >= COUNT_MIN && self.samples.wrapping_sub(level.last) <= FRESH
@@ -190,8 +188,8 @@ impl ScalingCurve {
             }
             (last, scales) = (level, true);
         }
-        // Below the least depth that was seen all may have been served at once, or one.
-        // No more are served than are there, whatever single latencies say.
+        // Below the least depth seen, the device may have served all requests at once, or one. It
+        // cannot serve more than were in flight, whatever the noise in the latencies.
         let served = (base.depth() * most / base.rate()).min(deepest);
         let is_lone = base.depth() < LONE_DEPTH;
         self.known = match self.known {
@@ -201,7 +199,7 @@ impl ScalingCurve {
                 Some(Scaling { served: known.served.max(served), is_limit: false })
             }
             None if scales => Some(Scaling { served, is_limit }),
-            // It serves no more than the least depth that was seen, at which nothing is gained.
+            // No gain even at the least depth seen, so the parallelism is at most that.
             Some(known) if is_limit => {
                 Some(Scaling { served: known.served.min(base.depth()), is_limit: true })
             }
@@ -217,45 +215,46 @@ impl SlowRounds {
 impl ScalingLevel {
     const NEW: Self = Self { count: 0.0, in_flight: 0.0, ns: 0.0, last: 0 };
 
-    /// The mean number of requests in flight.
+    /// Returns the mean number of requests in flight.
     fn depth(&self) -> f64 {
         self.in_flight / self.count
     }
 
-    /// Requests in a nanosecond, at this depth.
+    /// Returns the throughput at this depth, in requests per nanosecond.
     fn rate(&self) -> f64 {
         self.in_flight / self.ns.max(1.0)
     }
 }
 
-/// 1, 2 to 3, 4 to 7, .. 512 and above.
+/// Depths 1, 2 to 3, 4 to 7, .., 512 and above.
 const LEVELS: usize = 10;
 
-/// Fewer reads say nothing of a depth.
+/// Reads needed to evaluate a depth.
 const COUNT_MIN: f64 = 4.0;
 
-/// The last ones at a depth that count: half is forgotten with so many.
+/// Reads at a depth from which the sums are halved.
 const COUNT_MAX: f64 = 32.0;
 
-/// A depth at which none of so many reads was sent is from another time.
+/// A depth without any of this many recent reads is stale.
 const FRESH: u32 = 128;
 
-/// So many reads of smaller sizes in a row, and those are what the device is used for.
+/// Consecutive reads of smaller sizes after which the curve switches to that size.
 const OTHERS_MAX: u32 = 64;
 
-/// The least part of what more requests would bring if all were served at once. Between one that
-/// waits (0) and one that does not (1).
+/// Least gain of a deeper queue, as a share of the ideal gain: between one request that waits (0)
+/// and none (1).
 const SCALES: f64 = 0.5;
 
-/// So many rounds in a row are no hiccup, which is one. By chance, of a device of which one read in
-/// twenty takes twice as long, this happens once in 160,000 reads that go alone, and never beside
-/// others: one of those that is not slow ends it.
+/// Rounds in a row that mean a slowdown; a single hiccup is one. On a device on which one read in
+/// twenty takes twice as long by chance, four in a row happen once in 160,000 lone reads, and never
+/// with several in flight, as one normal read ends the run.
 const SLOW_ROUNDS: u32 = 4;
 
-/// A device that serves so many at once. One head may look like two, where it reads neighbours.
+/// Parallelism from which slow rounds are counted. One head may look like two when it reads
+/// neighbours.
 const SEVERAL: f64 = 4.0;
 
-/// Reads that found the device idle, and few others.
+/// Mean depth below which nearly all reads found the device idle.
 const LONE_DEPTH: f64 = 1.5;
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
-//! Inode-table read-ahead by what it brings: a block comes along while that pays.
+//! Inode-table read-ahead by expected benefit: reads further blocks along while that pays off.
 //!
-//! In:    the block that must be read and its table, what a request costs on its device ([`Cost`]);
-//!        each block that an inode was looked up in.
-//! Out:   the blocks to read ([`ItableDecision`]), with the chance that was compared.
-//! Never: a clock, a cache. What it remembers does not grow: [`Adaptive::MEMORY_BYTES`].
-//!
-//! Design, measured tables: docs/itable.md.
+//! Memory is bounded by [`Adaptive::MEMORY_BYTES`]. Design, measured tables: docs/itable.md.
 
 use core::ops::Range;
 
@@ -13,73 +8,72 @@ use super::record::{CLASSES, ItableCounts, REACH, Records, Side, class_end, clas
 use super::{BlockIndex, InodeTable};
 use crate::device_model::DeviceModel;
 
-/// What reading costs on a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
+/// Read cost of a device: a request of n bytes takes `fixed_ns + n x ns_per_byte`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
-    /// What a request costs, whatever its size.
+    /// Fixed cost of a request.
     pub fixed_ns: f64,
-    /// What each byte of it costs.
+    /// Cost of a byte.
     pub ns_per_byte: f64,
 }
 
-/// The blocks to read, and why these.
+/// Blocks to read, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ItableDecision {
-    /// The blocks, the wanted one among them.
+    /// Blocks to read, including the requested one.
     pub blocks: Range<BlockIndex>,
-    /// What decided.
+    /// Reason for the extent.
     pub why: Why,
 }
 
-/// Why a window is as large as it is.
+/// Reason for the size of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// The block lies behind the used ones: its neighbours were never written.
+    /// The block is past the used ones: its neighbours were never written.
     Unused,
-    /// No inode near it was wanted lately: a look-up of one file, not a walk.
+    /// No recent look-up nearby: a single file, not a tree walk.
     Single,
-    /// Chances were weighed.
+    /// Cost and chance were compared.
     Weighed {
-        /// The chance that pays for one block along: its cost beside others, divided by its cost
+        /// Break-even chance of an extra block: its cost along with others, divided by its cost
         /// alone.
         pays: f64,
-        /// The chance of the first block of the window; if none comes along in front of the wanted
-        /// one, of the block there. None: there is none, or it was read already.
+        /// Chance of the first block of the window or, without a block before the requested one, of
+        /// the nearest one there. None if there is none, or it was already read.
         back: Option<f64>,
-        /// The same at its end.
+        /// The same for the end of the window.
         ahead: Option<f64>,
     },
 }
 
-/// Windows that end where one more block would cost more than it brings.
+/// Windows that end where one more block would cost more than it saves.
 ///
 /// ```text
 ///   chance that a block at this distance    1.0 |#
-///   of a wanted one is wanted soon              |## #
+///   of a requested one is needed soon           |## #
 ///                                               |######  #
 ///                              pays  - - - - - -|- - - - - - - - -    transfer / whole cost
 ///                                               |###########  ##
 ///                                               +----------------> distance
-///                                                ^ comes along   ^ does not
+///                                                ^ read along      ^ not
 /// ```
 ///
-/// A block that comes along costs its transfer; one that is fetched alone later costs a request
-/// too. So it pays to take it along while its chance is more than the one divided by the other: 1
-/// in 26 with 1 ms a request and 100 MB/s, 1 in 110 on a disk that seeks 7 ms, 1 in 6 on flash that
-/// answers in 10 us. That is Andreas Dilger's marginal argument, with the chances counted.
+/// A block read along costs its transfer; read alone later it costs a request as well. So it pays
+/// to read it along while its chance exceeds the ratio of the two: 1 in 26 with 1 ms per request
+/// and 100 MB/s, 1 in 110 on a disk that seeks 7 ms, 1 in 6 on flash that answers in 10 us. That is
+/// Andreas Dilger's marginal argument, with measured chances.
 ///
-/// The chances are counted over the last misses: which blocks near a missed one were wanted
-/// afterwards, by their distance. Blocks count that were not read along, too, so that a larger
-/// window need not be tried to know what it would bring. Those that were read already do not count:
-/// they could not come along. Those that came along and were gone when they were wanted count as
-/// not wanted.
+/// The chances come from the last misses: which blocks near a miss were needed afterwards, by
+/// distance. Blocks that were not read along count, too, so that the benefit of a larger window is
+/// known without trying it. Blocks that were already read do not count, as they could not be read
+/// along. Blocks read along but evicted before use count as not needed.
 #[derive(Clone, Debug, Default)]
 pub struct Adaptive {
     records: Records,
     kept: KeptWindow,
 }
 
-/// What became of blocks that came along and were wanted: they were there, or gone.
+/// Blocks that were read along and needed later: still cached, or evicted by then.
 #[derive(Clone, Copy, Debug)]
 struct KeptWindow {
     there: f64,
@@ -87,11 +81,11 @@ struct KeptWindow {
 }
 
 impl Cost {
-    /// Of an unknown device: a request costs as much as 64 KiB do, as on the disks of 2008. Only
-    /// the ratio of the two counts.
+    /// Cost of an unknown device: a request costs as much as 64 KiB, as on disks of 2008. Only the
+    /// ratio of the two matters.
     pub const UNKNOWN: Self = Self { fixed_ns: 65536.0, ns_per_byte: 1.0 };
 
-    /// As the completions of a device tell it.
+    /// Returns the cost from a device's model.
     #[must_use]
     pub fn of_model(model: Option<DeviceModel>) -> Self {
         let Some(DeviceModel { per_request_ns, per_kib_ns, .. }) = model else {
@@ -99,39 +93,39 @@ impl Cost {
         };
         match per_kib_ns {
             Some(ns) => Self { fixed_ns: per_request_ns, ns_per_byte: ns / 1024.0 },
-            // All requests were of one size: their bytes are in it, and nothing tells how much.
+            // All requests were of one size, so the fixed part of their cost is unknown.
             None => Self::UNKNOWN,
         }
     }
 
-    /// The chance at which it is the same whether a block comes along or is fetched when wanted.
+    /// Returns the chance of a later use at which reading a block along breaks even.
     #[must_use]
     pub fn pays(self, block_bytes: u32) -> f64 {
         let along_ns = self.ns_per_byte.max(0.0) * f64::from(block_bytes);
         let alone_ns = self.fixed_ns.max(0.0) + along_ns;
-        // A device that costs nothing needs no read-ahead.
+        // A device without cost needs no read-ahead.
         if alone_ns > 0.0 { along_ns / alone_ns } else { 1.0 }
     }
 }
 
 impl Adaptive {
-    /// The most blocks that come along on either side of the wanted one.
+    /// Most blocks read along on either side of the requested one.
     pub const REACH_BLOCKS: u64 = REACH;
 
-    /// How many bytes it keeps at most.
+    /// Upper bound of its memory in bytes.
     pub const MEMORY_BYTES: usize = size_of::<Self>() + Records::HEAP_BYTES;
 
-    /// That has seen nothing yet.
+    /// Creates a policy without history.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The blocks to read when `block` of `table` must be; None if the block lies before the table
-    /// or has no number after it.
+    /// Returns the blocks to read for a miss of `block` in `table`. None if the block is before the
+    /// table, or is the last possible block number.
     ///
-    /// To be called only for blocks that are neither cached nor in flight, and not for a block that
-    /// is read to change one inode in it: that is read alone.
+    /// Call this only for blocks that are neither cached nor in flight, and not for a block that is
+    /// read to change one inode in it: that one is read alone.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn decide(
@@ -165,7 +159,7 @@ impl Adaptive {
         Some(decision)
     }
 
-    /// An inode in this block was looked up, and the block was there.
+    /// Records a look-up of an inode in a cached block.
     pub fn used(&mut self, block: BlockIndex) {
         let came_along = self.records.look_up(block);
         self.kept.count(came_along, 0);
@@ -186,20 +180,20 @@ impl Adaptive {
     }
 }
 
-/// The chance of each class of distances on one side.
+/// Returns the chance of each distance class on one side.
 ///
-/// While few blocks of a class were seen, all of them tell of it: one that was wanted by chance is
-/// no reason for a window.
+/// A class with few samples takes its chance from all classes: one lucky block does not justify a
+/// window.
 fn chances(counts: &ItableCounts, side: Side, kept: f64) -> [f64; CLASSES] {
     let all = counts.all();
     let usual = all.wanted / (all.seen + MANY);
     counts.of(side).map(|own| (own.wanted + FEW * usual) / (own.seen + FEW) * kept)
 }
 
-/// How many blocks come along on a side of which so many could, and the chance of the last one.
+/// Returns how many of `most` blocks to read along on one side, and the chance of the last one.
 ///
-/// The end is where the window has gained the most in all. Usually that is where the chance falls
-/// below what pays; but near blocks of little chance come along if there is enough behind them.
+/// The extent maximises the total gain. Usually it ends where the chance drops below `pays`, but
+/// unlikely nearby blocks are included if enough likely ones follow.
 fn extent(chances: &[f64; CLASSES], pays: f64, most: u64) -> (u64, Option<f64>) {
     if most == 0 {
         return (0, None);
@@ -232,8 +226,8 @@ impl KeptWindow {
         }
     }
 
-    /// The share that was there, twice: where memory is short, a block that comes along is not only
-    /// likely to be gone itself, it also drives out another.
+    /// Returns the share that was still cached, squared: where memory is short, an extra block is
+    /// not only likely to be evicted itself, it also evicts another one.
     fn share(self) -> f64 {
         let share = (self.there + FEW) / (self.there + self.gone + FEW);
         share * share
@@ -246,13 +240,13 @@ impl Default for KeptWindow {
     }
 }
 
-/// Blocks of a class by which its chance is its own more than that of all.
+/// Samples of a class from which its own chance outweighs the average.
 const FEW: f64 = 16.0;
 
-/// Blocks of all classes by which their chance is no guess any more.
+/// Samples of all classes from which their average is reliable.
 const MANY: f64 = 64.0;
 
-/// How many blocks that came along and were wanted tell how well they are kept.
+/// Samples over which the share of kept blocks is averaged.
 const KEPT_MEMORY: f64 = 256.0;
 
 #[expect(clippy::cast_precision_loss, reason = "at most REACH")]

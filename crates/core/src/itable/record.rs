@@ -1,13 +1,9 @@
-//! The last misses in inode tables, and what became of the blocks around each.
-//!
-//! In:    a miss with the blocks that were read for it; each look-up.
-//! Out:   by distance, how many blocks were wanted of those that could have come along.
-//! Never: more than [`MISSES`] of them.
+//! Recent misses in inode tables, and the later use of the blocks around each.
 //!
 //! ```text
 //!   a miss        |<------ REACH back ------>#<----- REACH ahead ------>|
 //!   read for it                     |========#====|
-//!   open          oooooooooooo......oooooooooooooo.......oooooooooo     neither wanted since, nor
+//!   open          oooooooooooo......oooooooooooooo.......oooooooooo     neither needed since, nor
 //!                             ^ read for another miss                   read before, and used
 //! ```
 
@@ -16,56 +12,55 @@ use core::ops::Range;
 
 use super::BlockIndex;
 
-/// How far from a miss its neighbours are watched: 512 blocks, which is a whole table of the usual
+/// Distance up to which neighbours of a miss are watched: 512 blocks, a whole table of the usual
 /// size (8192 inodes of 256 bytes in blocks of 4 KiB).
 pub(super) const REACH: u64 = 512;
 
 /// Distances 1, 2, 3-4, 5-8 and so on to 257-512.
 pub(super) const CLASSES: usize = 10;
 
-/// How many misses are remembered.
+/// Most misses remembered.
 const MISSES: usize = 64;
 
-/// How much less each miss counts than the one after it: half after 23.
+/// Discount per newer miss: half after 23.
 const DECAY: f64 = 0.97;
 
-/// From how many misses ago on unwanted blocks count as unwanted in full; before, in part. The
-/// blocks around the youngest miss have had little time: how often they were wanted so far is taken
-/// as the beginning of how often they will be.
+/// Age in misses from which unused blocks count fully as not needed; before, in proportion. The
+/// blocks around the youngest miss have had little time, so the uses so far are extrapolated.
 const SETTLED: f64 = 64.0;
 
-/// In front of a miss, or behind it.
+/// Before a miss, or after it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Side {
     Back,
     Ahead,
 }
 
-/// What is known of a class of distances on one side. Both are sums of weights.
+/// Weighted counts of a distance class on one side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Count {
     pub(super) wanted: f64,
     pub(super) seen: f64,
 }
 
-/// What is known by distance.
+/// Counts by side and distance class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ItableCounts {
     sides: [[Count; CLASSES]; 2],
 }
 
-/// The last misses, the newest in front.
+/// Recent misses, newest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
     misses: VecDeque<Miss>,
-    /// The block of the last look-up: sixteen inodes share one.
+    /// Block of the last look-up: sixteen inodes share one.
     last: Option<BlockIndex>,
 }
 
 #[derive(Clone, Debug)]
 struct Miss {
     block: BlockIndex,
-    /// What was read for it, the block among them; empty once that was seen to be gone.
+    /// Blocks read for it, including `block`; empty once they were found evicted.
     read: Range<BlockIndex>,
     open: Bits,
     wanted: [[u16; CLASSES]; 2],
@@ -84,7 +79,7 @@ impl ItableCounts {
         &self.sides[side as usize]
     }
 
-    /// Of all distances on both sides.
+    /// Returns the sum over all distances on both sides.
     pub(super) fn all(&self) -> Count {
         let mut all = Count::default();
         for count in self.sides.as_flattened() {
@@ -96,11 +91,11 @@ impl ItableCounts {
 }
 
 impl Records {
-    /// Bytes beside its own.
+    /// Heap memory in bytes.
     pub(super) const HEAP_BYTES: usize = MISSES * size_of::<Miss>();
 
-    /// An inode in this block was looked up. Gives 1 if the block had come along with another and
-    /// is wanted for the first time, else 0.
+    /// Records a look-up of an inode. Returns 1 for the first use of a block that was read along,
+    /// else 0.
     pub(super) fn look_up(&mut self, block: BlockIndex) -> u32 {
         if self.last == Some(block) {
             return 0;
@@ -119,14 +114,14 @@ impl Records {
         came_along
     }
 
-    /// Whether it was read for a miss that is remembered.
+    /// Returns true if the block was read for a remembered miss.
     pub(super) fn was_read(&self, block: BlockIndex) -> bool {
         self.misses.iter().any(|miss| miss.read.contains(&block))
     }
 
-    /// A block that was read must be read again: it is gone, and what was read with it most likely
-    /// too. Gives how many had come along and were never wanted: they stay among the unwanted ones,
-    /// since they could not be used when they were.
+    /// Records that a block was evicted, and probably the blocks read with it. Returns the number
+    /// of those read along and never used; they stay counted as not needed, since they could not be
+    /// used in time.
     pub(super) fn lose(&mut self, block: BlockIndex) -> u32 {
         let mut lost = 0;
         for miss in &mut self.misses {
@@ -141,7 +136,7 @@ impl Records {
         lost
     }
 
-    /// Whether it is within reach of what was read for a miss.
+    /// Returns true if the block is within reach of a remembered miss and its read.
     pub(super) fn is_near(&self, block: BlockIndex) -> bool {
         self.misses.iter().any(|miss| {
             let (start, end) = (miss.block.min(miss.read.start), miss.block.max(miss.read.end));
@@ -149,7 +144,7 @@ impl Records {
         })
     }
 
-    /// The blocks around one, as far as reach and table go, up to those that were read already.
+    /// Returns the blocks around a block, limited by reach, table and blocks already read.
     pub(super) fn free_around(
         &self,
         block: BlockIndex,
@@ -169,7 +164,7 @@ impl Records {
         BlockIndex(start)..BlockIndex(end)
     }
 
-    /// A miss, and what is read for it.
+    /// Adds a miss and the blocks read for it.
     pub(super) fn push(
         &mut self,
         block: BlockIndex,
@@ -185,7 +180,7 @@ impl Records {
         self.misses.push_front(miss);
     }
 
-    /// What the misses tell, the latest the most.
+    /// Returns the counts of all misses, discounted by age.
     pub(super) fn counts(&self) -> ItableCounts {
         let mut counts = ItableCounts::default();
         let (mut weight, mut age) = (1.0, 1.0);
@@ -220,7 +215,7 @@ impl Miss {
         Self { block, read, open, wanted: Default::default(), unwanted: Default::default() }
     }
 
-    /// Side and distance of a neighbour.
+    /// Returns side and distance of a neighbour.
     fn place(&self, block: BlockIndex) -> Option<(Side, u64)> {
         let (side, distance) = if block < self.block {
             (Side::Back, self.block.0 - block.0)
@@ -230,24 +225,24 @@ impl Miss {
         (1..=REACH).contains(&distance).then_some((side, distance))
     }
 
-    /// These blocks are open no more.
+    /// Closes these blocks.
     fn close(&mut self, read: &Range<BlockIndex>) {
         let bits = self.bits_of(read);
         self.open.clear(bits);
     }
 
-    /// How many of these blocks are open.
+    /// Returns the number of open blocks in the range.
     fn open_in(&mut self, read: &Range<BlockIndex>) -> u32 {
         let bits = self.bits_of(read);
         u32::from(self.open.count(bits))
     }
 
-    /// The bits of those of these blocks that are its neighbours.
+    /// Returns the bits of the neighbours in the range.
     fn bits_of(&self, read: &Range<BlockIndex>) -> Range<usize> {
         let position = |block: BlockIndex| {
             let low = self.block.0.saturating_sub(REACH);
             let at = block.0.clamp(low, self.block.0.saturating_add(REACH + 1));
-            // The miss itself has no bit: what is ahead of it lies one place nearer.
+            // The miss itself has no bit, so the blocks after it are shifted by one.
             let from_miss = REACH + at - self.block.0;
             let at = if from_miss > REACH { from_miss - 1 } else { from_miss };
             usize::try_from(at).expect("at most BITS")
@@ -256,7 +251,7 @@ impl Miss {
         start..end.max(start)
     }
 
-    /// How many of each class are open.
+    /// Counts the open blocks of each class.
     fn count(&mut self) {
         let mut from = 0;
         for class in 0..CLASSES {
@@ -288,7 +283,7 @@ impl Bits {
         u16::try_from(ones).expect("at most BITS")
     }
 
-    /// Whether it was set; it no longer is.
+    /// Clears the bit. Returns true if it was set.
     fn take(&mut self, index: usize) -> bool {
         let (word, mask) = (&mut self.0[index / 64], 1 << (index % 64));
         let was_set = *word & mask != 0;
@@ -296,7 +291,7 @@ impl Bits {
         was_set
     }
 
-    /// The words with bits of a range, and which bits these are.
+    /// Returns the words that contain the range, each with the mask of its bits.
     fn words(&mut self, range: Range<usize>) -> impl Iterator<Item = (&mut u64, u64)> {
         assert!(range.start <= range.end);
         assert!(range.end <= BITS);
@@ -309,7 +304,7 @@ impl Bits {
     }
 }
 
-/// The place of a neighbour's bit.
+/// Returns the bit of a neighbour.
 fn bit(side: Side, distance: u64) -> usize {
     assert!((1..=REACH).contains(&distance));
     let place = match side {
@@ -319,13 +314,13 @@ fn bit(side: Side, distance: u64) -> usize {
     usize::try_from(place).expect("less than BITS")
 }
 
-/// The class of a distance from 1 on.
+/// Returns the class of a distance from 1 on.
 pub(super) fn class_of(distance: u64) -> usize {
     assert!((1..=REACH).contains(&distance));
     (u64::BITS - (distance - 1).leading_zeros()) as usize
 }
 
-/// The last distance of a class.
+/// Returns the last distance of a class.
 pub(super) const fn class_end(class: usize) -> u64 {
     1 << class
 }

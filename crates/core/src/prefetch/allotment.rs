@@ -1,8 +1,6 @@
-//! What the stream that asks may have of the memory that all streams share.
+//! Computes a stream's part of the prefetch memory, and frees the frames for it.
 //!
-//! In:    a question of `adaptive`; the cache's room.
-//! Out:   an [`Allotment`]; frames made free for it.
-//! Never: a decision. The policy decides within it.
+//! The policy decides within this [`Allotment`]; only `adaptive` has one.
 
 use super::asker::{Asker, PendingShare};
 use super::decision::{Allotment, Ask, Trigger};
@@ -17,8 +15,8 @@ use crate::cache::PageCache;
 use crate::units::{Nanos, PageIndex, Pages};
 
 impl Prefetcher {
-    /// What the stream that asks may have: its share of the memory, as far as frames for it can be
-    /// had now. The ceilings are that of its question, and that of smaller reads.
+    /// Returns the allotment of the asking stream: its share of the memory, limited to the frames
+    /// that can be freed now. The ceilings are those of its question and of smaller reads.
     pub(super) fn allot(
         &mut self,
         asker: &mut Asker<'_>,
@@ -90,7 +88,7 @@ impl Prefetcher {
         within(max)
     }
 
-    /// Makes room for a window of `wants` pages; returns how many frames may be filled for it.
+    /// Frees frames for a window of `wants` pages. Returns the number that may be filled for it.
     fn reclaim(
         &self,
         now: Nanos,
@@ -99,10 +97,10 @@ impl Prefetcher {
         memory: Pages,
         cache: &mut PageCache,
     ) -> Pages {
-        // Some of what is free is kept for pins. Half of the rest, so that the next question finds
-        // some, too.
+        // Some free frames are reserved for pins. Take half of the rest, to leave some for the next
+        // question.
         let most = Pages(cache.available().saturating_sub(set_aside).0.div_ceil(2));
-        // A read that begins with no window of its own finds a frame there.
+        // Leave a frame for a read that begins without a window.
         let set_aside = set_aside + Pages(memory.0 / NEWCOMERS_DENOM);
         let room = cache.reclaim(wants + set_aside, |file, page| self.is_live(now, file, page));
         let room = room.saturating_sub(set_aside).min(most);
@@ -110,22 +108,22 @@ impl Prefetcher {
         room
     }
 
-    /// Whether a marker brings nothing now, because the device is to be idle when it is asked.
+    /// Returns true if a marker is ignored now, to measure the device idle.
     fn wants_idle_device(&self, asker: &Asker<'_>) -> bool {
         let estimator = &self.estimators[asker.device as usize];
         self.is_window_learnt && asker.is_device_reading && estimator.wants_idle_device()
     }
 
-    /// Whether its device serves the requests of a window at once, so that streams share what is in
-    /// flight there.
+    /// Returns true if the device serves the requests of a window concurrently, so that its streams
+    /// divide the queue depth.
     fn is_far(&self, asker: &Asker<'_>) -> bool {
         let is_on = self.is_window_learnt && !self.is_without(AdaptivePart::Far);
         is_on && self.estimators[asker.device as usize].is_far(asker.max_io)
     }
 
-    /// The next of the positions that are read in turns on such a device: a question, as if its
-    /// reader missed its pages now. Those that would not go on are passed over: whose page is there
-    /// already, or where no reader is expected any more.
+    /// Returns the next position on such a device that is read in turn, as a question of a reader
+    /// that misses there. It skips positions that would not continue: with the page already
+    /// resident, or with no reader expected any more.
     pub(crate) fn next_in_turn(
         &mut self,
         asker: &Asker<'_>,
@@ -149,7 +147,7 @@ impl Prefetcher {
         }
     }
 
-    /// A window of at most `max` pages, by how long streams run and whether their device is far.
+    /// Returns an allotment of at most `max` pages, given the run lengths and the device.
     fn allotment(
         &self,
         asker: &Asker<'_>,
@@ -164,7 +162,7 @@ impl Prefetcher {
         Allotment { max, distance, run, begins_backwards, is_far, next_stream }
     }
 
-    /// Where the next stream of the file began that is read now, behind one that meets its marker.
+    /// Returns the start of the next active stream of the file behind one at its marker.
     fn next_stream(&self, asker: &Asker<'_>, ask: Ask) -> Option<PageIndex> {
         let streams = &self.files[asker.file.0 as usize];
         streams.with_marker(ask.page)?;
@@ -177,7 +175,7 @@ impl Prefetcher {
         ask: Ask,
         (ceiling, common_ceiling): (Pages, Pages),
     ) -> ShareQuestion {
-        // What is set is set.
+        // A configured limit is used as it is.
         let unstalled = if self.is_window_learnt { asker.max_io } else { Pages(u64::MAX) };
         assert!(common_ceiling > Pages::ZERO, "a stream without windows has no share");
         debug_assert!(ceiling >= common_ceiling, "a large read raises its own ceiling");
@@ -198,6 +196,6 @@ impl Prefetcher {
     }
 }
 
-/// A 256th of the memory is left for pages that a read waits for, so that none of those takes a
-/// frame from another stream: more than there are such reads between one window and the next.
+/// Part of the memory, as a divisor, left for pages that a read waits for, so that none of them
+/// takes a frame of another stream. There are fewer such reads between two windows.
 const NEWCOMERS_DENOM: u64 = 256;

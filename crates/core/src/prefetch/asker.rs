@@ -1,8 +1,4 @@
-//! The reader that asks the prefetcher, and what is kept of it between its questions.
-//!
-//! In:    a read or a marker of a stream.
-//! Out:   what a question needs to know.
-//! Never: a decision.
+//! The reader that asks the prefetcher, and its state between questions.
 
 use core::mem;
 
@@ -12,42 +8,43 @@ use crate::sched::Submitter;
 use crate::table::FileSlot;
 use crate::units::{ByteCount, Nanos, PageIndex, Pages};
 
-/// What the prefetcher keeps of one reader.
+/// State of one reader.
 #[derive(Debug, Default)]
 pub(crate) struct ReaderState {
     pub(crate) stream: StreamState,
     pub(crate) advice: Advice,
     pub(crate) submitter: Submitter,
-    /// How long its reads have waited since it asked a policy, in nanoseconds.
+    /// Time that its reads were blocked since it last asked a policy, in nanoseconds.
     pub(crate) blocked_ns: u64,
-    /// How long they have waited in all.
+    /// Total time that they were blocked.
     pub(crate) handle_blocked_ns: u64,
 }
 
-/// The reader that asks, during one read or at one marker.
+/// A reader during one read or at one marker.
 #[derive(Debug)]
 pub(crate) struct Asker<'r> {
     pub(crate) now: Nanos,
     pub(crate) reader: &'r mut ReaderState,
     pub(crate) file: FileSlot,
-    /// One past the file's last page.
+    /// First page past the end of the file.
     pub(crate) file_end: PageIndex,
-    /// The number of the file's device, and its largest request.
+    /// Number of the file's device.
+    /// Largest request of that device.
     pub(crate) device: u32,
     pub(crate) max_io: Pages,
-    /// Whether the device is reading something at present.
+    /// The device has reads in flight.
     pub(crate) is_device_reading: bool,
-    /// The byte after the last one that the stream's previous read returned.
+    /// Byte after the last one that the stream's previous read returned.
     pub(crate) prev_pos: Option<ByteCount>,
-    /// How many frames may still be filled for pages ahead; None: as many as there are.
+    /// Frames that may still be filled with prefetched pages; None for all.
     pub(crate) frames_ahead: Option<Pages>,
-    /// What the last question left to be reported.
+    /// Share whose last question has not been reported yet.
     pub(crate) pending: Option<PendingShare>,
 }
 
 impl Asker<'_> {
-    /// Asks about a position of another stream. The state of the reader's own stream and its
-    /// previous position are set aside meanwhile, and restored.
+    /// Asks about another stream's position, with the state of the reader's own stream saved and
+    /// restored.
     pub(crate) fn elsewhere<T>(&mut self, ask: impl FnOnce(&mut Self) -> T) -> T {
         let prev_pos = self.prev_pos.take();
         let stream = mem::take(&mut self.reader.stream);
@@ -59,13 +56,13 @@ impl Asker<'_> {
     }
 }
 
-/// A share whose question was answered, until it is known what came of it.
+/// A share with an answered question, until the outcome is known.
 #[derive(Debug)]
 pub(crate) struct PendingShare {
     pub(super) share: Option<ShareId>,
     pub(super) question: ShareQuestion,
     pub(super) page: PageIndex,
-    /// How large the window would have been, if the clip or the stagger shortened it.
+    /// Size of the window before a clip or the stagger shortened it.
     pub(super) unclipped: Option<Pages>,
 }
 

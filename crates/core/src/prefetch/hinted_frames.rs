@@ -1,9 +1,7 @@
-//! Pages that a caller says it will need: asked for by name, not by a policy.
+//! Frames of hinted pages, which the caller named in advance.
 //!
-//! In:    a range of a file.
-//! Out:   requests for what of it is not resident, as for pages ahead; how many pages that is.
-//! Never: a marker, a stream's state, a wait for frames; more than half of the frames for unused
-//!        hinted pages.
+//! Unused hinted pages hold at most half of the frames. Hints set no marker, change no stream and
+//! never wait for frames.
 
 use alloc::collections::VecDeque;
 
@@ -12,46 +10,46 @@ use crate::cache::{Filling, FlagSeen, PageCache};
 use crate::table::{FRAMES_MAX, Frame, Generation};
 use crate::units::Pages;
 
-/// The frames of hinted pages, oldest first.
+/// Frames of hinted pages, oldest first.
 ///
 /// ```text
 ///   front                              back
-///   | used | gone |  -  |  -  |  -  |  -  |      each new page looks at two at the front:
-///                                                used or gone: forgotten; else to the back
+///   | used | gone |  -  |  -  |  -  |  -  |      each new page checks two at the front: used or
+///                                                evicted ones are dropped, others requeued
 /// ```
 ///
-/// A use of a page does not come here, so it is only noticed when the page is looked at. Two looks
-/// a page are enough to go round a full line before it can fill again, and cost little.
+/// A use of a page is only noticed when its entry is checked. Two checks per page are enough to go
+/// round a full queue before it can fill again, and cost little.
 ///
-/// A page that is not used leaves in its turn, and makes room here. Where unread pages are kept,
-/// streams live in frames of their own and its turn may never come: there it makes room when as
-/// many pages have left the cache as it has frames. Its own frame is the next hint's then.
+/// An unused page is evicted in its turn, which makes room here. Where unread pages are protected,
+/// streams use their own frames and that turn may never come: the entry then expires after as many
+/// evictions as the cache has frames, and the next hint takes its frame.
 #[derive(Debug, Default)]
 pub(crate) struct HintedFrames {
     unused: VecDeque<(HintedFrame, Generation)>,
-    /// How many frames may be filled for the present hint; None: as many as there are.
+    /// Frames that may be filled for the current hint; None for all.
     room: Option<Pages>,
 }
 
-/// A frame, and in the bits that its number leaves: in which quarter it was hinted, modulo 16.
+/// A frame number and, in its spare bits, the quarter in which it was hinted, modulo 16.
 #[derive(Clone, Copy, Debug)]
 struct HintedFrame(u32);
 
 impl HintedFrames {
-    /// What each frame costs here: half of the frames may be in line, in a line that doubles.
+    /// Memory per frame: half of the frames may be queued, in a queue that grows by doubling.
     pub(crate) const BYTES_PER_FRAME: u64 = size_of::<(HintedFrame, Generation)>() as u64;
 
-    /// How many pages may be hinted at a time.
+    /// Returns the most unused hinted pages.
     pub(crate) fn most(cache: &PageCache) -> u64 {
         u64::from(cache.frames()) / HINTS_DENOM
     }
 
-    /// Sets how many frames may be filled for the present hint; None: as many as there are.
+    /// Sets the number of frames that may be filled for the current hint; None for all.
     pub(crate) fn set_room(&mut self, room: Option<Pages>) {
         self.room = room;
     }
 
-    /// Whether one more page may be hinted.
+    /// Returns true if one more page may be hinted.
     pub(crate) fn have_room(&mut self, cache: &mut PageCache) -> bool {
         if self.room == Some(Pages::ZERO) {
             return false;
@@ -63,7 +61,7 @@ impl HintedFrames {
                 continue;
             }
             let entry = cache.page_of(frame).and_then(|(file, page)| cache.look_up(file, page));
-            // One that holds another page by now is forgotten, whatever became of that.
+            // An entry with another page in its frame is dropped.
             let entry = entry.filter(|entry| entry.generation() == generation);
             if entry.is_some_and(|entry| cache.saw(FlagSeen::Unused, frame, entry.is_unused())) {
                 self.unused.push_back((hinted, generation));
@@ -89,26 +87,26 @@ impl HintedFrame {
         Frame(self.0 & (FRAMES_MAX - 1))
     }
 
-    /// Whether so many pages have left since it was hinted that it would have left, too.
+    /// Returns true if enough pages were evicted since the hint that its page would have been, too.
     fn is_old(self, cache: &PageCache) -> bool {
         let since = quarter(cache).wrapping_sub(self.0 >> FRAME_BITS) % QUARTERS;
         since > 4
     }
 }
 
-/// How often a quarter of the frames has changed hands, as far as there is room to note it.
+/// Returns how often a quarter of the frames was replaced, modulo the bits available.
 fn quarter(cache: &PageCache) -> u32 {
     let quarter = u64::from(cache.frames() / 4).max(1);
     let number = cache.stats().evictions / quarter % u64::from(QUARTERS);
     u32::try_from(number).expect("a number modulo QUARTERS is small")
 }
 
-/// Unused hinted pages may hold half of the frames: the other half is for reads that wait.
+/// Half of the frames for unused hinted pages; the other half is for demand reads.
 const HINTS_DENOM: u64 = 2;
 
 const FRAME_BITS: u32 = FRAMES_MAX.trailing_zeros();
 const QUARTERS: u32 = 1 << (u32::BITS - FRAME_BITS);
 const _: () = assert!(FRAMES_MAX.is_power_of_two() && QUARTERS > 8);
 
-/// How many hinted pages are looked at for each new one.
+/// Entries checked for each new page.
 const LOOKS: usize = 2;

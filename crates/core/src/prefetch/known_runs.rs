@@ -1,8 +1,6 @@
-//! What is known of how long streams run, of each file and each device.
+//! Run lengths of streams, by file and by device, and the cost of a request in pages of transfer.
 //!
-//! In:    streams that have ended; what requests of a device cost.
-//! Out:   sketches of run lengths, and the cost of a request in pages of transfer.
-//! Never: a window. That follows in [`super::run_ends`].
+//! [`super::run_ends`] derives windows from them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,31 +11,31 @@ use crate::device_model::DeviceEstimator;
 use crate::table::FileSlot;
 use crate::units::{PAGE_SIZE, Pages};
 
-/// What is known of how long streams run.
+/// Known run lengths.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
-    /// By the file's slot: None until one of its streams has ended.
+    /// Indexed by file slot; None until one of the file's streams has ended.
     pub(super) files: Vec<Option<Box<RunLengths>>>,
-    /// By the device's number.
+    /// Indexed by device number.
     pub(super) devices: Vec<DeviceRuns>,
 }
 
-/// Of a device.
+/// Run lengths of one device.
 #[derive(Debug, Default)]
 pub(super) struct DeviceRuns {
-    /// None until a stream that was read ahead of has ended.
+    /// None until a stream with read-ahead has ended.
     pub(super) lengths: Option<Box<RunLengths>>,
-    /// What a request costs, in pages of transfer; None: not known yet.
+    /// Cost of a request in pages of transfer, if known.
     pub(super) request: Option<f32>,
-    /// How many pages take no longer than a request costs a device that is at work: what several
-    /// requests at once share.
+    /// Pages whose transfer takes no longer than a request costs a busy device, which serves
+    /// several requests at once.
     pub(super) bridge: Pages,
-    /// How many reads have ended since it was computed.
+    /// Reads completed since the costs were computed.
     ended: u8,
 }
 
 impl KnownRuns {
-    /// A device was added.
+    /// Adds a device.
     pub(super) fn add_device(&mut self, device: u32) {
         let index = device as usize;
         if index < self.devices.len() {
@@ -47,14 +45,14 @@ impl KnownRuns {
         }
     }
 
-    /// A file was closed, or is new.
+    /// Drops the run lengths of a file that was closed or is new.
     pub(super) fn forget_file(&mut self, file: FileSlot) {
         if let Some(known) = self.files.get_mut(file.0 as usize) {
             *known = None;
         }
     }
 
-    /// A read of a device has ended.
+    /// Records a completed read.
     pub(super) fn read_ended(&mut self, device: u32, estimator: Option<&DeviceEstimator>) {
         let known = &mut self.devices[device as usize];
         known.ended += 1;
@@ -65,7 +63,7 @@ impl KnownRuns {
         }
     }
 
-    /// So many pages take no longer than a request of the device costs.
+    /// Returns the number of pages whose transfer costs no more than a request of the device.
     pub(super) fn bridge(&self, device: u32) -> Pages {
         self.devices[device as usize].bridge
     }
@@ -78,7 +76,7 @@ impl KnownRuns {
         &mut self.files[index]
     }
 
-    /// A stream that was counted goes on.
+    /// Takes back a counted stream that continues.
     pub(super) fn take_back(&mut self, device: u32, file: FileSlot, counted: CountedRun) {
         if counted.is_of_device()
             && let Some(known) = &mut self.devices[device as usize].lengths
@@ -90,8 +88,8 @@ impl KnownRuns {
         }
     }
 
-    /// Counts a stream. Of a device only those that read ahead: reads at random are of another
-    /// kind, and where they are many no window would ever begin on it.
+    /// Counts a stream. Only streams with read-ahead count for the device: random reads are
+    /// different, and where they are frequent no window would ever begin.
     pub(super) fn add(
         &mut self,
         device: u32,
@@ -118,8 +116,7 @@ impl KnownRuns {
     }
 }
 
-/// What a request costs, in pages of transfer. Where several are served at once both are as much
-/// less.
+/// Returns the cost of a request in pages of transfer. The parallelism of the device cancels out.
 #[expect(clippy::cast_possible_truncation, reason = "a ratio")]
 fn request_pages(estimator: &DeviceEstimator) -> Option<f32> {
     let known = estimator.model().or_else(|| estimator.busy_model())?;
@@ -128,19 +125,19 @@ fn request_pages(estimator: &DeviceEstimator) -> Option<f32> {
     Some((request_ns / page_ns.max(1.0)).min(REQUEST_MAX) as f32)
 }
 
-/// How many pages may be transferred for nothing to save a request. Where it is served beside
-/// others, the device loses only its share of that time.
+/// Returns the number of pages worth transferring in vain to save a request. If the device serves
+/// several requests at once, a saved request is worth only its share of the time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few pages")]
 fn bridge_pages(request: Option<f32>, estimator: Option<&DeviceEstimator>) -> Pages {
     let parallel = estimator.map_or(1, DeviceEstimator::min_parallel);
     Pages((request.unwrap_or(0.0) / parallel.max(1) as f32) as u64)
 }
 
-/// What is known of a device changes slowly.
+/// Reads between two updates; devices change slowly.
 const LOOK_EVERY: u8 = 8;
 
 /// A few system calls.
 const ASKING_NS: f64 = 5_000.0;
 
-/// A request costs no more than 1 GiB.
+/// Upper bound: a request costs no more than a transfer of 1 GiB.
 const REQUEST_MAX: f64 = (1 << 18) as f64;

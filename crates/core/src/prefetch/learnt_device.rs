@@ -1,20 +1,18 @@
-//! What was learnt of a device, as it outlives the path that learnt it; and whether it still holds.
+//! Learnt values of a device that outlive the process, and the check that they still hold.
 //!
-//! In:    an estimate from another run; the first requests of this one.
-//! Out:   a cost model until this path has one of its own; or that the device is another one now.
-//! Never: a file, an identity: the driver of a path knows which device it has and where this is
-//!        kept. A window that stays wrong: eight requests in a row that contradict it end it.
+//! The caller knows the identity of its device and stores the values. A restored cost model is used
+//! until this run has its own, and dropped after eight contradicting requests in a row.
 //!
 //! ```text
-//!   another run  --> LearntDevice --> first requests --> as expected: windows as large as then
-//!                                          |                            until its own model is known
-//!                                          '--> 8 in a row are 4 x faster or slower: forgotten
+//!   another run --> LearntDevice --> first requests --> as expected: windows as large as then,
+//!                                         |              until this run has its own model
+//!                                         '--> 8 in a row are 4 x faster or slower: forgotten
 //! ```
 
 use crate::device_model::{DeviceEstimator, DeviceModel};
 use crate::units::{ByteCount, Pages};
 
-/// What is worth keeping of what was learnt of a device: see
+/// Learnt values of a device to remember across runs: see
 /// [`IoPath::learnt_device`](crate::path::IoPath::learnt_device).
 ///
 /// ```
@@ -33,31 +31,31 @@ use crate::units::{ByteCount, Pages};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearntDevice {
-    /// The largest window that is of use, a power of two.
+    /// Largest useful window, a power of two.
     pub window: Pages,
-    /// What a read costs. None if only the window is known: it is then where the estimate begins,
-    /// and no request can contradict it.
+    /// Cost of a read. None if only the window is known: the estimate starts from it, and no
+    /// request can contradict it.
     pub cost: Option<LearntCost>,
 }
 
-/// What a read of a device costs.
+/// Cost of a read on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearntCost {
-    /// Nanoseconds of a request, whatever its size.
+    /// Fixed cost of a request in nanoseconds.
     pub per_request_ns: f64,
-    /// Nanoseconds of 1024 bytes.
+    /// Cost of 1024 bytes in nanoseconds.
     pub per_kib_ns: f64,
-    /// How many requests it serves at once; None if it was never seen at its limit.
+    /// Requests served at once; None if the device was never seen at its limit.
     pub parallel: Option<u32>,
-    /// How many it was seen to serve at once at least.
+    /// Lower bound of the requests served at once.
     pub min_parallel: u32,
 }
 
 impl LearntDevice {
-    /// The largest window that an estimate can have: 1 GiB.
+    /// Largest window that an estimate can have: 1 GiB.
     pub const LARGEST_WINDOW: Pages = Pages(1 << 18);
 
-    /// Whether a device can be like this: what comes from a file may be anything.
+    /// Returns true if a device can have these values; data from a file may be corrupt.
     #[must_use]
     pub fn is_plausible(&self) -> bool {
         let is_window = self.window.0.is_power_of_two() && self.window <= Self::LARGEST_WINDOW;
@@ -76,7 +74,7 @@ impl LearntCost {
             && is_count(self.min_parallel)
     }
 
-    /// Without a limit: see [`RememberedCost::ways`].
+    /// Returns the cost model without a parallelism limit: see [`RememberedCost::ways`].
     fn model(&self) -> DeviceModel {
         DeviceModel {
             per_request_ns: self.per_request_ns,
@@ -86,43 +84,43 @@ impl LearntCost {
         }
     }
 
-    /// What a request costs, whatever its size.
+    /// Returns the fixed cost of a request.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "plausible")]
     fn request_ns(&self) -> u64 {
         self.per_request_ns as u64
     }
 
-    /// How long a request of so many bytes should take on an idle device.
+    /// Returns the expected time of a request of `bytes` on an idle device.
     fn service_ns(&self, bytes: ByteCount) -> f64 {
         self.per_request_ns + self.per_kib_ns * float(bytes.0) / 1024.0
     }
 }
 
-/// A read request that has ended, as the device saw it.
+/// A completed read request, as seen at the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServedRead {
-    /// How long it was at the device; an upper bound unless its end was seen.
+    /// Time at the device; an upper bound unless `is_seen`.
     pub(crate) ns: u64,
-    /// The bytes that came; None if it failed.
+    /// Bytes read; None if it failed.
     pub(crate) bytes: Option<ByteCount>,
-    /// How many requests were at the device when it was sent, with itself.
+    /// Requests at the device when it was dispatched, itself included.
     pub(crate) in_flight: u32,
-    /// Whether its end was seen when it happened.
+    /// Its completion was noticed when it happened.
     pub(crate) is_seen: bool,
 }
 
-/// What another run learnt of a device, as long as no request of this one contradicts it.
+/// Values of an earlier run, valid until requests of this run contradict them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RememberedCost {
     cost: Option<LearntCost>,
-    /// Whether there is a window from another run, with or without a cost.
+    /// A window was restored, with or without a cost.
     is_restored: bool,
-    /// Whether this run has a model of its own: what another run learnt says nothing any more.
+    /// This run has its own model, which replaces the restored one.
     is_superseded: bool,
-    /// The last cost that this run knew, for the next one. A device that has been read in requests
-    /// of one size for a while does not say any more what bytes cost.
+    /// Last cost known to this run, for the next one. After a while of requests of one size, the
+    /// estimator no longer knows the cost per byte.
     latest: Option<LearntCost>,
-    /// How many requests in a row were too slow (positive) or too fast (negative).
+    /// Consecutive requests that were too slow (positive) or too fast (negative).
     run: i32,
 }
 
@@ -131,10 +129,10 @@ impl RememberedCost {
         Self { cost, is_restored: true, is_superseded: false, latest: cost, run: 0 }
     }
 
-    /// Looks at a request; returns whether the device is not the one that was remembered.
+    /// Checks a request against the restored cost. Returns true if this is another device.
     ///
-    /// A request that waits for others in the device takes longer by as many rounds as there are.
-    /// A time that is only an upper bound can be too short, but not too long.
+    /// A request that queues in the device takes longer by the number of rounds ahead of it. A time
+    /// that is an upper bound can prove the device faster, but not slower.
     pub(crate) fn is_refuted_by(&mut self, read: &ServedRead) -> bool {
         let Some(cost) = self.cost.filter(|_| !self.is_superseded) else { return false };
         let Some(bytes) = read.bytes.filter(|bytes| *bytes > ByteCount::ZERO) else { return false };
@@ -154,36 +152,36 @@ impl RememberedCost {
         self.run.abs() >= RUN
     }
 
-    /// The model of the device: its own as soon as that has the cost of bytes, until then the one
-    /// that is remembered.
+    /// Returns the device's model: this run's once it has a cost per byte, until then the restored
+    /// one.
     pub(crate) fn model(&self, estimator: &DeviceEstimator) -> Option<DeviceModel> {
         let own = estimator.model();
         let remembered = || self.cost.map(|cost| cost.model());
         own.filter(|own| own.per_kib_ns.is_some()).or_else(remembered).or(own)
     }
 
-    /// How many requests to count on at once, if `tried` would be tried without what is remembered.
+    /// Returns the parallelism to assume, where `tried` would be tried without restored values.
     ///
-    /// A limit that is remembered limits nothing: a device that serves more today would never be
-    /// given more. What it served at least takes many requests to find out, and counts until a
-    /// limit is seen.
+    /// A restored limit is not enforced: a device that serves more today would never be given more.
+    /// The restored lower bound takes many requests to find again, so it counts until a limit is
+    /// seen.
     pub(crate) fn ways(&self, tried: u32, parallel: Option<u32>) -> u32 {
         let remembered = self.cost.map_or(1, |cost| cost.parallel.unwrap_or(cost.min_parallel));
         parallel.unwrap_or(tried.max(remembered))
     }
 
-    /// What a request costs, as far as another run knew; 0 if it did not.
+    /// Returns the restored fixed cost of a request, or 0 if there is none.
     pub(crate) fn request_ns(&self) -> u64 {
         self.cost.map_or(0, |cost| cost.request_ns())
     }
 
-    /// Whether only requests that go alone may say that a window is too large. A device that is
-    /// never idle looks as if it served one request at a time, whatever its window.
+    /// Returns true if only lone requests may shrink the window. A device that is never idle looks
+    /// as if it served one request at a time, at any window.
     pub(crate) fn keeps_window(&self, estimator: &DeviceEstimator) -> bool {
         self.is_restored && estimator.model().is_none()
     }
 
-    /// Takes over what was learnt, for the next run.
+    /// Takes over this run's estimate for the next run.
     pub(crate) fn note(&mut self, estimator: &DeviceEstimator) {
         let Some(DeviceModel { per_request_ns, per_kib_ns, parallel, .. }) = estimator.model()
         else {
@@ -202,7 +200,7 @@ impl RememberedCost {
         }
     }
 
-    /// What the next run should know. None as long as the cost of bytes was never known.
+    /// Returns the values for the next run, or None while the cost per byte was never known.
     pub(crate) fn latest(&self) -> Option<LearntCost> {
         self.latest
     }
@@ -216,17 +214,17 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// Faster or slower than was remembered by this factor is another device. A request at another
-/// place of the same disk may take twice as long.
+/// Deviation, as a factor, that means another device. A request elsewhere on the same disk may take
+/// twice as long.
 const FACTOR: f64 = 4.0;
 
-/// So many such requests in a row are no hiccup: as many as change the model of a device.
+/// Consecutive deviations that rule out a hiccup: as many as change a device model.
 const RUN: i32 = 8;
 
 /// No device takes more than ten seconds for a request, or for a KiB.
 const NS_MAX: f64 = 1e10;
 
-/// More than any device takes in.
+/// More than any device can queue.
 const PARALLEL_MAX: u32 = 1 << 16;
 
 #[cfg(test)]

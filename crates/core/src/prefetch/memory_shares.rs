@@ -1,16 +1,16 @@
-//! The memory for read-ahead, shared out among the streams that want it.
+//! Divides the memory for read-ahead among the active streams.
 //!
-//! In:    what a stream asks and when; how large its windows may be; how much memory there is.
-//! Out:   how large its next window is, and how early it is to ask for it ([`ShareAllotment`]).
-//! Never: a cache, a device, a clock. More than a few steps a question.
+//! In:    the streams' questions, the limits of their windows, the available memory.
+//! Out:   the next window of a stream and its prefetch distance ([`ShareAllotment`]).
+//! Never: a cache, a device or a clock; more than a few steps per question.
 //!
 //! ```text
 //!   memory   |== submitter a, weight 1 ==|========== submitter b, weight 2 ==========|....|
-//!                                                                                      4 % left
+//!                                                                                      4 % spare
 //!   of one   |= distances, <= 1/4 =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
-//! The rule that divides the memory, its reason and its figures: docs/adaptive.md.
+//! Formula, rationale and figures: docs/adaptive.md.
 
 mod far;
 mod far_window;
@@ -34,7 +34,7 @@ use crate::sched::Submitter;
 use crate::table::FileSlot;
 use crate::units::{Nanos, PageIndex, Pages};
 
-/// What is known of all streams that have a share.
+/// Shares of all streams.
 #[derive(Debug)]
 pub(crate) struct MemoryShares {
     shares: Vec<StreamShare>,
@@ -42,25 +42,25 @@ pub(crate) struct MemoryShares {
     groups: SubmitterGroups,
     far: FarDevices,
     last_pages: LastPages,
-    /// Which one is looked at next, whether its stream has stalled.
+    /// Clock hand: the share to recount next, in case its stream has stalled.
     hand: usize,
-    /// How many have begun.
+    /// Streams begun so far.
     begun: u16,
 }
 
-/// What a stream may have.
+/// Allotment of one stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ShareAllotment {
-    /// Its largest window.
+    /// Largest window.
     pub(crate) window: Pages,
-    /// How far ahead it asks; None: as far as it can, there is room for all.
+    /// Prefetch distance; None for the largest possible, when memory is not short.
     pub(crate) distance: Option<Pages>,
-    /// With less than so many pages to be had it had better wait.
+    /// Smallest window worth requesting.
     pub(crate) least: Pages,
 }
 
 impl MemoryShares {
-    /// So many submitters have a weight of their own.
+    /// Largest number of submitters with weights.
     pub(crate) const MOST_WEIGHTS: usize = groups::MOST_WEIGHTS;
 
     pub(crate) const fn new() -> Self {
@@ -75,8 +75,8 @@ impl MemoryShares {
         }
     }
 
-    /// Sets the weight of the streams of `submitter` beside others; 0: it shares the common one of
-    /// all submitters without a weight. False if there is no room for another weight.
+    /// Sets the weight of `submitter`'s streams. 0 moves them to the common group of all submitters
+    /// without a weight. Returns false if there are too many weights.
     pub(crate) fn set_weight(&mut self, submitter: Submitter, weight: u32) -> bool {
         if weight > 0 {
             return self.groups.set_weight(submitter, weight);
@@ -91,7 +91,7 @@ impl MemoryShares {
         true
     }
 
-    /// A stream has begun with this question.
+    /// Adds a stream that begins with this question.
     pub(crate) fn begin(&mut self, question: ShareQuestion) -> ShareId {
         let group = self.groups.of(question.submitter);
         self.begun = self.begun.wrapping_add(1);
@@ -120,7 +120,7 @@ impl MemoryShares {
         ShareId(index)
     }
 
-    /// Its stream is forgotten.
+    /// Removes the share of a forgotten stream.
     pub(crate) fn end(&mut self, id: ShareId) {
         let share = core::mem::take(&mut self.shares[id.0 as usize]);
         assert!(share.is_there, "a share ends once");
@@ -129,7 +129,7 @@ impl MemoryShares {
         self.free.push(id.0);
     }
 
-    /// So much is ahead of its reader now; the last page of that if its file ends there.
+    /// Records the pages ahead of a reader, and the last of them if the file ends there.
     pub(crate) fn set_ahead(
         &mut self,
         now: Nanos,
@@ -148,8 +148,8 @@ impl MemoryShares {
         }
     }
 
-    /// Looks at a few streams whose file ends with what is ahead of them: once the last page of
-    /// that is not unread, they need no memory.
+    /// Checks a few streams that have prefetched to the end of their file: they need no memory once
+    /// the last page is no longer unread.
     pub(crate) fn look_at_ends(
         &mut self,
         now: Nanos,
@@ -170,24 +170,24 @@ impl MemoryShares {
         }
     }
 
-    /// Whether its reader may still come: it has been away for less than several of the times that
-    /// it takes for what is ahead of it.
+    /// Returns true if the reader may still come: it has not been idle for several times the period
+    /// that its prefetched pages last.
     pub(crate) fn is_live(&self, now: Nanos, id: ShareId) -> bool {
         let share = self.shares.get(id.0 as usize);
         share.is_some_and(|share| share.is_there && share.idle_halvings(now) < IDLE_AFTER_HALVINGS)
     }
 
-    /// Whether its reader is at it, on a device that is far away.
+    /// Returns true if the reader is active on a remote device.
     pub(crate) fn reads_far(&self, now: Nanos, id: ShareId) -> bool {
         let share = self.shares.get(id.0 as usize);
         share.is_some_and(|share| share.is_there && !share.has_left_far(now))
     }
 
-    /// What a stream may have that asks.
+    /// Returns the allotment of a stream that asks.
     ///
     /// ```text
-    ///   room for all, twice     its ceiling, asked for as early as can be
-    ///   otherwise               w = 2 x (memory - distances) x sqrt(rate) / sum of all sqrt(rate)
+    ///   memory for two windows each  its ceiling, at the largest distance
+    ///   otherwise                    w = 2 x (memory - distances) x sqrt(rate) / sum of sqrt(rate)
     /// ```
     pub(crate) fn ask(
         &mut self,
@@ -233,18 +233,19 @@ impl MemoryShares {
         ShareAllotment { window, distance: Some(distance), least: Pages(window.0 / LEAST_DENOM) }
     }
 
-    /// How much of a window of `most` pages it may have when it wants `size` of them.
+    /// Returns the size of a stream's first window, where it could have `most` pages and requests
+    /// `size`.
     ///
     /// ```text
-    ///   all begin with a whole one     each with another part of it
-    ///   |\    |\    |\                 |\  |\   |\          the sum counts on the mean, half of
-    ///   | \   | \   | \                |.\.|.\. |.\..       each: streams that begin together ask
-    ///   |  \  |  \  |  \              \|  \|  \|  \        together from then on, and the last
-    ///   |   \ |   \ |   \              |   |   |   |        find no frame
+    ///   all begin with a whole window  each with another part of it
+    ///   |\    |\    |\                 |\  |\   |\          the sums assume half a window each on
+    ///   | \   | \   | \                |.\.|.\. |.\..       average: streams that begin together
+    ///   |  \  |  \  |  \              \|  \|  \|  \        would stay in step, and the last one
+    ///   |   \ |   \ |   \              |   |   |   |        would find no frame
     /// ```
     ///
-    /// Parts by the golden section lie evenly, however many there are. A stream whose window is
-    /// capped gets it whole.
+    /// Phases by the golden section are evenly spread for any number of streams. A stream at its
+    /// ceiling gets its whole window.
     pub(crate) fn stagger(&mut self, id: ShareId, size: Pages, most: Pages) -> Pages {
         let share = &mut self.shares[id.0 as usize];
         let part = Pages(((most.0 * u64::from(share.phase)) >> 16).max(1));
@@ -256,13 +257,13 @@ impl MemoryShares {
         part
     }
 
-    /// It got nothing: its phase is still to come.
+    /// Keeps the phase for the stream's next question, because this one got nothing.
     pub(crate) fn keep_phase(&mut self, id: ShareId) {
         debug_assert!(self.has(id), "{id:?} has ended");
         self.shares[id.0 as usize].is_staggered = false;
     }
 
-    /// What a stream may have that begins: as much as one of the middle.
+    /// Returns the allotment of a new stream, which is treated as an average one.
     pub(crate) fn ask_new(&mut self, question: ShareQuestion, memory: Pages) -> ShareAllotment {
         self.look_around(question.now, question.far.is_some());
         let group = self.groups.of(question.submitter);
@@ -276,7 +277,7 @@ impl MemoryShares {
         ShareAllotment { window, distance: None, least: Pages(1) }
     }
 
-    /// Counts some of them again: a stalled one counts less.
+    /// Recounts the next few shares: a stalled stream counts less.
     fn look_around(&mut self, now: Nanos, is_far: bool) {
         for _ in 0..if is_far { LOOKS_FAR } else { LOOKS } {
             if self.hand >= self.shares.len() {
@@ -289,9 +290,9 @@ impl MemoryShares {
         }
     }
 
-    /// More has turned out to be of use: for all whose ceiling was the same, at once. Or the first
-    /// to ask would find all others at the old one, and get what they do not know yet they want.
-    /// A ceiling doubles a few times in the life of a device.
+    /// Raises the ceiling of all streams that had the old one at once, a few times in the life of a
+    /// device. Otherwise the first stream to ask would find all others at the old ceiling, and take
+    /// memory that they are about to need.
     fn lift(&mut self, before: u32, ceiling: u32, now: Nanos) {
         for index in 0..self.shares.len() {
             let share = &mut self.shares[index];
@@ -314,14 +315,14 @@ impl MemoryShares {
         }
     }
 
-    /// What it adds to the sums, as it is now.
+    /// Updates a share's contribution to the sums.
     fn recount(&mut self, index: usize, now: Nanos) {
         let share = &self.shares[index];
         debug_assert!(share.is_there, "share {index} has ended, and counts no more");
         let weight = share.speed.root().unwrap_or_else(|| self.groups.mean_weight(share.group));
         let idle_halvings = share.idle_halvings(now);
         let part = ShareDemand {
-            // A group whose files were all read to their end has a right to its weight again.
+            // A group with all files read to their end is entitled to its weight again.
             streams: u64::from(
                 idle_halvings < IDLE_AFTER_HALVINGS && share.end != StreamEnd::Reached,
             ),
@@ -338,20 +339,20 @@ impl MemoryShares {
     }
 }
 
-/// 65536 by the golden ratio.
+/// 65536 divided by the golden ratio.
 const GOLDEN: u16 = 40503;
 
-/// For each question two are looked at: all of them as often as half of the streams ask.
+/// Shares recounted per question: all of them while half of the streams ask.
 const LOOKS: u32 = 2;
 
-/// So many last pages are looked at for each question, which adds one at most: those that wait are
-/// the unread ones, however many files are read.
+/// Last pages checked per question. A question adds one at most, so only the unread ones stay
+/// queued, however many files are read.
 const LOOKS_AT_ENDS: usize = 2;
 
-/// On a device that is far away questions are few, and streams that have ended would keep what is
-/// in flight from those that read.
+/// Shares recounted per question on a remote device, where questions are rare and finished streams
+/// would keep their part of the queue depth.
 const LOOKS_FAR: u32 = 16;
 
-/// A quarter of its window: more requests for less each make an overload worse. A stream that waits
-/// has consumed more of its own by then.
+/// Least part of a window worth requesting, as a divisor: many small requests make an overload
+/// worse, and a stream that waits meanwhile consumes its own pages.
 const LEAST_DENOM: u64 = 4;

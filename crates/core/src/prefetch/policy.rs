@@ -1,8 +1,8 @@
-//! The read-ahead policies by name, and the one call that asks any of them.
+//! Read-ahead policies by name, and the function that asks any of them.
 //!
-//! In:    a question ([`Ask`]), what is remembered of the stream or of its file, what is resident.
-//! Out:   a [`Decision`]; where the marker of a window goes.
-//! Never: a clock, a lock, a file, a page's bytes. Same inputs, same window, on every machine.
+//! In:    a question ([`Ask`]), the state of the stream or its file, and residency.
+//! Out:   a [`Decision`]; the position of a window's marker.
+//! Never: a clock, a lock, a file or page contents. Same inputs, same window everywhere.
 //!
 //! One file per policy; golden traces in tests/golden; pictures, tables and sources in
 //! docs/readahead.md.
@@ -26,34 +26,36 @@ use super::stream_state::StreamState;
 use super::streams::Streams;
 use crate::units::{MAX_FILE_PAGES, PageIndex, Pages};
 
-/// The read-ahead policies.
+/// Read-ahead policies.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Policy {
-    /// No read-ahead: each miss reads what is left of its read.
+    /// No read-ahead: each miss reads the rest of its read.
     None,
     /// Linux 2.6.28: windows by state alone, one stream per open file.
     Linux2_6_28,
-    /// Linux 2.6.31: the same, and streams found by their history in the page cache.
+    /// Linux 2.6.31: the same, plus streams found by their history in the page cache.
     Linux2_6_31,
     /// Linux 6.16 and later, on mappings without large folios.
     Linux6,
-    /// Never more ahead than was seen to survive behind; linux-2.6.31 where nothing is behind.
+    /// A window no larger than the history that survived eviction; linux-2.6.31 where there is no
+    /// history.
     Thrash2009,
-    /// A window as large as what survives behind, and care once a page was lost before it came.
+    /// A window as large as the surviving history, and smaller windows after a page was lost before
+    /// use.
     Thrash2010,
-    /// Windows of the largest size, each asked for when the one before it is entered.
+    /// Windows of the largest size, each requested when the reader enters the previous one.
     Fixed,
-    /// The distance ahead doubles when the reader waited, holds, and decays slowly.
+    /// The prefetch distance doubles on a stall, holds, and decays slowly.
     Distance,
-    /// The windows of `linux-6` for streams that are found by position, whatever their handle.
+    /// The windows of `linux-6`, for streams found by position instead of by handle.
     #[default]
     Adaptive,
-    /// A policy from outside, which has no name here: the simulator's rivals.
+    /// An external policy, without a name here: the simulator's rivals.
     Custom(&'static dyn CustomPolicy),
 }
 
 impl Policy {
-    /// All that have a name here, in the order of their age.
+    /// All built-in policies, oldest first.
     pub const ALL: [Self; 9] = [
         Self::None,
         Self::Fixed,
@@ -66,7 +68,7 @@ impl Policy {
         Self::Adaptive,
     ];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,20 +85,19 @@ impl Policy {
         }
     }
 
-    /// The policy of that name.
+    /// Returns the policy of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// Decides the next window of a stream of which `state` is remembered, in a file that remembers
-    /// `streams`.
+    /// Decides the next window of a stream with this `state`, in a file with these `streams`.
     ///
-    /// `adaptive` looks at `streams` alone, and keeps them itself. The others look at `state`
-    /// alone, which their caller keeps for each handle: the Linux policies at its last window,
-    /// which is all that they know. What a policy learns beside windows it notes there itself.
+    /// `adaptive` uses only `streams`, and updates them itself. The others use only `state`, which
+    /// the caller keeps for each handle; the Linux policies only look at the last window in it.
+    /// Other state of a policy is stored there by the policy itself.
     ///
-    /// None means: nothing to read ahead. The page itself may still have to be read, singly.
+    /// None means no read-ahead; the page itself may still have to be read alone.
     ///
     /// # Panics
     ///
@@ -114,7 +115,7 @@ impl Policy {
         self.decide_at(state, streams, ask, limits, None, cache)
     }
 
-    /// The same, where a stream of `adaptive` is to ask for its next window only `distance`
+    /// Like [`Self::decide`], but a stream of `adaptive` requests its next window only `distance`
     /// pages before the end of this one ([`Allotment`]).
     ///
     /// # Panics
@@ -135,7 +136,7 @@ impl Policy {
         self.decide_within(state, streams, ask, limits, allotment, cache)
     }
 
-    /// The same, for a stream of `adaptive` that may have so much of the memory.
+    /// Like [`Self::decide`], for a stream of `adaptive` with this allotment.
     #[inline]
     pub(super) fn decide_within(
         self,
@@ -150,7 +151,7 @@ impl Policy {
         let limits = WindowLimits { max: limits.max.min(MAX_FILE_PAGES), ..limits };
         match self {
             Self::None => (ask.trigger == Trigger::Miss).then(|| Decision::random(ask, ask.count)),
-            // Switched off, these decide nothing; `linux-6` still reads the page that is missing.
+            // Switched off, these decide nothing; `linux-6` still reads the missing page.
             Self::Linux2_6_28
             | Self::Linux2_6_31
             | Self::Thrash2009
@@ -182,8 +183,8 @@ impl Policy {
         }
     }
 
-    /// What bounds the window that a question may bring. A read of `adaptive` is not cut below its
-    /// own size where the device takes it as one request; `linux-6` has that rule in its own.
+    /// Returns the limits of a window for this question. `adaptive` does not cut a read below its
+    /// own size if the device takes it as one request; `linux-6` includes that rule itself.
     pub(super) fn limits_for(self, ask: Ask, limits: WindowLimits) -> WindowLimits {
         if self != Self::Adaptive {
             return limits;
@@ -191,7 +192,7 @@ impl Policy {
         WindowLimits { max: sizes::largest(ask.count, limits), ..limits }
     }
 
-    /// Where the marker of `window` goes in a file that ends at `end`, if it gets one.
+    /// Returns the page of `window` that gets the marker, in a file that ends at `end`.
     ///
     /// ```text
     ///   window 28+32-32, end 50       linux-6:  |===================|     clipped to 22 pages,
@@ -214,7 +215,7 @@ impl Policy {
             | Self::Distance
             | Self::Custom(_) => window.marker().filter(|marker| *marker < end),
             Self::Linux6 => window.clipped(end).marker(),
-            // Nothing lies behind a window that reaches the end of the file.
+            // Nothing follows a window that reaches the end of the file.
             Self::Adaptive => window.marker().filter(|_| window.end() < end),
         }
     }

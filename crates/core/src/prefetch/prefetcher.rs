@@ -1,20 +1,18 @@
-//! The prefetcher of a path: one question, one answer.
+//! The prefetcher of an `IoPath`: turns a miss or a marker into a [`Plan`].
 //!
-//! In:    a reader that misses a page or met a marker ([`Asker`]), and the cache's room.
-//! Out:   a [`Plan`]; frames made free for it before it is decided.
-//! Never: a request, a fill. What the plan says is done by the page-in part, which then reports it
-//!        ([`Prefetcher::submitted`]).
+//! It frees frames for a plan before deciding it, because a window that is cut afterwards has its
+//! marker in the wrong place. `page_in` carries the plan out and reports the result
+//! ([`Prefetcher::submitted`]).
 //!
 //! ```text
-//!   question --> its stream's share: window, distance --> cache: so many frames can be had
+//!   question --> its stream's share: window, distance --> cache: frames that can be freed
 //!                                                             |
 //!                         policy  <-- the smaller of the two -'
 //!                           |
 //!                           '--> plan --> (frames, requests) --> submitted
 //! ```
 //!
-//! Why frames before the decision: a window that is cut afterwards has its marker in the wrong
-//! place. Only `adaptive` shares the memory out; the other policies are asked at once.
+//! Only `adaptive` divides the memory among streams; the other policies skip that step.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -38,26 +36,26 @@ use crate::sched::Submitter;
 use crate::table::FileSlot;
 use crate::units::{Nanos, PageIndex, Pages};
 
-/// A submitter cannot have a weight of its own, because too many others have one.
+/// Error: too many submitters already have weights.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TooManyWeights;
 
-/// Decides what is read ahead, for all files of a path.
+/// Decides the read-ahead for all files of an `IoPath`.
 #[derive(Debug)]
 pub(crate) struct Prefetcher {
     pub(super) policy: Policy,
     pub(super) rules: Rules,
-    /// The largest window that was set. Not looked at while it is learnt.
+    /// Largest window that was configured; ignored while the window is learnt.
     pub(super) max_window: Pages,
-    /// Whether the largest window is what is of use on its device.
+    /// The largest window is learnt for each device.
     pub(super) is_window_learnt: bool,
-    /// No window is larger: what one read may hold.
+    /// Upper bound of any window: the most pages that one read may hold.
     pub(super) largest_read: Pages,
     pub(super) shares: MemoryShares,
-    /// What policies remember that find streams by position, by the file's slot. Some bytes for a
-    /// file without random reads and with few streams; at most [`Streams::BYTES_MAX`].
+    /// Stream tables of the policies that find streams by position, by file slot. A table has some
+    /// bytes for a file with few streams and no random reads, and at most [`Streams::BYTES_MAX`].
     pub(super) files: Vec<Streams>,
-    /// By the device's number.
+    /// Indexed by device number.
     pub(super) estimators: Vec<WindowEstimator>,
     pub(super) disks: KnownDisks,
     pub(super) runs: KnownRuns,
@@ -65,7 +63,7 @@ pub(crate) struct Prefetcher {
 }
 
 impl Prefetcher {
-    /// Without files and devices. `max_window` is None if it is to be learnt.
+    /// Creates a prefetcher without files and devices. `max_window` is None if it is to be learnt.
     pub(crate) fn new(
         policy: Policy,
         rules: Rules,
@@ -88,7 +86,7 @@ impl Prefetcher {
         }
     }
 
-    /// The most pages that one read may hold.
+    /// Returns the largest number of pages that one read may hold.
     pub(crate) fn largest_read(&self) -> Pages {
         self.largest_read
     }
@@ -101,45 +99,46 @@ impl Prefetcher {
         self.policy = policy;
     }
 
-    /// The largest window: what was set, or what one read may hold.
+    /// Returns the largest window: the configured one, or the limit of one read.
     pub(crate) fn max_window(&self) -> Pages {
         self.max_window
     }
 
-    /// Whether the largest window is what is of use on each device.
+    /// Returns true if the largest window is learnt for each device.
     pub(crate) fn is_window_learnt(&self) -> bool {
         self.is_window_learnt
     }
 
-    /// Sets the largest window; None: it is learnt.
+    /// Sets the largest window; None to learn it.
     pub(crate) fn set_max_window(&mut self, window: Option<Pages>) {
         self.is_window_learnt = window.is_none();
         self.max_window = window.map_or(self.largest_read, |window| window.min(self.largest_read));
     }
 
-    /// Whether a part of `adaptive` is left out.
+    /// Returns true if a part of `adaptive` is switched off.
     pub(super) fn is_without(&self, part: AdaptivePart) -> bool {
         self.rules.without.has(part)
     }
 
-    /// Whether pages that were read ahead are kept for their readers: only where the policy says
-    /// how many there are.
+    /// Returns true if prefetched pages are kept for their readers, which only a policy that limits
+    /// their number can afford.
     pub(crate) fn keeps_unread(&self) -> bool {
         self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Clip)
     }
 
-    /// Whether its requests wait until no demand read does.
+    /// Returns true if prefetch requests are held back behind demand reads.
     pub(crate) fn defers_ahead(&self) -> bool {
         self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Order)
     }
 
-    /// So many resident pages between two that are missing are read again, if that saves a request.
+    /// Returns the number of resident pages between two missing ones that are worth reading again
+    /// to save a request.
     pub(crate) fn bridge(&self, device: u32) -> Pages {
         let is_on = self.policy == Policy::Adaptive && !self.is_without(AdaptivePart::Gaps);
         if is_on { self.runs.bridge(device) } else { Pages::ZERO }
     }
 
-    /// Sets the weight of a submitter's streams beside those of others.
+    /// Sets the weight of a submitter's streams relative to others.
     pub(crate) fn set_weight(
         &mut self,
         submitter: Submitter,
@@ -148,7 +147,7 @@ impl Prefetcher {
         self.shares.set_weight(submitter, weight).then_some(()).ok_or(TooManyWeights)
     }
 
-    /// A device was added; what is known of its disk is where its estimate begins.
+    /// Adds a device. Its estimate starts from the known one of its disk, if any.
     pub(crate) fn add_device(&mut self, device: u32, geometry: &Geometry, disk: Option<u64>) {
         let known = disk.and_then(|disk| self.disks.get(disk));
         let estimator = known.unwrap_or_else(|| WindowEstimator::new(geometry));
@@ -162,8 +161,7 @@ impl Prefetcher {
         }
     }
 
-    /// What another run has learnt of a device is where its estimate begins, unless this one knows
-    /// its disk.
+    /// Restores the estimate of an earlier run, unless this run already knows the disk.
     pub(crate) fn restore_device(
         &mut self,
         device: u32,
@@ -180,12 +178,12 @@ impl Prefetcher {
         }
     }
 
-    /// What the next run should know of a device.
+    /// Returns the values of a device to remember for the next run.
     pub(crate) fn learnt_device(&self, device: u32) -> Option<LearntDevice> {
         self.estimators.get(device as usize).filter(|_| self.is_window_learnt)?.learnt()
     }
 
-    /// What reads of a device cost, as far as this run or another one knows.
+    /// Returns the cost of a device's reads, as measured in this run or an earlier one.
     pub(crate) fn device_model(
         &self,
         device: u32,
@@ -195,7 +193,7 @@ impl Prefetcher {
         self.estimators.get(device as usize)?.model(estimator.unwrap_or(&unused))
     }
 
-    /// A read request of a device has ended.
+    /// Records a completed read request.
     pub(crate) fn read_ended(&mut self, device: u32, disk: Option<u64>, read: &EndedRead<'_>) {
         self.runs.read_ended(device, read.estimator);
         let estimator = &mut self.estimators[device as usize];
@@ -205,7 +203,7 @@ impl Prefetcher {
         }
     }
 
-    /// A file was opened: nothing is known of its streams.
+    /// Adds a file, without any streams yet.
     pub(crate) fn open_file(&mut self, file: FileSlot) {
         let index = file.0 as usize;
         if index >= self.files.len() {
@@ -214,7 +212,7 @@ impl Prefetcher {
         assert!(self.files[index].is_empty(), "a closed file's streams were forgotten");
     }
 
-    /// A file is forgotten, and with it its streams.
+    /// Drops a file and its streams.
     pub(crate) fn close_file(&mut self, file: FileSlot) {
         let streams = &mut self.files[file.0 as usize];
         streams.shares().for_each(|share| self.shares.end(share));
@@ -223,20 +221,20 @@ impl Prefetcher {
         debug_assert!(streams.is_empty(), "a closed file's streams are forgotten");
     }
 
-    /// Whether a page was read ahead for a reader that may still come.
+    /// Returns true if a page was prefetched for a reader that may still come.
     pub(crate) fn is_live(&self, now: Nanos, file: FileSlot, page: PageIndex) -> bool {
         let is_live = |share| self.shares.is_live(now, share);
         self.files.get(file.0 as usize).is_some_and(|streams| streams.has_ahead(page, is_live))
     }
 
-    /// Makes room in the cache for a hint of `missing` pages; pages of live streams stay.
+    /// Makes room in the cache for a hint of `missing` pages; keeps the pages of live streams.
     pub(crate) fn make_room_for_hint(&mut self, now: Nanos, missing: Pages, cache: &mut PageCache) {
         let room = cache.reclaim(missing, |file, page| self.is_live(now, file, page));
         self.hints.set_room(Some(room));
     }
 
-    /// What is to be read because of a page that was met; `set_aside` frames are for the pages of
-    /// the read itself that are still missing.
+    /// Returns the pages to read for a page that the reader encountered. `set_aside` frames are
+    /// reserved for the missing pages of the read itself.
     pub(crate) fn plan(
         &mut self,
         asker: &mut Asker<'_>,
@@ -264,8 +262,8 @@ impl Prefetcher {
         plan
     }
 
-    /// What came of a plan, or of the answer that nothing is to be read: `pages` were requested; of
-    /// those from `cut_at` on, if there is one, nothing.
+    /// Reports the outcome of a plan, or of the answer to read nothing: `pages` were requested, and
+    /// none from `cut_at` on, if that is given.
     pub(crate) fn submitted(
         &mut self,
         asker: &mut Asker<'_>,
@@ -289,7 +287,7 @@ impl Prefetcher {
         if let Some(end) = cut_at {
             file.cut_latest(end, &cache.residency(asker.file));
         }
-        // The next window grows from what this one would have been.
+        // The next window grows from the full size of this one.
         if let Some(pace) = unclipped {
             file.quicken_latest(pace);
         }
@@ -311,7 +309,7 @@ impl Prefetcher {
         self.shares.look_at_ends(asker.now, is_unread);
     }
 
-    /// Checks that each stream's share is counted once, and that sums and shares agree.
+    /// Checks that each stream's share is counted once, and that the sums match the shares.
     pub(crate) fn assert_consistent(&self) {
         let mut shares = 0;
         for streams in &self.files {
@@ -327,7 +325,7 @@ impl Prefetcher {
         assert!(self.max_window <= self.largest_read, "a window is no larger than a read");
     }
 
-    /// What the policies need to know of the reader.
+    /// Returns the reader's state and limits for the policy.
     fn walk_of(&self, asker: &Asker<'_>) -> ReadWalk {
         let advice = asker.reader.advice;
         let largest = self.largest_read;
@@ -337,8 +335,8 @@ impl Prefetcher {
         } else {
             self.max_window
         };
-        // Twice as much for a sequential stream, but no more than one read may hold, and no more
-        // than is of use. Where that is one page, half of it would be none.
+        // A sequential stream gets twice as much, within the limit of one read and the largest
+        // useful window. Where that is one page, half of it would be none.
         let max = match advice {
             Advice::Sequential if is_learnt => Pages((max.0 / 2).max(1)),
             Advice::Sequential => max.min(Pages(largest.0 / 2)),
@@ -368,7 +366,7 @@ impl Residency for FileResidency<'_> {
 }
 
 impl TooManyWeights {
-    /// So many submitters may have a weight of their own.
+    /// Largest number of submitters with weights.
     pub const MOST: usize = MemoryShares::MOST_WEIGHTS;
 }
 

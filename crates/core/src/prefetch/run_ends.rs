@@ -1,10 +1,6 @@
-//! How long the streams of files and devices ran, and what follows for the next window.
+//! Ends of streams: counts how long they ran, and chooses the next window accordingly.
 //!
-//! In:    streams that were not met for a while; which of the pages read ahead for them were used;
-//!        what requests of the device cost.
-//! Out:   the window of a stream, its distance, and whether to wait until it is wanted
-//!        ([`RunChoice`]).
-//! Never: a hit. Where a stream ended is told later, by the first page that no reader has used.
+//! Hits are not tracked: the first unread page of a window tells later where its stream ended.
 
 use super::asker::Asker;
 use super::decision::{Ask, Trigger};
@@ -19,21 +15,21 @@ use crate::cache::PageCache;
 use crate::table::FileSlot;
 use crate::units::{PageIndex, Pages};
 
-/// What follows for the next window of a stream. Nothing, if too little is known.
+/// Effect of the run lengths on the next window of a stream; empty while too little is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RunChoice {
-    /// Its size, with what its reader waits for.
+    /// Size of the window, including the pages that its reader waits for.
     pub(super) window: Option<Pages>,
-    /// The most pages that are to be ahead of its reader when it asks again.
+    /// Upper bound of the prefetch distance.
     pub(super) distance: Option<Pages>,
-    /// Whether nothing is requested before its reader waits for it.
+    /// Nothing is requested before the reader waits for it.
     pub(super) is_put_off: bool,
-    /// Whether a stream that begins anywhere goes backwards.
+    /// A stream that begins in the middle of the file goes backwards.
     pub(super) begins_backwards: bool,
 }
 
 impl Prefetcher {
-    /// Counts streams of a file that have ended since the last question.
+    /// Counts the streams of a file that have ended since the last question.
     pub(super) fn count_runs(&mut self, asker: &Asker<'_>, cache: &mut PageCache) {
         let (device, slot) = (asker.device, asker.file);
         let streams = &mut self.files[slot.0 as usize];
@@ -52,7 +48,7 @@ impl Prefetcher {
         }
     }
 
-    /// A file is about to be closed: what its streams told is kept for others on its device.
+    /// Counts the streams of a file that is about to be closed, for others on its device.
     pub(crate) fn count_runs_of_closed(
         &mut self,
         device: u32,
@@ -69,8 +65,8 @@ impl Prefetcher {
         }
     }
 
-    /// What follows from how long streams run, for the one that asks: `found` if it is remembered.
-    /// No window is larger than `max`.
+    /// Chooses the next window of the asking stream by run length, up to `max`; `found` is its
+    /// entry, if there is one.
     pub(super) fn choose_by_runs(
         &mut self,
         asker: &Asker<'_>,
@@ -79,7 +75,7 @@ impl Prefetcher {
         max: Pages,
     ) -> RunChoice {
         let nothing = RunChoice::default();
-        // An owner that says how it reads is believed.
+        // Explicit advice takes precedence.
         if self.is_without(AdaptivePart::Runs) || asker.reader.advice != Advice::Normal {
             return nothing;
         }
@@ -123,7 +119,7 @@ impl Prefetcher {
             return RunChoice { is_put_off, ..nothing };
         };
         let distance = lengths.distance_before(start + window);
-        // As little as that is nothing beside what was read.
+        // A window this small wastes little against the pages already read.
         let is_long = window <= start / LONG_DENOM;
         RunChoice {
             window: Some(Pages(window)),
@@ -134,8 +130,8 @@ impl Prefetcher {
     }
 }
 
-/// How long a stream ran that is not met any more. `is_unread` says of a page whether it was read
-/// ahead and is unread; None if it is gone.
+/// Returns the run length of a stream that is no longer matched. `is_unread` returns true for an
+/// unread prefetched page, and None for an evicted one.
 ///
 /// ```text
 ///   met here      used       unread               met here     gone   gone
@@ -154,7 +150,7 @@ fn run_end(
         let length = run + (entry.end - entry.start).0;
         return if is_whole { RunEnd::Censored(length) } else { RunEnd::Ended(length) };
     }
-    // All before it are used or gone, all from it on are unread.
+    // Binary search: earlier pages are used or gone, later ones are unread.
     let (mut low, mut high) = (0, all - run);
     while low < high {
         let middle = low + (high - low) / 2;

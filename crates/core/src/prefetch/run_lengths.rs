@@ -1,70 +1,67 @@
-//! How long streams run: a sketch of the lengths of those that ended, and the windows that follow.
-//!
-//! In:    the length of each stream that ended, or that was last seen alive; what a request costs.
-//! Out:   the window of least expected cost, and whether it pays to request it ahead.
-//! Never: a clock, a page, an answer from few streams: then windows double as they always did.
+//! Run lengths of streams: a sketch of the lengths of ended streams, and the windows that follow.
 //!
 //! ```text
 //!   V(x) = min over w of  R + w + S(x + w) / S(x) V(x + w)
 //!
-//!   S(x)   1 |------.                     R   what a request costs, in pages of transfer
-//!            |      '--.                  S   how many streams are longer than x
+//!   S(x)   1 |------.                     R   cost of a request, in pages of transfer
+//!            |      '--.                  S   share of streams longer than x
 //!            |         '-----------.      w   the window at x
 //!          0 +---------------------'--- x
 //! ```
 //!
-//! Derivation, figures and costs: docs/run-lengths.md.
+//! With too few streams there is no answer, and windows double as usual. Derivation, figures and
+//! costs: docs/run-lengths.md.
 
-/// A sketch of run lengths, in pages: what ended by its length, in bins of half an octave, the
-/// newest counting most.
+/// Sketch of run lengths in pages: ended streams in bins of half an octave, discounted by age.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunLengths {
     bins: [RunBin; BINS],
-    /// The part of those that reach a bin which ends in it.
+    /// Share of the streams reaching a bin that end in it.
     hazards: [f32; BINS],
-    /// The cost of the rest of a stream that outlived a bin, beside its own pages, in pages.
+    /// Cost of the rest of a stream that outlived a bin, in pages, without its own pages.
     rest: [f32; BINS],
-    /// For what `rest` was computed: what a request costs, and the largest window.
+    /// Request cost for which `rest` was computed.
+    /// Largest window for which `rest` was computed.
     request: f32,
     max: u64,
-    /// How many streams have come since.
+    /// Streams added since.
     fresh: u8,
-    /// Which way streams go: from 1, all forwards, to -1, all backwards.
+    /// Mean direction: from 1, all forwards, to -1, all backwards.
     way: f32,
-    /// How many were counted for it, at most [`WAYS_MAX`].
+    /// Streams counted in `way`, at most [`WAYS_MAX`].
     ways: u8,
 }
 
 /// Streams of about one length.
 #[derive(Clone, Copy, Debug, Default)]
 struct RunBin {
-    /// How many ended, times [`ONE`].
+    /// Ended streams, times [`ONE`].
     ended: u16,
-    /// How many were last seen alive, times [`ONE`].
+    /// Streams last seen alive, times [`ONE`].
     alive: u16,
-    /// About the longest of them.
+    /// Approximate length of the longest one.
     top: u32,
 }
 
-/// What is known of a run when a stream was forgotten.
+/// Length of a run when its stream was forgotten.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RunEnd {
-    /// Its reader stopped after so many pages.
+    /// Its reader stopped after this many pages.
     Ended(u64),
-    /// It read so many pages; whether it would have gone on cannot be told.
+    /// It read this many pages, and may have continued.
     Censored(u64),
 }
 
-/// Which way streams go from their first read.
+/// Direction of a stream from its first read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum RunWay {
     Forwards,
     Backwards,
-    /// Some forwards and some backwards, or piece by piece.
+    /// Streams of both directions, or in pieces.
     Mixed,
 }
 
-/// Where a stream was counted, so that it can be taken back.
+/// Bin in which a stream was counted, to take it back.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct CountedRun(u8);
 
@@ -83,7 +80,7 @@ impl RunLengths {
         let bin = &mut self.bins[index];
         let shrinks = (bin.top.saturating_sub(length)).div_ceil(TOP_DENOM);
         if bin.all() == 0 {
-            // A length that was not seen before has no hazard and no rest yet.
+            // A new length has no hazard and no rest yet.
             (bin.top, self.fresh) = (length, REFRESH);
         } else {
             bin.top = length.max(bin.top - shrinks);
@@ -96,7 +93,7 @@ impl RunLengths {
         CountedRun::of(index, matches!(end, RunEnd::Ended(_)))
     }
 
-    /// Counts which way a stream went.
+    /// Counts the direction of a stream.
     pub(super) fn add_way(&mut self, way: RunWay) {
         self.ways = (self.ways + 1).min(WAYS_MAX);
         let way = match way {
@@ -107,7 +104,7 @@ impl RunLengths {
         self.way += (way - self.way) / f32::from(self.ways);
     }
 
-    /// Which way most streams go.
+    /// Returns the direction of most streams.
     pub(super) fn way(&self) -> RunWay {
         match self.way {
             way if way >= MOST_GO => RunWay::Forwards,
@@ -116,7 +113,7 @@ impl RunLengths {
         }
     }
 
-    /// A stream that was counted goes on.
+    /// Takes back a counted stream that continues.
     pub(super) fn take_back(&mut self, counted: CountedRun) {
         let Some((index, is_ended)) = counted.bin() else { return };
         let bin = &mut self.bins[index];
@@ -125,19 +122,19 @@ impl RunLengths {
         self.fresh = self.fresh.saturating_add(1);
     }
 
-    /// Whether enough streams of at least so many pages were seen.
+    /// Returns true if at least `streams` of `pages` or more were seen.
     pub(super) fn knows(&self, pages: u64, streams: u32) -> bool {
         let all: u32 = self.bins.iter().filter(|bin| bin.reaches(pages)).map(|bin| bin.all()).sum();
         all >= streams * u32::from(ONE)
     }
 
-    /// The window that begins after `start` pages of a stream and has the next `wanted`, which its
-    /// reader waits for; None if too few streams were as long, or if those pages fill the largest
-    /// window and most streams go on.
+    /// Returns the size of the window after `start` pages of a stream, including the `wanted` pages
+    /// that the reader waits for. None if too few streams were that long, or if those pages fill
+    /// the largest window and most streams continue.
     ///
     /// ```text
     ///   0            start    wanted
-    ///   |============|=======|..........|.....|..........|     ends that are tried: where streams
+    ///   |============|=======|..........|.....|..........|     candidate ends: where streams
     ///                ^       ^                                 ended before
     /// ```
     pub(super) fn window(&self, start: u64, wanted: u64) -> Option<u64> {
@@ -152,12 +149,12 @@ impl RunLengths {
             return None;
         }
         let pages = self.best_end(start, start + wanted).1 - start;
-        // What is wasted of so small a window is little beside what was read.
+        // The waste of such a small window is negligible against the pages already read.
         Some(pages.max(start / LONG_DENOM).clamp(wanted.min(max), max))
     }
 
-    /// The part of streams of at least `read` pages that are longer than `end`; 1 if too few were
-    /// seen.
+    /// Returns the share of streams of at least `read` pages that are longer than `end`; 1 if too
+    /// few were seen.
     pub(super) fn part_beyond(&self, read: u64, end: u64) -> f32 {
         if !self.knows(read, TRUSTED) {
             return 1.0;
@@ -168,7 +165,8 @@ impl RunLengths {
             .fold(1.0, |part, (_, hazard)| part * (1.0 - hazard))
     }
 
-    /// How many pages before `end` a reader is likelier to come to `end` than not; None: at any.
+    /// Returns how many pages before `end` a reader becomes more likely to reach `end` than not;
+    /// None if it always is.
     pub(super) fn distance_before(&self, end: u64) -> Option<u64> {
         let mut part = 1.0;
         for (bin, hazard) in self.bins.iter().zip(&self.hazards).rev() {
@@ -182,8 +180,8 @@ impl RunLengths {
         None
     }
 
-    /// Computes what follows from the bins for requests of this cost and windows of up to `max`
-    /// pages, if they have changed; asked before all questions.
+    /// Recomputes hazards and costs for this request cost and windows of up to `max` pages, if they
+    /// have changed. Call it before any query.
     pub(super) fn refresh(&mut self, request: f32, max: u64) {
         let is_alike = (request - self.request).abs() <= self.request / 8.0 && max == self.max;
         if is_alike && self.fresh < REFRESH {
@@ -203,14 +201,14 @@ impl RunLengths {
         }
     }
 
-    /// Where the window from `start` on had best end, which reaches `wanted` in any case: the cost
-    /// of that, in pages that no reader wants and requests, and the page.
+    /// Returns the cheapest end of a window from `start` that includes `wanted`: its cost in
+    /// requests and wasted pages, and the end.
     ///
-    /// From one end to the next, a stream that is longer than the largest window takes several.
+    /// A stream longer than the largest window needs several windows from one end to the next.
     fn best_end(&self, start: u64, wanted: u64) -> (f32, u64) {
         let (request, max) = (self.request, self.max);
         let requests = |end: u64| float((end - start).div_ceil(max).max(1));
-        // Streams that are still there at `end`, those that ended before it, and their pages.
+        // Streams that reach `end`, streams that ended before it, and the pages of these.
         let (mut part, mut ended, mut ended_pages) = (1.0_f32, 0.0_f32, 0.0_f32);
         let waste = |end: u64, ended: f32, pages: f32| ended * float(end - start) - pages;
         let mut rest = None;
@@ -221,7 +219,7 @@ impl RunLengths {
                 continue;
             }
             if top > wanted && rest.is_none() && wanted > start {
-                // Nothing ahead: the rest is requested when it is wanted.
+                // No read-ahead: the rest is requested on demand.
                 best = (request * requests(wanted) + self.best_end(wanted, wanted).0, wanted);
             }
             ended_pages += part * hazard * float(top - start);
@@ -233,7 +231,7 @@ impl RunLengths {
                 best = (cost, top);
             }
         }
-        // Beyond all that was seen: as long as there is a stream, nothing of it is lost.
+        // Beyond the longest run seen, a living stream wastes nothing.
         let end = start + max;
         let last = self.bins.iter().rev().find(|bin| bin.all() > 0).map_or(0, |bin| bin.top.into());
         if end > last {
@@ -248,10 +246,10 @@ impl RunLengths {
 }
 
 impl CountedRun {
-    /// It was not.
+    /// Not counted.
     pub(super) const NOWHERE: Self = Self(0);
 
-    /// It was not counted for the device of its file.
+    /// Marks the stream as not counted for the device.
     pub(super) fn of_file_only(self) -> Self {
         Self(self.0 | FILE_ONLY)
     }
@@ -276,13 +274,14 @@ impl RunBin {
         u32::from(self.ended) + u32::from(self.alive)
     }
 
-    /// Whether streams of it are as long.
+    /// Returns true if its streams have at least `pages`.
     fn reaches(self, pages: u64) -> bool {
         self.all() > 0 && u64::from(self.top) >= pages
     }
 }
 
-/// 1, 2, 3, 4, 5 to 6, 7 to 8, 9 to 12, .. pages; the last bin is all from 192 MiB on.
+/// Returns the bin of a length: 1, 2, 3, 4, 5 to 6, 7 to 8, 9 to 12, .. pages; the last bin starts
+/// at 192 MiB.
 fn bin_of(length: u32) -> usize {
     let below = length - 1;
     if below < 2 {
@@ -300,41 +299,41 @@ fn float(number: u64) -> f32 {
 
 const BINS: usize = 32;
 
-/// Of what is counted, beside its bin.
+/// Flag in a [`CountedRun`], next to its bin.
 const FILE_ONLY: u8 = 0x80;
 
-/// The weight of a stream: halves of it are still numbers for some time.
+/// Weight of one stream, large enough to be halved several times.
 const ONE: u16 = 64;
 
-/// When so many streams are counted, each counts half from then on: a new kind of streams is a half
-/// of what is known after 64.
+/// Number of streams at which all counts are halved: a new kind of stream makes up half of the
+/// sketch after 64.
 const FORGETS_AT: u32 = 128;
 
-/// Fewer streams say nothing.
+/// Streams needed for an answer.
 pub(super) const TRUSTED: u32 = 8;
 
-/// What was computed is good for so many more streams.
+/// Streams added before the results are recomputed.
 const REFRESH: u8 = 8;
 
-/// Which way streams go is a mean of about so many.
+/// Streams over which the direction is averaged.
 const WAYS_MAX: u8 = 16;
 
-/// Three of four go this way, and one goes the other.
+/// Least mean direction for an answer: three of four streams go one way.
 const MOST_GO: f32 = 0.5;
 
-/// The longest of a bin is forgotten by a 64th of the difference with each that is shorter.
+/// Decay of a bin's longest run: a 64th of the difference for each shorter stream.
 const TOP_DENOM: u32 = 64;
 
-/// A stream that is longer than others by less than an eighth is not of another kind, and gets a
-/// quarter of what it has read.
+/// A stream up to an eighth longer than others is considered one of them; its window is a quarter
+/// of the pages it has read.
 const NEAR_DENOM: u64 = 8;
 const OVER_DENOM: u64 = 4;
 
-/// A window of a 32nd of what its stream has read is never too large: at most 3 % is lost.
+/// A window of a 32nd of the pages read is always acceptable: it wastes 3 % at most.
 pub(super) const LONG_DENOM: u64 = 32;
 
-/// A window is requested ahead if its reader comes to it in half of all cases: the time that is
-/// saved then is worth what is lost in the others.
+/// Probability from which a window is requested ahead: the time saved then outweighs the waste in
+/// the other half of the cases.
 pub(super) const LIKELY: f32 = 0.5;
 
 #[cfg(test)]

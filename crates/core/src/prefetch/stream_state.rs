@@ -1,60 +1,56 @@
-//! What is remembered of one stream between its questions, and what its owner says of it.
-//!
-//! In:    the last decision; hints of the owner.
-//! Out:   the state that a policy decides on.
-//! Never: a rule.
+//! State of one stream between its questions, and the application's advice about it.
 
 use super::decision::{Window, WindowLimits};
 use crate::units::{MAX_FILE_PAGES, Pages};
 
-/// What is remembered of one stream.
+/// State of one stream, kept for the policy.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct StreamState {
-    /// Its last window; all zeros before the first.
+    /// Last window; all zeros before the first.
     pub window: Window,
-    /// The last pages that it asked for, at random or not: the rule `backwards` looks at them.
+    /// Pages last requested, at random or not, for the rule `backwards`.
     pub fetched: Window,
-    /// Whether it was moved by an explicit seek and has asked for nothing since: the rule `lseek`
-    /// looks at it.
+    /// The stream was moved by an explicit seek and has requested nothing since; for the rule
+    /// `lseek`.
     pub seeked: bool,
-    /// Whether it met a page on its way, and has asked for nothing since.
+    /// The stream met a page in flight and has requested nothing since.
     pub has_waited: bool,
-    /// Whether it ever lost a page of a window before it came: `thrash-2010` looks at it.
+    /// A page of one of its windows was evicted before use; for `thrash-2010`.
     pub has_thrashed: bool,
-    /// How far ahead it asks: `distance` keeps it.
+    /// Prefetch distance, kept by the policy `distance`.
     pub distance: Distance,
-    /// What a policy from outside remembers ([`CustomPolicy`]); the others leave it as it is.
+    /// State of a policy from outside ([`CustomPolicy`]); built-in policies leave it alone.
     ///
     /// [`CustomPolicy`]: super::CustomPolicy
     pub memory: [u64; 8],
 }
 
-/// How far ahead a stream asks for its next window; zeros before its first.
+/// Prefetch distance of a stream; zeros before its first window.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Distance {
-    /// So many pages are still ahead when the next window is asked for.
+    /// Pages still ahead when the next window is requested.
     pub ahead: Pages,
-    /// So many pages more must be read without a wait before it becomes less.
+    /// Pages to read without a stall before the distance shrinks.
     pub holds: Pages,
 }
 
-/// What the owner of a stream says of it.
+/// Advice of the application about a stream.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Advice {
-    /// Nothing.
+    /// No advice.
     #[default]
     Normal,
-    /// It reads from front to back: windows may be twice as large.
+    /// Sequential access: windows may be twice as large.
     Sequential,
-    /// It reads here and there: a miss reads what is left of its read, and nothing is remembered.
+    /// Random access: a miss reads the rest of its read, and no state is kept.
     Random,
 }
 
 impl Advice {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 3] = [Self::Normal, Self::Sequential, Self::Random];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,13 +60,13 @@ impl Advice {
         }
     }
 
-    /// The advice of that name.
+    /// Returns the advice of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|advice| advice.name() == name)
     }
 
-    /// What bounds the windows of a stream with this advice.
+    /// Returns the window limits of a stream with this advice.
     pub(super) fn limits(self, limits: WindowLimits) -> WindowLimits {
         let max = limits.max.min(MAX_FILE_PAGES);
         match self {

@@ -1,8 +1,4 @@
-//! The streams of one file, found by where they read and not by their handle.
-//!
-//! In:    the page of a question.
-//! Out:   what was read ahead for the stream that comes there, and room to remember what is next.
-//! Never: a handle, a page table, more than [`Streams::BYTES_MAX`] bytes a file.
+//! Streams of one file, found by position instead of by handle, in at most [`Streams::BYTES_MAX`].
 //!
 //! ```text
 //!   confirmed       one read's window brought another              LRU
@@ -13,7 +9,8 @@
 //!                   |-|    |-|  |-|      |---#===|
 //! ```
 //!
-//! Why two: random reads make tentative streams only, and so can push out only each other.
+//! The two sets are separate so that random reads, which only make tentative streams, can only
+//! evict each other.
 
 #[cfg(test)]
 mod tests;
@@ -36,42 +33,42 @@ use super::memory_shares::ShareId;
 use super::run_lengths::CountedRun;
 use crate::units::{PageIndex, Pages};
 
-/// What a file remembers of its streams. Empty until the first question, and then as large as there
-/// are streams and random reads.
+/// Stream table of a file. Empty until the first question; it grows with the number of streams and
+/// random reads.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Streams {
     confirmed: StreamSet,
     tentative: StreamSet,
-    /// How many tentative streams there have been.
+    /// Tentative streams so far.
     arrivals: u32,
-    /// How many times a confirmed stream was met.
+    /// Matches of confirmed streams so far.
     meetings: u32,
-    /// Whether a confirmed stream ever went backwards: where none did, none is looked for.
+    /// A confirmed stream has gone backwards; until then no search for one is needed.
     has_backwards: bool,
-    /// The one that was met last.
+    /// Stream matched last.
     latest: LatestStream,
-    /// Shares of streams that were forgotten, until [`Self::take_dropped`].
+    /// Shares of dropped streams, until [`Self::take_dropped`].
     dropped: [ShareId; DROPPED_MAX],
-    /// Where the one that was met last had been counted as ended.
+    /// Run in which the stream matched last had been counted as ended.
     resumed: CountedRun,
-    /// What was found for the question at hand.
+    /// Search results for the current question.
     near: NearStreams,
-    /// Which of the tentative ones goes on next, if they do so in the order in which they came.
+    /// Tentative stream that continues next, if they continue in the order of their arrival.
     turns: Turns,
 }
 
-/// What was found for a read that misses. Small, because each open file has one.
+/// Search results for a missed read. Small, because each open file has one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct NearStreams {
     start: PageIndex,
-    /// How many pages the read asks for; 0: nothing was searched since the streams changed.
+    /// Pages of the read; 0 if the streams have changed since the search.
     count: u32,
     around: LatestStream,
-    /// Looked for only where no stream is around the first page.
+    /// Searched only if no stream is around the first page.
     before: LatestStream,
 }
 
-/// A [`StreamSlot`], small: the number of a confirmed stream, or 256 and that of a tentative one.
+/// Compact [`StreamSlot`]: the number of a confirmed stream, or 256 plus that of a tentative one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct LatestStream(u16);
 
@@ -81,52 +78,53 @@ impl Default for LatestStream {
     }
 }
 
-/// A stream that a question was about.
+/// Stream that matched a question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Met {
     pub(crate) share: ShareId,
-    /// How many of its pages are before.
+    /// Number of its pages before the current one.
     pub(crate) position: PageIndex,
-    /// How many are ahead of it.
+    /// Number of pages ahead of it.
     pub(crate) ahead: Pages,
-    /// The last of those that is unread, or about that, if its file ends there.
+    /// The last unread of those, approximately, if the file ends there.
     pub(crate) last_page: Option<PageIndex>,
 }
 
 impl Streams {
-    /// The most streams of one file. One more pushes out the one that was met least recently; it is
-    /// found again by the marker that it left on a page, but while it is forgotten what lies ahead
-    /// of it belongs to no stream. A device is one file, and its readers may be hundreds.
+    /// Most confirmed streams of one file. Beyond it the least recently matched stream is dropped.
+    /// Its marker on a page revives it, but meanwhile the pages ahead of it belong to no stream. A
+    /// device is one file and may have hundreds of readers.
     pub const CONFIRMED_MAX: usize = 256;
 
-    /// The most tentative streams: so many streams may begin in turns and still be recognised.
+    /// Most tentative streams: as many streams can begin in turn and still be recognised.
     pub const TENTATIVE_MAX: usize = 64;
 
-    /// After so many other random reads, a second one in a row is no proof yet, but a third is.
+    /// After this many other random reads, a second consecutive read does not confirm a stream yet;
+    /// a third does.
     ///
     /// ```text
     ///   random reads of 64 KiB in a file of 1 GiB: each begins where one of the last 8 ended
-    ///   in 8 of 16384 cases; the window that comes of it costs 0.05 % more bytes
+    ///   in 8 of 16384 cases; the resulting window costs 0.05 % more bytes
     /// ```
     pub const TRUSTED: u32 = 8;
 
-    /// The most memory that one file's streams take.
+    /// Most memory of one file's streams.
     pub const BYTES_MAX: usize = size_of::<Self>()
         + (Self::CONFIRMED_MAX + Self::TENTATIVE_MAX) * StreamSet::BYTES_PER_ENTRY;
 
-    /// How many streams are remembered: (confirmed, tentative).
+    /// Returns the number of streams: (confirmed, tentative).
     #[must_use]
     pub fn count(&self) -> (usize, usize) {
         let count = |set: &StreamSet| set.entries().iter().filter(|entry| entry.is_there()).count();
         (count(&self.confirmed), count(&self.tentative))
     }
 
-    /// Whether none is remembered, and no share is to be given back.
+    /// Returns true if there are no streams and no shares to give back.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Forgets them all.
+    /// Drops all streams.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -147,12 +145,12 @@ impl Streams {
         self.latest = LatestStream::of(place);
     }
 
-    /// The stream that waits for its reader to use this page.
+    /// Returns the stream with its marker on this page.
     pub(super) fn with_marker(&self, page: PageIndex) -> Option<StreamSlot> {
         self.find(page, |entry| entry.marker == page)
     }
 
-    /// A stream that ends just before this page, other than the one with this marker.
+    /// Returns a stream that ends just before this page, other than the one with this marker.
     pub(super) fn ending_at(&self, page: PageIndex, not_marker: PageIndex) -> Option<StreamSlot> {
         let is_forwards = |entry: &StreamEntry| {
             entry.way == StreamDirection::FORWARDS && entry.marker != not_marker
@@ -174,7 +172,7 @@ impl Streams {
             .or_else(|| self.tentative.find_start(pages, is_it).map(StreamSlot::Tentative))
     }
 
-    /// The random read that came so many questions ago; 1 is the last one.
+    /// Returns the random read `age` questions ago; 1 is the last one.
     pub(super) fn recent(&self, age: u32) -> Option<&StreamEntry> {
         let slot = self.arrivals.wrapping_sub(age) as usize % Self::TENTATIVE_MAX;
         let entry = self.tentative.entries().get(slot)?;
@@ -186,12 +184,13 @@ impl Streams {
         confirmed.or_else(|| self.tentative.find(page, is_it).map(StreamSlot::Tentative))
     }
 
-    /// Whether few random reads came since the tentative stream was met, or it was met twice.
+    /// Returns true if few random reads came since the tentative stream was matched, or it matched
+    /// twice.
     pub(super) fn is_trusted(&self, entry: &StreamEntry) -> bool {
         entry.reads > 1 || self.arrivals.wrapping_sub(entry.stamp) < Self::TRUSTED
     }
 
-    /// Whether few random reads came since the stream, which leaves no gaps, was met.
+    /// Returns true if few random reads came since this stream without gaps was matched.
     pub(super) fn was_just_met(&self, place: StreamSlot) -> bool {
         let entry = self.get(place);
         let met_at = match place {
@@ -201,7 +200,7 @@ impl Streams {
         self.arrivals.wrapping_sub(met_at) < Self::TRUSTED
     }
 
-    /// Remembers a new tentative stream, in place of the oldest if there are too many.
+    /// Adds a tentative stream; replaces the oldest at the limit.
     pub(super) fn add_tentative(&mut self, entry: StreamEntry) {
         let slot = self.arrivals as usize % Self::TENTATIVE_MAX;
         self.arrivals = self.arrivals.wrapping_add(1);
@@ -217,8 +216,7 @@ impl Streams {
         self.latest = LatestStream::of(StreamSlot::Tentative(slot));
     }
 
-    /// Remembers a confirmed stream, in place of the one that was met least recently if there are
-    /// too many.
+    /// Adds a confirmed stream; replaces the least recently matched one at the limit.
     pub(super) fn add_confirmed(&mut self, entry: StreamEntry) {
         self.meetings = self.meetings.wrapping_add(1);
         let reads = entry.reads_when_met(self.arrivals);
@@ -244,7 +242,7 @@ impl Streams {
         self.latest = LatestStream::of(StreamSlot::Confirmed(place));
     }
 
-    /// The stream is here now. It stays confirmed or tentative.
+    /// Updates a stream, which stays confirmed or tentative.
     pub(super) fn update(&mut self, place: StreamSlot, entry: StreamEntry) {
         let (stamp, reads) = match place {
             StreamSlot::Confirmed(_) => {
@@ -259,7 +257,7 @@ impl Streams {
         self.set(place, StreamEntry { stamp, reads, ..entry.gone_on_from(&before) });
     }
 
-    /// The stream is here now, and it is one.
+    /// Updates a stream and confirms it.
     pub(super) fn prove(&mut self, place: StreamSlot, entry: StreamEntry) {
         match place {
             StreamSlot::Confirmed(_) => self.update(place, entry),
@@ -273,7 +271,7 @@ impl Streams {
         }
     }
 
-    /// Forgets one. The others stay in their places.
+    /// Drops a stream. The others keep their slots.
     pub(super) fn remove(&mut self, place: StreamSlot) {
         self.drop_share(self.get(place).share);
         self.set(place, StreamEntry::NOWHERE);
@@ -286,19 +284,19 @@ impl Streams {
         }
     }
 
-    /// A share of a stream that was forgotten; to be asked for after each decision.
+    /// Takes the share of a dropped stream; call it after each decision.
     pub(crate) fn take_dropped(&mut self) -> Option<ShareId> {
         let last = self.dropped.iter_mut().find(|share| **share != ShareId::NONE)?;
         Some(core::mem::replace(last, ShareId::NONE))
     }
 
-    /// A question begins: no stream was met with it yet.
+    /// Begins a question: no stream has matched it yet.
     pub(super) fn forget_latest(&mut self) {
         self.latest = LatestStream::default();
     }
 
-    /// The stream that was met last, at `page` of a file that ends at `file_end`, if it is there.
-    /// `is_unread` says of a page whether it was read ahead and no reader has come to it.
+    /// Returns the stream matched last, if it covers `page` of a file that ends at `file_end`.
+    /// `is_unread` returns true for a prefetched page that no reader has used.
     pub(crate) fn latest(
         &self,
         page: PageIndex,
@@ -315,19 +313,19 @@ impl Streams {
         })
     }
 
-    /// Nothing was read ahead from `end` on for the stream that was met last.
+    /// Truncates the stream matched last: nothing was prefetched for it from `end` on.
     pub(crate) fn cut_latest(&mut self, end: PageIndex, cache: &impl Residency) {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
         if entry.way == StreamDirection::BACKWARDS {
-            // What is missing is next. Where its reader misses it, a window ends there: what lies
-            // before is there, and is not asked for again.
+            // The stream continues with the first missing page, and the next window ends there: the
+            // pages before it are resident, and are not requested again.
             let there = cache.history(entry.end, entry.end - entry.start);
             let start = PageIndex(entry.end.0 - there.0);
             self.set(place, StreamEntry { start, marker: NO_MARKER, ..entry });
             return;
         }
-        // A strided stream goes on with the first piece that is not there.
+        // A strided stream continues with its first missing piece.
         let end = entry.way.stride().map_or(end, |stride| {
             let cut = end.0.saturating_sub(entry.start.0);
             PageIndex(entry.start.0 + cut.next_multiple_of(stride.0))
@@ -339,7 +337,7 @@ impl Streams {
         }
     }
 
-    /// The next window of the stream that was met last is to grow from `pace` at least.
+    /// Sets the least size from which the next window of the stream matched last grows.
     pub(crate) fn quicken_latest(&mut self, pace: Pages) {
         let Some(place) = self.latest.place() else { return };
         let entry = *self.get(place);
@@ -348,19 +346,20 @@ impl Streams {
         }
     }
 
-    /// Gives a share to the stream that was met last.
+    /// Sets the share of the stream matched last.
     pub(crate) fn set_share(&mut self, share: ShareId) {
         let place = self.latest.place().expect("a share is given to a stream that was met");
         let entry = StreamEntry { share, ..*self.get(place) };
         self.set(place, entry);
     }
 
-    /// The share of a stream that has this page ahead of its reader, and of which more is true.
+    /// Returns true if a stream with this page ahead of its reader has a share that satisfies
+    /// `is_it`.
     pub(crate) fn has_ahead(&self, page: PageIndex, is_it: impl Fn(ShareId) -> bool) -> bool {
         self.find(page, |entry| page < entry.end && is_it(entry.share)).is_some()
     }
 
-    /// All shares.
+    /// Returns all shares.
     pub(crate) fn shares(&self) -> impl Iterator<Item = ShareId> {
         let entries = self.confirmed.entries().iter().chain(self.tentative.entries());
         entries.map(|entry| entry.share).filter(|share| *share != ShareId::NONE)
@@ -386,5 +385,5 @@ impl LatestStream {
     }
 }
 
-/// One decision forgets no more: two streams that meet, or one that is pushed out.
+/// Most shares dropped by one decision: two streams that meet, or one that is evicted.
 const DROPPED_MAX: usize = 3;

@@ -1,10 +1,8 @@
-//! One read's way through its pages: when a policy is asked, and what is done with its answer.
+//! Walks the pages of one read: decides when to ask the policy, and carries out its decision.
 //!
-//! In:    a read, a policy, what is remembered ([`PolicyMemory`]), and a cache ([`PageSet`]).
-//! Out:   pages fetched, each page of the read consumed in order, and every decision to a callback.
-//! Never: a wait. A page that was fetched counts as resident from then on.
+//! It never waits: a page that was requested counts as resident from then on.
 //!
-//! [`visit`] is the one loop over a read's pages: a path asks its prefetcher from there, and
+//! [`visit`] is the only loop over a read's pages. An `IoPath` asks its prefetcher from there;
 //! `foreread explain` and `examples/own_cache.rs` ask a policy directly ([`ReadWalk`]).
 
 use core::ops::Range;
@@ -18,58 +16,58 @@ use super::stream_state::{Advice, StreamState};
 use super::streams::Streams;
 use crate::units::{ByteCount, PageIndex, Pages};
 
-/// A cache of one file's pages, as far as a read needs it.
+/// Page cache of one file, as needed by a read.
 pub trait PageSet: Residency {
-    /// Whether the page is resident or in flight.
+    /// Returns true if the page is resident or in flight.
     fn is_resident(&self, page: PageIndex) -> bool;
 
-    /// Whether a resident page is still in flight: its reader waits for it.
+    /// Returns true if a resident page is still in flight, so that its reader has to wait.
     fn is_in_flight(&self, _page: PageIndex) -> bool {
         false
     }
 
-    /// Clears the page's marker; true if it had one.
+    /// Clears the page's marker. Returns true if it had one.
     fn take_marker(&mut self, page: PageIndex) -> bool;
 
-    /// Asks the device for those of `pages` that are not resident, and marks `marker` if it is one
-    /// of them. Pages that no reader waits for may be left out. Returns how many were requested.
+    /// Requests the pages of `pages` that are not resident, and marks `marker` if it is one of
+    /// them. Pages that no reader waits for may be left out. Returns the number of pages requested.
     fn fetch(&mut self, pages: Range<PageIndex>, marker: Option<PageIndex>) -> Pages;
 
-    /// A page of a window was evicted before its reader came, and these are next: those that are
-    /// still resident shall leave last, as if they had just been read. A cache without an order
-    /// need not do anything.
+    /// Protects the still resident `pages` from eviction, as if they had just been read: a page of
+    /// their window was evicted before its reader used it. A cache without an eviction order need
+    /// not do anything.
     fn rescue(&mut self, _pages: Range<PageIndex>) {}
 
-    /// The reader takes this page, which is resident or in flight.
+    /// Marks a page, resident or in flight, as used by the reader.
     fn consume(&mut self, page: PageIndex);
 }
 
-/// What a read meets at one of its pages.
+/// State of a page that a read encounters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PageMet {
     /// The page is not resident.
     Missing,
     /// The page is in flight.
     InFlight,
-    /// The page carried a marker, which is cleared now.
+    /// The page carried a marker, which is now cleared.
     Marker,
 }
 
 /// The pages of one read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadPages {
-    /// The first.
+    /// First page.
     pub first: PageIndex,
-    /// How many, not clipped at the end of the file: policies see what the caller asked for.
+    /// Number of pages, not clipped at the end of the file: policies see the caller's request.
     pub count: Pages,
-    /// One past the file's last page: none from there on is visited.
+    /// First page past the end of the file; pages from there on are not visited.
     pub file_end: PageIndex,
-    /// What the stream's owner said of it. With [`Advice::Random`] markers are left where they are:
-    /// they belong to other readers.
+    /// Access advice for the stream. [`Advice::Random`] leaves markers in place: they belong to
+    /// other readers.
     pub advice: Advice,
 }
 
-/// Visits the pages of a read in order, and calls `met` with how many pages are left of the read.
+/// Visits the pages of a read in order, and calls `met` with the number of pages left of the read.
 ///
 /// ```text
 ///   for each page   not resident?  met(Missing); still not?  fetch it alone
@@ -102,23 +100,25 @@ pub fn visit<C: PageSet>(
     }
 }
 
-/// What is to be read because of one decision.
+/// Pages to read for one decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {
-    /// The question.
+    /// Question.
     pub ask: Ask,
-    /// The answer. The window of a random read is clipped at the end of the file.
+    /// Answer. The window of a random read is clipped at the end of the file.
     pub decision: Decision,
-    /// The pages, clipped at the end of the file; of a window with gaps, from the first piece on.
+    /// Pages to read, clipped at the end of the file; for a window with gaps, from the first piece
+    /// on.
     pub pages: Range<PageIndex>,
-    /// The page whose use asks for the next window.
+    /// Page whose use requests the next window.
     pub marker: Option<PageIndex>,
-    /// Pages of the last window that are to leave late, because one of them was evicted too early.
+    /// Pages of the last window to protect from eviction, because one of them was evicted too
+    /// early.
     pub rescue: Option<Range<PageIndex>>,
 }
 
 impl Plan {
-    /// Requests the pages from `cache`; returns how many were requested.
+    /// Requests the pages from `cache`. Returns the number requested.
     pub fn fetch(&self, cache: &mut impl PageSet) -> Pages {
         if let Some(pages) = &self.rescue {
             cache.rescue(pages.clone());
@@ -130,44 +130,45 @@ impl Plan {
         }
     }
 
-    /// The plan and what came of it, as one line of a trace.
+    /// Returns the plan and its outcome as one line of a trace.
     #[must_use]
     pub fn decided(&self, submitted: Pages) -> Decided {
         Decided { ask: self.ask, decision: self.decision, submitted }
     }
 }
 
-/// The reader's side of a read: what the policies need to know of a stream and its file.
+/// Reader's side of a read: the state of a stream and its file for the policies.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadWalk {
-    /// The policy that decides.
+    /// Policy to ask.
     pub policy: Policy,
-    /// What bounds the windows.
+    /// Limits of a window.
     pub limits: WindowLimits,
-    /// The byte after the last one that the stream's previous read returned; None before the first.
+    /// Byte after the last one that the stream's previous read returned; None before the first
+    /// read.
     pub prev_pos: Option<ByteCount>,
-    /// One past the file's last page.
+    /// First page past the end of the file.
     pub end: PageIndex,
-    /// What the stream's owner said of it.
+    /// Access advice for the stream.
     pub advice: Advice,
-    /// Rules beside the policy's own.
+    /// Rules in addition to the policy's own.
     pub rules: Rules,
 }
 
-/// What is remembered from one read to the next: some policies look at one, some at the other.
+/// State kept between reads: policies use either the stream's or the file's.
 #[derive(Debug)]
 pub struct PolicyMemory<'m> {
-    /// Of the stream: each reader has its own.
+    /// State of the stream; each reader has its own.
     pub stream: &'m mut StreamState,
-    /// Of the file: all its readers share it.
+    /// State of the file, shared by all its readers.
     pub file: &'m mut Streams,
 }
 
 impl ReadWalk {
-    /// Reads `count` pages from `first` on, and remembers what was decided.
+    /// Reads `count` pages from `first` on, and updates the state with each decision.
     ///
-    /// The read is not clipped at the end of the file before the policy sees it (it asks for what
-    /// its caller asked), but no page past the end is visited.
+    /// The policy sees the full length that the caller requested, even past the end of the file,
+    /// but no page past the end is visited.
     pub fn read(
         &self,
         memory: PolicyMemory<'_>,
@@ -192,8 +193,8 @@ impl ReadWalk {
         });
     }
 
-    /// A hit met a marker, `count` pages before the end of its read, and has cleared it. The stream
-    /// that it belonged to must not lose it, so it brings a window whatever the advice.
+    /// Handles a marker that a hit met and cleared, `count` pages before the end of its read. The
+    /// marker's stream must not lose it, so it brings a window regardless of the advice.
     pub fn marker(
         &self,
         memory: PolicyMemory<'_>,
@@ -205,7 +206,7 @@ impl ReadWalk {
         self.ask(memory, cache, page, count, Trigger::Marker, &mut decided);
     }
 
-    /// Asks the policy, requests the pages, and reports the decision.
+    /// Asks the policy, requests the pages and reports the decision.
     fn ask(
         &self,
         memory: PolicyMemory<'_>,
@@ -228,8 +229,8 @@ impl ReadWalk {
         decided(plan.decided(submitted));
     }
 
-    /// The question of a page that was met; it tells whether its reader has waited, and forgets
-    /// that.
+    /// Builds the question for a page. It includes whether the reader has stalled, and clears that
+    /// flag.
     pub(super) fn question(
         &self,
         stream: &mut StreamState,
@@ -243,7 +244,7 @@ impl ReadWalk {
         Ask { page, count, trigger, prev_pos: self.prev_pos, has_waited }
     }
 
-    /// The decision for which no policy is needed: the owner's advice, or a rule that comes first.
+    /// Returns a decision that precedes the policy's: by advice, or by a rule.
     pub(super) fn without_policy(&self, stream: &StreamState, ask: Ask) -> Option<Decision> {
         if self.advice == Advice::Random && ask.trigger == Trigger::Miss {
             return Some(Decision::random(ask, ask.count));
@@ -251,17 +252,17 @@ impl ReadWalk {
         self.rules.before(stream, ask, self.window_limits(ask))
     }
 
-    /// What bounds the window that this question brings.
+    /// Returns the limits of the window for this question.
     pub(super) fn window_limits(&self, ask: Ask) -> WindowLimits {
         self.policy.limits_for(ask, self.common_limits())
     }
 
-    /// What bounds the windows of small reads.
+    /// Returns the window limits of small reads.
     pub(super) fn common_limits(&self) -> WindowLimits {
         self.advice.limits(self.limits)
     }
 
-    /// What the policy decides; `allotment` is what a stream may have of memory that is shared.
+    /// Asks the policy; `allotment` is the stream's part of the shared memory.
     pub(super) fn ask_policy(
         &self,
         memory: PolicyMemory<'_>,
@@ -279,7 +280,7 @@ impl ReadWalk {
         Some(self.rules.after(decision, stream, ask, max, self.end))
     }
 
-    /// What is to be read because of a decision, which the stream remembers.
+    /// Returns the pages to read for a decision, and stores it in the stream's state.
     pub(super) fn plan(&self, stream: &mut StreamState, ask: Ask, mut decision: Decision) -> Plan {
         let is_lost = decision.pattern == Pattern::Thrash;
         let rescue = is_lost.then(|| ask.page..stream.fetched.end().min(self.end));
@@ -296,7 +297,7 @@ impl ReadWalk {
         Plan { ask, decision, pages: window.start..window.end(), marker, rescue }
     }
 
-    /// So many pages of a plan were requested.
+    /// Records the number of pages of a plan that were requested.
     pub(super) fn submitted(stream: &mut StreamState, pages: Pages) {
         if pages > Pages::ZERO {
             stream.seeked = false;
@@ -304,7 +305,7 @@ impl ReadWalk {
     }
 }
 
-/// Asks for the first pages of each stride and leaves out the others.
+/// Requests the first pages of each stride and skips the gaps.
 fn fetch_pieces(
     cache: &mut impl PageSet,
     pages: Range<PageIndex>,

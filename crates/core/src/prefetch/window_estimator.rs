@@ -1,9 +1,4 @@
-//! The largest window that is of use on a device, and how long its requests take: learnt.
-//!
-//! In:    what its completions told ([`DeviceModel`]); when requests were queued and when they
-//!        ended.
-//! Out:   a window in pages, a power of two; a time.
-//! Never: a window that was set. This is for windows that are learnt.
+//! Learns the largest useful window of a device, and the latency of its requests, from completions.
 //!
 //! ```text
 //!   throughput                 ____________________
@@ -12,6 +7,8 @@
 //!                 _-
 //!             4K    16K    64K    256K    1M    4M     window
 //! ```
+//!
+//! It is used only where the caller did not set a fixed window.
 
 use alloc::collections::VecDeque;
 
@@ -23,25 +20,26 @@ use crate::geometry::{
 use crate::sched::Op;
 use crate::units::{ByteCount, Nanos, PAGE_SIZE, Pages};
 
-/// What a device is good for.
+/// Learnt window and latency of one device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowEstimator {
     window: Pages,
-    /// What it was before anything was learnt.
+    /// The initial window, derived from the device's size; the learnt one never shrinks below it.
     least: Pages,
-    /// How many reads have ended since it was last looked at.
+    /// Reads completed since the last update.
     ended: u32,
     latency_ns: u64,
-    /// So many more reads are to end at most before windows are asked for ahead of others.
+    /// Completions left before windows may overlap; 0 when the device need not be left idle any
+    /// more.
     alone: u32,
-    /// What another run learnt of it.
+    /// Costs that an earlier run learnt.
     remembered: RememberedCost,
-    /// Whether its requests take so long that a network is likely to lie before it.
+    /// Latency is so high that the device is probably behind a network.
     is_remote: bool,
 }
 
 impl WindowEstimator {
-    /// Of a device of which only its size is known.
+    /// Creates an estimator for a device of which only the size is known.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let limit = readahead_limit(geometry.capacity, LimitRule::Published);
         let window = whole_pages(scaled_down(DEFAULT_WINDOW, limit), ByteCount(PAGE_SIZE));
@@ -59,10 +57,12 @@ impl WindowEstimator {
         }
     }
 
-    /// Of a device that another run has learnt. Its first requests go alone, too: they tell whether
-    /// it is still the same, and a reader of large windows loses little by it. But a device that
-    /// serves many at once would be left idle by most of a second of them; of its requests beside
-    /// others, too, it can be told whether they take as long as expected.
+    /// Creates an estimator from the values that an earlier run learnt.
+    ///
+    /// Its first requests are also sent one at a time, to verify that the device has not changed; a
+    /// reader of large windows loses little by that. A device that serves many requests at once is
+    /// exempt: probing would leave it idle for most of a second, and its latency can be checked on
+    /// concurrent requests, too.
     pub(crate) fn restored(geometry: &Geometry, learnt: &LearntDevice) -> Self {
         assert!(learnt.is_plausible(), "{learnt:?} is no device");
         let fresh = Self::new(geometry);
@@ -74,7 +74,7 @@ impl WindowEstimator {
         Self { window, alone, remembered, is_remote, ..fresh }
     }
 
-    /// What the next run should know. None before enough was learnt.
+    /// Returns the values to remember for the next run, or None while too little is known.
     pub(crate) fn learnt(&self) -> Option<LearntDevice> {
         let cost = self.remembered.latest();
         let has_learnt = cost.is_some() || self.window > self.least;
@@ -82,28 +82,28 @@ impl WindowEstimator {
         (has_learnt && self.alone == 0).then_some(LearntDevice { window, cost })
     }
 
-    /// What reads cost: as this run's told, else as another run's did.
+    /// Returns the cost model of reads: this run's if it is known, else the remembered one.
     pub(super) fn model(&self, estimator: &DeviceEstimator) -> Option<DeviceModel> {
         let model = self.remembered.model(estimator)?;
         let parallel = self.remembered.ways(estimator.min_parallel(), model.parallel);
         Some(DeviceModel { parallel: Some(parallel), ..model })
     }
 
-    /// The largest window that is of use.
+    /// Returns the largest useful window.
     pub(super) fn window(&self) -> Pages {
         self.window
     }
 
-    /// How long a read takes from being asked for to its end. Before any has ended, what another
-    /// run says.
+    /// Returns the mean latency of a read from request to completion; before the first completion,
+    /// the remembered one.
     pub(super) fn latency_ns(&self) -> u64 {
         if self.latency_ns > 0 { self.latency_ns } else { self.remembered.request_ns() }
     }
 
-    /// A read request has ended; returns whether something was learnt that the next file on the
-    /// same disk should know.
+    /// Records a completed read. Returns true if the estimate changed enough to share it with the
+    /// next file on the same disk.
     pub(crate) fn read_ended(&mut self, read: &EndedRead<'_>) -> bool {
-        // Each file of a disk that has only small ones would begin anew.
+        // Also store probes that are not finished: with only small files, each would start over.
         let was_wanted = self.wants_idle_device();
         if self.remembered.is_refuted_by(&read.served) {
             *self = Self::new(read.geometry);
@@ -113,13 +113,13 @@ impl WindowEstimator {
         read.estimator.is_some_and(|it| self.update(it, read.geometry)) || was_wanted
     }
 
-    /// Whether it is far away, and a window is several requests that are served at once.
+    /// Returns true if the device is remote and a window spans several concurrent requests.
     pub(super) fn is_far(&self, max_io: Pages) -> bool {
         self.is_remote && self.window.0 >= max_io.0.saturating_mul(FAR_REQUESTS)
     }
 
-    /// A read has ended that was asked for at `arrival`. While no caller waits, ends are seen late:
-    /// such a time is only an upper bound.
+    /// Adds the latency of a read queued at `arrival`. Without a waiting caller the completion is
+    /// noticed late, so the time is only an upper bound.
     fn count_ended(&mut self, now: Nanos, arrival: Nanos, was_watched: bool) {
         let ns = now.0.saturating_sub(arrival.0);
         if was_watched || ns < self.latency_ns {
@@ -130,36 +130,37 @@ impl WindowEstimator {
         self.alone = self.alone.saturating_sub(1);
     }
 
-    /// Whether windows are to go one at a time, so that they tell what they cost.
+    /// Returns true while windows are sent one at a time, to measure their cost on an idle device.
     ///
     /// ```text
-    ///   reader    |k k k k|m                marker in k + 1: that is still on its way
-    ///   device    .--- k + 1 ---.--- k + 2 ---.--- ..    never idle, so nothing tells a cost
+    ///   reader    |k k k k|m                marker in k + 1, which is still in flight
+    ///   device    .--- k + 1 ---.--- k + 2 ---.--- ..    never idle: no cost can be measured
     ///
-    ///   put off   .--- k + 1 ---.  .--- k + 2 ---.  ..   asked for when its reader wants it
+    ///   put off   .--- k + 1 ---.  .--- k + 2 ---.  ..   requested when the reader needs it
     /// ```
     ///
-    /// A reader that is never short of read-ahead never leaves its device idle, and would never
-    /// learn what it is like. So a few markers bring no window. Demand reads are never delayed
-    /// by this, and if a request hangs, the others end and count.
+    /// A reader with enough read-ahead never leaves its device idle, so its cost would never be
+    /// measured. A few markers therefore request no window. Demand reads are never delayed by this,
+    /// and if a request hangs, the completions of the others still count.
     pub(crate) fn wants_idle_device(&self) -> bool {
         self.alone > 0
     }
 
-    /// Looks at what was learnt, if enough ended since the last time; says whether it did.
+    /// Updates the window if enough reads have completed since the last update; returns true if it
+    /// did.
     ///
     /// ```text
-    ///   size       128K     512K     1M       2M          a size that is new is tried alone,
-    ///   requests   | | | |  | | | |  | | | |  |||| ..     until its cost is known
+    ///   size       128K     512K     1M       2M          each new size is probed alone until its
+    ///   requests   | | | |  | | | |  | | | |  |||| ..     cost is known
     /// ```
     ///
-    /// Until then a device is left idle for all but one of the requests that it serves at once, so
-    /// a size that is worth its double is tried no longer than it takes to know a mean. The last
-    /// one is tried [`ALONE`] times: that it is not worth its double says less clearly.
+    /// Probing leaves the device idle for all but one of the requests it could serve at once, so a
+    /// size that is worth doubling is probed only until its mean is known. The last size gets
+    /// [`ALONE`] probes, because a missing gain is harder to tell from noise.
     fn update(&mut self, estimator: &DeviceEstimator, geometry: &Geometry) -> bool {
         let is_told = self.alone > 0 && estimator.knows_cost(Op::Read, self.window.bytes());
-        // What the last request of a window tells is looked at then: a far reader asks for the next
-        // window soon after it, and for the one after that a round trip later.
+        // A remote reader requests its next window soon after the last completion of this one,
+        // and the // one after that a round trip later: so evaluate each completion at once.
         let look_every = if self.is_remote && self.alone == 0 { 1 } else { LOOK_EVERY };
         if self.ended < look_every && !is_told {
             return false;
@@ -174,7 +175,7 @@ impl WindowEstimator {
             // Several readers never leave it idle.
             (known, f64::from(estimator.busy_parallel()))
         } else if is_told {
-            // What bytes cost is told by another size alone, whatever this one was like.
+            // The cost per byte needs a second size, however fast this one was.
             self.grow(false, geometry);
             return true;
         } else {
@@ -185,13 +186,13 @@ impl WindowEstimator {
             let twice = window_ns(&known, window + window, geometry.max_io, ways);
             2.0 * once / twice
         };
-        // Step by step: each size tells what its bytes cost.
+        // One step at a time: each size refines the cost per byte.
         if gain(Pages(self.window.0.next_power_of_two())) >= GROWS {
             self.grow(known.per_kib_ns.is_some(), geometry);
         }
         let mut window = Pages(self.window.0.next_power_of_two());
-        // A stream of a device without any cost for a request is as fast with less, but others are
-        // not: smaller requests are more of them.
+        // On a device without per-request cost one stream is as fast with a smaller window, but
+        // smaller // requests are more requests, which slow down other streams.
         let keeps_window = self.remembered.keeps_window(estimator);
         while window > self.least && !keeps_window && gain(Pages(window.0 / 2)) < SHRINKS {
             window = Pages(window.0 / 2);
@@ -201,8 +202,8 @@ impl WindowEstimator {
         true
     }
 
-    /// The next size: twice as large; or four times, if the cost of bytes is not known. Sizes of
-    /// less than four to one do not tell it, and without it each would seem worth its double.
+    /// Moves to the next size: double, or fourfold while the cost per byte is unknown. Sizes closer
+    /// than four to one cannot tell that cost, and without it every doubling would look worthwhile.
     fn grow(&mut self, is_slope_known: bool, geometry: &Geometry) {
         let before = Pages(self.window.0.next_power_of_two());
         if before >= LARGEST {
@@ -218,7 +219,7 @@ impl WindowEstimator {
     }
 }
 
-/// A read request that has ended, as far as the estimator looks at it.
+/// A completed read request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedRead<'d> {
     pub(crate) now: Nanos,
@@ -228,21 +229,21 @@ pub(crate) struct EndedRead<'d> {
     pub(crate) geometry: &'d Geometry,
 }
 
-/// What was learnt of disks, for the next file on one of them: a file of a few windows is read
-/// before it has told anything.
+/// Estimates by disk, shared among the files on it: a file of a few windows is read before its own
+/// requests could teach anything.
 #[derive(Debug, Default)]
 pub(crate) struct KnownDisks {
     known: VecDeque<(u64, WindowEstimator)>,
 }
 
 impl KnownDisks {
-    /// What is known of a disk.
+    /// Returns the estimate for a disk.
     pub(crate) fn get(&self, disk: u64) -> Option<WindowEstimator> {
         let known = self.known.iter().find(|(number, _)| *number == disk);
         known.map(|(_, useful)| WindowEstimator { ended: 0, ..*useful })
     }
 
-    /// Stores what was learnt of a disk. Beyond [`DISKS_MAX`] of them the oldest is forgotten.
+    /// Stores the estimate for a disk. Drops the oldest one beyond [`DISKS_MAX`].
     pub(crate) fn set(&mut self, disk: u64, useful: WindowEstimator) {
         if let Some((_, known)) = self.known.iter_mut().find(|(number, _)| *number == disk) {
             *known = useful;
@@ -256,8 +257,8 @@ impl KnownDisks {
     }
 }
 
-/// How long a window takes on an idle device: in requests of at most `max_io` pages, so many of
-/// which are served at once as it has `ways`.
+/// Returns the time of a window on an idle device, sent as requests of at most `max_io` pages of
+/// which `ways` are served at once.
 fn window_ns(fit: &DeviceModel, window: Pages, max_io: Pages, ways: f64) -> f64 {
     debug_assert!(ways >= 1.0, "a device serves at least one request at a time");
     let requests = window.0.div_ceil(max_io.0.max(1));
@@ -271,38 +272,39 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// A window grows while its double is so much faster. All further doublings together bring about
-/// twice as much as the next one, so what is left out is 2 %.
+/// A window grows while its double is at least this much faster. All further doublings together
+/// gain about twice as much as the next one, so stopping here forgoes 2 %.
 const GROWS: f64 = 1.01;
 
-/// And shrinks when it is less than that faster than its half. Between the two it stays, so that a
-/// device between two sizes does not change its mind with each request.
+/// A window shrinks when it gains less than this over its half. The gap to [`GROWS`] keeps a device
+/// between two sizes from flapping with every request.
 const SHRINKS: f64 = 1.005;
 
-/// The cost of a request in this process: a few system calls. Where a device's own cost of a
-/// request is lost in the noise, each size would look as good as its half, down to a page, and no
-/// larger be tried.
+/// CPU cost of a request in this process: a few system calls. Without this floor, a device whose
+/// per-request cost is lost in the noise would look as fast with half the size, down to a page, and
+/// larger sizes would never be tried.
 const ASKING_NS: f64 = 5_000.0;
 
-/// So many requests of a size that was not seen yet go alone at most: as many as make a model.
+/// Probes of a new size at most: as many as a cost model needs.
 const ALONE: u32 = 8;
 
-/// A device that serves so many at once is not read one request at a time.
+/// A device that serves this many requests at once is never probed one request at a time.
 const MANY_AT_ONCE: u32 = 16;
 
-/// As many as make a model.
+/// Completions between two updates: as many as a cost model needs.
 const LOOK_EVERY: u32 = 8;
 
-/// A window of so many requests is worth it only where most of them are served at once.
+/// A remote window of this many requests pays off only if most of them are served at once.
 const FAR_REQUESTS: u64 = 4;
 
-/// No disk of this machine that serves several at once takes as long, and every store does.
+/// Request cost from which a device counts as remote: slower than any local disk that serves
+/// several requests at once, faster than any object store.
 const REMOTE_NS: f64 = 2e6;
 
 /// More than most machines have.
 const DISKS_MAX: usize = 64;
 
-/// 1 GiB, a second of a fast device; the memory is the bound long before.
+/// 1 GiB, a second of a fast device. Memory limits the window long before.
 const LARGEST: Pages = Pages(1 << 18);
 
 #[cfg(test)]

@@ -1,14 +1,9 @@
-//! Cost model of a device for the range planner, by hand or from what was learnt.
-//!
-//! In:    latency, bandwidths and parallelism, or the model of a device's estimator.
-//! Out:   the time of a transfer, and a lower bound of the time of a plan.
-//! Never: a measurement, a plan.
+//! Cost model of a device for the range planner, given by hand or learnt.
 
 use crate::device_model::DeviceModel;
 
-/// What requests cost a device: a request of b bytes takes
-/// `latency_ns + b / connection_bytes_per_s`; `parallel` of them run at once, and together they
-/// transfer at most `total_bytes_per_s`.
+/// Request cost of a device. A request of b bytes takes `latency_ns + b / connection_bytes_per_s`;
+/// `parallel` of them run at once, and together they transfer at most `total_bytes_per_s`.
 ///
 /// # Examples
 ///
@@ -28,23 +23,23 @@ use crate::device_model::DeviceModel;
 pub struct CostModel {
     /// Time from a request to its first byte, in nanoseconds.
     pub latency_ns: u64,
-    /// How fast one request transfers at most, in bytes a second; at least 1.
+    /// Bandwidth limit of one request, in bytes a second; at least 1.
     pub connection_bytes_per_s: u64,
-    /// How fast all requests together transfer, in bytes a second; at least 1.
+    /// Bandwidth limit of all requests together, in bytes a second; at least 1.
     pub total_bytes_per_s: u64,
-    /// How many requests run at once; further ones wait. At least 1.
+    /// Requests that run at once; further ones wait. At least 1.
     pub parallel: u32,
 }
 
 impl CostModel {
-    /// The cost model of a device that an estimator has learnt. `min_parallel` is used as long as
-    /// the model does not know how many requests run at once
+    /// Returns the cost model that an estimator has learnt. `min_parallel` is used while the model
+    /// does not know the parallelism
     /// ([`DeviceEstimator::min_parallel`](crate::device_model::DeviceEstimator::min_parallel)).
     ///
-    /// The estimator does not know a common limit of bandwidth: the total bandwidth is that of one
-    /// connection times the number of requests at once. Where the cost of bytes is not known yet it
-    /// is in the latency, and the bandwidth is unlimited. docs/ranges.md says how soon the numbers
-    /// are known, and how well.
+    /// The estimator does not know a common bandwidth limit: the total bandwidth is that of one
+    /// connection times the number of requests at once. While the cost of bytes is unknown, it is
+    /// included in the latency, and the bandwidth is unlimited. docs/ranges.md describes how soon
+    /// and how well the numbers are known.
     ///
     /// # Examples
     ///
@@ -73,12 +68,13 @@ impl CostModel {
         }
     }
 
-    /// The gap in bytes up to which a serial device reads two ranges sooner as one: latency times
-    /// bandwidth. If requests run at once, merging pays for smaller gaps only, or not at all.
+    /// Returns the gap in bytes up to which a serial device reads two ranges faster as one: latency
+    /// times bandwidth. With concurrent requests, merging pays for smaller gaps only, or not at
+    /// all.
     ///
     /// # Panics
     ///
-    /// If a number but the latency is 0.
+    /// If any number except the latency is 0.
     #[must_use]
     pub fn break_even_gap(&self) -> u64 {
         self.check();
@@ -93,13 +89,13 @@ impl CostModel {
         assert!(self.parallel > 0, "at least one request runs at a time");
     }
 
-    /// Bytes a nanosecond of one request while `transferring` requests transfer.
+    /// Returns the bytes per nanosecond of one request while `transferring` requests transfer.
     pub(super) fn rate(&self, transferring: usize) -> f64 {
         let share = float(self.total_bytes_per_s) / float(transferring as u64);
         float(self.connection_bytes_per_s).min(share) / 1e9
     }
 
-    /// No plan of so many requests and bytes takes less, in nanoseconds.
+    /// Returns a lower bound in nanoseconds for any plan of this many requests and bytes.
     pub(super) fn bound(&self, requests: u64, bytes: u64) -> f64 {
         let (latency, parallel) = (float(self.latency_ns), u64::from(self.parallel));
         let rounds = latency * float(requests.div_ceil(parallel));
@@ -109,7 +105,7 @@ impl CostModel {
         rounds.max(work).max(all_bytes)
     }
 
-    /// Whether one connection is slower than the device, so that splitting may pay.
+    /// Returns true if one connection is slower than the device, so that splitting may pay.
     pub(super) fn is_limited_by_connection(&self) -> bool {
         self.parallel > 1 && self.connection_bytes_per_s < self.total_bytes_per_s
     }
@@ -120,7 +116,7 @@ pub(super) fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The next whole number; a negative one is 0, one that does not fit is the largest.
+/// Rounds to a whole number; negative numbers become 0, and overflows saturate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
 pub(super) fn whole(number: f64) -> u64 {
     (number + 0.5) as u64

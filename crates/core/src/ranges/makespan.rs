@@ -1,8 +1,4 @@
-//! How long requests take on a device: list scheduling on identical servers that share bandwidth.
-//!
-//! In:    requests in the order in which they are sent, a cost model, a budget of bytes.
-//! Out:   when the last of them ends.
-//! Never: another order, a change of a request.
+//! Simulates requests on a device: list scheduling on identical servers that share bandwidth.
 
 use alloc::collections::{BinaryHeap, VecDeque};
 use core::cmp::Reverse;
@@ -10,9 +6,9 @@ use core::ops::Range;
 
 use super::cost_model::{CostModel, float, whole};
 
-/// How long `requests` take in nanoseconds if they are sent in this order, each as soon as one of
-/// the device's `parallel` places is free and at most `budget` bytes are in flight. (A request of
-/// more than `budget` bytes is sent when it is alone.)
+/// Returns the time of `requests` in nanoseconds if they are sent in this order, each as soon as
+/// one of the device's `parallel` slots is free and at most `budget` bytes are in flight. (A
+/// request larger than `budget` is sent when it is alone.)
 ///
 /// ```text
 ///   4 places   |--latency--|==transfer==|                     each transfers with the bandwidth of
@@ -46,7 +42,7 @@ pub fn makespan(requests: &[Range<u64>], model: &CostModel, budget: u64) -> u64 
     whole(simulate(requests, model, budget))
 }
 
-/// See [`makespan`], of requests and a model that are checked.
+/// Implements [`makespan`] for validated requests and model.
 pub(super) fn simulate(requests: &[Range<u64>], model: &CostModel, budget: u64) -> f64 {
     let mut device = SimulatedDevice {
         model,
@@ -72,17 +68,17 @@ pub(super) fn simulate(requests: &[Range<u64>], model: &CostModel, budget: u64) 
     device.now
 }
 
-/// A device with requests in its places. All that transfer do so at one rate, so that one counter
-/// says for each how far it is: it ends when the counter reaches its target.
+/// A device with requests in its slots. All transfers run at the same rate, so one counter shows
+/// the progress of each: a transfer ends when the counter reaches its target.
 struct SimulatedDevice<'a> {
     model: &'a CostModel,
     now: f64,
-    /// What a request that transferred all the time would have got, in bytes.
+    /// Bytes of a request that would have transferred all the time.
     transferred: f64,
-    /// When the latency of a request is over, and its bytes; in that order.
+    /// End of the latency of each request, and its bytes; in that order.
     starting: VecDeque<(f64, u64)>,
-    /// At which count a request ends, as bits (floats of one sign have the order of their bits),
-    /// and its bytes.
+    /// Counter value at which each request ends, as bits (floats of one sign have the order of
+    /// their bits), and its bytes.
     transferring: BinaryHeap<Reverse<(u64, u64)>>,
     in_flight: u64,
 }
@@ -97,7 +93,7 @@ impl SimulatedDevice<'_> {
         self.in_flight = self.in_flight.saturating_add(bytes);
     }
 
-    /// To the next time at which a request begins or ends to transfer.
+    /// Advances to the next start or end of a transfer.
     fn step(&mut self) {
         let next_start = self.starting.front().copied();
         let Some(&Reverse((target, bytes))) = self.transferring.peek() else {

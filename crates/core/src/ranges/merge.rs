@@ -1,8 +1,4 @@
-//! Which gaps are read along: the levels of merging, from none to all that may save a request.
-//!
-//! In:    spans in ascending order, the largest request.
-//! Out:   for each level how many requests and bytes it has, and its spans.
-//! Never: a choice among the levels.
+//! Levels of merging: from no gap to all gaps that may save a request when read along.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -25,7 +21,7 @@ pub(super) struct MergeLevels<'a> {
     sizes: Vec<LevelSize>,
 }
 
-/// How many requests and bytes a level has.
+/// Number of requests and bytes of a level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LevelSize {
     pub(super) requests: u64,
@@ -33,8 +29,9 @@ pub(super) struct LevelSize {
 }
 
 impl<'a> MergeLevels<'a> {
-    /// A gap is not merged if the span would be cut into more requests than the two had, because no
-    /// request is larger than `cap`. One that saves none is: with the next one it may.
+    /// Creates the levels. A gap is not merged if the joint span would need more requests than the
+    /// two had, because no request exceeds `cap`. A gap that saves none is merged: with the next
+    /// one it may.
     pub(super) fn new(spans: &'a [Range<u64>], cap: u64) -> Self {
         let requests = |start: usize, end: usize| {
             let bytes: u64 = spans[end].end - spans[start].start;
@@ -43,7 +40,7 @@ impl<'a> MergeLevels<'a> {
         let gap = |i: usize| spans[i + 1].start - spans[i].end;
         let mut gaps: Vec<usize> = (0..spans.len() - 1).collect();
         gaps.sort_by_key(|i| gap(*i));
-        // Of a merged run: at its last span the first one, at its first span the last one.
+        // For a merged run: its last span holds the first one, and its first span the last one.
         let mut first: Vec<usize> = (0..spans.len()).collect();
         let mut last = first.clone();
         let mut size = LevelSize {
@@ -66,17 +63,17 @@ impl<'a> MergeLevels<'a> {
         Self { spans, cap, order, sizes }
     }
 
-    /// By level.
+    /// Returns the sizes, by level.
     pub(super) fn sizes(&self) -> &[LevelSize] {
         &self.sizes
     }
 
-    /// No request is larger.
+    /// Returns the largest request.
     pub(super) fn cap(&self) -> u64 {
         self.cap
     }
 
-    /// The spans of a level, in ascending order.
+    /// Returns the spans of a level, in ascending order.
     pub(super) fn spans(&self, level: usize) -> Vec<Range<u64>> {
         let mut is_merged = vec![false; self.spans.len()];
         for i in &self.order[..level] {
@@ -92,8 +89,8 @@ impl<'a> MergeLevels<'a> {
         merged
     }
 
-    /// Requests in their order without the parts of gaps at their ends: where a merged span was cut
-    /// in a gap.
+    /// Returns the requests in their order, without gaps at their ends, which occur where a merged
+    /// span was cut in a gap.
     pub(super) fn trimmed(&self, requests: &[Range<u64>]) -> Vec<Range<u64>> {
         let trim = |request: &Range<u64>| {
             let first = self.spans.partition_point(|span| span.end <= request.start);

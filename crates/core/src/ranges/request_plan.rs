@@ -1,8 +1,4 @@
-//! The limits of a plan, and the plan.
-//!
-//! In:    limits from the caller, requests from the search.
-//! Out:   requests, and which of them hold the bytes of a range.
-//! Never: I/O.
+//! Limits of a plan, and the plan.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,11 +15,11 @@ use core::ops::Range;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RequestLimits {
-    /// Requests start and end at multiples of it: the block of the device; 1 for a store.
+    /// Alignment of start and end: the block size of the device; 1 for a store.
     pub align: u64,
-    /// No request is larger.
+    /// Largest request.
     pub largest: u64,
-    /// Not more bytes are in flight at once, so no request is larger than that either.
+    /// Most bytes in flight, which also limits a single request.
     pub budget: u64,
 }
 
@@ -34,14 +30,14 @@ impl RequestLimits {
         assert!(self.budget >= self.align, "the budget is smaller than the alignment");
     }
 
-    /// The largest request: a multiple of the alignment.
+    /// Returns the largest request, a multiple of the alignment.
     pub(super) fn cap(&self) -> u64 {
         let bytes = self.largest.min(self.budget);
         bytes - bytes % self.align
     }
 }
 
-/// Requests that read a set of byte ranges; what [`plan`](super::plan) returns.
+/// Requests that read a set of byte ranges, as returned by [`plan`](super::plan).
 ///
 /// # Examples
 ///
@@ -64,7 +60,7 @@ impl RequestLimits {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RequestPlan {
     requests: Vec<Range<u64>>,
-    /// Numbers of requests, by ascending offset.
+    /// Indices of the requests, by ascending offset.
     by_offset: Vec<usize>,
     time_ns: u64,
 }
@@ -76,29 +72,28 @@ impl RequestPlan {
         Self { requests, by_offset, time_ns }
     }
 
-    /// The requests in the order in which to send them. None is empty, no two overlap.
+    /// Returns the requests in dispatch order. None is empty, and no two overlap.
     #[must_use]
     pub fn requests(&self) -> &[Range<u64>] {
         &self.requests
     }
 
-    /// How many bytes the requests read: those wanted, gaps that are read along, and what alignment
-    /// adds.
+    /// Returns the bytes that the requests read: the ranges, gaps that are read along, and padding
+    /// for alignment.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.requests.iter().map(|request| request.end - request.start).sum()
     }
 
-    /// How long the requests take by the cost model, in nanoseconds
-    /// ([`makespan`](super::makespan())).
+    /// Returns the predicted time of the requests in nanoseconds ([`makespan`](super::makespan())).
     #[must_use]
     pub fn time_ns(&self) -> u64 {
         self.time_ns
     }
 
-    /// Where the bytes of a wanted range are: the numbers of requests, each with the part of the
-    /// range that it reads, by ascending offset. Together they are the whole of a range that was
-    /// planned. None for an empty range.
+    /// Returns the requests that hold a range: their indices, each with its part of the range, by
+    /// ascending offset. The parts cover the whole of a range that was planned. An empty range has
+    /// none.
     pub fn parts(&self, wanted: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
         let first = self.by_offset.partition_point(|n| self.requests[*n].end <= wanted.start);
         let numbers = self.by_offset[first..].iter().copied();

@@ -1,8 +1,7 @@
-//! The choice among plans: levels of merging, numbers of pieces, three orders.
+//! Searches for the best plan: levels of merging, numbers of pieces, three orders.
 //!
-//! In:    levels of merging, a cost model, limits.
-//! Out:   the plan with the fewest bytes among those about as fast as the fastest found.
-//! Never: a plan that a lower bound shows to be slower.
+//! Returns the plan with the fewest bytes among those about as fast as the fastest one found. Plans
+//! with a lower bound above that are skipped.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,39 +13,40 @@ use super::merge::MergeLevels;
 use super::request_plan::{RequestLimits, RequestPlan};
 use super::split::{PieceCounts, by_size};
 
-/// A plan that is slower by less than one part in so many is as fast.
+/// Tolerance as a divisor: a plan slower by less than this part counts as equally fast.
 const SLACK_DENOM: f64 = 128.0;
 
-/// How many requests are simulated at most before the search ends with the best plan it has: some
-/// milliseconds. A set of up to 30 ranges never needs so many.
+/// Most requests simulated before the search returns its best plan: some milliseconds. A set of up
+/// to 30 ranges never needs that many.
 const EFFORT: usize = 1 << 16;
 
-/// A request is simulated in some 50 ns: so a search of up to 0.2 ms takes at most a sixteenth of
-/// the time that its plan takes, a longer one a 64th: no plan is late because it was good.
+/// Search effort per nanosecond of the plan. Simulating a request takes some 50 ns, so a search of
+/// up to 0.2 ms takes at most a sixteenth of its plan's time and a longer one a 64th: the search
+/// never delays the plan noticeably.
 const NS_PER_SIMULATED: f64 = 16.0 * 50.0;
 const SHORT_EFFORT: usize = 4096;
 
-/// Each range is simulated so often whatever the device: two levels in three orders.
+/// Requests simulated per range on any device: two levels in three orders.
 const EFFORT_PER_RANGE: usize = 6;
 
-/// The search for the plan of one set of ranges.
+/// State of the search for one set of ranges.
 struct PlanSearch<'a> {
     levels: &'a MergeLevels<'a>,
     model: &'a CostModel,
     limits: &'a RequestLimits,
-    /// How many more requests may be simulated.
+    /// Requests that may still be simulated.
     effort: usize,
-    /// With so many left no further level is looked for.
+    /// Effort left at which no further level is tried.
     reserve: usize,
 }
 
-/// Requests, and how long they take in nanoseconds.
+/// Requests, and their time in nanoseconds.
 struct TimedRequests {
     requests: Vec<Range<u64>>,
     ns: f64,
 }
 
-/// The plan of the spans of these levels.
+/// Returns the best plan for the spans of these levels.
 pub(super) fn fastest(
     levels: &MergeLevels<'_>,
     model: &CostModel,
@@ -56,7 +56,7 @@ pub(super) fn fastest(
     let mut search = PlanSearch { levels, model, limits, effort, reserve: effort / 2 };
     let unmerged = levels.sizes()[0];
     let first = search.at_once(unmerged.requests, unmerged.bytes).then(|| search.level(0));
-    // Nothing is faster with one request of these bytes; merging frees places for pieces of others.
+    // No plan beats one request with these bytes; merging would free slots for pieces of others.
     let floor_ns = with_slack(model.bound(1, unmerged.bytes));
     let is_final =
         |first: &TimedRequests| first.ns <= floor_ns || !model.is_limited_by_connection();
@@ -67,7 +67,7 @@ pub(super) fn fastest(
     RequestPlan::new(trimmed, whole(ns))
 }
 
-/// How many requests may be simulated for a plan that takes about as long as its lower bound.
+/// Returns the number of requests to simulate, given a lower bound of the plan's time.
 fn effort(levels: &MergeLevels<'_>, model: &CostModel) -> usize {
     let bounds = levels.sizes().iter().map(|size| model.bound(size.requests, size.bytes));
     let ns = bounds.fold(f64::INFINITY, f64::min);
@@ -78,13 +78,14 @@ fn effort(levels: &MergeLevels<'_>, model: &CostModel) -> usize {
 }
 
 impl PlanSearch<'_> {
-    /// Whether no request waits for another: then merging gains nothing, and no order either.
+    /// Returns true if no request waits for another: neither merging nor an order gains anything
+    /// then.
     fn at_once(&self, requests: u64, bytes: u64) -> bool {
         requests <= u64::from(self.model.parallel) && bytes <= self.limits.budget
     }
 
-    /// Not all requests run at once: simulates the levels that may be fastest, and then, from the
-    /// level with the fewest bytes on, those that may be as fast.
+    /// Handles sets that do not run at once: simulates the levels that may be fastest, then,
+    /// starting with the fewest bytes, those that may be equally fast.
     fn all_levels(&mut self) -> TimedRequests {
         let sizes = self.levels.sizes().iter();
         let bounds: Vec<f64> =
@@ -115,7 +116,7 @@ impl PlanSearch<'_> {
         unreachable!("the fastest level is within the slack of itself")
     }
 
-    /// The requests of a level, in fewer pieces rather than more where that is as fast.
+    /// Returns the requests of a level, in fewer pieces where that is equally fast.
     fn level(&mut self, level: usize) -> TimedRequests {
         let bytes = self.levels.sizes()[level].bytes;
         let spans = self.levels.spans(level);
@@ -142,7 +143,7 @@ impl PlanSearch<'_> {
         fewest.expect("the fastest is within the slack of itself")
     }
 
-    /// In the order that ends soonest; by ascending offset where that is one of them.
+    /// Returns the requests in the fastest order, preferring ascending offsets.
     fn ordered(&mut self, ascending: Vec<Range<u64>>, bytes: u64) -> TimedRequests {
         let (count, parallel) = (ascending.len() as u64, self.model.parallel);
         let mut best = TimedRequests { ns: self.simulate(&ascending), requests: ascending };
@@ -165,8 +166,8 @@ impl PlanSearch<'_> {
     }
 }
 
-/// How many pieces more than the fewest are tried after `added` more: one more each time at first,
-/// an eighth more later, and always as many as fill a round of the device.
+/// Returns the next number of additional pieces to try after `added`: one more at first, an eighth
+/// more later, and always those that fill a round of the device.
 fn next_count(added: u64, fewest: u64, parallel: u64) -> u64 {
     let next = added + 1 + added / 8;
     let full = (fewest + added + 1).next_multiple_of(parallel) - fewest;

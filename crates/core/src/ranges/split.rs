@@ -1,26 +1,22 @@
-//! Spans as requests: cut into pieces, and the order in which to send them.
-//!
-//! In:    spans in ascending order, the largest request, the alignment.
-//! Out:   requests.
-//! Never: a byte outside the spans.
+//! Cuts spans into requests, and orders them.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::ops::Range;
 
-/// Spans, and into how many pieces each is cut.
+/// Spans, with the number of pieces of each.
 pub(super) struct PieceCounts<'a> {
     spans: &'a [Range<u64>],
     counts: Vec<u64>,
-    /// How many pieces in all.
+    /// Total number of pieces.
     total: u64,
-    /// The size of each span's pieces and its number; None until one is cut further.
+    /// Piece size and index of each span; None until one is cut further.
     by_size: Option<BinaryHeap<(u64, Reverse<usize>)>>,
 }
 
 impl<'a> PieceCounts<'a> {
-    /// As few pieces as there can be of at most `cap` bytes each.
+    /// Creates the fewest pieces of at most `cap` bytes each.
     pub(super) fn fewest(spans: &'a [Range<u64>], cap: u64) -> Self {
         let counts: Vec<u64> =
             spans.iter().map(|span| (span.end - span.start).div_ceil(cap)).collect();
@@ -32,8 +28,8 @@ impl<'a> PieceCounts<'a> {
         self.total
     }
 
-    /// The span that has the largest pieces is cut into one more. False if these are as small as a
-    /// request can be.
+    /// Cuts the span with the largest pieces into one more. Returns false if these have the minimum
+    /// size.
     pub(super) fn cut_largest(&mut self, align: u64) -> bool {
         let (spans, counts) = (self.spans, &mut self.counts);
         let size = |i: usize, count: u64| (spans[i].end - spans[i].start).div_ceil(count);
@@ -51,8 +47,8 @@ impl<'a> PieceCounts<'a> {
         true
     }
 
-    /// The pieces by ascending offset: those of a span are of about one size, and cut at multiples
-    /// of `align`.
+    /// Returns the pieces by ascending offset: those of a span have about one size, and are cut at
+    /// multiples of `align`.
     pub(super) fn pieces(&self, align: u64) -> Vec<Range<u64>> {
         let mut pieces = Vec::new();
         for (span, count) in self.spans.iter().zip(&self.counts) {
@@ -69,8 +65,8 @@ impl<'a> PieceCounts<'a> {
     }
 }
 
-/// Two more orders. The largest first: what is left for the end is small, so that all places end at
-/// about one time. The smallest first: places that share bandwidth come out of step, so that one
+/// Returns two more orders. The largest first leaves small requests for the end, so that all slots
+/// end at about one time. The smallest first staggers slots that share bandwidth, so that one
 /// transfers while the other waits for its first byte.
 pub(super) fn by_size(requests: &[Range<u64>]) -> [Vec<Range<u64>>; 2] {
     let mut largest_first = requests.to_vec();

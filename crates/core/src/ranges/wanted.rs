@@ -1,13 +1,9 @@
-//! Wanted byte ranges as aligned spans without an overlap.
-//!
-//! In:    ranges in any order.
-//! Out:   spans in ascending order, with a gap of at least one byte between any two.
-//! Never: a byte that no range's blocks hold.
+//! Converts byte ranges into aligned spans without overlaps, in ascending order.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The blocks of `align` bytes that hold the ranges. A block that ends past 2^64 - 1 ends there.
+/// Returns the blocks of `align` bytes that hold the ranges. A block beyond 2^64 - 1 is cut there.
 pub(super) fn spans(wanted: &[Range<u64>], align: u64) -> Vec<Range<u64>> {
     let in_order = wanted.iter().all(|range| range.start <= range.end);
     assert!(in_order, "a wanted range ends before it starts");

@@ -1,12 +1,11 @@
-//! `cfq`: a slice of time for each submitter in turn, for the simulator.
+//! `cfq`: a time slice for each submitter in turn, for the simulator.
 //!
-//! In:    requests, what ended, the time.
-//! Out:   requests of one submitter until its slice is over; nothing while it is expected back.
-//! Never: a good answer to many submitters that serve one stream. That is what it is here to show.
+//! While a submitter's slice runs, other requests wait, even if it is only expected back. The
+//! scheduler shows how badly that serves several submitters that read one stream.
 //!
-//! After CFQ of Linux 2.6.30. Left out: priorities and classes, preemption, jumps to a queue that
-//! is near, sync writes (each read is sync, each write async), and seeky
-//! submitters on drives with queues, for which the kernel does not idle.
+//! After CFQ of Linux 2.6.30, without priorities and classes, preemption, jumps to a nearby queue
+//! and sync writes (each read is sync, each write async). The kernel does not idle for seeky
+//! submitters on drives with queues; this one does.
 
 mod settings;
 #[cfg(test)]
@@ -26,12 +25,12 @@ use super::{
 };
 use crate::units::{Nanos, Sector, Sectors};
 
-/// Queues of submitters.
+/// Queues by submitter.
 ///
 /// ```text
 ///   submitter 1   R R R        <- active: its slice runs
 ///   submitter 2   R              \
-///   writes of all W W W W W       > in turn, by when they began to wait
+///   writes of all W W W W W       > in turn, longest waiting first
 ///   submitter 7   R R            /
 /// ```
 #[derive(Debug)]
@@ -39,42 +38,42 @@ pub struct Cfq<L> {
     settings: CfqSettings,
     max: Sectors,
     members: BTreeMap<Owner, Member<L>>,
-    /// Those that wait for their slice; each has something queued.
+    /// Members waiting for a slice; each has queued requests.
     turns: VecDeque<Owner>,
     active: Option<TimeSlice>,
-    /// One past the last sector that was sent.
+    /// First sector after the last dispatched request.
     head: Sector,
     count: usize,
     why: Option<Why>,
 }
 
-/// Whose queue: a submitter's reads, or None: the writes of all.
+/// Owner of a queue: the submitter of reads, or None for all writes.
 type Owner = Option<Submitter>;
 
 #[derive(Debug)]
 struct Member<L> {
     queue: Queue<L>,
     in_flight: u32,
-    /// Whether it stands in the line of turns.
+    /// Is queued in `turns`.
     has_turn: bool,
     think: ThinkTime,
 }
 
-/// The slice that runs.
+/// The active slice.
 #[derive(Debug)]
 struct TimeSlice {
     owner: Owner,
-    /// When it ends; unknown until its first request has ended, so that the seek to get there is
-    /// not charged to it.
+    /// End time; unknown until its first request completes, so that the seek there is not charged
+    /// to it.
     end: Option<Nanos>,
-    /// How many requests it has had.
+    /// Requests dispatched so far.
     had: u32,
-    /// Until when its owner is expected back.
+    /// Time until which its owner is expected back.
     idle_until: Option<Nanos>,
 }
 
 impl<L: Payload> Cfq<L> {
-    /// A queue for a device whose largest request has `max` sectors.
+    /// Creates a queue for a device with requests of at most `max` sectors.
     ///
     /// # Panics
     ///
@@ -94,19 +93,19 @@ impl<L: Payload> Cfq<L> {
         }
     }
 
-    /// What becomes of the running slice.
+    /// Decides how the active slice continues.
     ///
     /// ```text
     ///   over (time, or requests of writes)                      the next one's turn
-    ///   has requests queued       fewer in flight than quantum  one of them
+    ///   has requests queued       fewer in flight than quantum  dispatch one of them
     ///                             others wait, or 4 x quantum   wait for a completion
     ///   has none   reads, soon back    some in flight           wait for a completion
     ///                                  none, not yet 8 ms       wait for the submitter
     ///              else                                         the next one's turn
     /// ```
     ///
-    /// Waiting for the submitter is what makes a lone reader fast: another one's request would
-    /// move the head away, and the reader comes back within a fraction of that time.
+    /// Idling makes a lone reader fast: another submitter's request would move the head away, and
+    /// the reader returns within a fraction of that time.
     fn go_on(&self, slice: &TimeSlice, now: Nanos) -> GoOn {
         let CfqSettings { slice_async_rq, quantum, .. } = self.settings;
         let member = self.member(slice.owner);
@@ -125,20 +124,20 @@ impl<L: Payload> Cfq<L> {
         if is_awaited { GoOn::Wait } else { GoOn::Next }
     }
 
-    /// Whether it pays to wait for a submitter whose queue ran dry.
+    /// Returns true if it pays to wait for a submitter with an empty queue.
     fn is_soon_back(&self, owner: Owner) -> bool {
         let idle_ns = setting::ns(self.settings.slice_idle_ms);
         owner.is_some() && idle_ns > 0 && self.member(owner).think.is_at_most(idle_ns)
     }
 
-    /// The request of a queue that is next: the one that costs the head least.
+    /// Returns the next request of a queue: the one with the shortest seek.
     ///
     /// ```text
     ///   0 ........ | back_seek_max | head ............ end
     ///   as 0 ..... | twice as far  |     as far
     /// ```
     ///
-    /// The first of a slice is the oldest if that has expired.
+    /// A slice begins with the oldest request if that has expired.
     fn pick(&self, owner: Owner, is_first: bool, now: Nanos) -> (Id<L>, Why) {
         let queue = &self.member(owner).queue;
         let (op, expire_ms) = match owner {
@@ -187,7 +186,7 @@ impl<L: Payload> Cfq<L> {
         request
     }
 
-    /// The slice is over: a submitter with requests left waits for another one.
+    /// Ends the slice. A submitter with queued requests waits for another one.
     fn end_slice(&mut self) {
         let Some(TimeSlice { owner, .. }) = self.active.take() else { return };
         self.wait_for_turn(owner);
@@ -202,8 +201,8 @@ impl<L: Payload> Cfq<L> {
         }
     }
 
-    /// Submitters come and go; those of whom nothing is queued or in flight are forgotten when
-    /// they are too many, with how long they used to think.
+    /// Drops idle submitters without queued requests, including their think times, when there are
+    /// too many.
     fn forget_some(&mut self) {
         if self.members.len() > MOST_REMEMBERED {
             let active = self.active.as_ref().map(|slice| slice.owner);
@@ -230,7 +229,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
             self.count += 1;
             member.queue.insert(alone);
         } else {
-            // Two that coalesce are one less.
+            // Two that coalesce count as one.
             self.count -= before - member.queue.count(op_of(owner));
         }
         debug_assert!(self.count == self.queued(Op::Read) + self.queued(Op::Write), "all count");
@@ -291,7 +290,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
         self.count == 0
     }
 
-    /// While others wait: when the slice is over, or its owner is not expected back any more.
+    /// While others wait: the end of the slice, or of the idle time for its owner.
     fn wake_at(&self) -> Option<Nanos> {
         let slice = self.active.as_ref().filter(|_| !self.turns.is_empty())?;
         let idle_until = slice.idle_until.filter(|_| self.is_soon_back(slice.owner));
@@ -319,7 +318,7 @@ impl<L: Payload> Scheduler<L> for Cfq<L> {
     }
 }
 
-/// The member for an owner, new if need be.
+/// Returns the member of an owner, creating it if necessary.
 fn member_of<L: Payload>(
     members: &mut BTreeMap<Owner, Member<L>>,
     owner: Owner,
@@ -333,7 +332,7 @@ fn member_of<L: Payload>(
     })
 }
 
-/// What becomes of the running slice.
+/// Continuation of the active slice.
 enum GoOn {
     Send,
     Wait,
@@ -354,8 +353,8 @@ fn after(now: Nanos, ms: u64) -> Nanos {
 
 const SECTORS_PER_KIB: u64 = 2;
 
-/// All requests of a queue are in one lane.
+/// All requests of a queue share one lane.
 const CLASS: Class = Class::BestEffort;
 
-/// More than a machine has readers at a time; each costs some hundred bytes.
+/// More readers than a machine has at a time; each costs some hundred bytes.
 const MOST_REMEMBERED: usize = 4096;

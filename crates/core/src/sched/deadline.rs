@@ -1,11 +1,10 @@
-//! `deadline`: requests in the order of the device, until one has waited too long.
+//! `deadline`: requests in device order, until one has waited too long.
 //!
-//! In:    requests, what ended, the time.
-//! Out:   batches of one direction, in `sort` order; reads before writes, but no starvation.
-//! Never: a promise of when a request ends: expiry is looked at when a batch begins.
+//! It dispatches batches of one direction in `sort` order, reads before writes, without starvation.
+//! Expiry is only checked at the start of a batch, so it does not bound a request's latency.
 //!
-//! Three rules of three times, one setting: [`DeadlineRule`]. Design, tunables and worked examples:
-//! docs/deadline.md. Golden traces: tests/golden/deadline.csv.
+//! Three historical rules, chosen by one setting: [`DeadlineRule`]. Design, tunables and worked
+//! examples: docs/deadline.md. Golden traces: tests/golden/deadline.csv.
 
 mod direction;
 mod linux_4;
@@ -24,12 +23,12 @@ use super::queue::{Grouping, Queue};
 use super::{Class, InvalidSetting, Op, Origin, Payload, Request, Scheduler, Why, setting};
 use crate::units::{Nanos, Sector, Sectors};
 
-/// A queue of requests.
+/// A `deadline` queue.
 ///
 /// ```text
 ///            line                    queue                  moved
-///   add ---> [ writes over     ] --> [ sort, fifo,    ] --> [ what is left of ] ---> take
-///            [ async_depth     ]     [ merged         ]     [ a batch of 2002 ]
+///   add ---> [ writes over     ] --> [ sort, fifo,    ] --> [ the rest of      ] ---> take
+///            [ async_depth     ]     [ merged         ]     [ a batch of 2002  ]
 /// ```
 #[derive(Debug)]
 pub struct Deadline<L> {
@@ -38,24 +37,24 @@ pub struct Deadline<L> {
     queue: Queue<L>,
     moved: VecDeque<Request<L>>,
     in_flight: [Both<u32>; 3],
-    /// The learnt limit of writes in flight; None until [`Scheduler::limit_writes`] sets one.
+    /// Learnt limit of writes in flight; None until [`Scheduler::limit_writes`] sets one.
     learnt: Option<u32>,
-    /// When the reads in flight arrived, for `read_drain`; kept only while that is on.
+    /// Arrival times of the reads in flight, for `read_drain`; only kept while that is set.
     arrivals: Vec<Nanos>,
-    /// One past the last sector that was sent.
+    /// First sector after the last dispatched request.
     head: Sector,
-    /// How many batches passed the other direction over.
+    /// Batches that passed over the other direction.
     starved: u32,
-    /// Rule 4.x: how many requests the present batch has had.
+    /// Rule 4.x: requests dispatched in the current batch.
     batching: u32,
     mq: mq::MqState,
-    /// Whether nothing has been sent yet.
+    /// No request has been dispatched yet.
     is_fresh: bool,
     why: Option<Why>,
 }
 
 impl<L: Payload> Deadline<L> {
-    /// A queue for a device whose largest request has `max` sectors.
+    /// Creates a queue for a device with requests of at most `max` sectors.
     ///
     /// # Panics
     ///
@@ -80,7 +79,7 @@ impl<L: Payload> Deadline<L> {
         }
     }
 
-    /// As it is set now.
+    /// Returns the current settings.
     #[must_use]
     pub const fn settings(&self) -> &DeadlineSettings {
         &self.settings
@@ -95,10 +94,10 @@ impl<L: Payload> Deadline<L> {
         }
     }
 
-    /// Lets writes in from the line while there is room.
+    /// Admits writes from the line up to the limit.
     ///
-    /// In Linux a writer that gets no request sleeps. Here no submitter can be made to sleep, so
-    /// its requests wait in the line: they are neither sorted nor merged before they come in.
+    /// In Linux a writer without a free request sleeps. A submitter cannot be made to sleep here,
+    /// so its requests wait in the line, neither sorted nor merged until they are admitted.
     fn admit(&mut self) {
         while self.has_room()
             && let Some(request) = self.line.pop_front()
@@ -117,10 +116,10 @@ impl<L: Payload> Deadline<L> {
         depth == 0 || self.queue.count(Op::Write) + moved() + in_flight() < depth
     }
 
-    /// Which directions may be sent to the device.
+    /// Returns the directions that may be dispatched.
     ///
-    /// The limits hold also while the other direction has nothing queued: a chain of dependent
-    /// reads has nothing queued most of the time, and finds the device full of writes.
+    /// The limits apply even while the other direction is empty: a chain of dependent reads has
+    /// nothing queued most of the time, and would find the device full of writes.
     fn open(&self) -> Both<bool> {
         let is_open =
             |limit: Option<u32>, op| limit.is_none_or(|most| self.in_flight_of(op) < most);
@@ -154,8 +153,8 @@ impl<L: Payload> Deadline<L> {
         self.in_flight.iter().map(|class| class.of(op)).sum()
     }
 
-    /// Whether a read has been on its way for so long that nothing must get between it and the
-    /// device: a drive that picks by position serves what is sent later first.
+    /// Returns true if a read has been in flight for so long that dispatching stops: a drive that
+    /// picks requests by position would serve later ones first.
     fn is_draining(&self, now: Nanos) -> bool {
         let limit_ns = setting::ns(self.settings.read_drain_ms);
         limit_ns > 0 && self.arrivals.iter().any(|at| now.0.saturating_sub(at.0) >= limit_ns)
@@ -193,7 +192,7 @@ impl<L: Payload> Deadline<L> {
 impl<L: Payload> Scheduler<L> for Deadline<L> {
     fn add(&mut self, _now: Nanos, request: Request<L>) {
         let Some(alone) = self.queue.merge(request, self.settings.front_merges) else {
-            // Two that coalesce make room.
+            // Coalescing frees a slot.
             return self.admit();
         };
         if alone.origin.op == Op::Write && !(self.line.is_empty() && self.has_room()) {
@@ -220,7 +219,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
         let count = self.in_flight_mut(origin);
         assert!(*count > 0, "a request that ends was taken");
         *count -= 1;
-        // A read that was sent before `read_drain` was set is not among them.
+        // Reads dispatched before `read_drain` was set are not in the list.
         if origin.op == Op::Read
             && let Some(index) = self.arrivals.iter().position(|each| *each == arrival)
         {
@@ -237,7 +236,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
     }
 
     fn is_empty(&self) -> bool {
-        // Requests in the line are queued, too.
+        // Requests in the line count as queued.
         self.queue.is_empty() && self.moved.is_empty() && self.line.is_empty()
     }
 
@@ -275,8 +274,8 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
         ("deadline", self.settings.list())
     }
 
-    /// A new rule begins as if nothing had been sent; what is queued keeps its age, and what was
-    /// moved to the dispatch queue goes first.
+    /// A new rule starts as if nothing had been dispatched. Queued requests keep their age, and
+    /// those in the dispatch queue go first.
     fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let rule = self.settings.rule;
         self.settings.set(name, value)?;
@@ -299,7 +298,7 @@ impl<L: Payload> Scheduler<L> for Deadline<L> {
     }
 }
 
-/// The class of all requests under a rule that has none.
+/// Class of all requests under a rule without classes.
 const CLASS: Class = Class::BestEffort;
 
 const fn grouping(rule: DeadlineRule) -> Grouping {

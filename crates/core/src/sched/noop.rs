@@ -1,9 +1,7 @@
-//! `noop`: first come, first served, and neighbours become one request.
+//! `noop`: first come, first served, with merging of neighbours.
 //!
-//! In:    requests.
-//! Out:   requests in the order of their arrival, merged at the back or the front.
-//! Never: sorting, or a limit of what is in flight. Devices that have no seek, or an order of their
-//!        own, need none; for reads beside writes use `deadline`.
+//! It neither sorts nor limits requests in flight, which suits devices without seeks, or with
+//! internal scheduling. For reads beside writes use `deadline`.
 
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -12,17 +10,17 @@ use alloc::vec::Vec;
 use super::{InvalidSetting, Op, Origin, Payload, Request, Scheduler, setting};
 use crate::units::{Nanos, Sectors};
 
-/// A queue of requests.
+/// A `noop` queue.
 #[derive(Debug)]
 pub struct Noop<L> {
     queue: VecDeque<Request<L>>,
-    /// How many of them are reads.
+    /// Number of queued reads.
     reads: usize,
     max: Sectors,
 }
 
 impl<L> Noop<L> {
-    /// A queue for a device whose largest request has `max` sectors.
+    /// Creates a queue for a device with requests of at most `max` sectors.
     ///
     /// # Panics
     ///
@@ -35,7 +33,7 @@ impl<L> Noop<L> {
 }
 
 impl<L: Payload> Noop<L> {
-    /// Queues a request at a place, by itself.
+    /// Inserts a request at a position, without merging.
     fn put(&mut self, place: usize, request: Request<L>) {
         assert!(request.sectors <= self.max, "a request is no larger than the device takes");
         self.reads += usize::from(request.origin.op == Op::Read);
@@ -49,8 +47,8 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     ///   new                   |----|          |----|
     ///                 back merge                front merge
     /// ```
-    ///
-    /// A merged request keeps its place, so a late neighbour is served early and no other later.
+    /// A merged request keeps its position: a late neighbour is served early, and no other request
+    /// later.
     fn add(&mut self, _now: Nanos, request: Request<L>) {
         assert!(request.sectors > Sectors::ZERO, "a request moves at least one sector");
         assert!(request.sectors <= self.max, "a request is no larger than the device takes");
@@ -114,9 +112,9 @@ impl<L: Payload> Scheduler<L> for Noop<L> {
     }
 }
 
-/// How many of the newest requests are looked at for a neighbour. Neighbours arrive close together
-/// (a window cut in two, the next window of the same stream); a search of all would make a long
-/// queue cost its square.
+/// Newest requests that are searched for a neighbour. Neighbours arrive close together (a window
+/// cut in two, the next window of the same stream), and a full search would make a long queue cost
+/// its square.
 const MERGE_SEARCH: usize = 64;
 
 #[cfg(test)]

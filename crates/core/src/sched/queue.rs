@@ -1,8 +1,4 @@
-//! What `deadline` and `cfq` queue in: requests in two orders at once, merged as they come.
-//!
-//! In:    requests.
-//! Out:   the oldest, the next above a place, one by its id.
-//! Never: a choice between them.
+//! Request queue of `deadline` and `cfq`, in two orders at once, with merging on arrival.
 //!
 //! ```text
 //!   sort   start of request    50 ---- 100 ======== 200 ---- 300       a tree
@@ -22,44 +18,44 @@ use super::{Class, Op, Payload, Request};
 use crate::slab::{self, Slab};
 use crate::units::{Sector, Sectors};
 
-/// Names a queued request.
+/// Identifies a queued request.
 pub(super) type Id<L> = slab::Id<Queued<L>>;
 
-/// The queued requests.
+/// Queued requests.
 #[derive(Debug)]
 pub(super) struct Queue<L> {
     requests: Slab<Queued<L>, Queued<L>>,
     lanes: [[QueueLane<L>; 2]; 3],
-    /// How many of each direction.
+    /// Number of requests by direction.
     counts: [usize; 2],
     max: Sectors,
     grouping: Grouping,
-    /// How many were queued so far.
+    /// Requests queued so far.
     number: u64,
 }
 
-/// What a rule wants of its lanes.
+/// Lanes as needed by a rule.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Grouping {
-    /// Whether each class has its own.
+    /// Each class has separate lanes.
     pub(super) by_class: bool,
-    /// Whether the lowest request follows the highest.
+    /// The lowest request follows the highest.
     pub(super) is_circle: bool,
 }
 
-/// A queued request with its places.
+/// A queued request and its positions.
 #[derive(Debug)]
 pub(super) struct Queued<L> {
     request: Request<L>,
-    /// Orders those that start at the same sector; never changes.
+    /// Orders requests with the same start sector; never changes.
     number: u64,
-    /// Its place in `fifo` order.
+    /// Position in `fifo` order.
     place: u64,
     older: Option<Id<L>>,
     younger: Option<Id<L>>,
 }
 
-/// A place in `sort` order: the start, then the number. One word is compared faster than two.
+/// Position in `sort` order: the start, then the number, in one word for fast comparison.
 type QueueKey = u128;
 
 #[derive(Debug)]
@@ -67,7 +63,7 @@ struct QueueLane<L> {
     sort: BTreeMap<QueueKey, Id<L>>,
     oldest: Option<Id<L>>,
     youngest: Option<Id<L>>,
-    /// A request that a rule wants to find again. When it leaves, its successor takes its part.
+    /// Request that a rule will look up again. When it leaves, its successor takes over.
     cursor: Option<Id<L>>,
 }
 
@@ -79,7 +75,7 @@ impl<L: Payload> Queue<L> {
         Self { requests: Slab::new(), lanes, counts: [0; 2], max, grouping, number: 0 }
     }
 
-    /// Makes a request part of a queued one, or gives it back.
+    /// Merges a request into a queued one, or returns it.
     ///
     /// ```text
     ///   queued     |=========|            |=========|        |=====|    |======|
@@ -88,8 +84,7 @@ impl<L: Payload> Queue<L> {
     /// ```
     ///
     /// A merge delays no request: a queued one keeps its expiry, and the new one is served earlier
-    /// than it could ask for. When two that were queued coalesce, the older one's age and
-    /// place count: it was promised first.
+    /// than otherwise. When two queued requests coalesce, the older one's age and position count.
     ///
     /// Only neighbours in `sort` order are tried. A request that overlaps others may have a fit
     /// further away, and stays alone.
@@ -97,7 +92,7 @@ impl<L: Payload> Queue<L> {
         assert!(request.sectors > Sectors::ZERO, "a request moves at least one sector");
         assert!(request.sectors <= self.max, "a request is no larger than the device takes");
         let lane = &self.lanes[self.class(&request)][request.origin.op as usize];
-        // One search finds both neighbours: down from where this one ends.
+        // One search finds both neighbours: down from the end of this one.
         let mut down = lane.sort.range(..=key(request.end(), u64::MAX)).rev().map(|(_, id)| *id);
         let mut above = None;
         let below = down.find(|&id| {
@@ -118,7 +113,7 @@ impl<L: Payload> Queue<L> {
         Some(request)
     }
 
-    /// Queues a request on its own.
+    /// Queues a request without merging.
     pub(super) fn insert(&mut self, request: Request<L>) -> Id<L> {
         let (class, op) = (self.class(&request), request.origin.op as usize);
         let (start, number) = (request.start, self.number);
@@ -133,7 +128,7 @@ impl<L: Payload> Queue<L> {
         id
     }
 
-    /// Takes a request out.
+    /// Removes a request.
     pub(super) fn remove(&mut self, id: Id<L>) -> Request<L> {
         let (class, op) = self.lane_of(id);
         if self.lanes[class][op].cursor == Some(id) {
@@ -147,8 +142,8 @@ impl<L: Payload> Queue<L> {
         queued.request
     }
 
-    /// Takes a request out, and names the next in `sort` order; in a circle, the lowest after the
-    /// highest.
+    /// Removes a request and returns its successor in `sort` order; in a circle, the lowest after
+    /// the highest.
     pub(super) fn remove_before(&mut self, id: Id<L>) -> (Request<L>, Option<Id<L>>) {
         let (class, op) = self.lane_of(id);
         let is_circle = self.grouping.is_circle;
@@ -164,7 +159,7 @@ impl<L: Payload> Queue<L> {
         (queued.request, next)
     }
 
-    /// The request with this id.
+    /// Returns the request with this id.
     pub(super) fn get(&self, id: Id<L>) -> &Request<L> {
         &self.queued(id).request
     }
@@ -174,32 +169,32 @@ impl<L: Payload> Queue<L> {
         self.counts == [0; 2]
     }
 
-    /// How many go this way.
+    /// Returns the number of requests in this direction.
     pub(super) fn count(&self, op: Op) -> usize {
         self.counts[op as usize]
     }
 
-    /// Whether any goes this way in this lane.
+    /// Returns true if this lane has requests.
     pub(super) fn has(&self, class: Class, op: Op) -> bool {
         self.lane(class, op).oldest.is_some()
     }
 
-    /// The first in `fifo` order.
+    /// Returns the first request in `fifo` order.
     pub(super) fn oldest(&self, class: Class, op: Op) -> Option<Id<L>> {
         self.lane(class, op).oldest
     }
 
-    /// The first in `sort` order that starts at a sector or above it.
+    /// Returns the first request in `sort` order that starts at or above a sector.
     pub(super) fn at_or_above(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
         self.lane(class, op).sort.range(key(sector, 0)..).next().map(|(_, id)| *id)
     }
 
-    /// The last in `sort` order that starts below a sector.
+    /// Returns the last request in `sort` order that starts below a sector.
     pub(super) fn below(&self, class: Class, op: Op, sector: Sector) -> Option<Id<L>> {
         self.lane(class, op).sort.range(..key(sector, 0)).next_back().map(|(_, id)| *id)
     }
 
-    /// The next in `sort` order; in a circle, the lowest after the highest.
+    /// Returns the successor in `sort` order; in a circle, the lowest after the highest.
     pub(super) fn after(&self, id: Id<L>) -> Option<Id<L>> {
         let (class, op) = self.lane_of(id);
         let (lane, queued) = (&self.lanes[class][op], self.queued(id));
@@ -207,7 +202,7 @@ impl<L: Payload> Queue<L> {
         above.or_else(|| lane.lowest().filter(|_| self.grouping.is_circle))
     }
 
-    /// The request that a rule wanted to find again, or what took its part.
+    /// Returns the request set by [`Self::set_cursor`], or its successor.
     pub(super) fn cursor(&self, class: Class, op: Op) -> Option<Id<L>> {
         self.lane(class, op).cursor
     }
@@ -220,7 +215,7 @@ impl<L: Payload> Queue<L> {
         self.lanes[class as usize][op as usize].cursor = cursor;
     }
 
-    /// Sorts all requests into the lanes that another rule wants; their ages stay.
+    /// Moves all requests into the lanes of another rule; their ages stay.
     pub(super) fn regroup(&mut self, grouping: Grouping) {
         self.grouping = grouping;
         let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
@@ -240,7 +235,7 @@ impl<L: Payload> Queue<L> {
         }
     }
 
-    /// Takes all out, by age.
+    /// Removes all requests, oldest first.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Request<L>> {
         let mut ids: Vec<_> = self.requests.iter().map(|(id, queued)| (queued.place, id)).collect();
         ids.sort_unstable();
@@ -261,7 +256,7 @@ impl<L: Payload> Queue<L> {
         sort.insert(queued.key(), id);
     }
 
-    /// Makes the request above part of this one, if it may be.
+    /// Merges the next higher request into this one, if possible.
     fn coalesce(&mut self, id: Id<L>) {
         let (class, op) = self.lane_of(id);
         let lane = &mut self.lanes[class][op];
@@ -331,7 +326,7 @@ impl<L> QueueLane<L> {
         self.sort.range((Excluded(key), Unbounded)).next().map(|(_, id)| *id)
     }
 
-    /// Makes it the youngest.
+    /// Appends it as the youngest.
     fn push(&mut self, requests: &mut Slab<Queued<L>, Queued<L>>, id: Id<L>) {
         let older = self.youngest.replace(id);
         of(requests, id).older = older;
@@ -356,7 +351,7 @@ impl<L> QueueLane<L> {
         }
     }
 
-    /// Closes the gap that a request leaves between these two.
+    /// Links the neighbours of a removed request.
     fn unlink(
         &mut self,
         requests: &mut Slab<Queued<L>, Queued<L>>,

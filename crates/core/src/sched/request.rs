@@ -1,14 +1,10 @@
-//! Requests: what a scheduler queues, merges and orders.
-//!
-//! In:    a run of sectors, a direction, and what it carries.
-//! Out:   whether two of them may be one.
-//! Never: an order.
+//! Requests, as queued, merged and ordered by a scheduler.
 
 use core::fmt;
 
 use crate::units::{Nanos, Sector, Sectors};
 
-/// Which way a request goes.
+/// Direction of a request.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Op {
     /// From the device.
@@ -18,7 +14,7 @@ pub enum Op {
     Write,
 }
 
-/// How urgent its submitter is: the kernel's three priority classes.
+/// Priority class of a submitter, one of the kernel's three.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Class {
     /// Before all others.
@@ -26,7 +22,7 @@ pub enum Class {
     /// The default.
     #[default]
     BestEffort,
-    /// When no other class wants the device.
+    /// When no other class has requests.
     Idle,
 }
 
@@ -34,43 +30,43 @@ pub enum Class {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Submitter(pub u32);
 
-/// What a scheduler may look at, beside place and time.
+/// Properties of a request, other than its position and time, that a scheduler may use.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Origin {
-    /// The direction.
+    /// Direction.
     pub op: Op,
-    /// How urgent.
+    /// Priority class.
     pub class: Class,
-    /// The source.
+    /// Source.
     pub submitter: Submitter,
 }
 
-/// What a scheduler queues.
+/// A queued request.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Request<L> {
-    /// Where it starts.
+    /// First sector.
     pub start: Sector,
-    /// How long it is.
+    /// Length.
     pub sectors: Sectors,
-    /// Its direction, class and submitter; a merged request keeps those of the one that it joined.
+    /// Direction, class and submitter. A merged request keeps those of the request that it joined.
     pub origin: Origin,
-    /// When it was queued; a merged request keeps the time of the one that it joined.
+    /// Arrival time. A merged request keeps that of the request that it joined.
     pub arrival: Nanos,
-    /// What travels along.
+    /// Payload.
     pub load: L,
 }
 
-/// What travels with a request.
+/// Payload of a request.
 pub trait Payload: fmt::Debug + Send {
-    /// Whether `next`, which begins where this one ends, may become part of it.
+    /// Returns true if `next`, which begins at the end of this one, may be merged into it.
     fn can_take(&self, next: &Self) -> bool;
 
-    /// Makes it part of this one.
+    /// Merges `next` into this one.
     fn append(&mut self, next: Self);
 }
 
 impl<L> Request<L> {
-    /// One past its last sector.
+    /// Returns the first sector after the request.
     #[must_use]
     pub fn end(&self) -> Sector {
         self.start + self.sectors
@@ -78,8 +74,8 @@ impl<L> Request<L> {
 }
 
 impl<L: Payload> Request<L> {
-    /// Whether `next` may be appended: it begins where this one ends, has the same direction and
-    /// class, and the sum is no larger than the device takes.
+    /// Returns true if `next` may be appended: it begins at the end of this one, direction and
+    /// class are the same, and the sum does not exceed the device's limit.
     pub(crate) fn can_take(&self, next: &Self, max: Sectors) -> bool {
         self.end() == next.start
             && self.origin.op == next.origin.op
@@ -88,7 +84,7 @@ impl<L: Payload> Request<L> {
             && self.load.can_take(&next.load)
     }
 
-    /// Makes `next` part of this one, which keeps its time.
+    /// Appends `next` to this request, which keeps its arrival time.
     pub(crate) fn append(&mut self, next: Self) {
         debug_assert!(self.end() == next.start, "what is appended begins where this one ends");
         debug_assert!(self.origin.op == next.origin.op, "a request has one direction");
@@ -96,7 +92,7 @@ impl<L: Payload> Request<L> {
         self.load.append(next.load);
     }
 
-    /// Makes this one the front part of `queued`, which keeps its time and its origin.
+    /// Prepends this request to `queued`, which keeps its arrival time and origin.
     pub(crate) fn prepend_to(mut self, queued: &mut Self) {
         debug_assert!(
             self.end() == queued.start,

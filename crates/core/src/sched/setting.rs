@@ -1,30 +1,26 @@
-//! Settings as text: one way to read them for all schedulers.
-//!
-//! In:    a name and a value.
-//! Out:   the value, or what would make sense instead.
-//! Never: a value that is corrected in silence.
+//! Parsing of scheduler settings. Invalid values are refused, never corrected silently.
 
 use alloc::string::{String, ToString as _};
 use core::fmt;
 use core::str::FromStr;
 
-/// Why a setting was refused.
+/// Reason for refusing a setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum InvalidSetting {
-    /// There is none of that name.
+    /// There is no such setting.
     Unknown {
-        /// As it was given.
+        /// Name as given.
         name: String,
-        /// Those that there are.
+        /// Existing settings.
         choices: &'static [&'static str],
     },
-    /// The value makes no sense.
+    /// The value is invalid.
     Value {
-        /// Of which setting.
+        /// Name of the setting.
         name: String,
-        /// As it was given.
+        /// Value as given.
         value: String,
-        /// What would make sense.
+        /// Description of valid values.
         wants: &'static str,
     },
 }
@@ -45,7 +41,7 @@ impl fmt::Display for InvalidSetting {
 
 impl core::error::Error for InvalidSetting {}
 
-/// A number, or whatever else can be read from text.
+/// Parses a number or other value.
 pub(super) fn number<T: FromStr>(
     name: &str,
     value: &str,
@@ -54,7 +50,7 @@ pub(super) fn number<T: FromStr>(
     value.parse().map_err(|_| bad(name, value, wants))
 }
 
-/// On or off.
+/// Parses `on` or `off`.
 pub(super) fn switch(name: &str, value: &str) -> Result<bool, InvalidSetting> {
     match value {
         "on" | "1" => Ok(true),
@@ -63,7 +59,7 @@ pub(super) fn switch(name: &str, value: &str) -> Result<bool, InvalidSetting> {
     }
 }
 
-/// As [`switch`] reads it.
+/// Returns the text that [`switch`] parses.
 pub(super) fn on_off(is_on: bool) -> String {
     (if is_on { "on" } else { "off" }).to_string()
 }
@@ -79,7 +75,7 @@ pub(super) fn unknown(name: &str, choices: &'static [&'static str]) -> InvalidSe
 pub(super) const MS: &str = "milliseconds, 0 or more";
 pub(super) const COUNT: &str = "a number from 0 to 4294967295";
 
-/// Milliseconds in the core's nanoseconds.
+/// Converts milliseconds to nanoseconds.
 pub(super) const fn ns(ms: u64) -> u64 {
     ms.saturating_mul(1_000_000)
 }

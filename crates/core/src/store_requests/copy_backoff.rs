@@ -1,8 +1,4 @@
-//! When a read that waits and has no copy asks for one again.
-//!
-//! In:    nothing: it is asked once for each pause.
-//! Out:   the pauses, each twice as long as the last.
-//! Never: a clock. A pause that is longer than its bound.
+//! Backoff of a waiting read that could not be hedged yet.
 //!
 //! ```text
 //!   late   |10|--20--|----40----|--------80--------| ..  320 ms each from then on
@@ -11,12 +7,12 @@
 
 use crate::units::Nanos;
 
-/// The pauses of one read that waits and has no copy, because too little is known or the budget is
-/// used up. By the end of a pause others have been answered, and sent.
+/// Pauses of a waiting read without a copy, because latencies are unknown or the budget is used up.
+/// By the end of a pause, other requests have been sent and answered.
 ///
-/// Why they double: while a store is slow as a whole, a thousand readers wait, and the budget has
-/// copies for a few. With pauses of 10 ms they would ask a hundred thousand times a second. A read
-/// that has waited for 300 ms has its copy at most as late again.
+/// The pauses double, because a store that is slow as a whole keeps a thousand readers waiting,
+/// with budget for a few copies: with pauses of 10 ms they would retry a hundred thousand times a
+/// second. A read that has waited for 300 ms gets its copy at most that much later.
 ///
 /// ```
 /// use foreread_core::store_requests::CopyBackoff;
@@ -32,7 +28,7 @@ pub struct CopyBackoff {
 }
 
 impl CopyBackoff {
-    /// Returns for how long the read pauses now; the next pause is twice as long.
+    /// Returns the current pause; the next one is twice as long.
     #[must_use]
     pub fn pause(&mut self) -> Nanos {
         let pause = self.next;
@@ -47,10 +43,10 @@ impl Default for CopyBackoff {
     }
 }
 
-/// Less than a store near by takes for an answer: a copy that comes so much later still gains.
+/// Less than the answer of a nearby store takes: a copy that much later still helps.
 const PAUSE_MIN: Nanos = Nanos(10_000_000);
-/// Of a thousand readers it is three thousand wake-ups a second; and where the budget has copies
-/// again after seconds without, a read that still waits has one a third of a second later at most.
+/// With a thousand readers, three thousand wake-ups per second. When the budget recovers after
+/// seconds, a waiting read notices within a third of a second.
 const PAUSE_MAX: Nanos = Nanos(320_000_000);
 
 #[cfg(test)]

@@ -1,28 +1,22 @@
-//! Which late request of a store is sent a second time.
-//!
-//! In:    requests as they are sent, how long first bytes took.
-//! Out:   after how long without a byte a second copy of a request is worth sending.
-//! Never: a copy of read-ahead that takes the last one from demand reads. More copies than the
-//!        budget, at any time.
+//! Hedged requests: which late request of a store gets a second copy, and when.
 //!
 //! ```text
 //!   requests by latency   |=================================|======|==|
 //!                                                          p95    p98  ^ slow ones
-//!   a second copy                                           |----->| is sent from here on: as
-//!                                                                    early as the budget allows
+//!   hedged copy                                             |----->| sent from here on: as early
+//!                                                                    as the budget allows
 //! ```
 
 use super::latency_quantiles::LatencyQuantiles;
 use crate::units::Nanos;
 
-/// When the second copy of a request is sent, and whether there is budget for it.
+/// Delay of the second copy of a request, and the budget for copies.
 ///
-/// A request that is slow by chance is answered sooner by a second one. The copy is sent after the
-/// 95th percentile of recent latencies; if demand reads are so large a part of all requests that
-/// copies of 5 % of them would exceed the budget, after the percentile that the budget allows. A
-/// stream comes to a late piece of its read-ahead soon, and waits for it with all that follows: it
-/// is copied, too, after the 98th percentile, from what demand reads leave of the budget, and as a
-/// demand read is once a reader has [come to it](Self::joined).
+/// A request that is slow by chance is answered sooner by its copy. The copy is sent after the 95th
+/// percentile of recent latencies, or a later one if copies of 5 % of the demand reads would exceed
+/// the budget. A late piece of read-ahead soon stalls its stream, so it is hedged as well: after
+/// the 98th percentile and from the budget that demand reads leave, or like a demand read once a
+/// reader has [joined it](Self::joined).
 ///
 /// ```
 /// use foreread_core::store_requests::Hedging;
@@ -40,17 +34,17 @@ use crate::units::Nanos;
 #[derive(Clone, Debug, Default)]
 pub struct Hedging {
     latencies: LatencyQuantiles,
-    /// Recent requests, and those of them that readers waited for.
+    /// Recent requests.
+    /// Recent requests that readers waited for.
     recent: u32,
     recent_demand: u32,
-    /// Hundredths of a copy that may be sent.
+    /// Budget, in hundredths of a copy.
     credit: u32,
 }
 
 impl Hedging {
-    /// Notes that a request is sent. Returns the time after which a second copy of it is worth
-    /// sending, if it has no answer by then; None if too little is known. `is_demand` says whether
-    /// a reader waits for it.
+    /// Records a new request. Returns the time after which a copy is worth sending if it has no
+    /// answer by then, or None while too little is known. `is_demand`: a reader waits for it.
     #[must_use]
     pub fn sent(&mut self, is_demand: bool) -> Option<Nanos> {
         if self.recent == RECENT_MAX {
@@ -63,32 +57,33 @@ impl Hedging {
         self.delay(if is_demand { self.tail() } else { 100 * BUDGET_PERCENT })
     }
 
-    /// Notes that a reader waits for a request that was sent before; `was_demand` says whether
-    /// another one did when it was sent. Returns the time since then after which a second copy is
-    /// worth sending: that of a demand read.
+    /// Records that a reader joins a request in flight; `was_demand` is true if another reader
+    /// already waited for it when it was sent. Returns the time since then after which a copy is
+    /// worth sending, as for a demand read.
     ///
     /// ```text
     ///   read-ahead   |---------- p98 ---------->|  copy
-    ///   joined       |---- p95 ---->|  copy     ^ its reader would have waited until here, and
-    ///                      ^ a reader comes       without an end where the budget is short
+    ///   joined       |---- p95 ---->|  copy     ^ its reader would have waited until here, or
+    ///                      ^ a reader comes       without an end if the budget is short
     /// ```
     #[must_use]
     pub fn joined(&mut self, was_demand: bool) -> Option<Nanos> {
-        // It was counted with the others when it was sent.
+        // It was already counted in `recent` when it was sent.
         let demand = self.recent_demand + u32::from(!was_demand);
         self.recent_demand = demand.clamp(1, self.recent.max(1));
         self.delay(self.tail())
     }
 
-    /// The latency that so many of 10,000 requests exceed; None if too little is known.
+    /// Returns the latency that `tail` of 10,000 requests exceed, or None while too little is
+    /// known.
     ///
     /// ```text
     ///   latencies known     8             100
     ///   a copy        none  | 3 x median   | by percentile
     /// ```
     ///
-    /// Few tell the middle and not the tail. A stream has its first dozens of requests in flight at
-    /// once, and waits for the slowest of them.
+    /// A few samples give the median but not the tail. A stream has its first dozens of requests in
+    /// flight at once, and waits for the slowest of them.
     fn delay(&self, tail: u32) -> Option<Nanos> {
         let delay = match self.latencies.samples() {
             ..MEDIAN_MIN => return None,
@@ -101,7 +96,7 @@ impl Hedging {
         Some(delay.max(DELAY_MIN))
     }
 
-    /// Takes one copy from the budget, if there is one: then it may be sent. Read-ahead leaves one
+    /// Takes one copy from the budget. Returns true if there was one. Read-ahead leaves one copy
     /// for a demand read.
     #[must_use]
     pub fn take_copy(&mut self, is_demand: bool) -> bool {
@@ -112,15 +107,14 @@ impl Hedging {
         is_allowed
     }
 
-    /// Notes how long a request has waited for its first byte. If its copy was faster, that it
-    /// waited until then: all that is asked of it is whether it was late.
+    /// Records the time to a request's first byte. If its copy was faster, this is the time until
+    /// then, which is enough to tell whether the request was late.
     pub fn answered(&mut self, waited: Nanos) {
         self.latencies.record(waited);
     }
 
-    /// How many of 10,000 demand reads may be sent twice: so many that the budget is half used. If
-    /// it is used up by chance it is missing when a request is slow, and if it is full it is
-    /// wasted.
+    /// Returns how many of 10,000 demand reads may be hedged, to keep the budget half used. A
+    /// budget used up by chance is missing when a request is slow, and a full one is wasted.
     ///
     /// ```text
     ///   credit   0 ------- half ------- full
@@ -133,24 +127,24 @@ impl Hedging {
     }
 }
 
-/// How many more requests there may be, in per cent. Stores charge for each.
+/// Additional requests in per cent. Stores charge for each.
 pub const BUDGET_PERCENT: u32 = 2;
-/// Copies for the 95th percentile and beyond, of 10,000: earlier ones mostly lose.
+/// Copies for the 95th percentile and beyond, of 10,000: the original mostly beats earlier copies.
 const TAIL_MAX: u32 = 500;
-/// Fifty copies: late requests come in clusters by chance, and a store that is slow as a whole does
-/// not get more at once.
+/// Fifty copies: late requests cluster by chance, while a store that is slow as a whole must not be
+/// loaded further.
 const CREDIT_MAX: u32 = 5000;
-/// What is late by less than this waits for a processor, here or there: a copy would, too.
+/// A shorter delay is CPU queueing on either side, which a copy would suffer, too.
 const DELAY_MIN: Nanos = Nanos(5_000_000);
-/// Before that the 98th percentile is a guess.
+/// Samples needed for the 98th percentile.
 const SAMPLES_MIN: u32 = 100;
-/// And before that the median is one, too.
+/// Samples needed for the median.
 const MEDIAN_MIN: u32 = 8;
-/// The half of 10,000.
+/// Half of 10,000.
 const MEDIAN: u32 = 5000;
 /// Of log-normal latencies with a sigma of 0.5, 1.4 % exceed three times the median.
 const LATE_FACTOR: u64 = 3;
-/// The share of demand reads is that of some thousand requests.
+/// Number of requests over which the share of demand reads is measured.
 const RECENT_MAX: u32 = 4096;
 
 #[cfg(test)]

@@ -1,8 +1,4 @@
-//! Quantiles of recent latencies, in constant memory.
-//!
-//! In:    latencies.
-//! Out:   the latency that so many of 10,000 do not exceed, at most 3.2 % too long.
-//! Never: a latency of long ago that weighs as much as a new one.
+//! Quantiles of recent latencies in constant memory, rounded up by at most 3.2 %.
 //!
 //! ```text
 //!   octave   [2^14, 2^15) ns          [2^15, 2^16) ns          ..
@@ -11,7 +7,7 @@
 
 use crate::units::Nanos;
 
-/// A histogram of recent latencies: of the last 4096 to 8192, older ones count half and less.
+/// Histogram of recent latencies, the last 4096 to 8192; older ones are halved repeatedly.
 #[derive(Clone, Debug)]
 pub struct LatencyQuantiles {
     counts: [u32; BUCKETS],
@@ -25,7 +21,7 @@ impl Default for LatencyQuantiles {
 }
 
 impl LatencyQuantiles {
-    /// Counts a latency.
+    /// Adds a latency.
     pub fn record(&mut self, latency: Nanos) {
         if self.total == WINDOW_MAX {
             for count in &mut self.counts {
@@ -37,7 +33,7 @@ impl LatencyQuantiles {
         self.total += 1;
     }
 
-    /// Returns how many latencies count.
+    /// Returns the number of latencies in the histogram.
     #[must_use]
     pub fn samples(&self) -> u32 {
         self.total
@@ -79,29 +75,29 @@ impl LatencyQuantiles {
     }
 }
 
-/// The bucket of a latency: the first and the last have all that is shorter and longer.
+/// Returns the bucket of a latency; the first and last include all shorter and longer ones.
 fn bucket(latency: Nanos) -> usize {
     let ns = latency.0.clamp(SHORTEST, LONGEST - 1);
     let octave = ns.ilog2() - SHORTEST.ilog2();
-    // The bits behind the first.
+    // The bits after the leading one.
     let within = (ns >> (ns.ilog2() - PARTS.ilog2())) as usize & (PARTS - 1);
     octave as usize * PARTS + within
 }
 
-/// One past the longest latency of a bucket.
+/// Returns the end of a bucket, exclusive.
 fn end(bucket: usize) -> Nanos {
     let start = SHORTEST << (bucket / PARTS);
     Nanos(start + start / PARTS as u64 * (bucket % PARTS + 1) as u64)
 }
 
-/// Buckets of an octave.
+/// Buckets per octave.
 const PARTS: usize = 32;
 /// 16 us: shorter than any network.
 const SHORTEST: u64 = 1 << 14;
 /// 18 minutes: longer than any deadline.
 const LONGEST: u64 = 1 << 40;
 const BUCKETS: usize = PARTS * (LONGEST.ilog2() - SHORTEST.ilog2()) as usize;
-/// So many that 80 of them are beyond the hundredth that is asked for.
+/// Large enough to have 80 samples above p99.
 const WINDOW_MAX: u32 = 8192;
 
 #[cfg(test)]

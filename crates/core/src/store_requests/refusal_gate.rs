@@ -1,8 +1,4 @@
-//! When a store that refuses everything is asked again, and by how many requests.
-//!
-//! In:    refusals and answers, with their times.
-//! Out:   whether a request may be sent now, or at which time the next one may.
-//! Never: a clock. More than one request at a time to a store that refuses all of them.
+//! Probes a store that refuses every request, one request at a time.
 //!
 //! ```text
 //!   answers   ok ok 503 x 8 |--pause--| 1 probe: 503 |----pause----| 1 probe: ok | all
@@ -12,11 +8,11 @@
 use super::retry_pauses::RetryPauses;
 use crate::units::Nanos;
 
-/// Closes a store after some refusals in a row: then one request at a time probes it, after pauses
-/// that double, until it serves again.
+/// Closes after some refusals in a row. Then one request at a time probes the store, after doubling
+/// pauses, until it serves again.
 ///
 /// [`RequestLimit`](super::RequestLimit) finds the rate of a store that refuses some requests. A
-/// store that refuses all of them has no rate to find: each further request is one more refusal.
+/// store that refuses all of them has no such rate: each further request is another refusal.
 ///
 /// ```
 /// use foreread_core::store_requests::RefusalGate;
@@ -39,7 +35,7 @@ pub struct RefusalGate {
     longest: Nanos,
     /// Refusals since the last answer.
     in_a_row: u32,
-    /// The pauses since the last answer, and when the current one began and ends.
+    /// Pauses since the last answer, and start and end of the current one.
     pauses: RetryPauses,
     began: Nanos,
     until: Nanos,
@@ -66,8 +62,8 @@ impl RefusalGate {
         is_due
     }
 
-    /// Notes a refusal at `now` of a request sent at `sent`, the pause that the store asks for, and
-    /// a random number for the jitter.
+    /// Records a refusal at `now` of a request sent at `sent`, with the store's Retry-After and a
+    /// random number for the jitter.
     pub fn refused(&mut self, now: Nanos, sent: Nanos, asked: Option<Nanos>, random: u32) {
         if self.is_closed() && sent < self.began {
             return;
@@ -81,37 +77,37 @@ impl RefusalGate {
         }
     }
 
-    /// Notes an answer that is no refusal.
+    /// Records an answer other than a refusal.
     pub fn served(&mut self) {
         if self.in_a_row > 0 {
             *self = Self::new(self.first, self.longest);
         }
     }
 
-    /// Notes that a request has ended without an answer: if it was the probe, another one may be
+    /// Records that a request ended without an answer. If it was the probe, another one may be
     /// sent.
     pub fn given_up(&mut self) {
         self.is_probed = false;
     }
 
-    /// Returns when the next probe is due; None if the store is open or a probe is on its way.
+    /// Returns when the next probe is due, or None if the store is open or a probe is in flight.
     #[must_use]
     pub fn opens_at(&self) -> Option<Nanos> {
         (self.is_closed() && !self.is_probed).then_some(self.until)
     }
 
-    /// Returns whether the store is paused or probed.
+    /// Returns true if the store is paused or being probed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.in_a_row >= REFUSALS_MAX
     }
 }
 
-/// A store that serves more than half of the requests refuses so many in a row once in 256 times at
-/// most, and then pauses shortly.
+/// A store that serves more than half of the requests refuses this many in a row once in 256 times
+/// at most, and then pauses shortly.
 const REFUSALS_MAX: u32 = 8;
 
-/// A store that asks for a longer pause is probed all the same: readers wait.
+/// Limit for longer Retry-After values: readers are waiting.
 const ASKED_MAX: Nanos = Nanos(30_000_000_000);
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! How many requests a store is sent at a time: fewer when it asks for that, more again later.
+//! Limits the requests in flight at a store: fewer when it throttles, more again later.
 //!
-//! In:    requests that start and end, answers and refusals (503, 429) with their times.
-//! Out:   whether one more may be in flight.
-//! Never: a limit of 0; a second cut for refusals of requests that were sent before the first.
+//! Refusals of requests sent before the last cut do not cut the limit again, and it never reaches
+//! 0.
 //!
 //! ```text
 //!   limit   64 ------.                              .-------
@@ -14,11 +13,11 @@
 
 use crate::units::Nanos;
 
-/// A limit of requests in flight that loses a quarter when a store refuses, and grows by one for
-/// each round of answers (additive increase, multiplicative decrease).
+/// Limit of requests in flight that drops by a quarter on a refusal and grows by one for each round
+/// of answers (additive increase, multiplicative decrease).
 ///
-/// Why not half, as TCP does: a refused request costs a pause by itself, and a store with a limit
-/// of requests a second serves most of what is sent a little too fast.
+/// TCP halves instead. Here a refused request already costs a pause, and a store with a request
+/// rate limit serves most of a slightly excessive rate.
 ///
 /// ```
 /// use foreread_core::store_requests::RequestLimit;
@@ -39,7 +38,7 @@ pub struct RequestLimit {
     in_flight: u32,
     /// Answers since the limit last changed.
     served: u32,
-    /// When it was cut last.
+    /// Time of the last cut.
     cut_at: Option<Nanos>,
 }
 
@@ -63,7 +62,7 @@ impl RequestLimit {
         is_allowed
     }
 
-    /// Ends a request that was started.
+    /// Ends a request.
     ///
     /// # Panics
     ///
@@ -72,7 +71,7 @@ impl RequestLimit {
         self.in_flight = self.in_flight.checked_sub(1).expect("a request ends once");
     }
 
-    /// Notes an answer that is no refusal.
+    /// Records an answer other than a refusal.
     pub fn served(&mut self) {
         if self.allowed == self.most {
             return;
@@ -84,8 +83,8 @@ impl RequestLimit {
         }
     }
 
-    /// Notes that the store refused, at `now`, what was sent at `sent`. Refusals of what was sent
-    /// before the limit was cut tell nothing of the new one.
+    /// Records that the store refused at `now` a request sent at `sent`. Refusals of requests sent
+    /// before the last cut say nothing about the new limit, and are ignored.
     pub fn refused(&mut self, now: Nanos, sent: Nanos) {
         if self.cut_at.is_some_and(|cut| sent < cut) {
             return;
@@ -95,13 +94,13 @@ impl RequestLimit {
         self.cut_at = Some(now);
     }
 
-    /// Returns how many may be in flight.
+    /// Returns the number of requests that may be in flight.
     #[must_use]
     pub fn allowed(&self) -> u32 {
         self.allowed
     }
 
-    /// Returns whether the store has refused requests and the limit has not recovered since.
+    /// Returns true if the store has refused requests and the limit has not recovered since.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.allowed < self.most

@@ -1,8 +1,4 @@
-//! The pauses between the attempts of a request that a store refuses.
-//!
-//! In:    the pause that the store asks for (Retry-After), the time left, a random number.
-//! Out:   how long to pause before the next attempt; None: no attempt is left.
-//! Never: a clock. A pause that ends at or behind the deadline.
+//! Pauses between the attempts of a request that a store refuses.
 //!
 //! ```text
 //!   without Retry-After   |.1|-.2-|--.4--|----.8----| ..  up to 5 s, each with jitter
@@ -11,11 +7,11 @@
 
 use crate::units::Nanos;
 
-/// The pauses of one request: each twice as long as the last up to a bound, with jitter, and never
-/// shorter than the store asks for.
+/// Pauses of one request: exponential backoff with jitter up to a limit, and at least the store's
+/// Retry-After.
 ///
-/// A pause takes half of the time that is left at most. So a store that asks for an hour, or that
-/// has been down for most of the deadline, is still asked a few times before the deadline.
+/// A pause takes at most half of the time left. A store that requests an hour, or that has been
+/// down for most of the deadline, still gets a few attempts before the deadline.
 ///
 /// ```
 /// use foreread_core::store_requests::RetryPauses;
@@ -42,12 +38,12 @@ impl RetryPauses {
         Self { first, longest: longest.max(first), next: first }
     }
 
-    /// Returns the pause before the next attempt; None if too little time is left for one. `asked`
-    /// is the pause that the store asks for, `left` the time to the deadline, `random` any number:
-    /// of a thousand requests that fail together, not all are sent again together.
+    /// Returns the pause before the next attempt, or None if too little time is left for one.
+    /// `asked` is the store's Retry-After, `left` the time to the deadline, and `random` any
+    /// number: it keeps a thousand requests that fail together from being retried together.
     #[must_use]
     pub fn next(&mut self, asked: Option<Nanos>, left: Nanos, random: u32) -> Option<Nanos> {
-        // A store that says when is asked then.
+        // With a Retry-After, retry then.
         let bound = asked.filter(|asked| asked.0 > 0).map_or(u64::MAX, |it| it.0.max(SOON.0));
         let half = self.next.0.min(bound) / 2;
         let jittered = half + (half >> 16) * u64::from(random >> 16);
@@ -57,7 +53,7 @@ impl RetryPauses {
     }
 }
 
-/// A store that asks for a shorter pause is not asked more often after some refusals.
+/// Floor for short Retry-After values, which must not make later attempts more frequent.
 const SOON: Nanos = Nanos(1_000_000_000);
 
 #[cfg(test)]

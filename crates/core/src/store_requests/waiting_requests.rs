@@ -1,13 +1,10 @@
-//! Which request of a store goes next when the limit allows one more.
+//! Queue of requests that wait for the limit, demand reads mostly first.
 //!
-//! In:    requests that wait, of readers and of read-ahead.
-//! Out:   the next one: of a reader mostly.
-//! Never: read-ahead that waits while demand reads without end pass it: a reader may have come to
-//!        its pages meanwhile, and waits for them.
+//! Read-ahead is not starved: a reader may have reached its pages meanwhile.
 
 use alloc::collections::VecDeque;
 
-/// Requests that wait for others to end. Demand reads go first, but for every eighth.
+/// Requests waiting for others to complete. Demand reads go first, except for every eighth request.
 ///
 /// ```
 /// use foreread_core::store_requests::WaitingRequests;
@@ -21,7 +18,7 @@ use alloc::collections::VecDeque;
 pub struct WaitingRequests<T> {
     demand: VecDeque<T>,
     ahead: VecDeque<T>,
-    /// Demand reads that have passed read-ahead since the last of that.
+    /// Demand reads that went ahead of read-ahead since the last one of it.
     passed: u32,
 }
 
@@ -32,18 +29,18 @@ impl<T> Default for WaitingRequests<T> {
 }
 
 impl<T> WaitingRequests<T> {
-    /// A request waits; `is_demand`: a reader waits for it.
+    /// Queues a request; `is_demand`: a reader waits for it.
     pub fn push(&mut self, is_demand: bool, request: T) {
         if is_demand { &mut self.demand } else { &mut self.ahead }.push_back(request);
     }
 
-    /// Returns whether none waits.
+    /// Returns true if the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.demand.is_empty() && self.ahead.is_empty()
     }
 
-    /// Takes the next one.
+    /// Takes the next request.
     pub fn pop(&mut self) -> Option<T> {
         let is_turn = self.passed >= PASSED_MAX && !self.ahead.is_empty();
         if !is_turn && let Some(next) = self.demand.pop_front() {
@@ -54,7 +51,7 @@ impl<T> WaitingRequests<T> {
         self.ahead.pop_front()
     }
 
-    /// Takes out those at the front that wait no more.
+    /// Drops finished requests at the front.
     pub fn drop_front(&mut self, is_over: impl Fn(&T) -> bool) {
         for waiting in [&mut self.demand, &mut self.ahead] {
             while waiting.front().is_some_and(&is_over) {
@@ -64,7 +61,7 @@ impl<T> WaitingRequests<T> {
     }
 }
 
-/// So many demand reads go before one of read-ahead that waits.
+/// Demand reads per request of waiting read-ahead.
 const PASSED_MAX: u32 = 7;
 
 #[cfg(test)]

@@ -1,41 +1,37 @@
-//! An axis: its ticks, and how its values are written.
-//!
-//! In:    a unit, a scale, the values.
-//! Out:   a range in which they lie, ticks at round values, their words.
-//! Never: more than nine ticks: charts are small.
+//! Axes: range, at most nine ticks at round values, and number formats.
 
 use std::ops::RangeInclusive;
 
-/// What an axis measures.
+/// Axis of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartAxis {
-    /// Its name, with the unit where the values have none.
+    /// Name, with the unit if the values have none.
     pub label: String,
-    /// How values are written.
+    /// Number format.
     pub unit: AxisUnit,
-    /// How values are spread.
+    /// Scale.
     pub scale: AxisScale,
 }
 
-/// How values are written.
+/// Number format of values.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AxisUnit {
     /// As numbers.
     Number,
     /// Bytes, in binary units: 128K.
     Bytes,
-    /// Seconds, in the unit that suits: 4 ms.
+    /// Seconds, in a suitable unit: 4 ms.
     Seconds,
     /// Percent.
     Percent,
 }
 
-/// How values are spread over an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AxisScale {
-    /// Evenly, from 0.
+    /// Linear, from 0.
     FromZero,
-    /// By their logarithm; values of 0 and below are left out.
+    /// Logarithmic; values of 0 and below are left out.
     Log,
 }
 
@@ -56,7 +52,7 @@ impl ChartAxis {
         Self { label: label.to_owned(), unit, scale }
     }
 
-    /// The range of these values.
+    /// Returns the range of these values.
     pub(super) fn range(&self, values: impl Iterator<Item = f64>) -> AxisRange {
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
         for value in values.filter(|value| self.is_shown(*value)) {
@@ -79,7 +75,7 @@ impl ChartAxis {
         }
     }
 
-    /// Whether a value has a place on the axis.
+    /// Returns true if a value can be shown on the axis.
     pub(super) fn is_shown(&self, value: f64) -> bool {
         let is_positive = match self.scale {
             AxisScale::FromZero => value >= 0.0,
@@ -90,7 +86,7 @@ impl ChartAxis {
 }
 
 impl AxisRange {
-    /// Where a value lies.
+    /// Returns the position of a value.
     pub(super) fn position(&self, value: f64) -> f64 {
         match self.scale {
             AxisScale::FromZero => value,
@@ -98,7 +94,7 @@ impl AxisRange {
         }
     }
 
-    /// The words of a tick.
+    /// Returns the text of a tick.
     pub(super) fn words(&self, position: f64) -> String {
         match self.scale {
             AxisScale::FromZero => self.unit.words(position),
@@ -108,7 +104,7 @@ impl AxisRange {
 }
 
 impl AxisUnit {
-    /// A value in words.
+    /// Formats a value.
     pub(super) fn words(self, value: f64) -> String {
         if !value.is_finite() {
             return "-".to_owned();
@@ -122,7 +118,7 @@ impl AxisUnit {
     }
 }
 
-/// 0, and multiples of 1, 2 or 5 and a power of ten; of bytes, of a power of two.
+/// Returns 0 and multiples of 1, 2 or 5 times a power of ten; for bytes, of a power of two.
 fn linear_ticks(most: f64, unit: AxisUnit) -> Vec<f64> {
     let step = match unit {
         AxisUnit::Bytes => (most / 4.0).max(1.0).log2().ceil().exp2(),
@@ -136,8 +132,8 @@ fn linear_ticks(most: f64, unit: AxisUnit) -> Vec<f64> {
     (0..9).map(|n| f64::from(n) * step).take_while(|tick| *tick <= most * 1.02).collect()
 }
 
-/// Powers of two of bytes, powers of ten of the others; every second or third if there are many.
-/// Positions, not values.
+/// Returns powers of two for bytes, powers of ten otherwise; every second or third if there are
+/// many. These are positions, not values.
 fn log_ticks(values: RangeInclusive<f64>, unit: AxisUnit) -> Vec<f64> {
     let base = match unit {
         AxisUnit::Bytes => 1.0,
@@ -151,11 +147,11 @@ fn log_ticks(values: RangeInclusive<f64>, unit: AxisUnit) -> Vec<f64> {
     if ticks.len() > 1 {
         return ticks.into_iter().map(|tick| tick * base).collect();
     }
-    // Too narrow for round values: its ends.
+    // Too narrow for round values: use the ends.
     vec![values.start().log2(), values.end().log2()]
 }
 
-/// Three digits.
+/// Formats a number with three digits.
 fn number(value: f64) -> String {
     let (divided, suffix) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, "G"),
@@ -183,7 +179,7 @@ fn seconds(value: f64) -> String {
     }
 }
 
-/// At most three digits behind or before the point, without zeros at the end.
+/// Formats at most three digits before or after the point, without trailing zeros.
 fn digits(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),

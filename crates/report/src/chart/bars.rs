@@ -1,8 +1,6 @@
-//! Horizontal bars in groups.
+//! Horizontal bars in groups, each between its label and its value.
 //!
-//! In:    values with their labels.
-//! Out:   a bar for each, its label before it and its value behind it.
-//! Never: more than [`BarChart::MAX_BARS`]: the table has the others.
+//! At most [`BarChart::MAX_BARS`] are drawn; the table has all.
 
 use plotters::prelude::{Color as _, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -16,22 +14,22 @@ use crate::table::ReportTable;
 /// Horizontal bars.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarChart {
-    /// What is compared.
+    /// Title of the comparison.
     pub title: String,
-    /// How to read it, in a sentence.
+    /// One sentence of explanation.
     pub words: String,
-    /// The name of the values, with their unit where they are numbers.
+    /// Name of the values, with their unit if they are plain numbers.
     pub value_name: String,
-    /// How values are written.
+    /// Number format.
     pub unit: AxisUnit,
     /// The bars.
     pub groups: Vec<BarGroup>,
 }
 
-/// Bars that belong together.
+/// Group of bars.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarGroup {
-    /// Their common name; empty if there is none.
+    /// Common name; may be empty.
     pub name: String,
     /// The bars.
     pub bars: Vec<ChartBar>,
@@ -40,16 +38,16 @@ pub struct BarGroup {
 /// One bar.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartBar {
-    /// Its name.
+    /// Name.
     pub label: String,
-    /// Its value, at least 0.
+    /// Value, at least 0.
     pub value: f64,
-    /// The number of its colour: the same for the same thing in each group.
+    /// Colour index: the same for the same thing in each group.
     pub series: usize,
 }
 
 impl BarChart {
-    /// Bars that are drawn.
+    /// Most bars drawn.
     pub const MAX_BARS: usize = 30;
 
     pub(super) fn drawn(&self) -> DrawnChart {
@@ -97,7 +95,7 @@ impl BarChart {
         format!("{} bars, from {} to {}.", named.len(), words(least), words(most))
     }
 
-    /// The groups as far as their bars are drawn.
+    /// Returns the groups, limited to the bars drawn.
     fn shown(&self) -> Vec<(&str, &[ChartBar])> {
         let mut left = Self::MAX_BARS;
         let mut shown = Vec::new();
@@ -152,22 +150,22 @@ impl BarChart {
     }
 }
 
-/// A name that leaves room for its bar.
+/// Truncates a name to leave room for its bar.
 fn label(name: &str) -> String {
     let shown: String = name.chars().take(LABEL).collect();
     if shown.len() < name.len() { shown + ".." } else { shown }
 }
 
-/// Letters of a label that are shown.
+/// Most characters of a label.
 const LABEL: usize = 24;
 
-/// The width of a letter, about.
+/// Approximate width of a character.
 const LETTER: i32 = 8;
 
-/// The height of a bar with the space between two.
+/// Height of a bar, including the space to the next.
 const ROW: i32 = 26;
 
 const EDGE: i32 = 6;
 
-/// For the value behind the longest bar.
+/// Room for the value after the longest bar.
 const VALUE_ROOM: i32 = 84;

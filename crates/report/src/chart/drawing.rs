@@ -1,8 +1,6 @@
-//! What all charts draw alike: the area, its mesh, texts.
+//! Drawing code shared by all charts: area, mesh and texts.
 //!
-//! In:    two axes.
-//! Out:   SVG without what every page needs only once.
-//! Never: a font: the page's reader has one; widths of texts are estimates.
+//! Fonts are the page reader's, so the widths of texts are estimates.
 
 use plotters::chart::ChartContext;
 use std::ops::Range;
@@ -18,7 +16,7 @@ use plotters::style::RGBColor;
 use super::axis::AxisRange;
 use crate::colour::{GRID, INK};
 
-/// Charts are two beside each other on a wide screen, and as wide as the screen on a narrow one.
+/// Charts are side by side on a wide screen, and fill the width of a narrow one.
 pub(super) const WIDTH: u32 = 480;
 
 pub(super) type SvgArea<'t> = DrawingArea<SVGBackend<'t>, Shift>;
@@ -27,13 +25,13 @@ pub(super) type DrawResult = Result<(), DrawError>;
 pub(super) type SvgChart<'a, 't> =
     ChartContext<'a, SVGBackend<'t>, Cartesian2d<TickedAxis, TickedAxis>>;
 
-/// An axis as plotters asks for it.
+/// Axis with given ticks, for plotters.
 pub(super) struct TickedAxis {
     range: Range<f64>,
     ticks: Vec<f64>,
 }
 
-/// Draws with `draw`, and returns the SVG.
+/// Runs `draw`, and returns the SVG.
 pub(super) fn svg(height: u32, draw: impl FnOnce(&SvgArea<'_>) -> DrawResult) -> String {
     let mut text = String::new();
     {
@@ -41,8 +39,8 @@ pub(super) fn svg(height: u32, draw: impl FnOnce(&SvgArea<'_>) -> DrawResult) ->
         draw(&area).expect("a string takes every drawing");
         area.present().expect("a string takes every drawing");
     }
-    // SVG inside of HTML needs no name space, and takes its size from the page. Texts have no
-    // quotes: those are escaped.
+    // SVG inside HTML needs no name space, and gets its size from the page. Quotes in texts are
+    // escaped, so only attributes match.
     let text = text.replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1);
     let text = text.replacen(&format!(" width=\"{WIDTH}\" height=\"{height}\""), "", 1);
     let mut text = text.replacen("<svg", "<svg aria-hidden=\"true\"", 1);
@@ -52,7 +50,7 @@ pub(super) fn svg(height: u32, draw: impl FnOnce(&SvgArea<'_>) -> DrawResult) ->
     text
 }
 
-/// Draws the mesh and the ticks, and returns the chart to draw in.
+/// Draws the mesh and the ticks, and returns the chart.
 pub(super) fn mesh<'a, 't>(
     area: &'a SvgArea<'t>,
     (x, x_name): (&AxisRange, &str),
@@ -106,5 +104,5 @@ pub(super) fn text_style(colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", TEXT_SIZE).with_color(colour).into_text_style(&(WIDTH, WIDTH))
 }
 
-/// In plotters' measure, 1.24 times that of SVG: 14 pixels at full size, 11 on a narrow screen.
+/// In plotters' unit, 1.24 times that of SVG: 14 pixels at full size, 11 on a narrow screen.
 const TEXT_SIZE: f64 = 17.4;

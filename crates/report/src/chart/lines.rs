@@ -1,8 +1,6 @@
-//! Lines over an axis.
+//! Line charts with letters at the ends of lines, bands and a mark.
 //!
-//! In:    points, each with the range in which it lies, if one is known.
-//! Out:   lines with a letter at their ends, bands, a mark.
-//! Never: more than [`LineChart::MAX_POINTS`] a line: of the others the extremes are kept.
+//! A line with more than [`LineChart::MAX_POINTS`] points keeps the extremes of each piece.
 
 use plotters::prelude::{Circle, Color as _, PathElement, Polygon, Text};
 use plotters::style::ShapeStyle;
@@ -17,48 +15,48 @@ use crate::table::ReportTable;
 /// Lines over an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineChart {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// How to read it, in a sentence.
+    /// One sentence of explanation.
     pub words: String,
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: ChartAxis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: ChartAxis,
-    /// The lines; at most [`LineChart::MAX_LINES`] are drawn.
+    /// Lines; at most [`LineChart::MAX_LINES`] are drawn.
     pub lines: Vec<ChartLine>,
-    /// A place that the report points at.
+    /// Position highlighted by the report.
     pub mark: Option<ChartMark>,
 }
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartLine {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its points, from left to right.
+    /// Points from left to right.
     pub points: Vec<LinePoint>,
-    /// Whether a value holds until the next one.
+    /// A value holds until the next one.
     pub is_stepped: bool,
 }
 
 /// A point of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinePoint {
-    /// On the horizontal axis.
+    /// Horizontal position.
     pub x: f64,
-    /// On the vertical axis.
+    /// Value.
     pub y: f64,
-    /// Between which values it lies.
+    /// Range of the value.
     pub between: Option<(f64, f64)>,
 }
 
-/// A place on the horizontal axis.
+/// A mark on the horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartMark {
-    /// Where.
+    /// Position.
     pub x: f64,
-    /// What is there: `==> 1M`.
+    /// Text of the mark: `==> 1M`.
     pub text: String,
 }
 
@@ -71,13 +69,13 @@ impl LinePoint {
 }
 
 impl LineChart {
-    /// Lines that are drawn. How many are left out is said beside the title.
+    /// Most lines drawn. The title mentions the number of omitted lines.
     pub const MAX_LINES: usize = 8;
 
-    /// Points of a line that are listed in the table.
+    /// Most points of a line in the table.
     pub const MAX_LISTED: usize = 24;
 
-    /// Points of a line that are drawn.
+    /// Most points of a line drawn.
     pub const MAX_POINTS: usize = 240;
 
     pub(super) fn drawn(&self) -> DrawnChart {
@@ -150,7 +148,7 @@ impl LineChart {
             let at = x.position(mark.x);
             let line = PathElement::new([(at, y.from), (at, y.to)], INK.rgb());
             chart.draw_series([line])?;
-            // Away from the edge that is nearer.
+            // On the side away from the nearer edge.
             let is_right = at > (x.from + x.to) / 2.0;
             let (to, text) = if is_right {
                 (HPos::Right, format!("{} ", mark.text))
@@ -186,7 +184,7 @@ impl LineChart {
         chart.draw_series([Polygon::new(corners, series(number).mix(0.2))]).map(drop)
     }
 
-    /// Returns the place of its letter.
+    /// Draws a line and returns the position of its letter.
     fn draw_line(
         &self,
         chart: &mut SvgChart<'_, '_>,
@@ -210,13 +208,13 @@ impl LineChart {
             chart
                 .draw_series(points.iter().map(|point| Circle::new(*point, 3, colour.filled())))?;
         }
-        // Long lines have their letters where no other line has its own.
+        // Long lines have their letters at different places.
         let place = points[points.len() * (2 * number + 1) / (2 * Self::MAX_LINES)];
         Ok(Some(if points.len() > FEW_POINTS { place } else { last }))
     }
 }
 
-/// Draws the letters of lines. Those that would cover each other are moved up.
+/// Draws the letters of lines; overlapping ones are moved up.
 fn draw_letters(
     chart: &mut SvgChart<'_, '_>,
     y: &AxisRange,
@@ -239,7 +237,7 @@ fn draw_letters(
 }
 
 impl ChartLine {
-    /// The same line, with the extremes of each piece.
+    /// Returns the line reduced to the extremes of each piece.
     fn thinned(&self) -> Self {
         let piece = self.points.len().div_ceil(LineChart::MAX_POINTS / 2).max(1);
         if piece <= 2 {
@@ -258,7 +256,7 @@ impl ChartLine {
     }
 }
 
-/// The corners of a line whose values hold until the next one.
+/// Returns the corners of a stepped line.
 fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut path = Vec::new();
     for (n, (x, y)) in points.iter().copied().enumerate() {
@@ -270,15 +268,15 @@ fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     path
 }
 
-/// The letter of a line.
+/// Returns the letter of a line.
 fn letter(number: usize) -> String {
     char::from(b"ABCDEFGH"[number % LineChart::MAX_LINES]).to_string()
 }
 
 const HEIGHT: u32 = 300;
 
-/// The height of a letter over that of the chart.
+/// Height of a letter relative to the chart.
 const LETTER_GAP: f64 = 0.065;
 
-/// Lines of so few points show each of them.
+/// Lines with at most this many points show each of them.
 const FEW_POINTS: usize = 30;

@@ -1,8 +1,7 @@
-//! Cells of a plane, each with the colour of its kind.
+//! Map of cells, coloured by kind.
 //!
-//! In:    cells in columns, from left to right.
-//! Out:   rectangles; neighbours of one kind in a row are one.
-//! Never: more than [`MapChart::MAX_RECTANGLES`]: cells are joined until there are fewer.
+//! Neighbours of one kind in a row are drawn as one rectangle. Cells are merged until there are at
+//! most [`MapChart::MAX_RECTANGLES`].
 
 use std::collections::BTreeMap;
 
@@ -14,48 +13,48 @@ use super::drawing::{DrawResult, SvgArea, mesh, svg};
 use crate::colour::series;
 use crate::table::ReportTable;
 
-/// Cells of a plane. Both axes begin at 0.
+/// Map of cells. Both axes begin at 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapChart {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// How to read it, in a sentence.
+    /// One sentence of explanation.
     pub words: String,
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: ChartAxis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: ChartAxis,
-    /// The width and the height of a cell.
+    /// Width and height of a cell.
     pub cell_size: (f64, f64),
-    /// The kinds. Where cells are joined, the kind that comes later wins.
+    /// Kinds. Where cells are merged, the later kind wins.
     pub kinds: Vec<MapKind>,
-    /// The cells.
+    /// Cells.
     pub cells: Vec<MapCell>,
 }
 
-/// A kind of cells.
+/// Kind of cells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapKind {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The number of its colour.
+    /// Colour index.
     pub series: usize,
-    /// How many there were of it, in words.
+    /// Number of such cells, as text.
     pub count: String,
 }
 
 /// A cell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MapCell {
-    /// From the left, from 0.
+    /// Column, from 0 at the left.
     pub column: u32,
-    /// From below, from 0.
+    /// Row, from 0 at the bottom.
     pub row: u32,
-    /// The number of its kind.
+    /// Index of its kind.
     pub kind: usize,
 }
 
-/// Neighbours of one kind in a row.
+/// Adjacent cells of one kind in a row.
 struct CellRun {
     row: u32,
     from: u32,
@@ -64,7 +63,7 @@ struct CellRun {
 }
 
 impl MapChart {
-    /// Rectangles that are drawn, each of about 60 bytes.
+    /// Most rectangles drawn, of about 60 bytes each.
     pub const MAX_RECTANGLES: usize = 1600;
 
     pub(super) fn drawn(&self) -> DrawnChart {
@@ -113,7 +112,7 @@ impl MapChart {
         Ok(())
     }
 
-    /// Few enough runs, and how many columns and rows were joined into one.
+    /// Returns few enough runs, and the number of columns and rows merged into one.
     fn runs(&self) -> (Vec<CellRun>, u32) {
         let mut joined = 1;
         loop {

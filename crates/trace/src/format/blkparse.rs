@@ -1,8 +1,7 @@
-//! The text that blkparse prints in its default format.
+//! Text output of blkparse in its default format.
 //!
-//! In:    a line.
-//! Out:   a record for each event of the one action that the trace is read by.
-//! Never: a request twice, once queued and once issued.
+//! Only the events of one action become records, so that no request counts both when it is queued
+//! and when it is issued.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
@@ -10,8 +9,8 @@
 //!                                       action   rwbs
 //! ```
 //!
-//! Format: blkparse(1). Queued requests (Q) are what the file system asked for; where a trace has
-//! none, those that were issued to the driver (D) or completed (C) stand for them.
+//! Format: blkparse(1). Queued requests (Q) are the file system's; in a trace without them,
+//! requests issued to the driver (D) or completed (C) are used instead.
 
 use super::LineParser;
 use super::columns::thread_of;
@@ -19,7 +18,7 @@ use crate::field::{short, time_ns, whole};
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
 
-/// A parser that takes the events of one action.
+/// Parser of the events of one action.
 pub(crate) struct BlkparseParser {
     action: &'static str,
     has_begun: bool,
@@ -27,7 +26,7 @@ pub(crate) struct BlkparseParser {
 }
 
 impl BlkparseParser {
-    /// For a trace that begins so.
+    /// Creates a parser for a trace with these first lines.
     pub(crate) fn new(head: &str) -> Self {
         let has = |action: &&str| head.lines().any(|line| action_of(line) == Some(*action));
         let action = ["Q", "D", "C"].into_iter().find(has).unwrap_or("Q");
@@ -35,7 +34,7 @@ impl BlkparseParser {
     }
 }
 
-/// Whether the line is an event, and its action.
+/// Returns the action of an event, or None for other lines.
 pub(crate) fn action_of(line: &str) -> Option<&str> {
     let mut fields = line.split_ascii_whitespace();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -46,7 +45,7 @@ pub(crate) fn action_of(line: &str) -> Option<&str> {
     fields.next()
 }
 
-/// Whether a line is the first of a part of the summary: `CPU3 (8,0):`, `Total (8,0):`.
+/// Returns true for the first line of a part of the summary: `CPU3 (8,0):`, `Total (8,0):`.
 fn is_summary(line: &str) -> bool {
     let name = line.strip_suffix("):").and_then(|line| line.split_once(" ("));
     name.is_some_and(|(name, _)| {
@@ -64,7 +63,7 @@ fn begins_with_device(line: &str) -> bool {
 impl LineParser for BlkparseParser {
     fn parse(&mut self, line: &str, files: &mut FileTable) -> Result<Option<RawRecord>, String> {
         let Some(action) = action_of(line) else {
-            // Statistics of processes, the summary, or the rest of a name with a line feed in it.
+            // Statistics of processes, the summary, or the rest of a name with a line feed.
             let is_other = self.has_begun && !begins_with_device(line);
             self.has_ended |= is_summary(line);
             if is_other || self.has_ended {
@@ -108,6 +107,6 @@ impl LineParser for BlkparseParser {
     }
 }
 
-/// What is wrong with an event behind the summary.
+/// Error for an event after the summary.
 const JOINED: &str = "an event behind the summary: two outputs of blkparse were joined; give them \
                       as two traces";

@@ -1,9 +1,7 @@
-//! Formats whose lines are columns: MSR, SYSTOR, Tencent, Alibaba, SPC, MQSim, and CSV with a
-//! heading ([`super::heading`]).
+//! Formats with columns: MSR, SYSTOR, Tencent, Alibaba, SPC, MQSim, and CSV with a heading
+//! ([`super::heading`]).
 //!
-//! In:    a line.
-//! Out:   a record.
-//! Never: a guess that is not said: a format fixes columns and units, or a heading names them.
+//! The format fixes columns and units, or a heading names them; any guess is reported in a note.
 //!
 //! ```text
 //!   msr      128166372003061629,hm,1,Read,383496192,32768,413  100 ns, host, disk, op, B, B, ..
@@ -24,19 +22,20 @@ use crate::record::{RawRecord, TraceOp};
 
 pub(crate) use super::operation::OpCode;
 
-/// Which column is what.
+/// Assignment of columns to fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnLayout {
     pub(super) separator: Separator,
     pub(super) time: usize,
-    /// 0 if the heading does not say it.
+    /// 0 if the heading does not give the unit.
     pub(super) time_unit_ns: u64,
     pub(super) op: Option<usize>,
     pub(super) op_code: OpCode,
-    /// The columns that together name the file, and what stands before a number.
+    /// Columns that together name the file.
+    /// Text before a file number.
     pub(super) file: [Option<usize>; 2],
     pub(super) file_prefix: &'static str,
-    /// Whether `%` and two hexadecimal digits in a name are a byte.
+    /// Names contain escapes: `%` and two hexadecimal digits for a byte.
     pub(super) has_escapes: bool,
     pub(super) offset: usize,
     pub(super) offset_unit: u64,
@@ -44,9 +43,9 @@ pub(crate) struct ColumnLayout {
     pub(super) length_unit: u64,
     pub(super) thread: Option<usize>,
     pub(super) mapped: Option<usize>,
-    /// The number of columns of a heading, else 0.
+    /// Number of columns of the heading, or 0 without one.
     pub(super) columns: usize,
-    /// Whether its words are those of a device: sectors, units.
+    /// Its column names are those of a device: sectors, units.
     pub(crate) is_of_device: bool,
 }
 
@@ -137,11 +136,11 @@ const SPC: ColumnLayout = ColumnLayout {
     ..BASE
 };
 
-/// The columns of a format that fixes them.
+/// Returns the columns of a format with a fixed layout.
 ///
 /// # Panics
 ///
-/// If it does not.
+/// If the format has none.
 pub(crate) fn layout(format: TraceFormat) -> ColumnLayout {
     match format {
         TraceFormat::Msr => MSR,
@@ -162,7 +161,7 @@ pub(crate) fn layout(format: TraceFormat) -> ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// The columns that are used.
+    /// Returns the columns in use.
     pub(super) fn used(&self) -> Vec<usize> {
         let optional = [self.op, self.thread, self.mapped, self.file[0], self.file[1]];
         let required = [self.time, self.offset, self.length];
@@ -170,20 +169,20 @@ impl ColumnLayout {
     }
 }
 
-/// A parser of lines with these columns.
+/// Parser of lines with these columns.
 pub(crate) struct ColumnParser {
     layout: ColumnLayout,
     name: String,
     notes: Vec<String>,
-    /// Values of `op` that are no operation that is known: the first one, and their number.
+    /// First unknown value of `op`, and the number of them.
     unknown_ops: Option<(String, u64)>,
     has_digit_ops: bool,
-    /// A length that is no multiple of a sector, beside offsets in sectors.
+    /// First length that is no multiple of a sector, in a trace with offsets in sectors.
     odd_length: Option<u64>,
 }
 
 impl ColumnParser {
-    /// `notes` are those of the heading.
+    /// Creates a parser. `notes` come from the heading.
     pub(crate) fn new(layout: ColumnLayout, notes: Vec<String>) -> Self {
         let name = String::new();
         Self { layout, name, notes, unknown_ops: None, has_digit_ops: false, odd_length: None }
@@ -209,7 +208,7 @@ impl ColumnParser {
         time_ns("time", text, self.layout.time_unit_ns)
     }
 
-    /// An error if quotes do not match where that makes a difference.
+    /// Returns an error for unbalanced quotes, if they matter.
     fn check_quotes(&self, wrong: Option<usize>, columns: usize) -> Result<(), String> {
         let Some(column) = wrong else { return Ok(()) };
         if columns == self.layout.columns && !self.layout.used().contains(&column) {
@@ -251,7 +250,7 @@ impl LineParser for ColumnParser {
         Ok(Some(RawRecord { at_ns, thread, file, op, offset, length, is_mapped }))
     }
 
-    /// Unless a line begins with a name.
+    /// True unless a line may begin with a name.
     fn has_comments(&self) -> bool {
         self.layout.file[0] != Some(0)
     }
@@ -306,7 +305,7 @@ fn unit_of(text: &str) -> Result<(u64, Option<String>), String> {
     ))
 }
 
-/// An id as the number of a thread. Ids that are no number of 32 bits are hashed.
+/// Returns an id as a thread number. Ids other than 32-bit numbers are hashed.
 pub(super) fn thread_of(text: &str) -> u32 {
     let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     text.parse().unwrap_or_else(|_| text.bytes().fold(0x811c_9dc5, step))
@@ -330,7 +329,7 @@ fn in_bytes(fields: &[Cow<'_, str>], name: &str, column: usize, unit: u64) -> Re
     number.checked_mul(unit).ok_or_else(|| format!("{name}: {number} is too large"))
 }
 
-/// Puts the name of the file into `name`: fields joined by a dot, or a word and a number.
+/// Writes the file's name to `name`: fields joined by a dot, or a word and a number.
 fn name_of(
     fields: &[Cow<'_, str>],
     layout: &ColumnLayout,

@@ -1,8 +1,6 @@
 //! fio's `iolog`, versions 2 and 3.
 //!
-//! In:    a line behind the first, which says the version.
-//! Out:   a record; files are numbered as they are added.
-//! Never: a sync, a trim or an open as a request; an escape: fio has none, names are as they are.
+//! Syncs, trims and opens are no requests. fio has no escapes: names are taken literally.
 //!
 //! ```text
 //!   fio version 2 iolog             fio version 3 iolog
@@ -18,16 +16,16 @@ use crate::field::{short, time_ns, whole};
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
 
-/// The first line of a version 2 log.
+/// First line of a version 2 log.
 pub(crate) const HEAD_V2: &str = "fio version 2 iolog";
 
-/// The first line of a version 3 log.
+/// First line of a version 3 log.
 pub(crate) const HEAD_V3: &str = "fio version 3 iolog";
 
-/// A parser of either version.
+/// Parser of either version.
 pub(crate) struct FioParser {
     has_times: bool,
-    /// Of version 2: the sum of its waits.
+    /// Sum of the waits, for version 2.
     waited_ns: u64,
 }
 
@@ -72,7 +70,7 @@ impl LineParser for FioParser {
     }
 }
 
-/// Whether a log can hold a name: fio reads it as a word of at most 255 bytes.
+/// Returns true if a log can hold a name: fio reads it as a word of at most 255 bytes.
 pub(crate) fn holds(name: &str) -> bool {
     let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b || byte == 0;
     name.len() <= MAX_NAME && !name.bytes().any(is_blank)

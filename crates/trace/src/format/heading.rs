@@ -1,31 +1,28 @@
-//! The heading of a CSV: which column is what, by its name.
+//! Heading of a CSV: maps columns to fields by their names.
 //!
-//! In:    the first line.
-//! Out:   a layout; what it leaves out or takes for granted; why there is none.
-//! Never: a column that is not understood, without a word.
-//!
-//! Names are compared without their case and without anything but letters and digits, so that
-//! `I/O Type`, `io_type` and `IOType` are one.
+//! Every column that is ignored, and every value that is assumed, is reported in a note. Names are
+//! compared without case and without anything but letters and digits, so that `I/O Type`, `io_type`
+//! and `IOType` are equal.
 
 use super::columns::{self, ColumnLayout, OpCode};
 use super::split::{Separator, split};
 use crate::field::short;
 use crate::format::TraceFormat;
 
-/// A heading that was understood.
+/// A parsed heading.
 #[derive(Clone, Debug)]
 pub(crate) struct Heading {
     pub(crate) format: TraceFormat,
     pub(crate) layout: ColumnLayout,
-    /// Columns that are not used, and what is missing.
+    /// Ignored columns and missing fields.
     pub(crate) notes: Vec<String>,
 }
 
-/// Returns what a heading says; None if the line is no heading.
+/// Parses a heading, or returns None if the line is none.
 ///
 /// # Errors
 ///
-/// If it is one, and has no column for time, offset or length.
+/// If it is a heading without a column for time, offset or length.
 pub(crate) fn of_heading(line: &str) -> Result<Option<Heading>, String> {
     let mut missing = None;
     for separator in [Separator::Comma, Separator::Tab, Separator::Semicolon, Separator::Blank] {
@@ -50,7 +47,7 @@ struct HeadingNames<'h> {
 }
 
 impl HeadingNames<'_> {
-    /// The error is None if too few names are known for a heading.
+    /// Returns the heading. The error is None if too few names are known for a heading.
     fn heading(&self) -> Result<Heading, Option<String>> {
         if let Some(format) = self.public() {
             let layout = ColumnLayout { separator: self.separator, ..columns::layout(format) };
@@ -89,7 +86,7 @@ impl HeadingNames<'_> {
         Ok(Heading { format: TraceFormat::Csv, layout, notes: self.notes(&layout) })
     }
 
-    /// The format whose published traces have this heading.
+    /// Returns the public format with this heading.
     fn public(&self) -> Option<TraceFormat> {
         let names: Vec<String> = self.names.iter().map(|name| squeezed(name)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -109,7 +106,7 @@ impl HeadingNames<'_> {
         wanted.iter().find_map(at)
     }
 
-    /// The column of times, and its unit: 0 if the heading does not say it.
+    /// Returns the column of times and its unit; 0 if the heading does not give one.
     fn time(&self) -> Option<(usize, u64)> {
         let unit_of = |base: &str, name: &str| {
             let all = squeezed(name);
@@ -117,7 +114,7 @@ impl HeadingNames<'_> {
             if suffix.is_empty() {
                 return Some(if base == "filetime" { 100 } else { 0 });
             }
-            // Else the plural would be one in seconds.
+            // Otherwise the plural would be one in seconds.
             let is_apart = !name.to_ascii_lowercase().contains(&format!("{base}s"));
             let is_unit = |(unit, _): &&(&str, u64)| *unit == suffix && (suffix != "s" || is_apart);
             UNITS.iter().find(is_unit).map(|(_, ns)| *ns)
@@ -131,7 +128,7 @@ impl HeadingNames<'_> {
     }
 
     fn op(&self, is_in_sectors: bool) -> Option<(usize, OpCode)> {
-        // vscsiStats' own export has the code of the SCSI command beside the sector.
+        // vscsiStats' own export has a column for the SCSI command code next to the sector.
         let code = if is_in_sectors { OpCode::Scsi } else { OpCode::Any };
         self.find(OP)
             .map(|at| (at, code))
@@ -139,7 +136,7 @@ impl HeadingNames<'_> {
             .or_else(|| Some((self.find(&["isread", "read"])?, OpCode::OneReads)))
     }
 
-    /// A host and a disk together name a file.
+    /// Returns the columns that identify a file: a host and a disk together do.
     fn files(&self) -> [Option<usize>; 2] {
         match (self.find(&["hostname", "host"]), self.find(FILE)) {
             (Some(host), Some(file)) => [Some(host), Some(file)],
@@ -174,7 +171,7 @@ impl HeadingNames<'_> {
         notes
     }
 
-    /// What a heading lacks, which has some of time, offset and length.
+    /// Returns the missing fields of a heading that has only some of time, offset and length.
     fn missing(&self, found: [bool; 3]) -> Option<String> {
         let op = self.find(OP).is_some();
         let known = found.iter().filter(|found| **found).count() + usize::from(op);
@@ -349,9 +346,9 @@ const FILE: &[&str] = &[
 
 const THREAD: &[&str] = &["thread", "tid", "pid", "threadid", "processid"];
 
-/// Columns that a replay has no use for.
+/// Columns that a replay does not need.
 const KNOWN: &[&str] =
     &["response", "responsetime", "latency", "version", "sn", "seq", "sequence", "index"];
 
-/// Columns that an error names.
+/// Most columns listed in an error.
 const MAX_NAMED: usize = 16;

@@ -1,14 +1,10 @@
-//! Operations, as columns say them.
-//!
-//! In:    a word, or a code.
-//! Out:   a read or a write; None for anything else.
-//! Never: a digit taken for a word.
+//! Parses the operation column.
 
 use crate::field::short;
 use crate::format::packed::scsi_op;
 use crate::record::TraceOp;
 
-/// How a column says read or write.
+/// Encoding of read and write in a column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OpCode {
     /// A word that begins with R or W.
@@ -23,7 +19,7 @@ pub(crate) enum OpCode {
     Any,
 }
 
-/// Returns the operation; None for flushes, trims and the like, and for what is not known.
+/// Parses an operation. Returns None for flushes, trims and the like, and for unknown ones.
 ///
 /// # Errors
 ///
@@ -53,12 +49,12 @@ pub(crate) fn parse(text: &str, code: OpCode) -> Result<Option<TraceOp>, String>
     }
 }
 
-/// Whether a digit was taken for an operation without a rule of the format.
+/// Returns true if a digit was interpreted without a rule of the format.
 pub(crate) fn is_guess(text: &str, code: OpCode) -> bool {
     matches!(code, OpCode::Any | OpCode::Scsi) && matches!(text, "0" | "1")
 }
 
-/// Whether a value that is neither a read nor a write is known to be another operation.
+/// Returns true if a value other than read and write is a known operation.
 pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
     if code == OpCode::Scsi
         && let Ok(code) = u8::from_str_radix(text, 16)
@@ -79,7 +75,7 @@ fn word(text: &str) -> Option<Option<TraceOp>> {
     }
 }
 
-/// Neither a read nor a write.
+/// Known operations other than reads and writes.
 const OTHERS: [&str; 20] = [
     "flush",
     "f",

@@ -1,10 +1,7 @@
-//! foreread's own format: what no other holds together, in few bytes.
+//! foreread's own compact format, which holds all fields.
 //!
-//! In:    records; or bytes.
-//! Out:   bytes; or records.
-//! Never: a record that is lost with those behind it: a trace whose writer was killed ends early.
-//!
-//! docs/traces.md has the layout for other programs. In short:
+//! A trace from a killed writer ends early but loses no complete record. docs/traces.md has the
+//! layout for other programs. In short:
 //!
 //! ```text
 //!   "foreread-trace" 0 1
@@ -22,7 +19,7 @@ use std::io::{BufRead, Read as _};
 use crate::file_table::{FileNo, FileTable, TraceFile};
 use crate::record::{RawRecord, TraceOp, TraceRecord};
 
-/// The first bytes.
+/// Magic bytes.
 pub(crate) const MAGIC: &[u8; 16] = b"foreread-trace\x00\x01";
 
 const END: u8 = 0;
@@ -35,7 +32,7 @@ const SAME_THREAD: u8 = 4;
 const SAME_FILE: u8 = 8;
 const SAME_LENGTH: u8 = 16;
 
-/// The fields that a record may leave out because they are those of the record before.
+/// Values of the previous record, which the next one may leave out.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastRecord {
     at_ns: u64,
@@ -44,31 +41,31 @@ struct LastRecord {
     length: u64,
 }
 
-/// Reads the format behind its first bytes.
+/// Decodes the format after its magic bytes.
 #[derive(Debug, Default)]
 pub(crate) struct OwnDecoder {
     threads: Vec<u32>,
-    /// By file: where its last access ended.
+    /// End of the last access, by file.
     ends: Vec<u64>,
     last: LastRecord,
     count: u64,
     has_end: bool,
 }
 
-/// Why there is no value.
+/// Reason for a missing value.
 enum NoValue {
-    /// The trace ends here, in the middle of a record.
+    /// The trace ends in the middle of a record.
     Cut,
     Wrong(String),
 }
 
 impl OwnDecoder {
-    /// Whether the end mark was read: the trace is whole.
+    /// Returns true if the end mark was read, so the trace is complete.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_end
     }
 
-    /// Returns the next record; None at the end, or where the trace was cut off.
+    /// Returns the next record, or None at the end or where the trace was cut off.
     pub(crate) fn next(
         &mut self,
         input: &mut impl BufRead,
@@ -156,11 +153,11 @@ impl OwnDecoder {
     }
 }
 
-/// Writes the format.
+/// Encodes the format.
 #[derive(Debug, Default)]
 pub(crate) struct OwnEncoder {
     threads: std::collections::HashMap<u32, u64>,
-    /// By the number of a file in the table of its reader: its number here.
+    /// File numbers in this trace, by file number of the reader's table.
     files: Vec<Option<u64>>,
     ends: Vec<u64>,
     last: LastRecord,
@@ -168,7 +165,7 @@ pub(crate) struct OwnEncoder {
 }
 
 impl OwnEncoder {
-    /// Appends a record, and the file and thread that it is the first of.
+    /// Appends a record, preceded by its file and thread if they are new.
     pub(crate) fn append(&mut self, record: &TraceRecord, file: &TraceFile, out: &mut Vec<u8>) {
         let thread = self.thread(record.thread, out);
         let number = self.file(record.file, file, out);
@@ -232,7 +229,7 @@ impl OwnEncoder {
     }
 }
 
-/// Behind the end mark is the end: what follows would be ignored.
+/// Checks that nothing follows the end mark, as it would be ignored.
 fn nothing_more(input: &mut impl BufRead) -> Result<(), NoValue> {
     let failed = |error: std::io::Error| NoValue::Wrong(format!("cannot be read: {error}"));
     let mut rest = Vec::new();
@@ -298,5 +295,5 @@ fn unzigzag(value: u64) -> i64 {
 
 const MAX_NAME: u64 = 4096;
 
-/// Threads of one trace.
+/// Most threads of one trace.
 const MAX_THREADS: usize = 1 << 20;

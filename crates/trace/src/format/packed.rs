@@ -1,8 +1,6 @@
 //! Binary formats with records of a fixed size: VSCSI and oracleGeneral.
 //!
-//! In:    the bytes of a record.
-//! Out:   a record.
-//! Never: a struct over foreign bytes.
+//! Records are parsed field by field, never cast to a struct.
 //!
 //! ```text
 //!   vscsi-1   sn u32, bytes u32, segments u32, cmd u16, version u16, sector u64, us u64
@@ -10,15 +8,15 @@
 //!   oracle    s u32, id u64, bytes u32, next access i64                            little endian
 //! ```
 //!
-//! Formats: libCacheSim's readers of them. An id of oracleGeneral is taken for a sector, which it
-//! is in traces that were converted from block traces. Where it is the hash of a name, no disk has
-//! so many sectors: it is folded.
+//! Formats: libCacheSim's readers of them. The id of an oracleGeneral record is interpreted as a
+//! sector, as in traces converted from block traces. An id that is the hash of a name exceeds the
+//! sectors of any disk, and is folded.
 
 use super::PackedParser;
 use crate::file_table::FileTable;
 use crate::record::{RawRecord, TraceOp};
 
-/// One of the three.
+/// A format with records of a fixed size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum PackedFormat {
     VscsiV1,
@@ -80,7 +78,7 @@ impl PackedFields {
     }
 }
 
-/// Whether the id of a record of oracleGeneral is no sector of any disk.
+/// Returns true if the id of an oracleGeneral record exceeds the sectors of any disk.
 pub(crate) fn is_folded(format: PackedFormat, record: &[u8]) -> bool {
     format == PackedFormat::OracleGeneral && number(record, 4, 8) >= MAX_SECTORS
 }
@@ -89,7 +87,7 @@ pub(crate) fn is_folded(format: PackedFormat, record: &[u8]) -> bool {
 /// that ids in steps of a power of two stay apart.
 const MAX_SECTORS: u64 = (1 << 53) - 111;
 
-/// A number of `size` bytes.
+/// Returns a little-endian number of `size` bytes.
 fn number(record: &[u8], at: usize, size: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes[..size].copy_from_slice(&record[at..at + size]);
@@ -105,7 +103,7 @@ pub(crate) fn scsi_op(command: u16) -> Option<TraceOp> {
     }
 }
 
-/// The packed format of these first bytes, if each record in them is plausible.
+/// Returns the packed format of these first bytes, if each record in them is plausible.
 pub(crate) fn detect(head: &[u8]) -> Option<PackedFormat> {
     [PackedFormat::VscsiV1, PackedFormat::VscsiV2, PackedFormat::OracleGeneral].into_iter().find(
         |format| {
@@ -124,7 +122,7 @@ impl PackedFormat {
         match self {
             Self::VscsiV1 => is_valid && number(record, 12, 2) <= 0xff,
             Self::VscsiV2 => is_valid && number(record, 0, 2) <= 0xff,
-            // Its times do not go back, and a next access lies ahead or is -1 or -2.
+            // Times never decrease, and a next access is in the future, -1 or -2.
             Self::OracleGeneral => {
                 let at_s = number(record, 0, 4);
                 let next = i64::from_le_bytes(number(record, 16, 8).to_le_bytes());
@@ -135,5 +133,5 @@ impl PackedFormat {
     }
 }
 
-/// So many records are looked at.
+/// Records checked by the detection.
 const PROBED: usize = 64;

@@ -1,12 +1,8 @@
-//! Splits a line of CSV into its fields.
-//!
-//! In:    a line; a separator.
-//! Out:   fields, without the quotes around them.
-//! Never: more fields than a trace can have columns.
+//! Splits a line of CSV into fields, without the quotes around them.
 
 use std::borrow::Cow;
 
-/// How the fields of a line are separated.
+/// Separator of fields.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Separator {
     Comma,
@@ -21,8 +17,8 @@ pub(crate) enum Separator {
 /// Fields beyond this number are ignored: no known trace has as many.
 const MAX_FIELDS: usize = 128;
 
-/// Splits a line into `fields`. Returns the first field whose quotes do not match, which is taken
-/// as it is.
+/// Splits a line into `fields`. Returns the first field with unbalanced quotes, which is taken
+/// literally.
 pub(crate) fn split<'l>(
     line: &'l str,
     separator: Separator,
@@ -46,7 +42,7 @@ pub(crate) fn split<'l>(
     None
 }
 
-/// As RFC 4180 has it, but for line feeds in a field.
+/// Splits as in RFC 4180, except for line feeds in a field.
 fn split_quoted<'l>(line: &'l str, by: char, fields: &mut Vec<Cow<'l, str>>) -> Option<usize> {
     let mut rest = Some(line);
     let mut wrong = None;
@@ -76,8 +72,8 @@ fn split_quoted<'l>(line: &'l str, by: char, fields: &mut Vec<Cow<'l, str>>) -> 
     wrong
 }
 
-/// The field whose opening quote is behind us, and what follows its separator; None if its quotes
-/// do not match.
+/// Returns a field after its opening quote, and the text after its separator; None if its quotes do
+/// not match.
 fn quoted(text: &str, by: char) -> Option<(String, Option<&str>)> {
     let mut field = String::new();
     let mut rest = text;

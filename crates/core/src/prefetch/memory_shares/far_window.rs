@@ -1,21 +1,19 @@
-//! The window of a stream on a device that serves the requests of a window at once.
+//! Window of a stream on a device that serves the requests of a window concurrently.
 //!
-//! In:    its questions; what the other streams of its device want.
-//! Out:   what it would want alone, and its part of that.
-//! Never: a window that memory is too short for.
+//! Memory may reduce it further.
 
 use super::far::{FarDemand, FarDevices, LEAST};
 use super::share::{IDLE_LIFETIMES, MARGIN, ShareQuestion, StreamShare, small};
 use crate::units::{Nanos, Pages};
 
 impl StreamShare {
-    /// What it would want alone: what its reader takes while a request is on its way, in whole
-    /// reads, and what it has just waited for, twice.
+    /// Computes the window for a lone stream: the whole reads that the reader consumes during one
+    /// request, and after a stall twice the previous window.
     ///
     /// ```text
-    ///   a reader that waits      1, 2, 4, .. windows     each time twice as much is in flight
-    ///   one that does not        |read|read|             rate x latency; after a long run more, so
-    ///                                                    that fewer requests are sent
+    ///   a reader that stalls     1, 2, 4, .. windows     each stall doubles the pages in flight
+    ///   one that does not        |read|read|             rate x latency; after a long run more, to
+    ///                                                    send fewer requests
     /// ```
     pub(super) fn learn_far(&mut self, question: &ShareQuestion, has_waited: bool, run: u64) {
         let Some(device) = question.far else {
@@ -34,9 +32,9 @@ impl StreamShare {
         self.far = FarDemand::new(device, small(Pages(wanted)));
     }
 
-    /// Whether its reader seems to have left: it has been away for several times what it takes for
-    /// what is ahead of it, or for several requests. What is in flight is shared among those that
-    /// read now; one that comes back counts again with its first question.
+    /// Returns true if the reader seems to have left: it was idle for several times the period that
+    /// its prefetched pages last, or for several requests. The queue depth is divided among active
+    /// readers; a reader that returns counts again with its first question.
     pub(super) fn has_left_far(&self, now: Nanos) -> bool {
         let away_ns = now.0.saturating_sub(self.at.0);
         let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
@@ -44,7 +42,7 @@ impl StreamShare {
         away_ns > lifetime_ns.max(least_ns).saturating_mul(IDLE_LIFETIMES)
     }
 
-    /// Its window, beside those of the other streams of its device.
+    /// Returns its window next to the other streams of its device.
     pub(super) fn far_window(&self, devices: &FarDevices, ceiling: Pages) -> Option<u32> {
         let is_far = self.far.wanted() > 0;
         is_far.then(|| small(Pages(devices.part(self.far, self.read, ceiling.0))))
@@ -52,8 +50,8 @@ impl StreamShare {
 }
 
 impl FarDevices {
-    /// The largest first window of a stream beside the others of its device, if that is far away:
-    /// a request; or, of large reads, two of them, as far as others leave it.
+    /// Returns the largest first window of a stream on a remote device: one request; or two reads,
+    /// if they are larger and the other streams leave enough.
     pub(super) fn first_window(&self, question: &ShareQuestion) -> Option<Pages> {
         let device = question.far?;
         let reads = Pages(question.count.0.saturating_mul(FIRST_READS)).min(question.ceiling);
@@ -64,9 +62,8 @@ impl FarDevices {
     }
 }
 
-/// So many reads a first window has at least: the one that its reader waits for, and the next.
+/// Reads in a first window: the one that the reader waits for, and the next.
 const FIRST_READS: u64 = 2;
 
-/// A window of a 32nd of what was read may be wasted: 3 %, as where it is known how long streams
-/// run.
+/// A 32nd of the pages read may be wasted: 3 %, the same limit as with known run lengths.
 const LONG_DENOM: u64 = 32;

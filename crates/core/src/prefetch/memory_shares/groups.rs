@@ -1,18 +1,16 @@
-//! Divides the memory: among submitters by weight, and among their streams by rate.
+//! Divides the memory among submitters by weight, and among their streams by rate.
 //!
-//! In:    what each stream adds to the sums of its submitter.
-//! Out:   the memory of a submitter, and of a stream its window and its distance ([`GroupMemory`]).
-//! Never: a list of streams. The sums are all there is.
+//! It keeps sums only, no list of streams.
 
 use alloc::vec::Vec;
 
 use crate::sched::Submitter;
 use crate::units::Pages;
 
-/// The submitters with a weight of their own, and all others together.
+/// Submitters with weights, and one common group for all others.
 #[derive(Debug)]
 pub(super) struct SubmitterGroups {
-    /// The first is the common one.
+    /// The first is the common group.
     groups: Vec<SubmitterGroup>,
 }
 
@@ -21,21 +19,21 @@ struct SubmitterGroup {
     submitter: Option<Submitter>,
     weight: u32,
     sums: DemandSums,
-    /// Its memory, as it was last shared out.
+    /// Memory of the group when it was last divided.
     budget: u64,
     is_settled: bool,
 }
 
-/// What one stream adds.
+/// Contribution of one stream to the sums.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct ShareDemand {
-    /// One, or none if it is as good as gone.
+    /// 1, or 0 if the stream is as good as gone.
     pub(super) streams: u64,
-    /// The root of its rate.
+    /// Square root of its rate.
     pub(super) weight: u64,
-    /// Whether that was seen.
+    /// The rate was measured.
     pub(super) is_known: bool,
-    /// What it can use at most: two windows as large as make sense.
+    /// Upper bound of its memory: two windows of the largest useful size.
     pub(super) demand: u64,
     pub(super) distance: u64,
     pub(super) is_capped: bool,
@@ -45,18 +43,18 @@ pub(super) struct ShareDemand {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct DemandSums {
     streams: u64,
-    /// Of those that are not at their ceiling.
+    /// Sum over the streams below their ceiling.
     weight: u64,
-    /// Windows of those that are.
+    /// Sum of the windows of the streams at their ceiling.
     capped: u64,
-    /// Of those whose rate was seen, how many they are and what they weigh.
+    /// Number of streams with a measured rate.
     known: u64,
     known_weight: u64,
     demand: u64,
     distance: u64,
 }
 
-/// The memory of one group, and what its streams make of it.
+/// Memory of one group and the sums of its streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupMemory {
     memory: u64,
@@ -68,10 +66,10 @@ impl SubmitterGroups {
         Self { groups: Vec::new() }
     }
 
-    /// The one of all submitters without a weight of their own.
+    /// The group of all submitters without a weight.
     pub(super) const COMMON: u8 = 0;
 
-    /// Gives a submitter a weight of its own; false if there is no room for another one.
+    /// Sets the weight of a submitter. Returns false if there are too many.
     pub(super) fn set_weight(&mut self, submitter: Submitter, weight: u32) -> bool {
         self.begin();
         let (submitter, weight) = (Some(submitter), weight.clamp(1, MOST_WEIGHT));
@@ -89,7 +87,7 @@ impl SubmitterGroups {
         has_room
     }
 
-    /// A submitter has no weight of its own any more; says where its streams were counted.
+    /// Removes the weight of a submitter. Returns the group of its streams.
     pub(super) fn forget(&mut self, submitter: Submitter) -> Option<u8> {
         let at = self.groups.iter().position(|group| group.submitter == Some(submitter))?;
         assert!(at > 0, "the common group has no submitter of its own");
@@ -97,12 +95,12 @@ impl SubmitterGroups {
         Some(u8::try_from(at).expect("there are at most MOST_WEIGHTS groups and one"))
     }
 
-    /// How many groups there are.
+    /// Returns the number of groups.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// What the streams of a group add up to.
+    /// Returns the sums of a group.
     pub(super) fn sums(&self, group: usize) -> &DemandSums {
         &self.groups[group].sums
     }
@@ -113,31 +111,31 @@ impl SubmitterGroups {
         }
     }
 
-    /// Where the streams of a submitter are counted.
+    /// Returns the group of a submitter.
     pub(super) fn of(&mut self, submitter: Submitter) -> u8 {
         self.begin();
         let own = self.groups.iter().position(|group| group.submitter == Some(submitter));
         u8::try_from(own.unwrap_or(0)).expect("there are at most MOST_WEIGHTS groups and one")
     }
 
-    /// A stream adds something else now, or elsewhere.
+    /// Replaces a stream's contribution, or moves it to another group.
     pub(super) fn change(&mut self, from: u8, before: ShareDemand, to: u8, after: ShareDemand) {
         self.groups[usize::from(from)].sums.take(&before);
         self.groups[usize::from(to)].sums.add(&after);
     }
 
-    /// The mean weight of its streams, if that of any was seen.
+    /// Returns the mean weight of its streams, if any of them has a measured rate.
     pub(super) fn known_weight(&self, group: u8) -> Option<u64> {
         let sums = &self.groups[usize::from(group)].sums;
         (sums.known > 0).then(|| sums.mean_weight())
     }
 
-    /// How much a stream weighs of which nothing is known: as much as one of the middle.
+    /// Returns the weight of a stream without a measured rate: the mean.
     pub(super) fn mean_weight(&self, group: u8) -> u64 {
         self.groups[usize::from(group)].sums.mean_weight()
     }
 
-    /// What is there for one group.
+    /// Returns the memory and the sums of one group.
     pub(super) fn room(&mut self, group: u8, memory: Pages) -> GroupMemory {
         let memory = memory.0 - memory.0 / SPARE_DENOM;
         if self.groups.len() == 1 {
@@ -148,12 +146,12 @@ impl SubmitterGroups {
         GroupMemory { memory: group.budget, sums: group.sums }
     }
 
-    /// Shares the memory out by weight; what a group cannot use goes to the others.
+    /// Divides the memory by weight; a group's surplus goes to the others.
     ///
     /// ```text
-    ///   weights 1, 1, 2; the first can use little
-    ///   fair         |=======|=======|===============|
-    ///   it becomes   |==|=========|==================|
+    ///   weights 1, 1, 2; the first needs little
+    ///   by weight    |=======|=======|===============|
+    ///   result       |==|=========|==================|
     /// ```
     fn share_out(&mut self, memory: u64) {
         let mut left = memory;
@@ -183,7 +181,7 @@ impl SubmitterGroups {
         }
         let shared: u64 = self.groups.iter().map(|group| group.budget).sum();
         debug_assert!(shared <= memory, "{shared} pages of {memory} are shared out");
-        // A group without streams may begin with one: it has a right to its weight.
+        // A group without streams may start one: it is entitled to its weight.
         let all = self.groups.iter().filter(|group| group.sums.streams > 0);
         let all: u64 = all.map(|group| u64::from(group.weight)).sum();
         for group in self.groups.iter_mut().filter(|group| group.sums.streams == 0) {
@@ -230,12 +228,13 @@ impl DemandSums {
 }
 
 impl GroupMemory {
-    /// Whether there is not enough for all streams to have two windows as large as make sense.
+    /// Returns true if the memory does not suffice for two full windows of every stream.
     pub(super) fn is_short(&self) -> bool {
         self.sums.demand > self.memory
     }
 
-    /// What it is like without one of its streams: but for the distances, which are of all.
+    /// Returns the group without one of its streams, except for the sum of distances, which covers
+    /// all.
     pub(super) fn without(mut self, part: &ShareDemand) -> Self {
         let distance = self.sums.distance;
         self.sums.take(part);
@@ -243,7 +242,7 @@ impl GroupMemory {
         self
     }
 
-    /// The same with one more stream.
+    /// Returns the group with one more stream.
     pub(super) fn with_one_more(mut self, ceiling: Pages) -> Self {
         self.sums.demand += 2 * ceiling.0;
         self
@@ -253,10 +252,10 @@ impl GroupMemory {
         self.sums.mean_weight()
     }
 
-    /// The window of one more stream of this weight.
+    /// Returns the window of one more stream of this weight.
     ///
-    /// A window is there whole when it was read, and gone when the next is asked for: on average it
-    /// holds half of its pages, and all windows together are twice what there is room for.
+    /// A window is full when it was read and empty when the next is requested, so it holds half of
+    /// its pages on average: all windows together may be twice the memory.
     pub(super) fn window_of(&self, weight: u64) -> Pages {
         debug_assert!(self.all_distances() <= self.memory, "distances have a part of the memory");
         let spare = self.memory - self.all_distances();
@@ -266,13 +265,13 @@ impl GroupMemory {
         Pages(u64::try_from(window).expect("a part of the memory fits the number of its pages"))
     }
 
-    /// All distances together: a quarter of the memory at most, or a device that is too slow would
-    /// make of all windows distances.
+    /// Returns the memory for all distances: at most a quarter, or a very slow device would turn
+    /// all windows into distances.
     fn all_distances(&self) -> u64 {
         self.sums.distance.min(self.memory / DISTANCES_DENOM)
     }
 
-    /// What a stream gets of the distance that it wants.
+    /// Returns a stream's part of the prefetch distance that it requested.
     pub(super) fn distance_of(&self, distance: u32) -> Pages {
         let distance = u128::from(distance) * u128::from(self.all_distances());
         let distance = distance.checked_div(u128::from(self.sums.distance)).unwrap_or(0);
@@ -280,15 +279,15 @@ impl GroupMemory {
     }
 }
 
-/// One in 24 pages is left out of the sums: windows are whole pages, rates are guesses, and
-/// what is consumed is not found at once. With half as much, more windows are cut.
+/// One page in 24 is spare: windows are whole pages, rates are estimates, and consumed pages are
+/// found with a delay. With half as much, more windows are cut.
 const SPARE_DENOM: u64 = 24;
 
-/// A quarter of the memory for all prefetch distances; windows get the rest.
+/// Distances get a quarter of the memory at most; windows get the rest.
 const DISTANCES_DENOM: u64 = 4;
 
-/// So many submitters have a weight of their own: each question goes through them all.
+/// Largest number of submitters with weights. Each question scans them all.
 pub(super) const MOST_WEIGHTS: usize = 16;
 
-/// A hundred times as much as another is enough, and a thousand more so.
+/// A ratio of a hundred is plenty, a thousand all the more.
 const MOST_WEIGHT: u32 = 1000;

@@ -1,8 +1,4 @@
-//! What holds between shares and the sums of their groups after each call: for tests.
-//!
-//! In:    the shares of a path.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Checks the shares against the sums of their groups, for tests.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
@@ -12,18 +8,18 @@ use super::groups::DemandSums;
 use super::share::{ShareId, StreamEnd};
 
 impl MemoryShares {
-    /// How many streams have a share.
+    /// Returns the number of shares.
     pub(crate) fn count(&self) -> usize {
         debug_assert!(self.free.len() <= self.shares.len(), "a share is free twice");
         self.shares.len() - self.free.len()
     }
 
-    /// Whether a stream has this share.
+    /// Returns true if a stream has this share.
     pub(crate) fn has(&self, id: ShareId) -> bool {
         self.shares.get(id.0 as usize).is_some_and(|share| share.is_there)
     }
 
-    /// Checks that the sums of each group are those of its streams.
+    /// Checks that the sums of each group match its streams.
     pub(crate) fn assert_consistent(&self) {
         let mut sums = vec![DemandSums::default(); self.groups.len()];
         let mut far = BTreeMap::new();

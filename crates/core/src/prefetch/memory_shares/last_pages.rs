@@ -1,18 +1,15 @@
-//! The streams that are about to end with their file, in a line: which of them have ended?
-//!
-//! In:    a stream whose file ends with what is ahead of it.
-//! Out:   its last page, in its turn, to be looked at.
-//! Never: a search. What is out of date in the line is dropped when its turn comes.
+//! Queue of the streams that have prefetched to the end of their file, to find those that finished.
 //!
 //! ```text
-//!   a small file   |=== read ===|--- ahead ---|L|     counts with what is ahead of its reader
-//!   a hit later    |========== read ===========|      no hit asks: that L is not unread any more
-//!                                                     is found in the cache, at another's question
+//!   a small file   |=== read ===|--- ahead ---|L|     counts with the pages ahead of its reader
+//!   a hit later    |========== read ===========|      hits ask no question: another stream's
+//!                                                     question finds that L was read
 //! ```
 //!
-//! Why not by time alone: a program that reads thousands of small files and keeps them open asks
-//! once for each. Nothing is known of the rate of such streams, so all of them would count for
-//! seconds, and the next large file would have windows of a page.
+//! Time-outs alone are not enough: a program that reads thousands of small files and keeps them
+//! open asks once for each. The rate of such streams is unknown, so all of them would count for
+//! seconds, and the next large file would get windows of one page. Stale entries are dropped at
+//! their turn.
 
 use alloc::collections::VecDeque;
 
@@ -20,16 +17,16 @@ use super::share::{ShareId, StreamEnd};
 use crate::table::FileSlot;
 use crate::units::PageIndex;
 
-/// Streams whose last page was unread when it was last looked at, the longest ago first. What is
-/// out of date stays until its turn.
+/// Streams with an unread last page, least recently checked first. Stale entries stay until their
+/// turn.
 #[derive(Debug)]
 pub(super) struct LastPages {
     line: VecDeque<LastPage>,
-    /// The number of the last one that came.
+    /// Number of the newest entry.
     newest: u32,
 }
 
-/// One of them. It is out of date if the end of its share has another number.
+/// An entry of the queue. It is stale if the end of its share has another number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastPage {
     pub(super) share: ShareId,
@@ -47,7 +44,7 @@ impl LastPages {
         self.line.len()
     }
 
-    /// A stream whose last page is this one.
+    /// Queues a stream with this last page.
     pub(super) fn add(&mut self, share: ShareId, (file, page): (FileSlot, PageIndex)) -> StreamEnd {
         self.newest = self.newest.wrapping_add(1);
         let number = self.newest;
@@ -59,12 +56,12 @@ impl LastPages {
         self.line.pop_front()
     }
 
-    /// It is still unread.
+    /// Requeues an entry with a page that is still unread.
     pub(super) fn put_back(&mut self, last: LastPage) {
         self.line.push_back(last);
     }
 
-    /// The numbers in the line, for tests.
+    /// Returns the numbers in the queue, for tests.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.line.iter().map(|last| last.number)
     }

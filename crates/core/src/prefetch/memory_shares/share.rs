@@ -1,9 +1,4 @@
-//! One stream's share of the memory: how fast its reader goes, how far ahead it asks, and what it
-//! can use.
-//!
-//! In:    its questions.
-//! Out:   what it adds to its submitter's sums.
-//! Never: another stream.
+//! One stream's share of the prefetch memory: read rate, prefetch distance and demand.
 
 use super::far::FarDemand;
 use super::groups::ShareDemand;
@@ -11,92 +6,96 @@ use super::speed::ReadRate;
 use crate::sched::Submitter;
 use crate::units::{Nanos, PageIndex, Pages};
 
-/// Names a share as long as its stream is remembered.
+/// Identifies the share of a stream while the stream is remembered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ShareId(pub(super) u32);
 
-/// One stream's.
+/// Share of one stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamShare {
     pub(super) is_there: bool,
     pub(super) group: u8,
-    /// Whether it gets what it can use, and not a share by its rate.
+    /// Demand is met in full, instead of in proportion to the read rate.
     pub(super) is_capped: bool,
-    /// How often its distance was doubled, in eighths of a doubling.
+    /// Doublings of the prefetch distance, in eighths of a doubling.
     pub(super) stall_backoff: u16,
-    /// Which part of a window its first one is when memory is short, in 65536ths; whether it had
-    /// that.
+    /// Size of the first window when memory is short, in 65536ths of a full one; streams that begin
+    /// together get different ones.
     pub(super) phase: u16,
+    /// The stream has had that first window.
     pub(super) is_staggered: bool,
     pub(super) end: StreamEnd,
-    /// How much is ahead of its reader when it has just asked.
+    /// Pages ahead of the reader just after its last request for more.
     pub(super) ahead: u32,
-    /// The largest read of late.
+    /// Largest recent read.
     pub(super) read: u32,
-    /// The largest window that is of use to it, and to any stream of its device that waits.
+    /// Largest useful window of this stream.
     pub(super) ceiling: u32,
+    /// Largest useful window of any stalling stream on its device.
     pub(super) at_most: u32,
-    /// How many pages its reader takes while a request is on its way, and its next read.
+    /// Pages that the reader consumes during one request, plus its next read.
     pub(super) distance: u32,
     pub(super) speed: ReadRate,
-    /// When and where it asked last, and where first.
+    /// Time and page of the last question.
     pub(super) at: Nanos,
     pub(super) page: PageIndex,
+    /// Page of the first question.
     pub(super) begun: PageIndex,
-    /// What its reader had waited in all when it asked last.
+    /// Total time that the handle had been blocked at the last question.
     pub(super) handle_blocked_ns: u64,
-    /// What it would want alone of a device that serves the requests of a window at once.
+    /// Demand if it were the only stream on a device that serves the requests of a window at once.
     pub(super) far: FarDemand,
-    /// How long a request takes there.
+    /// Request latency of that device.
     pub(super) far_latency_ns: u64,
-    /// What it adds to its group's sums.
+    /// Its current contribution to the group's sums.
     pub(super) counted: ShareDemand,
-    /// What it adds to the sum of its device.
+    /// Its current contribution to the device's sum.
     pub(super) far_counted: FarDemand,
 }
 
-/// How far a stream is from the end of its file.
+/// Position of a stream relative to the end of its file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum StreamEnd {
-    /// More lies behind what is ahead of its reader.
+    /// The file continues behind the prefetched pages.
     #[default]
     Behind,
-    /// Its file ends with what is ahead of its reader: it will not ask again. With its number in
-    /// the line of those whose last page is looked at.
+    /// The prefetched pages reach the end of the file, so the stream will not ask again. Holds its
+    /// position in the queue of streams whose last page is checked.
     Ahead(u32),
-    /// Its last page is not unread: nothing is kept for its reader.
+    /// The last page is no longer unread: nothing is kept for the reader.
     Reached,
 }
 
-/// A question, as far as shares look at it.
+/// A stream's request for read-ahead, as seen by the memory shares.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareQuestion {
     pub(crate) now: Nanos,
-    /// Where its reader is, counted in the stream's own pages.
+    /// Position of the reader, in the stream's own page numbers.
     pub(crate) page: PageIndex,
-    /// The pages that are left of its read.
+    /// Pages left of its current read.
     pub(crate) count: Pages,
-    /// The submitter that it reads for.
+    /// Submitter that the stream reads for.
     pub(crate) submitter: Submitter,
-    /// Whether its reader had to wait, and for how long since it last asked.
+    /// The reader has stalled since its last question.
     pub(crate) has_waited: bool,
+    /// Time stalled since the last question.
     pub(crate) blocked_ns: u64,
-    /// How long its handle has waited in all, for whichever stream.
+    /// Total time that the handle has been blocked, on all of its streams.
     pub(crate) handle_blocked_ns: u64,
-    /// The largest window that makes sense, and the largest for one whose reader never waits: such
-    /// windows need not be more than one request.
+    /// Largest useful window.
     pub(crate) ceiling: Pages,
-    /// The ceiling of streams whose reads are no larger than that.
+    /// Largest useful window of the streams whose reads are no larger than that window.
     pub(crate) common_ceiling: Pages,
+    /// Largest window for a reader that never stalls: it need not exceed one request.
     pub(crate) max_window_unstalled: Pages,
-    /// How long a request takes, from being asked for to its end.
+    /// Request latency, from queueing to completion.
     pub(crate) latency_ns: u64,
-    /// The number of the device if that serves the requests of a window at once.
+    /// Device number, if that device serves the requests of a window at once.
     pub(crate) far: Option<u32>,
 }
 
 impl StreamShare {
-    /// What a question tells.
+    /// Updates rate, stall backoff and demand from a question.
     pub(super) fn learn(&mut self, question: ShareQuestion) {
         let ShareQuestion { now, page, count, has_waited, .. } = question;
         let blocked_ns = self.blocked_ns(&question);
@@ -125,8 +124,8 @@ impl StreamShare {
         self.distance = small(Pages(distance << (self.stall_backoff / DOUBLING))).min(self.ceiling);
     }
 
-    /// How long its reader waited since it asked last. A handle that reads several streams in turns
-    /// waits for each of them.
+    /// Returns how long the reader was blocked since its last question. A handle that reads several
+    /// streams in turn blocks on each of them.
     fn blocked_ns(&mut self, question: &ShareQuestion) -> u64 {
         let before = core::mem::replace(&mut self.handle_blocked_ns, question.handle_blocked_ns);
         if question.far.is_none() {
@@ -135,8 +134,8 @@ impl StreamShare {
         question.handle_blocked_ns.saturating_sub(before)
     }
 
-    /// What it can use of the memory: two windows; or, at the end of its file, what it still has
-    /// ahead, and less and less of that once its time is over.
+    /// Returns its memory demand: two windows; at the end of its file, the pages still ahead of the
+    /// reader, halved repeatedly once they are overdue.
     pub(super) fn uses(&self, now: Nanos) -> ShareDemand {
         let rest = match self.end {
             StreamEnd::Behind => None,
@@ -160,7 +159,8 @@ impl StreamShare {
         ShareDemand { demand: 2 * ceiling, distance, is_capped, ceiling, ..ShareDemand::default() }
     }
 
-    /// How often what is ahead of its reader could have been used up since it asked, in doublings.
+    /// Returns how many times over the reader could have consumed its prefetched pages by now, in
+    /// doublings.
     pub(super) fn times_over(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let Some(lifetime_ns) = self.speed.ns_of(Pages(u64::from(self.ahead))) else {
@@ -169,8 +169,8 @@ impl StreamShare {
         (away_ns / lifetime_ns.max(1)).checked_ilog2().map_or(0, |doublings| doublings + 1)
     }
 
-    /// How often it counts half: not at all, until its reader has been away for several times what
-    /// it takes for what is ahead of it.
+    /// Returns how many times its demand is halved: 0 until the reader has been idle for several
+    /// times the period that its prefetched pages last.
     pub(super) fn idle_halvings(&self, now: Nanos) -> u32 {
         let away_ns = now.0.saturating_sub(self.at.0);
         let lifetime_ns = self.speed.ns_of(Pages(u64::from(self.ahead))).unwrap_or(0);
@@ -180,7 +180,7 @@ impl StreamShare {
 }
 
 impl ShareId {
-    /// None.
+    /// No share.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
@@ -190,37 +190,37 @@ impl Default for ShareId {
     }
 }
 
-/// Windows and reads fit 32 bits: memory is counted in fewer frames.
+/// Converts to 32 bits, which are enough: memory has fewer frames.
 pub(super) fn small(pages: Pages) -> u32 {
     u32::try_from(pages.0).unwrap_or(u32::MAX)
 }
 
-/// A reader may be late by so many times what it usually takes for what is ahead of it: clients
-/// pause, and a guess of its rate may be wrong by two.
+/// Idle time before the first halving, in multiples of the time that the prefetched pages last:
+/// clients pause, and an estimated rate may be off by two.
 pub(super) const IDLE_LIFETIMES: u64 = 4;
 
-/// And by no less than four seconds: no device keeps a reader waiting for so long, and one that
-/// reads at full speed waits for nothing else.
+/// Floor of that time: with [`IDLE_LIFETIMES`] the idle time-out is at least four seconds. No
+/// device blocks a reader for that long, and a reader at full speed waits for nothing else.
 pub(super) const LIFETIME_MIN_NS: u64 = 1_000_000_000;
 
-/// Counted a quarter, its pages may be taken: it had eight lives.
+/// At a quarter of its demand (eight lifetimes idle) its pages become evictable.
 pub(super) const IDLE_AFTER_HALVINGS: u32 = 2;
 
-/// From here on it counts nothing.
+/// Demand is 0 from here on.
 pub(super) const IDLE_HALVINGS_MAX: u32 = 63;
 
-/// A reader that waits nearly all the time is taken for one that could be eight times as fast: a
-/// reader of many streams in turns waits for one of them and not for the others, and all are as
-/// fast.
+/// Upper bound on the correction for blocked time. A reader blocked nearly all the time is assumed
+/// to be at most eight times as fast: a reader of many streams in turn blocks on one of them and
+/// not on the others, and all have the same rate.
 pub(super) const MOST_SPEED_UP: u64 = 8;
 
-/// A request may take twice as long as they take on average before its reader waits.
+/// A request may take twice the mean latency before its reader stalls.
 pub(super) const MARGIN: u64 = 2;
 
-/// A wait doubles the distance; it takes eight questions without one to halve it: a wait costs more
-/// than the memory of a distance that is too long.
+/// Eighths in a doubling: one stall doubles the distance, and eight questions without a stall halve
+/// it, because a stall costs more than the memory of a distance that is too long.
 pub(super) const DOUBLING: u16 = 8;
 
-/// Twice is enough: what it starts from was measured, and after an overload all distances are as
-/// long as can be, which takes from the windows.
+/// Limit of one doubling. The base distance is measured, and after an overload every stream would
+/// sit at the limit, at the expense of window size.
 pub(super) const MOST_STALL_BACKOFF: u16 = DOUBLING;

@@ -1,14 +1,10 @@
-//! How fast a reader goes while nothing keeps it waiting.
-//!
-//! In:    pages that it took, and how long it took.
-//! Out:   its rate, the root of its rate, how long so many pages last.
-//! Never: a rate of which nothing was seen. A rate above what memory can move.
+//! Read rate of a reader, without the time that it was blocked.
 
 use crate::units::Pages;
 
-/// Pages and time, of which the newest count most: each time half of what was is forgotten.
+/// Pages and time, halved with each addition to discount the old.
 ///
-/// Why sums and not rates: a reader that takes two windows at once and then pauses has two very
+/// Sums instead of rates: a reader that takes two windows at once and then pauses has two very
 /// different rates, and one true one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadRate {
@@ -17,8 +13,8 @@ pub(super) struct ReadRate {
 }
 
 impl ReadRate {
-    /// Of a reader of which nothing was seen, beside others: as if it had taken a few pages as one
-    /// of the middle does. Its first pages may come in one read, and tell no rate.
+    /// Creates the rate of a new reader: a few pages at the average rate. Its first pages may come
+    /// in one read, which reveals no rate.
     pub(super) fn like(root: Option<u64>) -> Self {
         let Some(root) = root else { return Self::default() };
         let ns = GUESSED_PAGES * SCALE / u128::from(root).pow(2).max(1);
@@ -38,7 +34,7 @@ impl ReadRate {
         debug_assert!(self.pages <= 2 * MOST_PAGES, "sums stay far from their ends");
     }
 
-    /// The root of its rate, in roots of micropages a second; None if nothing was seen of it.
+    /// Returns the square root of the rate in micropages per second, or None without data.
     pub(super) fn root(self) -> Option<u64> {
         if self.pages == 0 {
             return None;
@@ -47,13 +43,13 @@ impl ReadRate {
         Some(u64::try_from(rate).unwrap_or(u64::MAX).isqrt().max(1))
     }
 
-    /// How many pages it takes in this time.
+    /// Returns the number of pages read in this time.
     pub(super) fn pages_in(self, ns: u64) -> Pages {
         let pages = u128::from(self.pages) * u128::from(ns) / u128::from(self.ns.max(1));
         Pages(u64::try_from(pages).unwrap_or(u64::MAX).min(MOST_PAGES))
     }
 
-    /// How long it takes for so many; None if nothing was seen of it.
+    /// Returns the time to read these pages, or None without data.
     pub(super) fn ns_of(self, pages: Pages) -> Option<u64> {
         let ns = u128::from(self.ns) * u128::from(pages.0);
         let ns = ns.checked_div(u128::from(self.pages))?;
@@ -61,17 +57,17 @@ impl ReadRate {
     }
 }
 
-/// A rate in micropages a second, of pages and nanoseconds.
+/// Converts pages per nanosecond to micropages per second.
 const SCALE: u128 = 1_000_000_000_000_000;
 
-/// How much a guess counts: half of this is forgotten with the first window.
+/// Weight of the initial guess: half of it is gone after the first window.
 const GUESSED_PAGES: u128 = 16;
 
-/// Four gigabytes a second: a reader that only copies takes longer for a page.
+/// Four gigabytes per second: even a reader that only copies needs longer for a page.
 const LEAST_NS_A_PAGE: u64 = 1000;
 
-/// More than any memory has frames: so sums stay far from their ends.
+/// More than any memory has frames, to keep the sums far from overflow.
 const MOST_PAGES: u64 = 1 << 32;
 
-/// A century and a half.
+/// 150 years.
 const MOST_NS: u64 = 1 << 62;

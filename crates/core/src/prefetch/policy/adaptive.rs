@@ -1,16 +1,14 @@
 //! `adaptive`: the windows of linux-6, for streams that are found by position.
 //!
-//! In:    a miss or a marker, and what the file remembers of its streams ([`Streams`]).
-//! Out:   the window of the stream that comes to this page, whatever handle it came through.
-//! Never: a page more than was asked on the first read of a place, unless streams of its file are
-//!        known to go on; more than `max` pages beyond the read that asks.
+//! The first read at a position prefetches nothing, unless the file's streams are known to
+//! continue. No window exceeds the read by more than `max` pages.
 //!
 //! ```text
 //!   one file          a's window               b's window
 //!   -----------|======#===========|--------|==#======|-------|-|---------
 //!                     ^           ^           ^              r ^
 //!             a meets its marker, |    b meets its own         a random read ended here:
-//!             or misses the page  |                            a reader that goes on
+//!             or misses the page  |                            a reader that continues
 //!             after its end ------+                            from it is a stream
 //! ```
 
@@ -29,7 +27,7 @@ use crate::prefetch::policy::sizes;
 use crate::prefetch::streams::{StreamDirection, StreamEntry, StreamSlot, Streams};
 use crate::units::{PageIndex, Pages};
 
-/// A miss and a marker are two questions. The first rule that matches decides.
+/// Misses and markers have separate rules. The first rule that matches decides.
 ///
 /// ```text
 ///   miss    1  page 0                                              initial0
@@ -53,14 +51,14 @@ use crate::units::{PageIndex, Pages};
 ///   2, 3 and marker 1 of a stream that goes backwards or in strides bring a window as it goes.
 /// ```
 ///
-/// Switched off (`max` 0), each miss reads what is left of its read.
+/// Switched off (`max` 0), each miss reads the rest of its read.
 pub(super) fn decide(
     streams: &mut Streams,
     ask: Ask,
     allotment: Allotment,
     cache: &impl Residency,
 ) -> Option<Decision> {
-    // What comes of it is this question's, or nothing.
+    // From here on, `latest` belongs to this question.
     streams.forget_latest();
     let decision = match (ask.trigger, allotment.max) {
         (Trigger::Miss, Pages::ZERO) => return Some(Decision::random(ask, ask.count)),
@@ -71,7 +69,7 @@ pub(super) fn decide(
     Some(decision)
 }
 
-/// The remembered stream whose question this is.
+/// Returns the remembered stream that this question belongs to.
 pub(crate) fn asking<'s>(
     streams: &'s Streams,
     ask: Ask,
@@ -84,14 +82,14 @@ pub(crate) fn asking<'s>(
     Some(streams.get(place))
 }
 
-/// Whether a stream begins here that is not at the start of its file and that no earlier read of
-/// its handle shows: all that is known of it is how long others ran.
+/// Returns true if a stream may begin here, neither at the start of the file nor after the handle's
+/// previous read: only the lengths of other streams are known then.
 pub(crate) fn begins_anywhere(ask: Ask) -> bool {
     ask.page > PageIndex(0) && !follows_previous_read(ask)
 }
 
-/// The most pages that this question will ask for and no reader waits for, if windows may have
-/// `max`: its window, and what its read lacks before it. A read at random asks for none.
+/// Returns the most pages that this question prefetches if windows may have `max` pages: its
+/// window, and the missing pages of its read before it. A random read prefetches none.
 pub(crate) fn wants(
     streams: &Streams,
     ask: Ask,
@@ -99,7 +97,7 @@ pub(crate) fn wants(
     cache: &impl Residency,
 ) -> (Pages, Pages) {
     match ask.trigger {
-        // Of a read that misses the pages are set aside.
+        // For a miss, the pages of the read are set aside.
         Trigger::Miss => (wants_on_miss(streams, ask, allotment, cache), Pages::ZERO),
         Trigger::Marker => {
             let known = streams.with_marker(ask.page).map(|place| *streams.get(place));
@@ -141,11 +139,11 @@ fn wants_on_miss(
     if begins && ask.page >= known.start { initial(ask, allotment, cache) } else { Pages::ZERO }
 }
 
-/// The stream that comes to the page that is missing.
+/// Returns the stream that reaches the missing page.
 ///
-/// A reader that comes to a page has just used the one before it. Where that one is gone, no reader
-/// was here for a long time, and the remembered stream has ended. Unless it was there just now, or
-/// this handle was: some readers drop the pages behind them.
+/// A reader has just used the page before. If that page was evicted, no reader was here for a long
+/// time and the remembered stream has ended, unless the stream or this handle was here with the
+/// previous read: some readers drop the pages behind them.
 fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
     let Some(place) = streams.around(ask.page) else {
         return backwards::expected(streams, ask, cache);
@@ -198,7 +196,7 @@ fn on_miss(
     Decision::random(ask, ask.count)
 }
 
-/// Whether a read that goes on from a random one makes a stream of it.
+/// Returns true if a read that continues from a random one makes it a stream.
 fn goes_on_at_random(
     streams: &Streams,
     known: &StreamEntry,
@@ -209,7 +207,7 @@ fn goes_on_at_random(
     streams.is_trusted(known) || follows_previous_read(ask) || is_in_turn()
 }
 
-/// A first window. Whether it is the start of a stream shows when its marker is met.
+/// Creates a first window. Its marker shows later whether a stream starts here.
 fn begin(
     streams: &mut Streams,
     pattern: Pattern,
@@ -224,20 +222,20 @@ fn begin(
     Decision { pattern, window }
 }
 
-/// How large the first window of a stream is: a few times its read, or as large as what lies behind
-/// it if that is more.
+/// Returns the size of a stream's first window: a few times its read, or as large as its history if
+/// that is more.
 ///
 /// ```text
 ///    |<--- history --->|<----- size ----->|
-///   -|=================|------------------|     pages that another stream brought, or an older
-///                      ^page                    one: their reader is taken to go on
+///   -|=================|------------------|     history of another stream, or an older one:
+///                      ^page                    this reader will probably continue, too
 /// ```
 fn initial(ask: Ask, allotment: Allotment, cache: &impl Residency) -> Pages {
     let size = initial_size(ask.count, allotment);
     if allotment.run.is_some() { size } else { size.max(cache.history(ask.page, allotment.max)) }
 }
 
-/// A miss where a remembered stream is expected.
+/// Handles a miss where a remembered stream is expected.
 fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
@@ -279,7 +277,7 @@ fn go_on(
     Decision { pattern: Pattern::Subsequent, window }
 }
 
-/// A window that begins with the read that misses.
+/// Returns a window that begins with the missed read.
 ///
 /// ```text
 ///   |<-- count -->|                    |<------- count ------->|
@@ -287,10 +285,10 @@ fn go_on(
 ///   |<------- size -------->|                                  |<- size ->|
 /// ```
 ///
-/// A read that would fill its window alone gets all of it behind itself: then nothing of a stream
-/// of large reads is asked for twice, and its marker is where its next read begins. Unless that
-/// page is there: reads that come in the wrong order may have brought it. Then it is the next one
-/// that is not, because only a page that is fetched is marked.
+/// A read that fills its window alone gets a whole window behind it. Then a stream of large reads
+/// requests nothing twice, and its marker is at the start of its next read. If out-of-order reads
+/// have already brought that page, the marker moves to the next missing one, since only requested
+/// pages can be marked.
 fn around_read(
     ask: Ask,
     size: Pages,
@@ -307,16 +305,16 @@ fn around_read(
     Window { start: ask.page, size: ask.count + ahead, async_size: end - hole }
 }
 
-/// The reader meets a marker: the next window begins at the hole behind what lies ahead.
+/// Handles a marker: the next window begins at the first hole after the pages ahead.
 ///
 /// ```text
-///           |<------ what lies ahead ------>|<-------- size -------->|
+///           |<-------- pages ahead --------->|<-------- size -------->|
 ///   --------#===============================|========================|
 ///           ^page                           ^hole
 /// ```
 ///
-/// At the hole, so that the first page of the window is really fetched and can carry its marker: a
-/// chain of windows breaks where the marker falls on a page that is resident already.
+/// It begins at the hole because its first page must be requested to carry the marker: a chain of
+/// windows breaks if the marker falls on a resident page.
 fn on_marker(
     streams: &mut Streams,
     ask: Ask,
@@ -362,7 +360,7 @@ fn on_marker(
     Some(Decision { pattern, window })
 }
 
-/// The window from `hole` on, with `size` pages behind what the read itself still lacks.
+/// Returns a window from `hole` on, with `size` pages after the missing pages of the read itself.
 ///
 /// ```text
 ///   |<------------ count ----------->|
@@ -375,11 +373,11 @@ fn behind_read(ask: Ask, hole: PageIndex, size: Pages, distance: PrefetchDistanc
     Window { start: hole, size: lacks + size, async_size: tail(size, distance) }
 }
 
-/// What is remembered of a window that was asked for here.
+/// Creates the entry of a window requested at this page.
 fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
     StreamEntry::new(ask.page, window.end(), window.marker(), pace)
 }
 
-/// So far behind a read, 1 MiB, others of its stream may have come before it: threads hand in the
+/// Distance in which later reads of a stream may have overtaken this one, 1 MiB: threads submit the
 /// next reads of a stream together, and these are few.
 const DISORDER_MAX: Pages = Pages(256);

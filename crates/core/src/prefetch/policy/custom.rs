@@ -1,8 +1,6 @@
-//! A policy from outside of this crate: what the simulator compares `adaptive` with.
+//! Policies from outside this crate, to compare `adaptive` with in the simulator.
 //!
-//! In:    the questions of the built-in policies.
-//! Out:   their answers.
-//! Never: a policy that the library offers by name: [`Policy::from_name`] knows the built-in ones.
+//! They have no built-in name, so [`Policy::from_name`] does not find them.
 //!
 //! [`Policy::from_name`]: super::Policy::from_name
 
@@ -12,16 +10,16 @@ use core::hash::{Hash, Hasher};
 use crate::prefetch::decision::{Ask, Decision, Residency, WindowLimits};
 use crate::prefetch::stream_state::StreamState;
 
-/// A read-ahead policy that is not one of this crate's.
+/// A read-ahead policy from outside this crate.
 ///
-/// What it remembers of a stream is in [`StreamState`]: its last window, and
-/// [`memory`](StreamState::memory), which is all zeros before its first question.
+/// Its state for a stream is in [`StreamState`]: the last window, and
+/// [`memory`](StreamState::memory), which is all zeros before the first question.
 pub trait CustomPolicy: fmt::Debug + Send + Sync {
-    /// The name in tables. Policies of the same name count as equal.
+    /// Returns the name in tables. Policies of the same name count as equal.
     fn name(&self) -> &'static str;
 
-    /// Decides the next window of a stream; None: nothing to read ahead. `limits.max` is not 0, and
-    /// a window that is larger is cut.
+    /// Decides the next window of a stream, or None for no read-ahead. `limits.max` is not 0, and a
+    /// larger window is cut.
     fn decide(
         &self,
         state: &mut StreamState,

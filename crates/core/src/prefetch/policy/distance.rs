@@ -1,9 +1,6 @@
-//! `distance`: how far ahead of its reader a stream asks follows how often that reader waited.
+//! `distance`: the prefetch distance follows the stalls of the reader.
 //!
-//! In:    the stream's last window, where its last read ended, and whether its reader waited.
-//! Out:   windows that grow as those of linux-6; the marker as many pages before their end as the
-//!        distance says.
-//! Never: history, or another stream's memory: there is no sharing.
+//! Windows grow as with linux-6. The policy uses neither history nor memory shares.
 
 use super::linux_6::follows_previous_read;
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
@@ -22,10 +19,9 @@ use crate::units::{PageIndex, Pages};
 ///   marker  1  where the last window expects its reader          subsequent, at its end
 ///           2  elsewhere                                         interleaved, at the first hole
 /// ```
-///
-/// Why two numbers: the size of a request is the device's affair, and always grows; the distance is
-/// the reader's, and grows only as long as he waits. A reader whose device keeps up has no more in
-/// memory than he needs.
+/// It keeps two numbers: the size of a request suits the device and always grows; the distance
+/// suits the reader and grows only on a stall. A reader with a fast enough device holds no more
+/// memory than necessary.
 pub(super) fn decide(
     state: &mut StreamState,
     ask: Ask,
@@ -56,15 +52,15 @@ pub(super) fn decide(
 }
 
 impl Distance {
-    /// What it is after `read` pages.
+    /// Returns the distance after `read` pages.
     ///
     /// ```text
     ///   waited      1   2   4   8 .. max
     ///   did not     holds for max pages, and then a page less each window, down to 1
     /// ```
     ///
-    /// Why it holds first: a reader that has just had to wait may be in the middle of what is
-    /// resident by chance, and one wait costs more than many pages that came early.
+    /// It holds first, because a reader that has just stalled may be among pages resident by
+    /// chance, and one stall costs more than many pages read too early.
     fn after(self, has_waited: bool, read: Pages, max: Pages) -> Self {
         let Self { ahead, holds } = self;
         if has_waited {

@@ -1,8 +1,6 @@
-//! `fixed`: windows of one size, each asked for when the one before it is entered.
+//! `fixed`: windows of one size, each requested when the reader enters the previous one.
 //!
-//! In:    the stream's last window and where its last read ended.
-//! Out:   windows of `max`, with the marker on their first page, from the first sequential read on.
-//! Never: a ramp, history, a smaller window, whatever the memory.
+//! There is no ramp and no history, and memory does not limit the window.
 
 use super::linux_6::follows_previous_read;
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
@@ -23,7 +21,7 @@ use crate::units::{PageIndex, Pages};
 ///   ^page               ^brought by the marker on its first page, at once
 /// ```
 ///
-/// What a program does that has a number of bytes to read ahead and nothing else to go by.
+/// The behaviour of a program that only knows how many bytes to read ahead.
 pub(super) fn decide(
     last: Window,
     ask: Ask,

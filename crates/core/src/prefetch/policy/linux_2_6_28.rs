@@ -1,8 +1,6 @@
-//! `linux-2.6.28`: read-ahead before it looked at the page cache.
+//! `linux-2.6.28`: read-ahead before it used the page cache's history.
 //!
-//! In:    the stream's last window and where its last read ended.
-//! Out:   a window when that state shows a stream, the bare read when it does not.
-//! Never: history. Two streams that take turns through one open file always look random.
+//! Two streams that take turns through one open file always look random.
 
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
 use crate::prefetch::policy::sizes;
@@ -49,29 +47,29 @@ pub(super) fn decide(
     }
 }
 
-/// Both ends of the tail count: the reader either meets the marker, or, when the marker was lost,
+/// Returns true at either end of the tail: the reader meets the marker or, if the marker was lost,
 /// misses the page after the window.
 pub(super) fn is_expected(last: Window, page: PageIndex) -> bool {
     page == last.expected() || page == last.end()
 }
 
-/// The next window of a known stream begins where the last one ends and is all tail.
+/// Returns the next window of a known stream: it begins at the end of the last one and is all tail.
 pub(super) fn subsequent(last: Window, max: Pages) -> Decision {
     let size = sizes::next(last.size, max);
     let window = Window { start: last.end(), size, async_size: size };
     Decision { pattern: Pattern::Subsequent, window }
 }
 
-/// A first window: what was asked, and a tail. A read that fills it has no tail to mark, so the
-/// marker goes on its first page.
+/// Returns a first window: the read and a tail. A read that fills the window leaves no tail, so the
+/// marker is on its first page.
 pub(super) fn initial(ask: Ask, max: Pages) -> Window {
     let size = sizes::initial(ask.count, max);
     let async_size = if size > ask.count { size - ask.count } else { size };
     Window { start: ask.page, size, async_size }
 }
 
-/// Whether the read begins in the last page of the previous one, or in the page after it. Before
-/// the first read, page 0 follows "page -1".
+/// Returns true if the read begins in the last page of the previous one, or in the next page.
+/// Before the first read, page 0 follows "page -1".
 pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = match ask.prev_pos {

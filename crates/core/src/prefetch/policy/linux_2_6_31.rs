@@ -1,9 +1,7 @@
-//! `linux-2.6.31`: the page cache remembers what the stream's state forgot.
+//! `linux-2.6.31`: the page cache's history replaces lost stream state.
 //!
-//! In:    the same as linux-2.6.28, and the history: the resident pages just before a miss.
-//! Out:   the same windows for one stream; for interleaved and cooperating ones a window from their
-//!        second page on.
-//! Never: a search longer than one window.
+//! It gives the windows of linux-2.6.28 for one stream, and finds interleaved and cooperating
+//! streams from their second page on. Searches cover one window at most.
 
 use super::linux_2_6_28::{follows_previous_read, initial, is_expected, subsequent};
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
@@ -46,7 +44,7 @@ pub(super) fn decide(
     Some(Decision { window: merged_with_its_successor(decision.window, ask.page, max), ..decision })
 }
 
-/// The window of a stream whose state is lost but whose marker is found.
+/// Returns the window of a stream with lost state but a marker.
 ///
 /// ```text
 ///          |<- ahead: the old window ->|<----- new window ----->|
@@ -54,8 +52,8 @@ pub(super) fn decide(
 ///          ^page                       ^hole
 /// ```
 ///
-/// From the marker to the first hole lie the pages that this reader's own, forgotten window put
-/// ahead of it: their number, and what it asks for this time, tell how large that window was.
+/// The pages from the marker to the first hole were put there by this reader's own, forgotten
+/// window: their number, plus the current read, shows how large that window was.
 pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let start = cache.next_hole(ask.page + Pages(1), max)?;
     debug_assert!(start > ask.page, "a page with a marker is resident");
@@ -63,7 +61,7 @@ pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option
     Some(Window { start, size, async_size: size })
 }
 
-/// The window of a stream that only its history shows.
+/// Returns the window of a stream without state, recognised by its history.
 ///
 /// ```text
 ///    |<- history ->|<--- size = initial(history + count) --->|
@@ -71,9 +69,9 @@ pub(super) fn after_hole(ask: Ask, max: Pages, cache: &impl Residency) -> Option
 ///                  ^page
 /// ```
 ///
-/// What is still resident behind a reader has survived since the reader passed, so as much again
-/// ahead of it will survive until the reader comes. A history that reaches the start of the file
-/// was cut off there, not by eviction, and counts twice.
+/// The pages still resident behind a reader have survived since it passed them, so as many ahead of
+/// it will survive until it arrives. A history that reaches the start of the file was cut off
+/// there, not by eviction, and counts twice.
 fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let mut history = cache.history(ask.page, max);
     if history == Pages::ZERO {
@@ -86,8 +84,8 @@ fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     Some(Window { start: ask.page, size, async_size: size })
 }
 
-/// Adds the next window at once when the reader would meet its own marker on the page it is
-/// reading: asking again for the same page would only split the request. The sum may exceed `max`.
+/// Extends a window by its successor if the reader would meet the marker on the page it is reading:
+/// a second request for the same page would only split the first. The sum may exceed `max`.
 pub(super) fn merged_with_its_successor(window: Window, page: PageIndex, max: Pages) -> Window {
     if window.start != page || window.size != window.async_size {
         return window;

@@ -1,17 +1,16 @@
-//! `linux-6`: what Linux 6.16 and later decide on mappings without large folios.
+//! `linux-6`: decisions of Linux 6.16 and later on mappings without large folios.
 //!
-//! In:    the same as linux-2.6.31, and the largest request of the device.
-//! Out:   the same ramp; streams found by history on their third page instead of their second;
-//!        windows that a marker asks for end on multiples of four pages.
-//! Never: a first window above `max`, but for a large read on a device that takes it as one
-//!        request; the stream then keeps windows of that size.
+//! It has the ramp of linux-2.6.31, but finds streams by history on their third page instead of
+//! their second, and ends windows of a marker on multiples of four pages. A first window exceeds
+//! `max` only for a large read that the device takes as one request; the stream then keeps windows
+//! of that size.
 
 use super::linux_2_6_31::after_hole;
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Trigger, Window, WindowLimits};
 use crate::prefetch::policy::sizes;
 use crate::units::{ByteCount, PageIndex, Pages};
 
-/// A miss and a marker are two questions. The first rule that matches decides.
+/// Misses and markers have separate rules. The first rule that matches decides.
 ///
 /// ```text
 ///   miss    1  page 0                                         initial0
@@ -53,13 +52,13 @@ fn on_miss(ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
         }
     };
     let size = sizes::initial(ask.count, max);
-    // A read that fills its window gets the marker in the middle, so that the next window is on its
-    // way while the second half of this one is copied.
+    // A read that fills its window gets the marker in the middle, so that the next window is in
+    // flight while the second half of this one is copied.
     let async_size = if size > ask.count { size - ask.count } else { Pages(size.0 / 2) };
     Decision { pattern, window: Window { start: ask.page, size, async_size } }
 }
 
-/// The window of a stream that only its history shows.
+/// Returns the window of a stream without state, recognised by its history.
 ///
 /// ```text
 ///    |<- history ->|<-- size = history + count -->|
@@ -68,8 +67,9 @@ fn on_miss(ask: Ask, max: Pages, cache: &impl Residency) -> Decision {
 /// ```
 ///
 /// More careful than linux-2.6.31: two neighbouring pages of a random load are no stream yet, and
-/// the first window grows to what was seen, no further; the marker path ramps it up from there.
-/// History is counted to one page less than a window, so windows of one page never find a stream.
+/// the first window grows to the size of the history at most; the marker path ramps it up from
+/// there. History is counted to one page less than a window, so windows of one page never find a
+/// stream.
 fn context(ask: Ask, max: Pages, cache: &impl Residency) -> Option<Window> {
     let mut history = cache.history(ask.page, max.saturating_sub(Pages(1)));
     if history <= ask.count {
@@ -92,8 +92,8 @@ fn on_marker(last: Window, ask: Ask, max: Pages, cache: &impl Residency) -> Opti
     Some(Decision { pattern, window: ending_aligned(window, max) })
 }
 
-/// Shortens a window so that it ends on a multiple of four pages (or of what divides `max`), unless
-/// nothing would be left.
+/// Shortens a window to end on a multiple of four pages (or of the largest power of two that
+/// divides `max`), unless nothing would be left.
 ///
 /// ```text
 ///     6    8         12
@@ -110,8 +110,8 @@ fn ending_aligned(window: Window, max: Pages) -> Window {
     Window { size, async_size: size, ..window }
 }
 
-/// Whether the read begins in the page of the first byte that the previous one did not return, or
-/// in the page after it. (Up to Linux 5.10 the last byte returned counted instead.)
+/// Returns true if the read begins in the page of the first byte after the previous read, or in the
+/// next page. (Up to Linux 5.10 the last byte returned counted instead.)
 pub(super) fn follows_previous_read(ask: Ask) -> bool {
     const BEFORE_THE_FIRST: u64 = u64::MAX;
     let previous = ask.prev_pos.map_or(BEFORE_THE_FIRST, |ByteCount(end)| ByteCount(end).page().0);

@@ -1,57 +1,55 @@
-//! Rules that were written for Linux and never merged: each may be added to any policy.
-//!
-//! In:    a question, what the stream fetched last, the end of the file.
-//! Out:   another decision than the policy's, or the same.
-//! Never: on by default.
+//! Rules written for Linux and never merged. Each can be added to any policy; all are off by
+//! default.
 
 use crate::prefetch::decision::{Ask, Decision, Pattern, Trigger, Window, WindowLimits};
 use crate::prefetch::policy::sizes;
 use crate::prefetch::stream_state::StreamState;
 use crate::units::{PageIndex, Pages};
 
-/// Which of them are on.
+/// Rules that are switched on.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Rules {
-    /// A small read at page 0 right after a seek is no start of a stream: a tool looks at a header.
+    /// A small read at page 0 right after a seek starts no stream: it is a tool that checks a
+    /// header.
     pub lseek: bool,
-    /// A window that would leave a small rest of the file takes it along.
+    /// A window that would leave a small rest of the file includes it.
     pub snap_eof: bool,
-    /// A stream that reads towards the start of the file has windows, too.
+    /// A stream towards the start of the file gets windows.
     pub backwards: bool,
-    /// Which parts of `adaptive` are left out, to show what each of them brings.
+    /// Parts of `adaptive` that are switched off, to measure the benefit of each.
     pub without: Without,
 }
 
-/// A part of [`Policy::Adaptive`](super::Policy::Adaptive) that may be left out, to show what it
-/// brings.
+/// A part of [`Policy::Adaptive`](super::Policy::Adaptive) that can be switched off, to measure its
+/// benefit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum AdaptivePart {
-    /// Memory is shared out among streams.
+    /// Division of the memory among streams.
     Shares,
-    /// Pages that their reader has not come to are not evicted.
+    /// Protection of unread pages from eviction.
     Clip,
-    /// The next window is requested when its stream needs it, not as early as can be.
+    /// Requesting the next window when its stream needs it, instead of as early as possible.
     Distance,
-    /// How long streams run is learnt.
+    /// Learning of run lengths.
     Runs,
-    /// Demand reads go to their device before read-ahead.
+    /// Dispatch of demand reads before read-ahead.
     Order,
-    /// A request reads resident pages again that are in its way.
+    /// Reading resident pages again to save a request.
     Gaps,
-    /// Streams of a device that is far away share what is in flight there.
+    /// Division of the queue depth of remote devices among streams.
     Far,
 }
 
-/// The parts that are left out.
+/// Parts that are switched off.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Without(u8);
 
 impl AdaptivePart {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 7] =
         [Self::Shares, Self::Clip, Self::Distance, Self::Runs, Self::Order, Self::Gaps, Self::Far];
 
-    /// The name in scenarios and in JSON.
+    /// Returns the name in scenarios and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -65,7 +63,7 @@ impl AdaptivePart {
         }
     }
 
-    /// The part of that name.
+    /// Returns the part of that name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
@@ -73,13 +71,13 @@ impl AdaptivePart {
 }
 
 impl Without {
-    /// Whether a part is left out.
+    /// Returns true if a part is switched off.
     #[must_use]
     pub const fn has(self, part: AdaptivePart) -> bool {
         self.0 & (1 << part as u8) != 0
     }
 
-    /// The parts, in the order of [`AdaptivePart::ALL`].
+    /// Returns the parts, in the order of [`AdaptivePart::ALL`].
     pub fn parts(self) -> impl Iterator<Item = AdaptivePart> {
         AdaptivePart::ALL.into_iter().filter(move |part| self.has(*part))
     }
@@ -111,7 +109,7 @@ impl Rules {
         looks_at_header.then(|| Decision::random(ask, ask.count))
     }
 
-    /// What becomes of the policy's decision. Switched off (`max` 0), it stays as it is.
+    /// Applies the rules to the policy's decision. With read-ahead off (`max` 0) it is unchanged.
     pub(in crate::prefetch) fn after(
         self,
         decision: Decision,

@@ -1,14 +1,10 @@
-//! How large a first window is, and how windows grow: the two tables that all Linux policies share.
-//!
-//! In:    a count of pages and the largest window.
-//! Out:   a size between 1 and `max`; after a window of none (a fresh stream), none.
-//! Never: a window above `max`, which a large read raises ([`largest`]).
+//! Size of a first window, and growth of windows: two tables shared by all Linux policies.
 
 use crate::prefetch::decision::WindowLimits;
 use crate::units::Pages;
 
-/// The largest window of a stream whose read has `count` pages: a read that is larger than the
-/// limit but not than a request of the device is better one request than several.
+/// Returns the largest window of a stream with a read of `count` pages. A read above the limit that
+/// still fits one request of the device is better sent as one.
 ///
 /// ```text
 ///   count        8   32   64  256  512      max = 32, io_pages = 256
@@ -21,15 +17,15 @@ pub(super) fn largest(count: Pages, limits: WindowLimits) -> Pages {
     limits.max.max(count.min(limits.io_pages))
 }
 
-/// The first window of a stream whose first read has `count` pages.
+/// Returns the first window of a stream whose first read has `count` pages.
 ///
 /// ```text
 ///   count    1   2   4   8  16  32      max = 32
 ///   window   4   4   8  16  32  32
 /// ```
 ///
-/// A small read may be the start of a stream or may not, so it gets a few times its own size; a
-/// read that already fills a quarter of the largest window has told enough.
+/// A small read may or may not start a stream, so it gets a few times its size; a read that already
+/// fills a quarter of the largest window probably does.
 pub(super) fn initial(count: Pages, max: Pages) -> Pages {
     debug_assert!(count > Pages::ZERO, "a first read has at least one page");
     let rounded = count.0.next_power_of_two();
@@ -42,7 +38,7 @@ pub(super) fn initial(count: Pages, max: Pages) -> Pages {
     })
 }
 
-/// The window after one of `size` pages: growth is fast while being wrong is cheap.
+/// Returns the window after one of `size` pages: growth is fast while a mistake is cheap.
 ///
 /// ```text
 ///   1, 4, 8, 16, 32, 32, ..             max = 32

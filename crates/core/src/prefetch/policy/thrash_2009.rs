@@ -1,8 +1,6 @@
-//! `thrash-2009`: keep no more ahead than can be proved to survive behind.
+//! `thrash-2009`: prefetch no more than the surviving history proves safe.
 //!
-//! In:    a miss or a marker, and what is resident around it.
-//! Out:   a window that ends as far ahead as the resident run reaches back.
-//! Never: the stream's own state, as long as the page before is resident; else linux-2.6.31.
+//! It ignores the stream's state while the previous page is resident; otherwise it is linux-2.6.31.
 
 use super::linux_2_6_31;
 use crate::prefetch::decision::{Ask, Decision, Pattern, Residency, Window, WindowLimits};
@@ -15,8 +13,8 @@ use crate::units::Pages;
 ///   0                       26                  39            53
 /// ```
 ///
-/// The pages behind `page` survived since the reader passed them; so as many ahead of it will
-/// survive until the reader arrives. What is ahead already is part of them.
+/// The pages behind `page` have survived since the reader passed them, so as many ahead of it will
+/// survive until the reader arrives. Pages already ahead count.
 pub(super) fn decide(
     last: Window,
     ask: Ask,
@@ -40,5 +38,5 @@ pub(super) fn decide(
     Some(Decision { pattern: Pattern::Context, window })
 }
 
-/// How many windows back the run is followed: one that is being read, one before it.
+/// Windows to look back: the one being read, and one before it.
 const LOOK_BACK: u64 = 2;

@@ -1,10 +1,8 @@
-//! `thrash-2010`: windows as large as what survives behind, and care after a page was lost.
+//! `thrash-2010`: windows as large as the surviving history, and half of that after a page was
+//! lost.
 //!
-//! In:    a miss or a marker, what is resident around it, the stream's last fetch, and whether the
-//!        stream ever lost a page of a window before it came.
-//! Out:   a window as large as the history less what is ahead; after a loss, half of the window.
-//! Never: the page where the last window expects its reader; a look back over more than eight
-//!        windows.
+//! It ignores the page where the last window expects its reader, and looks back eight windows at
+//! most.
 
 use super::linux_2_6_28::follows_previous_read;
 use super::{linux_2_6_28, linux_2_6_31};
@@ -20,12 +18,12 @@ use crate::units::{PageIndex, Pages};
 ///   2  more than max                              oversize   as linux-2.6.31
 ///   3  a miss in or next to the last read         initial    as linux-2.6.31
 ///   4  history, or a marker                       context, or nothing if enough is ahead
-///   5  a miss in what the stream fetched last     thrash: the page was evicted before it came
+///   5  a miss in the stream's last fetch          thrash: the page was evicted before it came
 ///   6  anything else                              random
 /// ```
 ///
-/// Why the window of a marker is never grown from the last one: what is still resident behind the
-/// reader says how much survives now; the last window says what once did.
+/// The window of a marker never grows from the last one: the resident history shows how much
+/// survives now, the last window how much did before.
 pub(super) fn decide(
     state: &mut StreamState,
     ask: Ask,
@@ -63,9 +61,8 @@ pub(super) fn decide(
 ///      |=========================|==#=====|===================#==|
 ///                                ^page    ^start              |<>| async: 1 + 12/8
 /// ```
-///
-/// What is ahead already is part of what survives. A history that reaches the start of the file was
-/// cut off there, not by eviction, and counts twice.
+/// Pages already ahead are part of the surviving amount. A history that reaches the start of the
+/// file was cut off there, not by eviction, and counts twice.
 fn context(ask: Ask, history: Pages, max: Pages, cache: &impl Residency) -> Option<Decision> {
     let start = match ask.trigger {
         Trigger::Miss => ask.page,
@@ -82,17 +79,17 @@ fn context(ask: Ask, history: Pages, max: Pages, cache: &impl Residency) -> Opti
     Some(Decision { pattern: Pattern::Context, window: Window { start, size, async_size } })
 }
 
-/// Half of the window that was too large, and no marker: history finds the stream again.
+/// Returns half of the window that was too large, without a marker: history finds the stream again.
 fn after_a_loss(ask: Ask, last: Window, max: Pages) -> Window {
     let size = Pages(last.size.0 / 2).max(LEAST).min(max);
     Window { start: ask.page, size, async_size: Pages::ZERO }
 }
 
-/// How many windows back the history is counted.
+/// Windows to look back for history.
 const LOOK_BACK: u64 = 8;
 
-/// An eighth of what survives is ahead when the next window is asked for.
+/// Share of the surviving amount that is ahead when the next window is requested, as a divisor.
 const ASYNC_RATIO: u64 = 8;
 
-/// The least window, 16 KiB, if `max` allows it.
+/// Smallest window, 16 KiB, if `max` allows it.
 const LEAST: Pages = Pages(4);

@@ -1,18 +1,15 @@
-//! Which streams have ended: those that were not met while many others began.
-//!
-//! In:    how many streams and random reads have come since.
-//! Out:   entries to be counted, each once.
-//! Never: a clock. A reader that comes back is taken out of the count again.
+//! Finds ended streams: those not matched while many others began.
 
 use super::entry::{StreamEntry, StreamSlot};
 use super::{CountedRun, Streams};
 
 impl Streams {
-    /// The next few that may have ended since the last question, and were not counted.
+    /// Returns the next few streams that may have ended since the last question and were not
+    /// counted.
     ///
     /// ```text
-    ///   tentative   | .. | 16 | .. | 1 | 0        the one that came so many ago, once on its way
-    ///   confirmed   |e|e|e|>e|e|e|e<|e|e|         a few at each question, in turns
+    ///   tentative   | .. | 16 | .. | 1 | 0        arrivals since: each is checked at a fixed age
+    ///   confirmed   |e|e|e|>e|e|e|e<|e|e|         a few at each question, round robin
     /// ```
     pub(in crate::prefetch) fn ended(&self) -> impl Iterator<Item = StreamSlot> + use<> {
         let mut found = [None; LOOKS + AGES.len()];
@@ -37,13 +34,13 @@ impl Streams {
         found.into_iter().flatten()
     }
 
-    /// All that were not counted.
+    /// Returns all streams that were not counted.
     pub(in crate::prefetch) fn uncounted(&self) -> impl Iterator<Item = &StreamEntry> {
         let entries = self.confirmed.entries().iter().chain(self.tentative.entries());
         entries.filter(|entry| is_uncounted(entry))
     }
 
-    /// It was counted as ended.
+    /// Records in which run the stream was counted as ended.
     pub(in crate::prefetch) fn set_counted(&mut self, place: StreamSlot, counted: CountedRun) {
         match place {
             StreamSlot::Confirmed(index) => self.confirmed.set_counted(index, counted),
@@ -51,13 +48,14 @@ impl Streams {
         }
     }
 
-    /// Where the one that was met last had been counted as ended; asked for after each decision.
+    /// Takes the run in which the stream matched last had been counted as ended; call it after each
+    /// decision.
     pub(in crate::prefetch) fn take_resumed(&mut self) -> CountedRun {
         core::mem::take(&mut self.resumed)
     }
 
     fn is_over(&self, entry: &StreamEntry) -> bool {
-        // What is noted of a strided one are its pieces.
+        // For a strided stream this field holds the pages of a piece.
         let age = if entry.way.stride().is_some() {
             self.meetings.wrapping_sub(entry.stamp) / MEETINGS
         } else {
@@ -71,14 +69,14 @@ fn is_uncounted(entry: &StreamEntry) -> bool {
     entry.is_there() && entry.counted == CountedRun::NOWHERE
 }
 
-/// A stream that was not met while so many others began has ended, unless it comes back.
+/// Arrivals without a match after which a stream counts as ended, unless it comes back.
 const ENDED_AFTER: u32 = 16;
 
-/// A strided one: while so many times as many windows were asked for.
+/// The same for a strided stream, as a multiple in windows requested.
 const MEETINGS: u32 = 16;
 
-/// So many confirmed streams are looked at for each question.
+/// Confirmed streams checked at each question.
 const LOOKS: usize = 4;
 
-/// When a tentative stream is looked at, in arrivals since it came: a second time before it goes.
+/// Arrivals after which a tentative stream is checked; the second time is before it is replaced.
 const AGES: [usize; 2] = [17, 63];

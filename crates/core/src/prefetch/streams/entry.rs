@@ -1,8 +1,6 @@
-//! One remembered stream: what lies ahead of it, where its marker is, which way it goes.
+//! One remembered stream: its pages ahead, its marker and its direction.
 //!
-//! In:    a window that was decided.
-//! Out:   whether a page is ahead of its reader; how many pages are.
-//! Never: a search. The entries of a file are in [`super::set`].
+//! The entries of a file are in [`super::set`].
 
 use core::ops::Range;
 
@@ -10,7 +8,7 @@ use crate::prefetch::memory_shares::ShareId;
 use crate::prefetch::run_lengths::CountedRun;
 use crate::units::{PageIndex, Pages};
 
-/// What lies ahead of one stream.
+/// Pages ahead of one stream.
 ///
 /// ```text
 ///   forwards     start: its reader was here      marker                end
@@ -26,31 +24,31 @@ use crate::units::{PageIndex, Pages};
 pub(in crate::prefetch) struct StreamEntry {
     pub(in crate::prefetch) start: PageIndex,
     pub(in crate::prefetch) end: PageIndex,
-    /// The page whose use asks for more; [`NO_MARKER`] if there is none, or no longer.
+    /// Page whose use requests the next window, or [`NO_MARKER`].
     pub(super) marker: PageIndex,
-    /// The size that the next window grows from; 0 for a random read.
+    /// Size from which the next window grows; 0 for a random read.
     pub(in crate::prefetch) pace: Pages,
-    /// When it was last met: `arrivals` or `meetings`.
+    /// Value of `arrivals` or `meetings` at the last match.
     pub(super) stamp: u32,
-    /// How many random reads in a row made it, also if the first brought a window; of a confirmed
-    /// stream, how many `arrivals` there
-    /// were when it was last met; but of a strided one, the pages of a piece.
+    /// For a tentative stream, its consecutive random reads, even if the first brought a window;
+    /// for a confirmed one, the value of `arrivals` at its last match; for a strided one, the pages
+    /// of a piece.
     pub(in crate::prefetch) reads: u32,
     pub(in crate::prefetch) way: StreamDirection,
-    /// Its share of the memory, if the memory is shared out.
+    /// Its share of the memory, if the memory is divided.
     pub(super) share: ShareId,
-    /// How many pages its reader had read when it was met.
+    /// Pages that its reader had read at the last match.
     pub(super) run: u32,
-    /// Where it was counted as ended.
+    /// Run in which it was counted as ended.
     pub(super) counted: CountedRun,
 }
 
-/// Where a stream goes: 0 forwards, or so many pages from the start of a piece to that of the next,
-/// or [`StreamDirection::BACKWARDS`]. A number, because an entry has room for just that.
+/// Direction of a stream: 0 forwards, the distance in pages between the starts of two pieces, or
+/// [`StreamDirection::BACKWARDS`]. One number, because an entry has no room for more.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::prefetch) struct StreamDirection(u32);
 
-/// Which entry, until the next change.
+/// Slot of an entry, valid until the next change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::prefetch) enum StreamSlot {
     Confirmed(usize),
@@ -58,7 +56,7 @@ pub(in crate::prefetch) enum StreamSlot {
 }
 
 impl StreamEntry {
-    /// A place that is free again. No question finds it: page 0 is a start, whatever ends there.
+    /// A free slot. No question finds it: page 0 is always a start.
     pub(super) const NOWHERE: Self = Self::new(PageIndex(0), PageIndex(0), None, Pages::ZERO);
 
     pub(in crate::prefetch) const fn new(
@@ -77,42 +75,42 @@ impl StreamEntry {
         Self { start, end, marker, pace, stamp: 0, reads: 0, way, share, run: 0, counted }
     }
 
-    /// The page whose use asks for more.
+    /// Returns the page whose use requests the next window.
     pub(in crate::prefetch) fn marker(&self) -> Option<PageIndex> {
         (self.marker != NO_MARKER).then_some(self.marker)
     }
 
-    /// What random reads in a row leave: nothing ahead, and the place where they were.
+    /// Creates the entry of consecutive random reads: their position, and nothing ahead.
     pub(in crate::prefetch) fn random(start: PageIndex, end: PageIndex, reads: u32) -> Self {
         Self { reads, ..Self::new(start, end, None, Pages::ZERO) }
     }
 
-    /// The same, going another way; `reads` are the pages of a piece if it leaves gaps.
+    /// Sets the direction; `reads` are the pages of a piece if the stream is strided.
     pub(in crate::prefetch) fn going(self, way: StreamDirection, reads: u32) -> Self {
         Self { way, reads, ..self }
     }
 
-    /// The same, after one more read, of what is just before it.
+    /// Extends the entry by a read just before it.
     pub(in crate::prefetch) fn after_read_before(self, start: PageIndex) -> Self {
         Self { start, reads: self.reads + 1, ..self }
     }
 
-    /// The same, of a reader that has read `pages` already.
+    /// Sets the pages that its reader has read so far.
     pub(in crate::prefetch) fn after(self, pages: Pages) -> Self {
         Self { run: u32::try_from(pages.0).unwrap_or(u32::MAX), ..self }
     }
 
-    /// What `reads` is of a confirmed stream that is met after so many arrivals.
+    /// Returns the value of `reads` for a stream that is matched after this many arrivals.
     pub(super) fn reads_when_met(&self, arrivals: u32) -> u32 {
         if self.way.stride().is_some() { self.reads } else { arrivals }
     }
 
-    /// Whether it is a stream that goes backwards: after three reads it is one.
+    /// Returns true if it is a confirmed backward stream, which takes three reads.
     pub(in crate::prefetch) fn is_backwards(&self) -> bool {
         self.way == StreamDirection::BACKWARDS && !self.is_random()
     }
 
-    /// Whether it is a stream that goes forwards without gaps.
+    /// Returns true if it goes forwards without gaps.
     pub(super) fn is_forwards(&self) -> bool {
         self.is_there() && !self.is_random() && self.way == StreamDirection::FORWARDS
     }
@@ -121,7 +119,7 @@ impl StreamEntry {
         self.pace == Pages::ZERO
     }
 
-    /// Whether this page was ahead of its reader, or is where it goes on.
+    /// Returns true if this page is ahead of its reader, or is the one where it continues.
     pub(super) fn is_next(&self, page: PageIndex) -> bool {
         match self.way.stride() {
             _ if self.is_random() => page == self.end,
@@ -131,8 +129,8 @@ impl StreamEntry {
         }
     }
 
-    /// Whether a read of `pages` ends where this backward or tentative stream began: or it may have
-    /// the first page of it too, where reads do not end with a page.
+    /// Returns true if a read of `pages` ends at the start of this backward or tentative stream. It
+    /// may include its first page, since reads need not end at page boundaries.
     pub(super) fn is_before(&self, pages: &Range<PageIndex>) -> bool {
         let overlap = pages.end.0.saturating_sub(self.start.0);
         let is_next = pages.start < self.start && self.start <= pages.end;
@@ -140,7 +138,7 @@ impl StreamEntry {
         is_next && (self.way == StreamDirection::BACKWARDS || may_turn)
     }
 
-    /// How many pages are ahead of a reader that is at `page`.
+    /// Returns the number of pages ahead of a reader at `page`.
     pub(super) fn ahead_of(&self, page: PageIndex, file_end: PageIndex) -> Pages {
         let end = self.end.min(file_end);
         match self.way.stride() {
@@ -155,18 +153,19 @@ impl StreamEntry {
         }
     }
 
-    /// The number of this page, if the stream's own pages are counted.
+    /// Returns the index of this page among the stream's own pages.
     pub(super) fn position(&self, page: PageIndex) -> PageIndex {
         let piece = u64::from(self.reads);
         self.way.stride().map_or(page, |stride| PageIndex(page.0 / stride.0 * piece))
     }
 
-    /// Its share of the memory, if it has one, and how many of its pages are before `page`.
+    /// Returns its share of the memory, if any, and the number of its pages before `page`.
     pub(in crate::prefetch) fn share_at(&self, page: PageIndex) -> Option<(ShareId, PageIndex)> {
         (self.share != ShareId::NONE).then(|| (self.share, self.position(page)))
     }
 
-    /// How many pages its reader had read before a read of `count` pages from `page` on.
+    /// Returns the number of pages that its reader had read before a read of `count` pages at
+    /// `page`.
     pub(in crate::prefetch) fn run_before(&self, page: PageIndex, count: Pages) -> u64 {
         let run = u64::from(self.run);
         if self.way == StreamDirection::BACKWARDS {
@@ -175,26 +174,26 @@ impl StreamEntry {
         run + self.position(page).0.saturating_sub(self.position(self.start).0)
     }
 
-    /// How many it had read when it was met.
+    /// Returns the number of pages that it had read at its last match.
     pub(in crate::prefetch) fn run(&self) -> u64 {
         u64::from(self.run)
     }
 
-    /// How many it will have read when it has come to the end of what is ahead of it.
+    /// Returns the number of pages that it will have read at the end of its window.
     pub(in crate::prefetch) fn run_at_end(&self, file_end: PageIndex) -> u64 {
         let from = if self.way == StreamDirection::BACKWARDS { self.end } else { self.start };
         u64::from(self.run) + self.ahead_of(from, file_end).0
     }
 
-    /// The unread page that its reader comes to last, if its file ends with what is ahead of it.
+    /// Returns the last unread page of its window, if the file ends there.
     ///
     /// ```text
     ///   |=== read ===|------ ahead ------U..u...uu|FF|    F: a footer that was read at first
-    ///                                    8   4  2 1       looked at from the end, twice as far
+    ///                                    8   4  2 1       probed from the end, in doubling steps
     /// ```
     ///
-    /// The page that is found may not be the last by as many as lie behind it. If none is unread,
-    /// it is the last page of the file.
+    /// The page found may be off by the length of the last step. If all are read, returns the last
+    /// page of the file.
     pub(super) fn last_page(
         &self,
         file_end: PageIndex,
@@ -216,7 +215,7 @@ impl StreamEntry {
             .or(Some(self.nth_ahead(ahead.saturating_sub(1)).min(end)))
     }
 
-    /// The page that its reader reads after so many, counted from where it was met.
+    /// Returns the page that its reader reads after `number` more, counted from its last match.
     pub(in crate::prefetch) fn nth_ahead(&self, number: u64) -> PageIndex {
         let piece = u64::from(self.reads).max(1);
         match self.way.stride() {
@@ -226,7 +225,7 @@ impl StreamEntry {
         }
     }
 
-    /// The same stream, which was `before` and is here now.
+    /// Carries over the state of the entry that it continues.
     pub(super) fn gone_on_from(self, before: &Self) -> Self {
         let is_backwards = self.way == StreamDirection::BACKWARDS;
         let was_backwards = before.way == StreamDirection::BACKWARDS || before.is_random();
@@ -250,7 +249,7 @@ impl StreamDirection {
     pub(in crate::prefetch) const FORWARDS: Self = Self(0);
     pub(in crate::prefetch) const BACKWARDS: Self = Self(u32::MAX);
 
-    /// The way of pieces that begin so far from each other, if it can be remembered.
+    /// Returns the direction of pieces at this distance, if it fits an entry.
     pub(in crate::prefetch) fn strided(stride: Pages) -> Option<Self> {
         let way = Self(u32::try_from(stride.0).ok()?);
         (way != Self::FORWARDS && way != Self::BACKWARDS).then_some(way)

@@ -1,8 +1,4 @@
-//! What holds for what a file remembers of its streams after each call: for tests.
-//!
-//! In:    the streams of a file.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Checks the stream table of a file, for tests.
 
 use super::Streams;
 use crate::prefetch::memory_shares::ShareId;

@@ -1,8 +1,4 @@
-//! Which streams are where a miss is: searched once for a question, which asks several times.
-//!
-//! In:    the pages of a read that misses.
-//! Out:   what [`Streams::around`] and [`Streams::beginning_in`] say of them.
-//! Never: an answer from before a change of the streams.
+//! Finds the streams around a miss, with one search per question for several look-ups.
 
 use core::ops::Range;
 
@@ -12,20 +8,20 @@ use crate::prefetch::memory_shares::ShareId;
 use crate::units::{PageIndex, Pages};
 
 impl Streams {
-    /// Searches for a read that misses, so that each look for its streams finds the result: its
-    /// share, its window and its decision all depend on them.
+    /// Searches for a missed read and keeps the result, on which its share, window and decision
+    /// depend.
     pub(in crate::prefetch) fn note_near(&mut self, start: PageIndex, count: Pages) {
         let around = self.search_around(start);
         let pages = start..start + count;
         let before = if around.is_none() { self.search_beginning_in(&pages) } else { None };
         let slot =
             |found: Option<StreamSlot>| found.map_or_else(Default::default, LatestStream::of);
-        // Of a read of 16 TiB nothing is noted.
+        // Reads of 16 TiB are not cached.
         let count = u32::try_from(count.0).unwrap_or(0);
         self.near = NearStreams { start, count, around: slot(around), before: slot(before) };
     }
 
-    /// The stream that had this page ahead of it, or comes to it next.
+    /// Returns the stream that has this page ahead of it, or continues with it.
     pub(in crate::prefetch) fn around(&self, page: PageIndex) -> Option<StreamSlot> {
         if self.near.count == 0 || self.near.start != page {
             return self.search_around(page);
@@ -34,8 +30,7 @@ impl Streams {
         self.near.around.place()
     }
 
-    /// Where the next forward stream behind this page began, of those whose share says that they
-    /// are read.
+    /// Returns the start of the next forward stream behind this page with an active reader.
     pub(in crate::prefetch) fn next_begun(
         &self,
         page: PageIndex,
@@ -49,8 +44,8 @@ impl Streams {
             .min()
     }
 
-    /// A stream that goes backwards, a random read, or one that brought a window, that begins in
-    /// `pages` or at their end, but not with the first of them.
+    /// Returns a backward stream, a random read, or a stream with a window that begins in `pages`
+    /// or at their end, but not at the first page.
     pub(in crate::prefetch) fn beginning_in(&self, pages: &Range<PageIndex>) -> Option<StreamSlot> {
         let NearStreams { start, count, around, before } = self.near;
         let is_noted = count > 0 && *pages == (start..start + Pages(count.into()));

@@ -1,17 +1,12 @@
-//! Some windows, searched by page.
-//!
-//! In:    a page.
-//! Out:   the entries that have the page, or the one before it, ahead of their reader; or those
-//!        that begin in some pages.
-//! Never: more than one look at each lane of eight, whatever is in it.
+//! Set of windows, searched by page in lanes of eight.
 //!
 //! ```text
 //!   lanes     starts s s s s s s s s | lens n n n n n n n n     page - s <= n, eight at a time
 //!   entries   |e|e|e|e|e|e|e|e|e|e|e|e|                         and then exactly
 //! ```
 //!
-//! Why lanes: every read at random asks, and finds nothing. 32 bits of a page are enough to find
-//! nothing, and eight such comparisons are a few instructions.
+//! Every random read searches the set in vain. Lanes make that fast: 32 bits of a page suffice to
+//! exclude an entry, and eight such comparisons take a few instructions.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -30,14 +25,14 @@ pub(super) struct StreamSet {
 struct SearchLane {
     starts: [u32; LANE],
     lens: [u32; LANE],
-    /// Where the entries begin: of a random read only its end is a start.
+    /// Starts of the entries; a random read only has its end as a start.
     heads: [u32; LANE],
 }
 
 const LANE: usize = 8;
 
 impl StreamSet {
-    /// What each entry costs, if there are a multiple of eight.
+    /// Memory per entry, for a multiple of eight entries.
     pub(super) const BYTES_PER_ENTRY: usize =
         size_of::<StreamEntry>() + size_of::<SearchLane>() / LANE;
 
@@ -53,7 +48,7 @@ impl StreamSet {
         &self.entries[index]
     }
 
-    /// The first entry from whose start to whose end the page lies, and of which more is true.
+    /// Returns the first entry that covers the page and satisfies `is_it`.
     #[inline]
     pub(super) fn find(
         &self,
@@ -80,8 +75,8 @@ impl StreamSet {
         None
     }
 
-    /// The first entry that begins behind the first of `pages`, or just at their end, and of which
-    /// more is true.
+    /// Returns the first entry that begins after the first of `pages`, or just at their end, and
+    /// satisfies `is_it`.
     #[inline]
     pub(super) fn find_start(
         &self,
@@ -125,13 +120,13 @@ impl StreamSet {
             return;
         }
         lane.starts[index % LANE] = low_half(entry.start.0);
-        // A window of more pages is looked at in any case.
+        // Longer windows always pass the first comparison.
         lane.lens[index % LANE] = u32::try_from(entry.end.0 - entry.start.0).unwrap_or(u32::MAX);
     }
 }
 
 impl StreamSet {
-    /// It was counted as ended.
+    /// Records in which run an entry was counted as ended.
     pub(super) fn set_counted(&mut self, index: usize, counted: CountedRun) {
         self.entries[index].counted = counted;
     }

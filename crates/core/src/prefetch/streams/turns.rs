@@ -1,32 +1,28 @@
-//! Positions that a program reads in turns: those that have been read once go on in their order.
-//!
-//! In:    tentative streams as they come and as they go on.
-//! Out:   the next that is likely to go on.
-//! Never: a guess while other reads come between: those are no turns.
+//! Positions that a program reads in turn: after one read each, they continue in the same order.
 //!
 //! ```text
-//!   reads      a b c d e f | a' b'          each begins somewhere, a and b go on in this order
+//!   reads      a b c d e f | a' b'          each begins somewhere; a and b continue in this order
 //!                                c' d' e' f'     likely next: all may be requested at once
 //! ```
 //!
-//! On a device that is far away each of them would otherwise wait for a request of its own, one
-//! after the other.
+//! On a remote device each of them would otherwise wait for its own request, one after the other.
+//! Other reads in between end the turns.
 
 use super::Streams;
 use super::entry::{StreamEntry, StreamSlot};
 use crate::units::{PageIndex, Pages};
 
-/// How tentative streams go on, since the last one came.
+/// Order in which tentative streams continued, since the last one was added.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Turns {
-    /// The number of the one that went on last, of all tentative ones that ever came.
+    /// Arrival number of the stream that continued last.
     last: u32,
-    /// How many went on in the order in which they came, up to that; 0: none did.
+    /// Streams that continued in the order of their arrival, up to that one; 0 for none.
     in_a_row: u8,
 }
 
 impl Streams {
-    /// Notes that a stream goes on which was `before`.
+    /// Records that a stream continues; `before` is its old entry.
     pub(super) fn note_turn(
         &mut self,
         place: StreamSlot,
@@ -41,13 +37,13 @@ impl Streams {
         self.turns = Turns { last: before.stamp, in_a_row };
     }
 
-    /// Whether one went on just now that came just before this one, or this one itself.
+    /// Returns true if this stream, or the one that arrived just before it, has just continued.
     pub(in crate::prefetch) fn is_in_turn(&self, entry: &StreamEntry) -> bool {
         self.turns.in_a_row > 0 && entry.stamp.wrapping_sub(self.turns.last) <= 1
     }
 
-    /// Takes the next that is likely to go on, after two have done so in their order: the page that
-    /// its reader will come to, and how many pages it read.
+    /// Takes the stream that probably continues next, after two in order: the page that its reader
+    /// will reach, and the size of its read.
     pub(in crate::prefetch) fn next_in_turn(&mut self) -> Option<(PageIndex, Pages)> {
         if self.turns.in_a_row < ROW_MIN || self.turns.last == self.arrivals {
             return None;
@@ -59,13 +55,13 @@ impl Streams {
         if !is_it || entry.way != super::StreamDirection::FORWARDS {
             return None;
         }
-        // Whatever comes of it, it was taken.
+        // It is used up in any case.
         self.turns.last = stamp;
         Some((entry.end, entry.end - entry.start))
     }
 }
 
-/// One that goes on is one stream. Two in the order in which they came are turns.
+/// Streams that must continue in order: one is just a stream, two are turns.
 const ROW_MIN: u8 = 2;
 
 #[cfg(test)]

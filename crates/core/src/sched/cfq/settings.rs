@@ -1,40 +1,35 @@
-//! What can be set of `cfq`.
-//!
-//! In:    a name and a value.
-//! Out:   the settings with it.
-//! Never: an effect: that is the queue's.
+//! Settings of `cfq`, by name.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use crate::sched::{InvalidSetting, setting};
 
-/// The settings of `cfq`. Each may change while requests are queued.
+/// Settings of `cfq`. Each can be changed while requests are queued.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CfqSettings {
-    /// How many requests of one queue may be in flight while others wait; four times as many
-    /// while none does.
+    /// Most requests of one queue in flight while others wait; four times as many while none waits.
     pub quantum: u32,
-    /// How long a slice of reads is, in milliseconds from the end of its first request.
+    /// Length of a slice of reads, in milliseconds from the completion of its first request.
     pub slice_sync_ms: u64,
-    /// How long a slice of writes is, in milliseconds from the end of its first request.
+    /// Length of a slice of writes, in milliseconds from the completion of its first request.
     pub slice_async_ms: u64,
-    /// How many requests a slice of writes may have. 0: as many as its time allows.
+    /// Most requests in a slice of writes. 0: limited by time only.
     pub slice_async_rq: u32,
-    /// How long the device idles for a submitter's next request, in milliseconds. 0: not at all.
+    /// Idle time for a submitter's next request, in milliseconds. 0: no idling.
     pub slice_idle_ms: u64,
-    /// The age, in milliseconds, at which a read begins the slice of its submitter.
+    /// Age in milliseconds at which a read begins the slice of its submitter.
     pub fifo_expire_sync_ms: u64,
-    /// The age, in milliseconds, at which a write begins the slice of the writes.
+    /// Age in milliseconds at which a write begins the slice of the writes.
     pub fifo_expire_async_ms: u64,
-    /// How far the head goes back for a request, in KiB.
+    /// Largest backward seek for a request, in KiB.
     pub back_seek_max_kib: u64,
-    /// How many times as far a way back counts.
+    /// Factor by which a backward seek counts as longer.
     pub back_seek_penalty: u32,
 }
 
 impl CfqSettings {
-    /// The names of all settings.
+    /// Names of all settings.
     pub const NAMES: &'static [&'static str] = &[
         "quantum",
         "slice_sync",
@@ -51,7 +46,7 @@ impl CfqSettings {
     ///
     /// # Errors
     ///
-    /// If there is no such setting, or the value makes no sense for it.
+    /// If the setting does not exist, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let ms = || setting::number(name, value, setting::MS);
         let count = || setting::number(name, value, setting::COUNT);
@@ -70,7 +65,7 @@ impl CfqSettings {
         Ok(())
     }
 
-    /// All of them, as they are.
+    /// Returns all settings.
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
         let value = |name: &str| match name {
@@ -90,8 +85,8 @@ impl CfqSettings {
 }
 
 impl Default for CfqSettings {
-    /// Those of Linux 2.6.30. Its two expiries are an eighth and a quarter of a second; that the
-    /// shorter one is that of reads is our reading.
+    /// Returns the defaults of Linux 2.6.30. Its two expiries are an eighth and a quarter of a
+    /// second; we take the shorter one to be that of reads.
     fn default() -> Self {
         Self {
             quantum: 4,

@@ -1,28 +1,25 @@
-//! How long a submitter thinks between the end of a request and its next one.
-//!
-//! In:    ends and beginnings.
-//! Out:   whether the mean is below a bound.
-//! Never: more memory than three numbers: each sample weighs an eighth, the older ones the rest.
+//! Think time of a submitter between a completion and its next request, as a moving mean.
 
 use crate::units::Nanos;
 
-/// A mean that forgets.
+/// A moving mean, in which each new sample weighs an eighth.
 #[derive(Debug, Default)]
 pub(super) struct ThinkTime {
     left: Option<Nanos>,
-    /// The weights of all samples, in 256ths.
+    /// Weights of all samples, in 256ths.
     weight: u64,
-    /// The weighted samples, in 256ths of a nanosecond.
+    /// Weighted samples, in 256ths of a nanosecond.
     total: u64,
 }
 
 impl ThinkTime {
-    /// A request has ended.
+    /// Records a completion.
     pub(super) fn left(&mut self, now: Nanos) {
         self.left = Some(now);
     }
 
-    /// A request came; a longer time than `longest_ns` counts as that, lest one pause decide.
+    /// Records the next request. Times are capped at `longest_ns`, so that one pause does not
+    /// dominate.
     pub(super) fn came_back(&mut self, now: Nanos, longest_ns: u64) {
         let Some(left) = self.left else { return };
         let ns = now.0.saturating_sub(left.0).min(longest_ns);
@@ -34,11 +31,11 @@ impl ThinkTime {
             .unwrap_or(u64::MAX);
     }
 
-    /// Whether the mean is at most this; true with too few samples.
+    /// Returns true if the mean is at most `ns`, or there are too few samples.
     pub(super) fn is_at_most(&self, ns: u64) -> bool {
         self.weight <= KNOWN || self.total / self.weight <= ns
     }
 }
 
-/// Three samples have more weight.
+/// Weight that three samples exceed.
 const KNOWN: u64 = 80;

@@ -1,12 +1,8 @@
-//! Whether the next batch reads or writes: the same for all rules.
-//!
-//! In:    which directions have something that may go, and how many batches have passed one over.
-//! Out:   a direction.
-//! Never: a look at a request.
+//! Direction of the next batch, reads or writes, chosen alike by all rules.
 
 use crate::sched::Op;
 
-/// Directions, with something for each.
+/// A value for each direction.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Both<T> {
     pub(super) reads: T,
@@ -22,7 +18,7 @@ impl<T: Copy> Both<T> {
     }
 }
 
-/// Chooses the direction of a batch; None if nothing may go.
+/// Chooses the direction of a batch, or None if nothing may go.
 ///
 /// ```text
 ///   writes_starved = 2     R R W R R W ..    as long as both wait
@@ -31,9 +27,9 @@ impl<T: Copy> Both<T> {
 /// ```
 ///
 /// `starved` counts the batches of the preferred direction that began while the other one waited.
-/// Kernels read a negative number as one of some 4 billion, so that it starves writes: the opposite
-/// of what was asked for when it was proposed. It is also told whether the batch is a turn of the
-/// direction that is not preferred, given because it was passed over.
+/// Kernels read a negative number as one of some 4 billion, so that it starves writes, contrary to
+/// the proposal that introduced it. Also returns true if the batch is a turn of the other
+/// direction, which was passed over before.
 pub(super) fn choose(
     waits: Both<bool>,
     starved: &mut u32,

@@ -1,8 +1,5 @@
-//! Rule `4.x`: batches of so many requests, one request at a time.
-//!
-//! In:    the queue, the time.
-//! Out:   the next request.
-//! Never: an expiry inside a batch, or one that changes the direction.
+//! Rule `4.x`: batches by number of requests. Expiry neither ends a batch nor changes the
+//! direction.
 //!
 //! Facts: Linux 2.6.16 to 4.20 (docs/deadline.md).
 
@@ -14,7 +11,7 @@ use crate::units::Nanos;
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: false };
 
-/// The next request, and why; None if nothing may go.
+/// Returns the next request and the reason, or None if none may be dispatched.
 ///
 /// ```text
 ///   sort    50 -- 100 -- 200 -- 300          fifo   300, 100, 200, 50
@@ -25,9 +22,9 @@ pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: fal
 ///                                              else                                     200
 /// ```
 ///
-/// Next is what lay above the last request when that one went; what comes later between the two
-/// waits for another sweep. There is none after a change of direction, or at the top: the oldest
-/// begins anew.
+/// The next request is the one that was above the last request when that was dispatched; one that
+/// arrives between the two waits for another sweep. After a change of direction, or at the top, the
+/// oldest request starts a new sweep.
 pub(super) fn next<L: Payload>(
     queue: &mut Queue<L>,
     settings: &DeadlineSettings,
@@ -62,7 +59,7 @@ pub(super) fn next<L: Payload>(
     debug_assert!(open.of(op), "a direction at its limit gives none");
     let other = if op == Op::Read { Op::Write } else { Op::Read };
     queue.set_cursor(CLASS, other, None);
-    // Removing it moves the cursor to what lies above.
+    // Removing it moves the cursor to the next higher request.
     queue.set_cursor(CLASS, op, Some(id));
     Some((id, why))
 }

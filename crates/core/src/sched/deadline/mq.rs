@@ -1,10 +1,6 @@
-//! Rule `mq`: as `4.x`, for each of three classes.
+//! Rule `mq`: as `4.x`, for each of three classes, which share batch, direction and turns.
 //!
-//! In:    the queue, what has not completed, the time.
-//! Out:   the next request.
-//! Never: two batches at once: batch, direction and turns are shared by the classes.
-//!
-//! Facts: `mq-deadline` of Linux today (docs/deadline.md).
+//! Facts: `mq-deadline` of current Linux (docs/deadline.md).
 
 use super::DeadlineSettings;
 use super::direction::{self, Both};
@@ -14,29 +10,29 @@ use crate::units::{Nanos, Sector};
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: true, is_circle: false };
 
-/// What the rule remembers.
+/// State of the rule.
 #[derive(Clone, Debug)]
 pub(super) struct MqState {
-    /// The batch that may go on: its direction, and how many it has had.
+    /// Current batch: its direction and the requests dispatched so far.
     batch: Option<(Op, u32)>,
-    /// Where the last request of each class and direction began; None: the oldest begins.
+    /// Start of the last request by class and direction; None to begin with the oldest.
     last: [Both<Option<Sector>>; 3],
 }
 
-/// What is asked for beside the queue.
+/// Arguments of a choice, in addition to the queue.
 pub(super) struct Ask<'a> {
     pub(super) settings: &'a DeadlineSettings,
     pub(super) open: Both<bool>,
-    /// Whether a class has requests that are queued or in flight.
+    /// Classes with requests queued or in flight.
     pub(super) is_busy: [bool; 3],
     pub(super) now: Nanos,
 }
 
 impl MqState {
-    /// Nothing has been sent yet.
+    /// Creates the initial state.
     ///
     /// With quirks it starts inside a batch of writes that was never chosen, at the bottom of the
-    /// device. Without them, or warm, a direction is chosen first.
+    /// device. Without them, or if `warm`, a direction is chosen first.
     pub(super) fn new(settings: &DeadlineSettings) -> Self {
         let bottom = settings.quirks.then_some(Sector(0));
         let last = [Both { reads: bottom, writes: bottom }; 3];
@@ -44,14 +40,14 @@ impl MqState {
         Self { batch, last }
     }
 
-    /// The next request, and why; None if nothing may go.
+    /// Returns the next request and the reason, or None if none may be dispatched.
     ///
     /// ```text
-    ///   1  best effort, then idle    only what is older than prio_aging_expire, and only if
+    ///   1  best effort, then idle    only requests older than prio_aging_expire, and only if
     ///                                two classes have requests queued or in flight
     ///   2  real time                 \
-    ///   3  best effort                > the first that gives a request; one with requests in
-    ///   4  idle                      /  flight that gives none keeps those below waiting
+    ///   3  best effort                > the first with a request to dispatch; one that only has
+    ///   4  idle                      /  requests in flight keeps those below waiting
     /// ```
     pub(super) fn next<L: Payload>(
         &mut self,
@@ -79,10 +75,9 @@ impl MqState {
         None
     }
 
-    /// The next of one class; None if there is none, or it is not old enough.
+    /// Returns the next request of one class, or None if there is none, or it is not old enough.
     ///
-    /// With quirks, a search that finds something too young has ended the batch and counted a turn
-    /// all the same.
+    /// With quirks, a search that finds too young a request still ends the batch and counts a turn.
     fn of_class<L: Payload>(
         &mut self,
         queue: &Queue<L>,
@@ -130,8 +125,8 @@ impl MqState {
         Some((id, why))
     }
 
-    /// With quirks the other direction keeps its place, although it is meant to begin anew from its
-    /// oldest after a change of direction.
+    /// With quirks the other direction keeps its position, although it is meant to restart from its
+    /// oldest request after a change of direction.
     fn sent(&mut self, class: Class, op: Op, start: Sector, quirks: bool) {
         let last = &mut self.last[class as usize];
         let other = |place| if quirks { place } else { None };

@@ -1,8 +1,4 @@
-//! Rule `2002`: batches by what they cost, moved to a dispatch queue as a whole.
-//!
-//! In:    the queue, the time.
-//! Out:   the first of a batch; the caller moves what is left of it.
-//! Never: an expiry of writes: only reads have one.
+//! Rule `2002`: batches limited by cost, moved to a dispatch queue as a whole. Only reads expire.
 //!
 //! Facts: the scheduler of September 2002 that Andrew Morton measured (docs/deadline.md).
 
@@ -16,7 +12,8 @@ use crate::units::{Nanos, Sector};
 
 pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: true };
 
-/// Moves a batch to the dispatch queue; says why it begins where it does, None if nothing may go.
+/// Moves a batch to the dispatch queue. Returns the reason for its start, or None if nothing may
+/// go.
 ///
 /// ```text
 ///   sort    50 -- 100 == 108 -- 300 -- 900        fifo_batch 18, seek_cost 16
@@ -25,10 +22,10 @@ pub(super) const GROUPING: Grouping = Grouping { by_class: false, is_circle: tru
 ///   moved         100    108   300
 /// ```
 ///
-/// What begins where its predecessor ended costs 1, all else `seek_cost`: a batch is some seeks,
-/// or a long run. The last one may overdraw, so a `fifo_batch` up to `seek_cost` means one seek.
-/// The batch ends with the sweep. An expired read begins its batch, for single expired requests
-/// would be a seek each.
+/// A request at the end of its predecessor costs 1, any other `seek_cost`: a batch is a few seeks,
+/// or a long run. The last request may overdraw the budget, so a `fifo_batch` up to `seek_cost`
+/// means one seek. The batch ends with the sweep. An expired read begins its batch, because
+/// dispatching single expired requests would cost a seek each.
 pub(super) fn move_batch<L: Payload>(
     queue: &mut Queue<L>,
     moved: &mut VecDeque<Request<L>>,
@@ -69,7 +66,7 @@ pub(super) fn move_batch<L: Payload>(
     }
 }
 
-/// A request was queued: does the sweep of its direction begin with it?
+/// Updates the front of a direction's sweep for a newly queued request.
 ///
 /// ```text
 ///   sweep from 100       100 -- 300 -- 900, then from the bottom 20 -- 50
@@ -88,7 +85,7 @@ pub(super) fn queued<L: Payload>(queue: &mut Queue<L>, id: Id<L>, op: Op, head: 
     }
 }
 
-/// The sweeps begin at the head, whatever was before.
+/// Starts both sweeps at the head.
 pub(super) fn start<L: Payload>(queue: &mut Queue<L>, head: Sector) {
     for op in [Op::Read, Op::Write] {
         let lowest = queue.at_or_above(CLASS, op, Sector(0));

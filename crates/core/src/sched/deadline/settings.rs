@@ -1,8 +1,4 @@
-//! What can be set of `deadline`.
-//!
-//! In:    a name and a value.
-//! Out:   the settings with it.
-//! Never: an effect: that is the queue's.
+//! Settings of `deadline`, by name.
 
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -10,69 +6,70 @@ use alloc::vec::Vec;
 use crate::sched::{InvalidSetting, Op, setting};
 use crate::units::Nanos;
 
-/// The settings of `deadline`. Each may change while requests are queued.
+/// Settings of `deadline`. Each can be changed while requests are queued.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeadlineSettings {
-    /// How the next request is chosen.
+    /// Rule that chooses the next request.
     pub rule: DeadlineRule,
-    /// The age, in milliseconds, at which a read goes first among reads.
+    /// Deadline of a read in milliseconds; an expired read goes before other reads.
     pub read_expire_ms: u64,
-    /// The age, in milliseconds, at which a write goes first among writes; 2002 has none.
+    /// Deadline of a write in milliseconds; an expired write goes before other writes. 2002 has
+    /// none.
     pub write_expire_ms: u64,
-    /// After how many batches of reads a batch of writes that wait has its turn. 0: writes always
-    /// go first, and reads may starve. -k: after k batches of writes a batch of reads has its turn.
+    /// Batches of reads before a batch of waiting writes. 0: writes always go first, and reads may
+    /// starve. -k: a batch of reads after k batches of writes.
     pub writes_starved: i32,
-    /// How much a batch may have: requests, or in 2002 what they cost.
+    /// Size of a batch: requests or, in 2002, their cost.
     pub fifo_batch: u32,
-    /// Whether a request may grow at its front.
+    /// Allows front merges.
     pub front_merges: bool,
-    /// Rule 2002: what a request costs that does not begin where the one before it ended; others
-    /// cost 1.
+    /// Rule 2002: cost of a request that does not begin at the end of the previous one; others cost
+    /// 1.
     pub seek_cost: u32,
-    /// Rule mq: whether it does what Linux does and does not mean to.
+    /// Rule mq: reproduces unintended behaviour of Linux.
     pub quirks: bool,
-    /// Rule mq: the age, in milliseconds, at which a request goes before those of higher classes.
+    /// Rule mq: age in milliseconds at which a request goes before those of higher classes.
     pub prio_aging_expire_ms: u64,
-    /// How many writes may be queued or in flight; the others wait in a line. 0: no limit.
+    /// Most writes queued or in flight; further ones wait outside. 0: no limit.
     pub async_depth: u32,
-    /// How many reads may be in flight. 0: no limit.
+    /// Most reads in flight. 0: no limit.
     pub reads_in_flight: u32,
-    /// How many writes may be in flight.
+    /// Most writes in flight.
     pub writes_in_flight: WriteLimit,
-    /// With a learnt limit: for how long after a read ended, in milliseconds, the next one is
-    /// expected.
+    /// With a learnt limit: time in milliseconds after a completed read during which the next one
+    /// is expected.
     pub read_hold_ms: u64,
-    /// The age, in milliseconds, of a read in flight at which nothing more is sent until it ends.
-    /// 0: never.
+    /// Age in milliseconds of a read in flight at which dispatching stops until it completes. 0:
+    /// never.
     pub read_drain_ms: u64,
-    /// Whether the queue begins as after a batch of reads that is used up; after the first request
-    /// it makes no difference.
+    /// Starts the queue in the state after a used-up batch of reads. It makes no difference after
+    /// the first request.
     pub warm: bool,
 }
 
-/// How many writes may be in flight.
+/// Limit of writes in flight.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WriteLimit {
-    /// So many; 0: no limit.
+    /// Fixed limit; 0: no limit.
     Fixed(u32),
-    /// As many as leave room for reads while there are reads, by what was learnt of the device.
+    /// Learnt limit, which leaves room for reads while there are reads.
     Learnt,
 }
 
-/// How `deadline` chooses the next request.
+/// Rule that chooses the next request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum DeadlineRule {
-    /// The first one, of September 2002: batches by what they cost.
+    /// Original rule of September 2002: batches by cost.
     R2002,
-    /// Linux 2.6.16 to 4.20: batches of so many requests.
+    /// Linux 2.6.16 to 4.20: batches by number of requests.
     #[default]
     Linux4,
-    /// Linux today, `mq-deadline`: the same for each class.
+    /// Current Linux, `mq-deadline`: the same for each priority class.
     Mq,
 }
 
 impl DeadlineSettings {
-    /// The names of all settings.
+    /// Names of all settings.
     pub const NAMES: &'static [&'static str] = &[
         "rule",
         "read_expire",
@@ -95,7 +92,7 @@ impl DeadlineSettings {
     ///
     /// # Errors
     ///
-    /// If there is no such setting, or the value makes no sense for it.
+    /// If the setting does not exist, or the value is invalid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), InvalidSetting> {
         let ms = || setting::number(name, value, setting::MS);
         let count = || setting::number(name, value, setting::COUNT);
@@ -128,7 +125,7 @@ impl DeadlineSettings {
         Ok(())
     }
 
-    /// All of them, as they are: each can be set to what is said here.
+    /// Returns all settings in the form that [`Self::set`] takes.
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
         let value = |name: &str| match name {
@@ -155,7 +152,7 @@ impl DeadlineSettings {
         Self::NAMES.iter().map(|name| (*name, value(name))).collect()
     }
 
-    /// When a request that arrived then expires.
+    /// Returns the deadline of a request with this arrival time.
     pub(super) fn expiry(&self, op: Op, arrival: Nanos) -> Nanos {
         let ms = match op {
             Op::Read => self.read_expire_ms,
@@ -166,9 +163,9 @@ impl DeadlineSettings {
 }
 
 impl Default for DeadlineSettings {
-    /// The kernel's, with rule 4.x; what the kernel does not have is off.
+    /// Returns the kernel's defaults, with rule 4.x; features that the kernel lacks are off.
     ///
-    /// `fifo_batch` was 64 at first, 32 a day later, and 16 from then on, in all rules since.
+    /// `fifo_batch` was 64 at first, 32 a day later, and 16 since then, in all rules.
     fn default() -> Self {
         Self {
             rule: DeadlineRule::default(),
@@ -191,10 +188,10 @@ impl Default for DeadlineSettings {
 }
 
 impl DeadlineRule {
-    /// All rules, in the order of their age.
+    /// All rules, oldest first.
     pub const ALL: [Self; 3] = [Self::R2002, Self::Linux4, Self::Mq];
 
-    /// What it is called on the command line and in scenarios.
+    /// Returns the name on the command line and in scenarios.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -204,7 +201,7 @@ impl DeadlineRule {
         }
     }
 
-    /// The rule of this name.
+    /// Returns the rule of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.name() == name)

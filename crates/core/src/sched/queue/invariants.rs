@@ -1,8 +1,4 @@
-//! What holds between the two orders of a queue after each call: for debug builds and tests.
-//!
-//! In:    a queue.
-//! Out:   a panic that names the first invariant that does not hold.
-//! Never: a change.
+//! Checks the two orders of a queue against each other, for debug builds and tests.
 
 use super::{Payload, Queue};
 

@@ -1,18 +1,14 @@
 //! Streams that read towards the start of the file.
 //!
-//! In:    a miss just before what was read last, or a marker.
-//! Out:   a window that ends where the last one began.
-//! Never: a window for the first two reads: two that were swapped look like that, too. Unless the
-//!        streams of the file are known to go backwards.
-//!
 //! ```text
 //!             |<----- size ------>|<- last ->|
 //!   ----------|==============#|===|==========|
 //!             ^start          ^page          the reader comes from there
-//!                            ^marker: of what was read ahead, the page that it meets first
+//!                            ^marker: the prefetched page that it meets first
 //! ```
 //!
-//! Windows grow as those that go forwards do.
+//! The first two reads get no window, because two swapped reads look the same, unless the file's
+//! streams are known to go backwards. Windows grow as those of forward streams do.
 
 use super::prefetch_distance::{PrefetchDistance, tail};
 use super::window_size::{initial_size, next_size};
@@ -21,7 +17,7 @@ use crate::prefetch::decision::{Allotment, Ask, Decision, Pattern, Residency, Wi
 use crate::prefetch::streams::Streams;
 use crate::units::{PageIndex, Pages};
 
-/// The stream, or the last random read, that this read is just before.
+/// Returns the stream or last random read that begins at the end of this read.
 pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> Option<StreamSlot> {
     let place = streams.beginning_in(&(ask.page..ask.page + ask.count))?;
     let known = streams.get(place);
@@ -30,7 +26,7 @@ pub(super) fn expected(streams: &Streams, ask: Ask, cache: &impl Residency) -> O
     (is_there(known.start, cache) || drops_behind()).then_some(place)
 }
 
-/// A first window, where streams of the file go backwards. Whether this one does shows later.
+/// Creates a first window in a file of backward streams. Later reads show whether this is one.
 pub(super) fn begin(streams: &mut Streams, ask: Ask, allotment: Allotment) -> Decision {
     let size = initial_size(ask.count, allotment);
     let ahead = size.saturating_sub(ask.count).min(Pages(ask.page.0));
@@ -40,13 +36,13 @@ pub(super) fn begin(streams: &mut Streams, ask: Ask, allotment: Allotment) -> De
     Decision { pattern: Pattern::Backwards, window }
 }
 
-/// Whether the page that the reader has just used is still there: as for streams that go forwards,
-/// where it is gone the stream has ended.
+/// Returns true if the page that the reader has just used is still resident; otherwise the stream
+/// has ended, as with forward streams.
 pub(super) fn is_there(page: PageIndex, cache: &impl Residency) -> bool {
     cache.next_hole(page, Pages(1)).is_none()
 }
 
-/// A miss just before a stream or a random read; or of a page that a stream lost.
+/// Handles a miss just before a stream or random read, or of an evicted page of a stream.
 pub(super) fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
@@ -55,7 +51,7 @@ pub(super) fn go_on(
 ) -> Decision {
     let known = *streams.get(place);
     if known.is_random() && known.way != StreamDirection::BACKWARDS {
-        // The end stays: a reader that goes on there read these two in the wrong order.
+        // Keep the end: a reader that continues there read these two in the wrong order.
         let reads = known.reads + 1;
         let both = StreamEntry::random(ask.page, known.end, reads)
             .going(StreamDirection::BACKWARDS, reads);
@@ -63,12 +59,12 @@ pub(super) fn go_on(
         return Decision::random(ask, ask.count);
     }
     if known.way == StreamDirection::FORWARDS && known.reads < TURNS_AFTER {
-        // The window stays: a reader that goes on in it read these two in the wrong order.
+        // Keep the window: a reader that continues in it read these two in the wrong order.
         streams.update(place, known.after_read_before(ask.page));
         return Decision::random(ask, ask.count);
     }
     if ask.page >= known.start {
-        // It was evicted. What lies before it stays as it is, and has its marker.
+        // The page was evicted. The rest of the window and its marker stay.
         streams.update(place, known);
         let window = Window { start: ask.page, size: ask.count, async_size: Pages::ZERO };
         return Decision { pattern: Pattern::Backwards, window };
@@ -83,16 +79,16 @@ pub(super) fn go_on(
     let ahead = ahead.min(Pages(ask.page.0));
     let start = PageIndex(ask.page.0 - ahead.0);
     let window = with_marker(start, end, ahead, allotment.distance);
-    // Of one that began with a window forwards the reads, which are about as large.
+    // After a forward window, count the reads, which are about as large.
     let read = if has_turned { Pages(wanted.0 * u64::from(TURNS_AFTER + 1)) } else { Pages::ZERO };
     streams.prove(place, entry(ask, window, size).after(read));
     Decision { pattern: Pattern::Backwards, window }
 }
 
-/// The reader meets a marker: the next window ends at the first hole before the last one.
+/// Handles a marker: the next window ends at the first hole before the last one.
 ///
 /// ```text
-///       |<---- size ---->|<- there ->|<- what lies ahead ->|
+///       |<---- size ---->|<- there ->|<--- still ahead --->|
 ///   ----|===============#|===========|=====================#---
 ///       ^start           ^hole                             ^page
 /// ```
@@ -108,7 +104,7 @@ pub(super) fn on_marker(
     let there = cache.history(known.start, max);
     let end = PageIndex(known.start.0 - there.0);
     if there == max || end == PageIndex(0) {
-        // A window's worth is there, or all of the file.
+        // A window's worth of pages is resident, or the rest of the file.
         streams.remove(place);
         return None;
     }
@@ -119,8 +115,8 @@ pub(super) fn on_marker(
     Some(Decision { pattern: Pattern::Backwards, window })
 }
 
-/// The window whose first `ahead` pages are read ahead. With `distance` of them left the reader
-/// asks for more, unless the file begins there.
+/// Returns a window whose first `ahead` pages are prefetched. With `distance` of them left the
+/// reader requests more, unless the file begins there.
 fn with_marker(
     start: PageIndex,
     end: PageIndex,
@@ -143,5 +139,5 @@ fn entry(ask: Ask, window: Window, pace: Pages) -> StreamEntry {
         .going(StreamDirection::BACKWARDS, 0)
 }
 
-/// The third read in a row that is just before the last goes backwards.
+/// Reads before a stream counts as backwards: the third one does.
 const TURNS_AFTER: u32 = 2;

@@ -1,13 +1,9 @@
-//! Streams of one file that come to each other's place.
-//!
-//! In:    a window that is about to be decided; the other streams of the file.
-//! Out:   whether two streams become one; where the window ends at the latest.
-//! Never: a page of a cache.
+//! Streams of one file that reach each other's position.
 
 use crate::prefetch::streams::{StreamSlot, Streams};
 use crate::units::{PageIndex, Pages};
 
-/// Whether the hole is where another stream's window ends. Two streams that meet become one.
+/// Returns true if another stream's window ends at the hole. The two streams then become one.
 ///
 /// ```text
 ///   a at its marker      |#==========|                    a becomes b: b's marker is on a's way
@@ -36,16 +32,16 @@ pub(super) fn meets_another(
     true
 }
 
-/// How many of `size` pages from `hole` on come before the place where the next stream began; None
-/// if it began there.
+/// Returns how many of `size` pages from `hole` on come before the start of the next stream, or
+/// None if it starts there.
 ///
 /// ```text
 ///   a at its marker      |#==========|-- size --|..........|
 ///   b                                           ^began     |#======|
 /// ```
 ///
-/// Readers that take a part of a file each stop where the next one began. What a window has beyond
-/// that was read for nothing, and of a device that is far away windows are large.
+/// Readers of parts of a file each stop at the start of the next part. Pages of a window beyond
+/// that are wasted, and windows on remote devices are large.
 pub(super) fn until_another(
     next: Option<PageIndex>,
     hole: PageIndex,

@@ -1,15 +1,13 @@
-//! Streams that read a piece, leave a gap, and read the next piece.
-//!
-//! In:    a read at random, and those before it; or a miss or a marker of a known stream.
-//! Out:   the next pieces, as many as are no more pages than a window.
-//! Never: a page between the pieces, unless the gap is short.
+//! Streams that read a piece, skip a gap, and read the next piece.
 //!
 //! ```text
 //!        every               piece
 //!   |<---------->|          |<->|
 //!   |===|--------|===|------|===|--------#===|--------|===|--------|===|
-//!   two reads, in turns     ^page        ^marker      asked for ahead
+//!   two reads, in turn      ^page        ^marker      requested ahead
 //! ```
+//!
+//! The gaps are not read, unless they are short.
 
 use super::prefetch_distance::{PrefetchDistance, tail};
 use super::window_size::next_size;
@@ -19,16 +17,16 @@ use crate::prefetch::policy::sizes;
 use crate::prefetch::streams::Streams;
 use crate::units::{PageIndex, Pages};
 
-/// The first window of a stream, if this read at random is the third of one: of the same size as
-/// two before it, as far from the second as that was from the first.
+/// Returns the first window of a stream if this random read is the third one of a stride: of the
+/// same size as two before it, at the same distance.
 ///
 /// ```text
 ///   the last reads     .. f1 . e1 d1 c1 . b1 . a1     a2 - a1 = a1 - a0 ?
 ///   this one, a2       ages: 1 and 2, 2 and 4, 3 and 6, 4 and 8
 /// ```
 ///
-/// Only reads that came in turns count, so that few are compared: of random reads of 4 KiB in a
-/// file of 1 GiB one of some millions looks like that.
+/// Only streams that read in turn are recognised, to compare few reads. Of random reads of 4 KiB in
+/// a file of 1 GiB, one in some millions looks like a stride by chance.
 pub(super) fn begin(
     streams: &mut Streams,
     ask: Ask,
@@ -44,12 +42,12 @@ pub(super) fn begin(
     Some(course.decision(window))
 }
 
-/// How far it is from one read to the next, if this is the third of a stream.
+/// Returns the distance between the reads, if this is the third of a stream.
 pub(super) fn stride(streams: &Streams, ask: Ask) -> Option<Pages> {
     (1..=TURNS_MAX).find_map(|turns| {
         let second = streams.recent(turns)?;
         let stride = ask.page.0.wrapping_sub(second.start.0);
-        // Nearly always; only then is there more to look at.
+        // Nearly every read ends here.
         if stride <= ask.count.0 || stride > STRIDE_MAX {
             return None;
         }
@@ -61,12 +59,12 @@ pub(super) fn stride(streams: &Streams, ask: Ask) -> Option<Pages> {
     })
 }
 
-/// The least that a stream reads ahead: one piece. None of a stream without gaps.
+/// Returns the least that a stream reads ahead: one piece; 0 without gaps.
 pub(super) fn least(known: &StreamEntry, max: Pages) -> Pages {
     Course::of(known, max).map_or(Pages::ZERO, |course| course.read)
 }
 
-/// Whether the piece before this page is still there: its reader has just used it.
+/// Returns true if the piece before this page, which the reader has just used, is still resident.
 pub(super) fn is_there(
     known: &StreamEntry,
     stride: Pages,
@@ -77,10 +75,11 @@ pub(super) fn is_there(
     end.is_some_and(|end| cache.history(PageIndex(end), Pages(1)) > Pages::ZERO)
 }
 
-/// A miss where a stream is expected: it outran its marker, and goes on with a larger window.
+/// Handles a miss where a stream is expected: it outran its marker, and continues with a larger
+/// window.
 ///
-/// None if a piece was evicted, which is read again alone, and what lies behind it stays as it is;
-/// or if this read is not one of the stream's.
+/// None if a piece was evicted, which is then read again alone, with the rest of the window
+/// unchanged; or if this read does not belong to the stream.
 pub(super) fn go_on(
     streams: &mut Streams,
     place: StreamSlot,
@@ -98,7 +97,7 @@ pub(super) fn go_on(
     Some(course.decision(window))
 }
 
-/// The reader meets a marker: the next window begins with the first piece that is missing.
+/// Handles a marker: the next window begins with the first missing piece.
 pub(super) fn on_marker(
     streams: &mut Streams,
     place: StreamSlot,
@@ -123,18 +122,19 @@ pub(super) fn on_marker(
     Some(course.decision(window))
 }
 
-/// Where a strided stream goes.
+/// Course of a strided stream.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     stride: Pages,
-    /// The pages of a piece that its reader wants.
+    /// Pages of a piece that the reader uses.
     piece: Pages,
-    /// The pages that are read for a piece: those, or all to the next one.
+    /// Pages read for a piece: the piece, or everything up to the next one.
     read: Pages,
 }
 
 impl Course {
-    /// None if not even one piece fits a window, or what is to be remembered does not fit an entry.
+    /// Creates a course. None if not even one piece fits a window, or its numbers do not fit an
+    /// entry.
     fn new(stride: Pages, piece: Pages, max: Pages) -> Option<Self> {
         debug_assert!(piece < stride, "pieces of a strided stream do not touch");
         let gap = stride - piece;
@@ -150,17 +150,17 @@ impl Course {
         Self::new(known.way.stride()?, Pages(u64::from(known.reads)), max)
     }
 
-    /// How many pieces are a window of `size` pages; one at least.
+    /// Returns the number of pieces in a window of `size` pages, at least one.
     fn pieces(self, size: Pages) -> u64 {
         (size.0 / self.read.0).max(1)
     }
 
-    /// From the start of a piece to that of another.
+    /// Returns the distance between pieces.
     fn all(self, pieces: u64) -> Pages {
         Pages(self.stride.0.saturating_mul(pieces))
     }
 
-    /// The read that misses, and the pieces behind it.
+    /// Returns a window of the missed read and the pieces after it.
     fn around_read(
         self,
         ask: Ask,
@@ -173,7 +173,7 @@ impl Course {
         (Window { start: ask.page, size: gap + ahead.size, ..ahead }, entry)
     }
 
-    /// So many pieces from `start` on, and what is remembered of them.
+    /// Returns a window of `pieces` from `start` on, and its entry.
     fn window(
         self,
         page: PageIndex,
@@ -202,13 +202,13 @@ impl Course {
     }
 }
 
-/// So many strided streams may take turns when they begin.
+/// Most strided streams that can begin in turn.
 const TURNS_MAX: u32 = 4;
 
-/// A stride of more than 16 MiB is none: it is rather the distance of threads that each read a part
-/// of the file, or chance.
+/// Largest stride, 16 MiB. A larger distance is more likely that of threads reading parts of the
+/// file, or chance.
 const STRIDE_MAX: u64 = 4096;
 
-/// A gap of 16 KiB is read along if it is no larger than a piece: on no device is a request of its
-/// own cheaper, and memory loses half at most.
+/// Largest gap read along, 16 KiB, and no larger than a piece: no device serves a separate request
+/// more cheaply, and at most half of the memory is wasted.
 const GAP_MAX: Pages = Pages(4);
