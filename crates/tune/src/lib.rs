@@ -1,9 +1,9 @@
 //! The kernel's own read settings: measured, explained, remembered, undone.
 //!
-//! In:    a block device, or a file on one; a root folder under which `/sys`, `/proc`, `/etc` lie.
-//! Out:   what the device delivers with each window, what to set, why, and how sure that is.
-//! Never: writes to a block device; leaves a setting behind without being asked to; drops another
-//!        process's pages from the cache.
+//! In:    a block device, or a file on one; a root folder that holds `/sys`, `/proc`, `/etc`.
+//! Out:   throughput by window, the window to set, the reason, and the confidence in it.
+//! Never: writes to a block device; leaves a setting behind unrequested; evicts another process's
+//!        pages from the cache.
 //!
 //! ```text
 //!   sysfs ---> what is set, and what the device says of itself
