@@ -357,7 +357,7 @@ struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the bounds at this many standard errors.
+    /// Returns the interval of this many standard errors to either side.
     fn within(&self, errors: f64) -> (f64, f64) {
         (self.value * (1.0 - errors * self.error), self.value * (1.0 + errors * self.error))
     }
