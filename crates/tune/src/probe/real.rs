@@ -261,5 +261,5 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Grace period after Ctrl-C for a read in flight.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The kernel fails a request after 30 s, and retries some once or twice.
+/// The kernel fails a request after 30 s, and tries some of them twice.
 const HANGS: Duration = Duration::from_secs(90);
