@@ -69,7 +69,7 @@ impl DeviceFacts {
         }
     }
 
-    /// Describes a model, whose settings no kernel has chosen.
+    /// Describes a model. No kernel has made settings for it.
     #[must_use]
     pub fn of_model(name: &str, size: ByteCount) -> Self {
         let (method, name) = (Method::Simulated, name.to_owned());

@@ -1,6 +1,6 @@
-//! Finds settings of a system's block devices that slow down reads, and says how to fix them.
+//! Finds settings of a system's block devices that slow down reads, and explains how to fix them.
 //!
-//! In:    sysfs and proc, the devices that count, what was measured and remembered of them.
+//! In:    sysfs and proc, the devices that count, earlier measurements and remembered settings.
 //! Out:   [`Examination`]: the devices with their settings, and [`Finding`]s.
 //! Never: writes; opens a device; states a cost that was not measured: a figure was measured on
 //!        this machine, or docs/doctor.md has its source.

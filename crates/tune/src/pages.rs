@@ -181,8 +181,8 @@ impl HugePageBuffer {
         assert!(self.start + self.len <= self.mapped);
         // SAFETY: `start` is inside the mapping.
         let start = unsafe { self.map.add(self.start) };
-        // SAFETY: so does its end. The bytes are zeros or what was written since, and there is no
-        // other reference to them as long as `self` is borrowed.
+        // SAFETY: so is its end. The bytes are zeros or were written since, and there is no other
+        // reference to them as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
 }

@@ -82,7 +82,7 @@ enum HolderReply {
     },
 }
 
-/// Restores settings left behind by killed runs whose holders were killed, too.
+/// Restores settings left behind by runs that were killed together with their holders.
 ///
 /// Settings of a live run stay. Without notes this only lists one folder.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Checks mounts that have a window of their own, or none.
+//! Checks the windows of mounts that have their own, or none.
 //!
 //! A measured window is never a finding. Values that were not measured come from public reports,
 //! which are cited.

@@ -110,7 +110,7 @@ impl MixedLoad for RealMixedLoad<'_> {
                 Ok(ThreadMessage::Failed(doing, error)) => {
                     outcome = Err(self.scratch.failed(doing, &error));
                 }
-                // The reader was merely stopped and knows nothing of the failure.
+                // The reader was merely stopped; its result does not reflect the failure.
                 Ok(ThreadMessage::Read(_)) if matches!(outcome, Err(Stopped::Failed(_))) => {}
                 Ok(ThreadMessage::Read(sample)) => outcome = Ok(sample),
                 Err(RecvTimeoutError::Disconnected) => return outcome,
