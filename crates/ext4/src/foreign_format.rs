@@ -10,7 +10,7 @@ use crate::source::BlockSource;
 pub struct ForeignFormat {
     /// Name of the format, as in "is {name}".
     pub name: &'static str,
-    /// How to extract the bytes inside it, as an imperative.
+    /// Instruction for extracting the bytes inside it, as an imperative.
     pub remedy: &'static str,
     /// True if the format wraps other bytes (a disk image, an archive, a compressed file).
     /// Exporting such a file unchanged is rarely intended.

@@ -24,7 +24,7 @@ use rustix::fs::{
 };
 use rustix::process::geteuid;
 
-/// How long the file must stay unchanged.
+/// Intended use of a file, which determines how long it must stay unchanged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TrustedUse {
     /// Root runs it, now and after each boot: no directory may be writable by others, even if it is
