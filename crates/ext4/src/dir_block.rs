@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   leaf     | inode len name | inode len name   ..      | 0 12 sum |
-//!   root     | . | .. -------- len: to the end --------------------> |    hides what is in it:
+//!   root     | . | .. -------- len: to the end --------------------> |    hides its contents:
 //!                     | kind, depth | limit count | hash block | ..| sum |
 //!   node     | 0 len: to the end ----------------------------------> |
 //!              | limit count | hash block | ..                 | sum |

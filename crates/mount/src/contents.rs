@@ -7,7 +7,7 @@
 //!   small     device   |a|b|c|.|d|e|     one stream over many files: if a program reads one after
 //!                                        another, the next ones are read ahead
 //!   large     file     |------------|    an extent-mapped file of the engine: windows
-//!             device   |--|   |----|     follow the file, not what lies behind a piece
+//!             device   |--|   |----|     follow the file, not the device's blocks
 //! ```
 
 use std::cell::RefCell;

@@ -3,11 +3,11 @@
 //! ```text
 //!   number --> group, block --- there? ----------------------------> the inode; the policy hears
 //!                                 | no                                that the block was used
-//!                                 '--> asked for lately? -- yes ---> waits for it
+//!                                 '--> requested recently? yes ---> waits for it
 //!                                            | no
-//!                                            '--> beside others that are named together? all of
+//!                                            '--> needed together with others? request all of
 //!                                                 them; else the policy: which blocks?
-//!                                                 --> asked for, waits
+//!                                                 --> request, wait
 //! ```
 
 use std::collections::VecDeque;

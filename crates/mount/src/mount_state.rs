@@ -29,7 +29,7 @@ impl MountState {
     ///
     /// ```text
     ///   blocks   |--- 16 ---|--- 16 ---|--- 16 ---|
-    ///   names    ...........^ from here            the rest of these 16 and the next are asked for
+    ///   names    ...........^ from here            requests the rest of these 16 and the next
     /// ```
     ///
     /// A kernel request returns names of a few blocks, so each group of 16 is requested once or

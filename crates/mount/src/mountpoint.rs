@@ -172,7 +172,7 @@ pub enum UnmountOutcome {
 /// Identity of our mount, used to find its current path.
 ///
 /// ```text
-///   in the table of mounts, by its id           what is done
+///   in the table of mounts, by its id           action
 ///   at any path, and the path shows it          unmounted there, or detached if it is in use
 ///   another mount is on it or in it             nothing is touched: it can only be cut
 ///   not there                                   it was detached by another; it ends by itself

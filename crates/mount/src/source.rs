@@ -5,7 +5,7 @@
 //! ```text
 //!   inodes, directories, maps --> streams, one for each thread that reads  \
 //!   contents without a layout --> the threads' own streams, windows ahead   > one file, one bound
-//!   what is read ahead        --> will_need, near ranges joined            /
+//!   read-ahead                --> will_need, near ranges joined            /
 //! ```
 
 use std::io;

@@ -8,7 +8,7 @@
 //!   lookup, readdir --> listings   a directory's names, for their lifetime, in bounded memory
 //!        |                 ^ miss: FileTree::list, page by page
 //!        v
-//!      nodes            what the kernel remembers: a path and the version of the file there
+//!      nodes            known to the kernel: a path and the version of the file there
 //!        |
 //!   read '-----------> open_files  FileTree::open: that version, or an error
 //! ```

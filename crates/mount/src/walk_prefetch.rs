@@ -6,7 +6,7 @@
 //! ```text
 //!   directories   7 . 8 . 9         known by number
 //!   inodes        |---request--|    one after another in a table, with the files' between them
-//!   blocks        |-----request------|    near ones with what is between them
+//!   blocks        |-----request------|    near ones with the gaps between them
 //!   names         their inodes: |--request--|--request--|    not waited for
 //! ```
 //!

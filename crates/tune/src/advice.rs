@@ -5,9 +5,9 @@
 //! Never: a figure that was not measured; a window slower than the one in force.
 //!
 //! ```text
-//!   plateau --> profile: what the load pays for --> guard: at least what is in force now
-//!                                                     |
-//!              report <-- refusals: is it sure enough to be set? <--'
+//!   plateau --> profile: cost to the load --> guard: no slower than the window in force
+//!                                                               |
+//!              report <-- refusals: certain enough to apply? <--'
 //! ```
 
 mod guard;
@@ -150,8 +150,8 @@ pub fn recommended(
     })
 }
 
-/// Returns what to add to a reason where the table has a window that is more than 2 % faster than
-/// the recommended one: a difference beyond the error of both is a price, a smaller one is noise.
+/// Returns a remark for the reason if a window in the table is more than 2 % faster than the
+/// recommended one: a difference beyond the error of both is a price, a smaller one is noise.
 fn faster_in_table(to_kib: u64, rows: &[WindowResult]) -> Option<String> {
     let to = guard::row_now(rows, to_kib)?;
     let fastest = rows.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;

@@ -6,14 +6,14 @@
 //!        pages from the cache.
 //!
 //! ```text
-//!   sysfs ---> what is set, and what the device says of itself
+//!   sysfs ---> settings in force, and limits that the device reports
 //!     |
-//!   probe ---> reads: sequentially with a window, or anywhere       (real, simulated, a curve)
+//!   probe ---> reads: sequential with a window, or random           (real, simulated, a curve)
 //!     |
-//!   sweep ---> which window next, when it is enough  --->  plateau  --->  advice
+//!   sweep ---> next window, until the result is clear  -->  plateau  --->  advice
 //!     |                                                                     |
 //!   device_fit ---> a model of the device, for the simulator                 |
-//!   doctor <--- sysfs, what is remembered            remember <--- settings-+
+//!   doctor <--- sysfs, remembered settings           remember <--- settings-+
 //! ```
 
 pub mod advice;

@@ -8,7 +8,7 @@
 //!   ext4, xfs, ..           its block device's window
 //!   nfs, fuse, virtiofs     a bdi of its own, named by the number of the mount: 0:52
 //!   smb, ceph, 9p, btrfs    a bdi of its own, named by kind and a counter: cifs-1
-//!   overlay                 none: each file has the window of the layer that it lies in
+//!   overlay                 none: each file uses the window of its layer
 //!   zfs                     its own prefetcher, with another setting
 //! ```
 

@@ -5,7 +5,7 @@
 //! Never: a rule without a record, half a file, or a rule that could match another device.
 //!
 //! ```text
-//!   remember --> /var/lib/foreread/ID.json           what was found, set, and set before
+//!   remember --> /var/lib/foreread/ID.json           report, settings, previous settings
 //!           '--> /etc/udev/rules.d/99-foreread-ID.rules    sets it when the device appears
 //!   verify   --- both, sysfs, and other files that set it (conflict)
 //!   note_applied --> /run/foreread/applied-DEVICE.json   the same until the next boot (--apply)

@@ -5,7 +5,7 @@
 //! Never: leaves a setting behind; overwrites a value that another process has set in between.
 //!
 //! ```text
-//!   run --- a socket ---> holder: notes what was there, sets, answers
+//!   run --- a socket ---> holder: notes the old value, sets, answers
 //!    |                      |
 //!    '--- its end --------->'  sets back, removes its notes
 //!

@@ -10,7 +10,7 @@
 //!   chosen surely keeps 98 % of it? ------ yes --> the chosen one
 //!   in force has < 98 % of chosen? ------- yes --> the chosen one, and a refusal to set it
 //!   a window between the two that does? -- yes --> the smallest of them
-//!                                          no  --> what is in force stays
+//!                                          no  --> the window in force stays
 //! ```
 //!
 //! A database trades stream throughput for random latency, so for it the sum of both decides.

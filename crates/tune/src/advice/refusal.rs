@@ -83,7 +83,7 @@ fn cached(facts: &DeviceFacts, outcome: &SweepOutcome) -> Option<String> {
 /// Where previously read ranges were used, fresh ranges have to give the same answer.
 ///
 /// ```text
-///   MB/s | ============ what the device may deliver at most (a token bucket)
+///   MB/s | ============ upper limit of the device (a token bucket)
 ///        | c   o  o  o      c: 4 KiB from the cache below, as fast as every other window
 ///        | o                o: 4 KiB from the device
 ///        +---------------> window

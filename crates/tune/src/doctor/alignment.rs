@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   blocks of the device   |4096   |4096   |4096   |4096   |
-//!   blocks of the file system  |4096   |4096   |4096   |        each lies on two
+//!   blocks of the file system  |4096   |4096   |4096   |        each spans two
 //! ```
 
 use foreread_core::units::SECTOR_SIZE;

@@ -6,7 +6,7 @@
 //! ```text
 //!   a read of a file on dm-0  -->  dm-0: read_ahead_kb 128       decides
 //!                                    |
-//!                                  sda: read_ahead_kb 4096       is not asked
+//!                                  sda: read_ahead_kb 4096       is ignored
 //! ```
 //!
 //! A rule that names disks (`sd*`) misses devices stacked on them, in both directions: neither a

@@ -3,7 +3,7 @@
 //! A few readings may all have been stalls, so they never give a certain answer.
 //!
 //! ```text
-//!              98 % of what is set now
+//!              98 % of the window in force
 //!   surely not |
 //!    |--o--|   |     |--o--|  surely
 //!            |-|-o--|  not known: nothing is changed

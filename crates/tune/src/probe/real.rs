@@ -3,7 +3,7 @@
 //! Ctrl-C ends every wait: a hanging device blocks a worker thread, not this one.
 //!
 //! ```text
-//!   may we set read_ahead_kb?  --yes--> does the kernel tell what is resident?  --yes--> kernel
+//!   may we set read_ahead_kb?  --yes--> does the kernel reveal resident pages?  --yes--> kernel
 //!              | no                            | no
 //!              '-------------> direct <--------'     (no O_DIRECT there: an error)
 //! ```

@@ -5,12 +5,12 @@
 //! Never: runs a program; reports a conflict that it has not read in a file.
 //!
 //! ```text
-//!   udev rules          the later name wins; what they RUN comes after all rules
+//!   udev rules          the later name wins; their RUN commands follow all rules
 //!   tuned               its active profile, once it starts and for each new device
 //!   tmpfiles, sysfs     at boot, in no order with the rules
 //!   rc.local, cron      later than any rule
 //!   systemd units       when they are enabled: later
-//!   sysctl              cannot set it at all, and is asked to all the same
+//!   sysctl              cannot set it at all, yet some files try
 //! ```
 
 mod rules;

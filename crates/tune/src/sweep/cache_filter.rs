@@ -64,7 +64,7 @@ impl SweepRun<'_> {
     ///
     /// ```text
     ///   each window read often enough from fresh places? ------- yes --> no
-    ///   what is read again no faster than what was fresh? ------ yes --> no
+    ///   repeated reads no faster than fresh ones? -------------- yes --> no
     ///                             faster, or nothing to compare: no ---> it may: a token bucket
     ///                                                       holds fresh and cached alike back
     /// ```

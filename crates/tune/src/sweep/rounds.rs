@@ -109,9 +109,9 @@ impl SweepRun<'_> {
     /// Returns the windows of the next round, without the reference:
     ///
     /// ```text
-    ///   windows whose side of the 98 % line is open, and those between that were left out
+    ///   windows whose side of the 98 % line is open, and skipped ones in between
     ///   the one that could be better than the reference
-    ///   the one in force and the one that would take its place, until it is sure what that costs
+    ///   the one in force and its replacement, until the cost of the change is certain
     /// ```
     fn that_matter(&mut self) -> Vec<ByteCount> {
         let base = self.base();

@@ -103,7 +103,7 @@ pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
 }
 
 impl RestoreJournal {
-    /// Creates a journal for a device, after restoring what was left behind there.
+    /// Creates a journal for a device, after restoring settings left behind there.
     pub(super) fn new(sys: &SystemRoot, device: &str) -> io::Result<Self> {
         let path = sys.path(FOLDER).join(format!("held-{device}{SUFFIX}"));
         let named = |error: io::Error| {
