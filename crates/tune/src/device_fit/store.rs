@@ -4,7 +4,7 @@
 //! and a request limit that was not reached is not reported.
 //!
 //! ```text
-//!   first byte   p50 --> median     p95, p99 --> a normal logarithm, or some slow requests besides
+//!   first byte   p50 --> median     p95, p99 --> log-normal, or some slow requests in addition
 //!   part / rate of one connection = mean latency + part / connection rate
 //!   the best rate of all connections --> link
 //! ```
@@ -66,7 +66,7 @@ impl LatencySpread {
     /// Estimates the spread from quantiles.
     ///
     /// ```text
-    ///   p99 within a normal logarithm through p50 and p95?  --yes--> sigma alone
+    ///   p99 within a log-normal fit of p50 and p95?  --yes--> sigma alone
     ///       | no
     ///       '--> one request in fifty is slow, its median is p99: half of them are above it;
     ///            p95 is then that quantile of the others which 2 % slow ones leave

@@ -4,14 +4,15 @@
 //! than it had.
 //!
 //! ```text
-//!   scheduler ------> takes nr_requests and all of iosched/ away and brings its own
+//!   scheduler ------> replaces nr_requests and all of iosched/ by its own
 //!   nr_requests ----> sets async_depth, too
 //!   the rest
 //! ```
 //!
-//! Before a scheduler is replaced, all settings return to its defaults. That matters without a
-//! scheduler, where `nr_requests` is the number of device tags: Linux keeps the tags and shows
-//! another number once a scheduler is attached. Writing the shown number then changes nothing.
+//! Before a scheduler is replaced, all of its settings return to their initial values. That matters
+//! without a scheduler, where `nr_requests` is the number of device tags: Linux keeps the tags and
+//! shows another number once a scheduler is attached. Writing the shown number then changes
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +23,7 @@ use super::tunable_queue::TunableQueue;
 use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 
-/// Current and original settings.
+/// Switches the settings of one queue, and restores the original ones.
 pub(super) struct QueueSettings {
     device: String,
     may_set: bool,

@@ -231,7 +231,7 @@ const CAUTION: f64 = 8.0;
 /// Share of the time for one step of the window in force, if it is larger than the largest.
 const NOW_SHARE: f64 = 1.0 / 20.0;
 
-/// Duration of credit that was gone before the first test.
+/// Assumed duration of credit that was exhausted before the first test.
 const BRIEF: Duration = Duration::from_millis(300);
 
 /// Duration of each of the two confirmations of a drop.
