@@ -265,8 +265,8 @@ impl FuseFs {
         })
     }
 
-    /// Calls `add` with each name after a position, `.` and `..` first, until it returns that the
-    /// reply is full.
+    /// Calls `add` with each name after a position, `.` and `..` first, until `add` reports that
+    /// the reply is full.
     ///
     /// ```text
     ///   position    after .    after ..    location of the next name, and whether some were lost

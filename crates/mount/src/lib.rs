@@ -222,7 +222,7 @@ impl MountedImage {
         self.mount.stopper()
     }
 
-    /// Answers requests until any program unmounts the image. Nothing of it stays mounted, and
+    /// Answers requests until any program unmounts the image. No mount stays behind, and
     /// nothing else is unmounted.
     ///
     /// # Errors

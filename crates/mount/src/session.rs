@@ -95,7 +95,7 @@ impl<F: Filesystem> FuseMount<F> {
         self.session.notifier()
     }
 
-    /// Answers requests until any program unmounts it. Nothing of it stays mounted, and nothing
+    /// Answers requests until any program unmounts it. No mount stays behind, and nothing
     /// else is unmounted.
     pub(crate) fn run(self) -> io::Result<()> {
         let Self { session, stopper } = self;

@@ -222,7 +222,7 @@ impl MountedTree {
         TreeUsage(Arc::clone(&self.state))
     }
 
-    /// Answers requests until any program unmounts the tree. Nothing of it stays mounted, and
+    /// Answers requests until any program unmounts the tree. No mount stays behind, and
     /// nothing else is unmounted.
     ///
     /// # Errors

@@ -166,8 +166,8 @@ impl TreeFs {
         Ok((state.owner.attributes(number, found.file.as_ref()), lifetime))
     }
 
-    /// Calls `add` with each name after a position, `.` and `..` first, until it returns that the
-    /// reply is full. An open directory shows one listing, from its first name to its last.
+    /// Calls `add` with each name after a position, `.` and `..` first, until `add` reports that
+    /// the reply is full. An open directory shows one listing, from its first name to its last.
     fn each_name(
         &self,
         node: u64,
