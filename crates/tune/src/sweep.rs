@@ -91,7 +91,7 @@ struct SweepRun<'r> {
     largest: Option<ByteCount>,
     /// Best window so far, the reference for all others.
     best: Option<ByteCount>,
-    /// How the rounds ended.
+    /// Reason for the end of the rounds.
     ended: SweepEnd,
     /// Readings that count.
     taken: Vec<StepReading>,

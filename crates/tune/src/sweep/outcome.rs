@@ -51,7 +51,7 @@ pub struct SweepOutcome {
     pub random: Vec<Latency>,
     /// Notes on bursts, caches, drift and skipped steps.
     pub notes: Vec<String>,
-    /// How the sweep ended.
+    /// Reason for the end of the sweep.
     pub ended: SweepEnd,
     /// True if the figures may be those of a cache below.
     pub may_be_cached: bool,
