@@ -1,7 +1,7 @@
 //! Checks a device's largest window: its origin, and whether the value is reasonable.
 //!
-//! Only the first failed question below becomes a finding. Measured windows are never a finding, nor
-//! are windows that no read uses. A smaller window is suggested only with its cost to streams.
+//! Only the first failed question below becomes a finding. Measured windows are never a finding,
+//! nor are windows that no read uses. A smaller window is suggested only with its cost to streams.
 //!
 //! ```text
 //!   as remembered? ------ yes: fine, it was measured         no: not-as-remembered
