@@ -1,8 +1,5 @@
-//! Access control lists: ext4's short form of them, and the form that programs know.
-//!
-//! In:    the value of an attribute.
-//! Out:   the value as `getxattr` has it.
-//! Never: a permission check.
+//! Converts access control lists from ext4's compact form to the form of `getxattr`. It checks no
+//! permissions.
 //!
 //! ```text
 //!   ext4       | 1 | tag perm | tag perm | tag perm id | ..      an id only where there is one
@@ -11,16 +8,16 @@
 
 use crate::fields::{le16, le32};
 
-/// A user with a name, and a group with one.
+/// Tags of named users and named groups.
 const NAMED: [u16; 2] = [0x2, 0x8];
 
-/// The owner, the owning group, the mask, all others.
+/// Tags of the owner, the owning group, the mask, and others.
 const UNNAMED: [u16; 4] = [0x1, 0x4, 0x10, 0x20];
 
-/// The id of an entry that has none (Linux: `ACL_UNDEFINED_ID`).
+/// The id of an entry without one (Linux: `ACL_UNDEFINED_ID`).
 const UNDEFINED_ID: u32 = !0;
 
-/// The form that programs know; None: it is no list.
+/// Returns the list in the form that programs use; None if it is not a list.
 pub(crate) fn for_users(stored: &[u8]) -> Option<Vec<u8>> {
     let (head, mut rest) = stored.split_at_checked(4)?;
     if le32(head, 0) != 1 {

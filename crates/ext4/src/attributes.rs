@@ -1,8 +1,7 @@
-//! Extended attributes: names with values that a file has besides its contents.
+//! Reads extended attributes from an inode, its attribute block, and value inodes.
 //!
-//! In:    an inode; the block that has more of them.
-//! Out:   names, values; the part of inline data that is kept as one.
-//! Never: a value of more than 64 KiB, which Linux could not have set; what is not for users.
+//! Part of inline data is stored as an attribute, too. Values above 64 KiB, which Linux cannot set,
+//! are damage. Internal attributes are not returned.
 //!
 //! ```text
 //!   in the inode   |magic| entry | entry | 0 |      ...      | value | value |
@@ -21,26 +20,26 @@ use crate::fields::{le16, le32};
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
-/// What a list of attributes begins with.
+/// Magic number of a list of attributes.
 const MAGIC: u32 = 0xEA02_0000;
 
-/// What a block of them has in front of the list.
+/// Length of the header of an attribute block.
 const HEADER_LEN: usize = 32;
 
-/// Where in it the checksum is.
+/// Offset of the checksum in the header.
 const SUM: usize = 0x10;
 
-/// The largest value that Linux takes.
+/// Largest value that Linux accepts.
 const VALUE_MAX: usize = 64 << 10;
 
-/// What begins with `system.` and is ext4's own business.
+/// Prefix index of `system.` names internal to ext4.
 const SYSTEM: u8 = 7;
 
 const ACCESS_ACL: u8 = 2;
 const DEFAULT_ACL: u8 = 3;
 
 impl<S: BlockSource> Ext4<S> {
-    /// The names of a file's extended attributes, as `listxattr` has them for root.
+    /// Returns the names of a file's extended attributes, as `listxattr` returns them to root.
     ///
     /// # Errors
     ///
@@ -56,7 +55,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(names)
     }
 
-    /// The value of an extended attribute, if the file has one of that name.
+    /// Returns the value of an extended attribute; None if the file has no attribute of that name.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(None)
     }
 
-    /// The block with a file's attributes, if it has one.
+    /// Returns the block with a file's attributes, if it has one.
     fn attribute_block(&self, inode: &Inode) -> Result<Option<Vec<u8>>, Error> {
         let (at, place) =
             (inode.attribute_block, ImageLocation::Attributes { inode: inode.number });
@@ -117,7 +116,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(Some(block))
     }
 
-    /// A value that is the contents of an inode of its own.
+    /// Returns a value that is stored as the contents of an inode.
     fn value_in_inode(
         &self,
         inode: &Inode,
@@ -134,7 +133,8 @@ impl<S: BlockSource> Ext4<S> {
         place.has(holder.size == len as u64, "has a value of another length than it says")?;
         let mut value = vec![0; len];
         self.fill(&holder, 0, &mut value)?;
-        // What were times hold the value's checksum, or, before there was one, the owner's number.
+        // The timestamp fields hold the value's checksum, or, before checksums existed, the owner's
+        // number.
         let sum = crc32c(self.superblock().seed, &value);
         let is_owned =
             le32(&holder.raw, 0x10) == inode.number && holder.generation == inode.generation;
@@ -147,8 +147,8 @@ impl<S: BlockSource> Ext4<S> {
 }
 
 impl Inode {
-    /// Inline data: the part in place of the map, and the part that is kept as an attribute. What a
-    /// file has behind them is zeros.
+    /// Returns the two parts of inline data: the one in place of the map, and the one stored as an
+    /// attribute. Beyond them the file is zeros.
     pub(crate) fn inline_parts(&self) -> Result<(&[u8], &[u8]), Error> {
         assert!(self.is_inline());
         let place = ImageLocation::Inode(self.number);
@@ -174,7 +174,7 @@ impl Inode {
     }
 }
 
-/// A list of attributes, and the bytes that their values are in.
+/// A list of attributes, and the bytes that contain their values.
 #[derive(Clone, Copy)]
 struct AttributeList<'b> {
     place: ImageLocation,
@@ -182,14 +182,14 @@ struct AttributeList<'b> {
     values: &'b [u8],
 }
 
-/// An attribute, as a list has it.
+/// An entry of an attribute list.
 struct AttributeEntry<'b> {
-    /// Which prefix its name has.
+    /// Index of the name's prefix.
     index: u8,
     rest: &'b [u8],
     offset: usize,
     len: usize,
-    /// The inode that holds the value; 0: it is where the list is.
+    /// Inode that holds the value; 0 if it is stored next to the list.
     inode: u32,
 }
 
@@ -231,7 +231,7 @@ impl<'b> AttributeList<'b> {
 }
 
 impl<'b> AttributeEntry<'b> {
-    /// The first of a list, and the list after it; None: it is cut off.
+    /// Returns the first entry of a list and the remaining list; None if it is truncated.
     fn parse(bytes: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let head = bytes.get(..16)?;
         let name_len = usize::from(head[0]);
@@ -245,7 +245,7 @@ impl<'b> AttributeEntry<'b> {
         Some((entry, bytes.get((16 + name_len).next_multiple_of(4)..)?))
     }
 
-    /// The whole name; None for what is not for users.
+    /// Returns the whole name; None for internal attributes.
     fn name(&self) -> Option<Vec<u8>> {
         let prefix: &[u8] = match self.index {
             1 => b"user.",

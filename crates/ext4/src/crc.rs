@@ -1,19 +1,18 @@
-//! The two checksums of ext4: CRC-32C over all metadata, CRC-16 over group descriptors before that.
+//! The two checksums of ext4: CRC-32C over all metadata, CRC-16 over older group descriptors.
 //!
-//! In:    the checksum so far, and bytes.
-//! Out:   the checksum with them.
-//! Never: an inversion at the start or the end. ext4 chains bare remainders: seed, number, bytes.
+//! There is no inversion at the start or the end, because ext4 chains plain remainders: seed,
+//! number, bytes.
 //!
-//! Eight tables, eight bytes a step: 1 us for a directory block of 4 KiB. The processor's own
-//! instruction would be faster, and `unsafe`.
+//! Eight tables process eight bytes in a step: 1 us for a directory block of 4 KiB. The processor's
+//! own instruction would be faster, but needs `unsafe`.
 
-/// What a chain starts with that has no seed.
+/// Initial value of a chain without a seed.
 pub(crate) const START: u32 = !0;
 
 /// Castagnoli's polynomial, bits reversed.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
-/// The remainder of a byte that is followed by as many zero bytes as the table's number.
+/// Remainders of a byte followed by as many zero bytes as the table's index.
 static TABLES: [[u32; 256]; 8] = tables();
 
 /// CRC-32C, reflected, not inverted.
@@ -22,7 +21,7 @@ pub(crate) fn crc32c(so_far: u32, bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {
         let low = crc ^ u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-        // Spelt out: arrays that are mapped are calls where one crate is not seen by the next.
+        // Written out: mapping an array compiles to calls if it is not inlined across crates.
         crc = TABLES[7][(low & 0xFF) as usize]
             ^ TABLES[6][((low >> 8) & 0xFF) as usize]
             ^ TABLES[5][((low >> 16) & 0xFF) as usize]

@@ -1,11 +1,10 @@
-//! Directories: their names, in the order in which they lie.
+//! Directories: listing names in disk order, and looking up a name.
 //!
-//! In:    a directory's inode; where to go on.
-//! Out:   entries; a name's inode.
-//! Never: `.` and `..`, which a path knows; the end of a list because one block of it is damaged.
+//! `.` and `..` are not listed. A damaged block loses its own names only.
 //!
-//! A directory is a file of blocks, and every entry lies in one of them, also in one with an index
-//! ([`crate::htree`]). So all names can be listed without it, and without the hashes.
+//! A directory is a file of blocks, and every entry is in one of them, even in a directory with an
+//! index ([`crate::htree`]). All names can therefore be listed without the index and without
+//! hashes.
 
 use crate::block_run::BlockRun;
 use crate::dir_block::{self, RawEntry};
@@ -16,39 +15,38 @@ use crate::sought_name::SoughtName;
 use crate::source::BlockSource;
 use crate::{Ext4, features, htree};
 
-/// The longest name.
+/// Longest name.
 const NAME_MAX: usize = 255;
 
 /// A name in a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct DirectoryEntry {
-    /// The inode that has it.
+    /// Number of its inode.
     pub inode: u32,
-    /// What that is, if the directory says so.
+    /// Kind of the file, if the directory stores it.
     pub kind: Option<FileKind>,
-    /// The name: any bytes but zero and `/`.
+    /// Name: any bytes except zero and `/`.
     pub name: Vec<u8>,
-    /// Where to go on behind it: for [`Ext4::read_dir_from`].
+    /// Position after this entry, for [`Ext4::read_dir_from`].
     pub next: u64,
 }
 
 impl<S: BlockSource> Ext4<S> {
-    /// The names in a directory.
+    /// Lists the names in a directory.
     ///
     /// # Errors
     ///
-    /// If it is no directory.
+    /// If it is not a directory.
     pub fn read_dir(&self, inode: &Inode) -> Result<ReadDir<'_, S>, Error> {
         self.read_dir_from(inode, 0)
     }
 
-    /// The names in a directory behind the one whose [`DirectoryEntry::next`] is given; all behind
-    /// 0.
+    /// Lists the names after the entry whose [`DirectoryEntry::next`] is given; all names for 0.
     ///
     /// # Errors
     ///
-    /// If it is no directory.
+    /// If it is not a directory.
     pub fn read_dir_from(&self, inode: &Inode, position: u64) -> Result<ReadDir<'_, S>, Error> {
         is_directory(inode)?;
         let block_size = u64::from(self.superblock().block_size);
@@ -68,12 +66,12 @@ impl<S: BlockSource> Ext4<S> {
         })
     }
 
-    /// The inode that has a name in a directory, if any has.
+    /// Returns the inode of a name in a directory; None if there is no such name.
     ///
     /// # Errors
     ///
-    /// If it is no directory, is encrypted, or the blocks where the name would be are damaged or
-    /// cannot be read.
+    /// If it is not a directory, is encrypted, or the blocks that may contain the name are damaged
+    /// or cannot be read.
     pub fn lookup(&self, inode: &Inode, name: &[u8]) -> Result<Option<u32>, Error> {
         is_directory(inode)?;
         if name.is_empty() || name.len() > NAME_MAX || name == b"." || name == b".." {
@@ -84,7 +82,7 @@ impl<S: BlockSource> Ext4<S> {
         let has_index = self.superblock().features.compat(features::DIR_INDEX);
         if has_index && inode.is_indexed() && !inode.is_inline() {
             match htree::lookup(self, inode, &wanted) {
-                // All names can be found without the index, which alone may be damaged.
+                // All names can be found without the index, which may be the only damage.
                 Err(Error::Corrupt { .. }) | Ok(htree::IndexLookup::NoIndex) => {}
                 Err(other) => return Err(other),
                 Ok(htree::IndexLookup::Found(found)) => return Ok(Some(found)),
@@ -99,15 +97,15 @@ impl<S: BlockSource> Ext4<S> {
                 Err(error) => damage = damage.or(Some(error)),
             }
         }
-        // It may have been in the part that is lost.
+        // The name may have been in the lost part.
         damage.map_or(Ok(None), Err)
     }
 
-    /// The directory that a directory is in: what `..` says.
+    /// Returns the parent of a directory, from its `..` entry.
     ///
     /// # Errors
     ///
-    /// If it is no directory, is damaged, or cannot be read.
+    /// If it is not a directory, is damaged, or cannot be read.
     pub fn parent(&self, inode: &Inode) -> Result<u32, Error> {
         is_directory(inode)?;
         let place = ImageLocation::Directory { inode: inode.number, block: 0 };
@@ -128,7 +126,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(parent)
     }
 
-    /// A directory's block, which lies in block `at`.
+    /// Reads a directory's block from block `at` of the device.
     pub(crate) fn directory_block(
         &self,
         inode: &Inode,
@@ -154,19 +152,19 @@ fn is_directory(inode: &Inode) -> Result<(), Error> {
     }
 }
 
-/// The names in a directory. Made by [`Ext4::read_dir`].
+/// Iterator over the names in a directory, created by [`Ext4::read_dir`].
 #[derive(Debug)]
 pub struct ReadDir<'f, S> {
     fs: &'f Ext4<S>,
     inode: Inode,
-    /// Entries that begin before this are skipped: an earlier call has returned them.
+    /// Entries that begin before this position are skipped: an earlier call has returned them.
     from: u64,
-    /// The block after `part`, and one past the last; of an inline directory, the part.
+    /// Block after `part`, and the end; for an inline directory, the part.
     next: u64,
     end: u64,
-    /// Where the blocks at `next` are, as far as that is known.
+    /// Location of the blocks at `next`, as far as it is known.
     run: BlockRun,
-    /// How many blocks and holes were met: there are no more than the file system has blocks.
+    /// Number of blocks and holes read: at most the blocks of the file system.
     met: u64,
     part: DirectoryPart,
 }
@@ -175,20 +173,20 @@ pub struct ReadDir<'f, S> {
 #[derive(Debug, Default)]
 struct DirectoryPart {
     bytes: Vec<u8>,
-    /// Where in the directory it begins.
+    /// Start of the part in the directory.
     start: u64,
-    /// How far it was read.
+    /// Offset of the next entry in the part.
     at: usize,
     number: u64,
 }
 
 impl<S> ReadDir<'_, S> {
-    /// How many blocks and holes were met so far.
+    /// Returns the number of blocks and holes read so far.
     pub(crate) fn met(&self) -> u64 {
         self.met
     }
 
-    /// Leaves out the rest; the directory's number.
+    /// Skips the rest, and returns the directory's number.
     pub(crate) fn end(&mut self) -> u32 {
         self.next = self.end;
         self.part = DirectoryPart::default();
@@ -197,13 +195,13 @@ impl<S> ReadDir<'_, S> {
 }
 
 impl<S: BlockSource> ReadDir<'_, S> {
-    /// Reads the next part, if there is one.
+    /// Reads the next part; returns false at the end.
     fn advance(&mut self) -> Result<bool, Error> {
         if self.next >= self.end {
             return Ok(false);
         }
         if self.inode.is_encrypted() {
-            // Its names are: what can be read of them is no name.
+            // The names are encrypted, so no entry is readable.
             self.next = self.end;
             return Err(Error::Encrypted);
         }
@@ -212,7 +210,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
         self.part = DirectoryPart::default();
         if self.inode.is_inline() {
             let (head, tail) = self.inode.inline_parts()?;
-            // The number of the parent is in front.
+            // The parent's number comes first.
             let (bytes, start) = match number {
                 0 => (head.get(4..).unwrap_or_default(), 4),
                 _ => (tail, head.len() as u64),
@@ -237,7 +235,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
         Ok(true)
     }
 
-    /// Where a block of the directory is.
+    /// Returns the location of a block of the directory.
     fn place(&mut self, number: u64) -> Result<Option<u64>, Error> {
         if number < self.run.first || number >= self.run.end() {
             self.run = self.fs.run(&self.inode, number)?;
@@ -276,7 +274,7 @@ impl<S: BlockSource> ReadDir<'_, S> {
 impl<S: BlockSource> Iterator for ReadDir<'_, S> {
     type Item = Result<DirectoryEntry, Error>;
 
-    /// After an error come the names of the blocks that are not damaged.
+    /// After an error, iteration continues with the undamaged blocks.
     fn next(&mut self) -> Option<Self::Item> {
         self.step().transpose()
     }

@@ -1,12 +1,11 @@
-//! A block of a directory: its checksum, and the entries in it.
+//! Parses a block of a directory: its checksum and its entries.
 //!
-//! In:    the bytes of a block, or of an inline directory's parts.
-//! Out:   entries, one after another.
-//! Never: an entry that leads out of its block, or to no inode that there is; a step of no bytes.
+//! An entry never extends beyond its block, has an inode number that exists, and has a nonzero
+//! length.
 //!
 //! ```text
 //!   leaf     | inode len name | inode len name   ..      | 0 12 sum |
-//!   root     | . | .. -------- len: to the end --------------------> |    hides what is in it:
+//!   root     | . | .. -------- len: to the end --------------------> |    hides its contents:
 //!                     | kind, depth | limit count | hash block | ..| sum |
 //!   node     | 0 len: to the end ----------------------------------> |
 //!              | limit count | hash block | ..                 | sum |
@@ -19,29 +18,29 @@ use crate::fields::{le16, le32};
 use crate::inode::{FileKind, Inode};
 use crate::superblock::Superblock;
 
-/// Where an entry's name begins.
+/// Offset of an entry's name.
 const NAME: usize = 8;
 
-/// A block's checksum looks like an entry of this length, of no inode, and of a kind of its own.
+/// Pattern of a block's checksum: it looks like an unused entry of this length and a special kind.
 const TAIL: [u8; 8] = [0, 0, 0, 0, TAIL_LEN, 0, 0, 0xDE];
 const TAIL_LEN: u8 = 12;
 
-/// Where the root of an index has its header, and the other nodes theirs.
+/// Offset of the header in the root of an index, and in the other nodes.
 pub(crate) const ROOT_HEADER: usize = 0x20;
 pub(crate) const NODE_HEADER: usize = 8;
 
-/// An entry, as a block has it.
+/// An entry in a block.
 pub(crate) struct RawEntry<'b> {
     pub(crate) inode: u32,
     pub(crate) kind: Option<FileKind>,
     pub(crate) name: &'b [u8],
-    /// Where it begins in its block, and where the next one does.
+    /// Offsets in the block of this entry and of the next one.
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 impl<'b> RawEntry<'b> {
-    /// The entry at `start`, in use or not.
+    /// Parses the entry at `start`, used or unused.
     pub(crate) fn parse(
         superblock: &Superblock,
         bytes: &'b [u8],
@@ -55,8 +54,8 @@ impl<'b> RawEntry<'b> {
         if len < NAME || !len.is_multiple_of(4) || len > rest.len() {
             return Err("has an entry of no possible length");
         }
-        // Where kinds are not kept this byte is the upper one of the length, and always zero but in
-        // a checksum's entry.
+        // Without stored kinds this byte is the upper byte of the length, which is zero except in a
+        // checksum's entry.
         let has_kinds = superblock.features.incompat(features::FILETYPE);
         let (name_len, kind) = (rest[6], if has_kinds { rest[7] } else { 0 });
         let inode = le32(rest, 0);
@@ -73,13 +72,13 @@ impl<'b> RawEntry<'b> {
         Ok(Self { inode, kind, name, start, end: start + len })
     }
 
-    /// Whether the entry is in use, and neither `.` nor `..`.
+    /// Returns whether the entry is used, and neither `.` nor `..`.
     pub(crate) fn is_name(&self) -> bool {
         self.inode != 0 && self.name != b"." && self.name != b".."
     }
 }
 
-/// Checks a block's checksum, if it should have one.
+/// Verifies a block's checksum, if it should have one.
 pub(crate) fn check_sum(
     superblock: &Superblock,
     inode: &Inode,
@@ -91,7 +90,7 @@ pub(crate) fn check_sum(
     }
     let place = ImageLocation::Directory { inode: inode.number, block: number };
     let seed = inode.seed(superblock);
-    // An index first: its tail may still have in it what was a leaf's.
+    // Check for an index first: its tail may still contain remains of a leaf.
     let (sum, found) = if let Some(header) = index_header(superblock, bytes) {
         let (limit, count) = limit_and_count(bytes, header);
         let tail = header + limit * 8;
@@ -106,7 +105,7 @@ pub(crate) fn check_sum(
     place.has(sum == found, "its checksum does not match")
 }
 
-/// Where a node of an index has its header; None: the block is none.
+/// Returns the offset of the header if the block is a node of an index.
 pub(crate) fn index_header(superblock: &Superblock, bytes: &[u8]) -> Option<usize> {
     let first = entry_len(superblock, le16(bytes, 4));
     if first == bytes.len() {
@@ -118,12 +117,13 @@ pub(crate) fn index_header(superblock: &Superblock, bytes: &[u8]) -> Option<usiz
     is_root.then_some(ROOT_HEADER)
 }
 
-/// How many entries of an index there is room for, and how many there are; its header is one.
+/// Returns the capacity and the number of index entries; both include the header.
 pub(crate) fn limit_and_count(bytes: &[u8], header: usize) -> (usize, usize) {
     (usize::from(le16(bytes, header)), usize::from(le16(bytes, header + 2)))
 }
 
-/// Lengths are multiples of four, so their lowest bits can be the uppermost of those of 64 KiB.
+/// Decodes a length. Lengths are multiples of four, so the lowest bits can hold the upper bits for
+/// 64 KiB.
 fn entry_len(superblock: &Superblock, stored: u16) -> usize {
     if superblock.block_size < 1 << 16 {
         return usize::from(stored);

@@ -1,8 +1,5 @@
-//! What can be wrong with an image, or with a question about it.
-//!
-//! In:    what the reader found.
-//! Out:   one line: what is wrong and what to do.
-//! Never: the image's name, which the reader does not know; the caller puts it in front.
+//! Errors of the reader, each as one line with the remedy. The image's name is unknown here; the
+//! caller prefixes it.
 
 use std::error;
 use std::{fmt, io};
@@ -10,65 +7,65 @@ use std::{fmt, io};
 use crate::foreign_format::ForeignFormat;
 use crate::partition::PartitionTable;
 
-/// Why there is no answer. One variant per thing that its reader can do.
+/// Reason for a failure, with one variant for each possible reaction of the user.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no ext2, ext3 or ext4 file system in these bytes.
+    /// The bytes contain no ext2, ext3 or ext4 file system.
     NotExt4,
-    /// These bytes are in another format.
+    /// The bytes are in another format.
     Foreign(ForeignFormat),
-    /// These bytes are a whole disk, whose file systems are in its partitions.
+    /// The bytes are a whole disk; the file systems are in its partitions.
     WholeDisk(PartitionTable),
-    /// These bytes are a whole disk, and its partition table is damaged.
+    /// The bytes are a whole disk with a damaged partition table.
     PartitionTable {
-        /// In what way.
+        /// Kind of damage.
         what: &'static str,
     },
-    /// The file system has features that are not read here.
+    /// The file system has features that this reader does not support.
     Unsupported {
-        /// Their names, as `tune2fs` and `mkfs.ext4` say them.
+        /// Names of the features, as in `tune2fs` and `mkfs.ext4`.
         features: String,
     },
-    /// Changes are in the journal that are not in their places yet.
+    /// The journal contains changes that have not been replayed.
     Journal,
     /// The image ends before its file system does.
     Short {
-        /// How many bytes the file system has.
+        /// Size of the file system in bytes.
         wanted: u64,
-        /// How many the image has.
+        /// Size of the image in bytes.
         found: u64,
     },
     /// The image contradicts itself.
     Corrupt {
-        /// Where.
+        /// Location of the contradiction.
         place: ImageLocation,
-        /// In what way.
+        /// Kind of damage.
         what: &'static str,
     },
-    /// No such name.
+    /// The name does not exist.
     NotFound,
-    /// A path goes on below something that is no directory.
+    /// A path continues after a component that is not a directory.
     NotADirectory,
-    /// The question is one for another kind of file.
+    /// The operation needs another kind of file.
     WrongKind {
-        /// What it would have to be, such as "a regular file".
+        /// Required kind, such as "a regular file".
         wanted: &'static str,
     },
     /// The contents of a file, the target of a link or the names of a directory are encrypted.
     Encrypted,
-    /// Too many symbolic links after each other: most likely a circle.
+    /// Too many symbolic links in a row, most likely a cycle.
     TooManyLinks,
     /// The bytes could not be read.
     Io {
-        /// From where on.
+        /// Offset of the read.
         offset: u64,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
-/// Where in an image something is wrong.
+/// Location of damage in an image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum ImageLocation {
@@ -78,18 +75,18 @@ pub enum ImageLocation {
     Group(u32),
     /// An inode.
     Inode(u32),
-    /// The tree that says where an inode's bytes are.
+    /// The tree that maps an inode's blocks.
     Map {
         /// The inode.
         inode: u32,
-        /// The block of the tree; 0 is the root, in the inode.
+        /// Block of the tree; 0 is the root, in the inode.
         block: u64,
     },
     /// A block of a directory.
     Directory {
         /// The directory's inode.
         inode: u32,
-        /// The block's number in the directory, from 0.
+        /// Block number in the directory, from 0.
         block: u64,
     },
     /// Extended attributes.
@@ -104,7 +101,7 @@ impl ImageLocation {
         Error::Corrupt { place: self, what }
     }
 
-    /// An error unless the condition holds.
+    /// Returns an error at this location unless the condition holds.
     pub(crate) fn has(self, holds: bool, what: &'static str) -> Result<(), Error> {
         if holds { Ok(()) } else { Err(self.is(what)) }
     }

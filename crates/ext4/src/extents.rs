@@ -1,8 +1,5 @@
-//! Extents: a tree whose leaves name runs of blocks.
-//!
-//! In:    an inode with extents, a block of the file.
-//! Out:   the run from there on.
-//! Never: more steps down than the root says, and it may say five.
+//! Extent trees, whose leaves map runs of blocks. The depth is limited by the root's, which is at
+//! most five.
 //!
 //! ```text
 //!   root, in the inode       | 0 ->a | 900 ->b |          depth 1
@@ -21,16 +18,16 @@ use crate::fields::{halves, le16, le32};
 use crate::inode::Inode;
 use crate::source::BlockSource;
 
-/// With four entries in the root and 84 in the smallest block, enough for 2^32 blocks.
+/// With four entries in the root and 84 in the smallest block, this suffices for 2^32 blocks.
 const DEPTH_MAX: u16 = 5;
 
 /// Length of the header, and of each entry.
 const ENTRY_LEN: usize = 12;
 
-/// From this length on, an extent has space and no contents.
+/// From this length on, an extent is allocated but unwritten.
 const UNWRITTEN: u16 = 0x8000;
 
-/// The run from `block` on.
+/// Returns the run from `block` on.
 pub(crate) fn run<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
@@ -50,14 +47,14 @@ pub(crate) fn run<S: BlockSource>(
         };
         let place = ImageLocation::Map { inode: inode.number, block: at };
         let child = ExtentNode::parse(Cow::Owned(read(fs, inode, at, node.place)?), place, &below)?;
-        // So a path that leads in a circle ends.
+        // This check ends a cyclic path.
         place.has(child.depth == node.depth - 1, "is not of the level it is at")?;
         (node, range) = (child, below);
     }
     node.leaf(fs, block, range.end)
 }
 
-/// A block of the tree; its checksum is in what the last entry leaves over.
+/// Reads a block of the tree; its checksum follows the last entry that fits.
 fn read<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
@@ -75,7 +72,7 @@ fn read<S: BlockSource>(
     Ok(bytes)
 }
 
-/// A node whose entries are in order and within the parent's.
+/// A node whose entries are in order and within the parent's range.
 struct ExtentNode<'b> {
     bytes: Cow<'b, [u8]>,
     place: ImageLocation,
@@ -83,11 +80,11 @@ struct ExtentNode<'b> {
     depth: u16,
 }
 
-/// Where the tree goes on.
+/// Child of a node.
 enum ExtentChild {
-    /// In this block, which has this part of the file.
+    /// A block of the device, with its range of the file.
     At(u64, Range<u64>),
-    /// Nowhere, up to this block of the file.
+    /// A hole up to this block of the file.
     Hole(u64),
 }
 
@@ -121,12 +118,12 @@ impl<'b> ExtentNode<'b> {
         &self.bytes[at..at + ENTRY_LEN]
     }
 
-    /// The first block of the file that an entry is about.
+    /// Returns the first block of the file covered by an entry.
     fn start(&self, index: usize) -> u64 {
         u64::from(le32(self.entry(index), 0))
     }
 
-    /// The last entry that begins at `block` or before.
+    /// Returns the last entry that begins at `block` or before.
     fn last_before(&self, block: u64) -> Option<usize> {
         let (mut low, mut high) = (0, self.entries);
         while low < high {
@@ -156,7 +153,7 @@ impl<'b> ExtentNode<'b> {
         LeafExtent { start: self.start(index), count, at, is_written }
     }
 
-    /// The run from `block` on in a leaf that ends at `end`.
+    /// Returns the run from `block` on in a leaf that ends at `end`.
     fn leaf<S>(&self, fs: &Ext4<S>, block: u64, end: u64) -> Result<BlockRun, Error> {
         let before = self.last_before(block);
         let extent = before.map(|index| self.extent(index));

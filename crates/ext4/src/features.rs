@@ -1,22 +1,18 @@
-//! Features: what a file system has that not every reader knows.
+//! Feature masks of a file system, and the check whether it can be read.
 //!
-//! In:    the three masks of a superblock.
-//! Out:   whether it can be read, and the names of what cannot.
-//! Never: a feature that is passed over because its bit was not known.
-//!
-//! A reader may ignore what is unknown in `compat` and, as it never writes, in `ro_compat`. An
-//! unknown bit in `incompat` means that what it would read is something else.
+//! A reader may ignore unknown bits in `compat` and, as it never writes, in `ro_compat`. An unknown
+//! bit in `incompat` changes the meaning of the structures, so the file system is refused.
 
 use crate::error::Error;
 
 /// The features of a file system, as three masks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Features {
-    /// A reader that does not know one of these may read and write.
+    /// Unknown bits allow reading and writing.
     pub compat: u32,
-    /// A reader that does not know one of these must refuse the file system.
+    /// Unknown bits forbid any access.
     pub incompat: u32,
-    /// A reader that does not know one of these may read, but not write.
+    /// Unknown bits allow reading, but not writing.
     pub ro_compat: u32,
 }
 
@@ -45,8 +41,8 @@ pub(crate) const BIGALLOC: u32 = 0x200;
 pub(crate) const METADATA_CSUM: u32 = 0x400;
 pub(crate) const SHARED_BLOCKS: u32 = 0x4000;
 
-/// What is read here of `incompat`. Multi-mount protection is against writers; of what is encrypted
-/// all but names, contents and targets can be read.
+/// Supported bits of `incompat`. Multi-mount protection guards against writers; in encrypted file
+/// systems everything but names, contents and link targets can be read.
 const READ: u32 = FILETYPE
     | RECOVER
     | META_BG
@@ -61,7 +57,7 @@ const READ: u32 = FILETYPE
     | ENCRYPT
     | CASEFOLD;
 
-/// The names of what is not.
+/// Names of known but unsupported features.
 const REFUSED: [(u32, &str); 3] = [(0x1, "compression"), (0x8, "journal_dev"), (0x1000, "dirdata")];
 
 impl Features {
@@ -77,7 +73,7 @@ impl Features {
         self.ro_compat & bit != 0
     }
 
-    /// Whether all that a reader must know is known here.
+    /// Returns an error if the file system has unsupported features.
     pub(crate) fn can_be_read(self) -> Result<(), Error> {
         let refused = self.incompat & !READ;
         let names = (0..32).map(|bit| 1 << bit).filter(|bit| refused & bit != 0).map(name);
@@ -89,7 +85,7 @@ impl Features {
 fn name(bit: u32) -> String {
     let known = REFUSED.iter().find(|(refused, _)| *refused == bit);
     known.map_or_else(
-        // As e2fsprogs names what it does not know.
+        // The name that e2fsprogs gives to an unknown feature.
         || format!("FEATURE_I{}", bit.trailing_zeros()),
         |(_, name)| (*name).to_owned(),
     )

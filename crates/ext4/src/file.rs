@@ -1,24 +1,23 @@
-//! The contents of files, and the targets of symbolic links.
+//! Reads the contents of files, and the targets of symbolic links.
 //!
-//! In:    an inode, an offset, a buffer.
-//! Out:   the file's bytes; zeros in holes and unwritten extents.
-//! Never: bytes behind the end, or those of blocks that were only reserved.
+//! Holes and unwritten extents read as zeros. Bytes beyond the end or in merely reserved blocks are
+//! never returned.
 
 use crate::Ext4;
 use crate::error::{Error, ImageLocation};
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
-/// Longer than this a path cannot be, so nor can a link.
+/// Maximum length of a path, and thus of a link.
 const LINK_MAX: u64 = 4096;
 
 impl<S: BlockSource> Ext4<S> {
-    /// Reads from `offset` of a regular file on, and returns how many bytes: fewer than asked only
-    /// at the end of the file, where it returns 0.
+    /// Reads a regular file from `offset` on, and returns the number of bytes. It is less than the
+    /// length of `to` only at the end of the file, and 0 beyond it.
     ///
     /// # Errors
     ///
-    /// If it is no regular file, is encrypted, its map is damaged, or it cannot be read.
+    /// If it is not a regular file, is encrypted, its map is damaged, or it cannot be read.
     pub fn read_at(&self, inode: &Inode, offset: u64, to: &mut [u8]) -> Result<usize, Error> {
         if inode.kind != FileKind::Regular {
             return Err(Error::WrongKind { wanted: "a regular file" });
@@ -32,11 +31,11 @@ impl<S: BlockSource> Ext4<S> {
         Ok(len)
     }
 
-    /// What a symbolic link points to.
+    /// Returns the target of a symbolic link.
     ///
     /// # Errors
     ///
-    /// If it is no symbolic link, is encrypted or damaged, or cannot be read.
+    /// If it is not a symbolic link, is encrypted or damaged, or cannot be read.
     ///
     /// # Panics
     ///
@@ -55,14 +54,14 @@ impl<S: BlockSource> Ext4<S> {
         } else {
             self.fill(inode, 0, &mut target)?;
         }
-        // A path ends at the first zero, whatever comes behind it.
+        // A path ends at the first zero byte.
         let end = target.iter().position(|&byte| byte == 0);
         target.truncate(end.unwrap_or(size));
         place.has(!target.is_empty(), "is a link to nowhere")?;
         Ok(target)
     }
 
-    /// Fills `to` with the bytes from `offset` on, all of which the file has.
+    /// Fills `to` with the bytes from `offset` on, which must be inside the file.
     pub(crate) fn fill(&self, inode: &Inode, offset: u64, to: &mut [u8]) -> Result<(), Error> {
         assert!(offset.checked_add(to.len() as u64).is_some_and(|end| end <= inode.size));
         if inode.is_inline() {

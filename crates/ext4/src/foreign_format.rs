@@ -1,8 +1,6 @@
-//! Formats that are taken for ext4 images by mistake, by their magic numbers.
+//! Recognises other formats by their magic numbers, for images mistaken for ext4.
 //!
-//! In:    bytes at offsets, at most 68 KiB from the start.
-//! Out:   the format's name and the remedy.
-//! Never: an opinion about bytes that are ext4: the caller looks here after the superblock.
+//! It reads at most 68 KiB, and is called only after the superblock was not found.
 
 use self::FormatKind::{Disk, Packed, Volume};
 use crate::source::BlockSource;
@@ -10,17 +8,17 @@ use crate::source::BlockSource;
 /// A known format that is not ext4.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ForeignFormat {
-    /// The format, as in "is {name}".
+    /// Name of the format, as in "is {name}".
     pub name: &'static str,
-    /// How to get at the bytes inside it, as an imperative.
+    /// Instruction for extracting the bytes inside it, as an imperative.
     pub remedy: &'static str,
-    /// The format wraps other bytes (a disk image, an archive, a compressed file), so that an
-    /// export of it as it is rarely means what its user wants.
+    /// True if the format wraps other bytes (a disk image, an archive, a compressed file).
+    /// Exporting such a file unchanged is rarely intended.
     pub is_container: bool,
 }
 
 impl ForeignFormat {
-    /// Returns the format whose magic number is in `source`. Unreadable bytes match nothing.
+    /// Returns the format of the magic number in `source`. Unreadable bytes match nothing.
     pub fn detect(source: &impl BlockSource) -> Option<Self> {
         let size = source.size().ok()?;
         let read = |at: u64, to: &mut [u8]| {
@@ -42,8 +40,8 @@ impl ForeignFormat {
         })
     }
 
-    /// Returns the format whose magic number is in the first bytes of an image, of which
-    /// [`HEAD_LEN`] are enough for all containers.
+    /// Returns the format of the magic number in the first bytes of an image. [`HEAD_LEN`] bytes
+    /// suffice for all containers.
     #[must_use]
     pub fn of_head(head: &[u8]) -> Option<Self> {
         let magic = MAGICS
@@ -53,17 +51,18 @@ impl ForeignFormat {
     }
 }
 
-/// Enough first bytes for the magic numbers of all containers, and of most file systems.
+/// Number of first bytes that contain the magic numbers of all containers, and of most file
+/// systems.
 pub const HEAD_LEN: usize = 4096;
 
-/// What to do about a format.
+/// Kind of format, which determines the remedy.
 #[derive(Clone, Copy)]
 enum FormatKind {
-    /// A disk image, which qemu-img converts.
+    /// A disk image that qemu-img converts.
     Disk(&'static str),
-    /// A container with a tool of its own.
+    /// A container with its own tool.
     Packed(&'static str, &'static str),
-    /// A file system or volume, which the kernel mounts or another tool opens.
+    /// A file system or volume that the kernel mounts or another tool opens.
     Volume(&'static str, &'static str),
 }
 
@@ -81,7 +80,7 @@ impl FormatKind {
     }
 }
 
-/// The bytes by which a format is known.
+/// A magic number at an offset.
 #[derive(Clone, Copy)]
 struct Magic {
     at: usize,
@@ -95,7 +94,7 @@ const fn magic(at: usize, bytes: &'static [u8], kind: FormatKind) -> Magic {
 
 const KERNEL: &str = "only ext2, ext3 and ext4 are read here; use the kernel's mount";
 
-/// Containers first: what they wrap may begin with anything.
+/// Containers first, because the bytes that they wrap may match anything.
 const MAGICS: &[Magic] = &[
     magic(0, b"QFI\xFB", Disk("a qcow2 disk image")),
     magic(0, b"QED\0", Disk("a QED disk image")),

@@ -1,8 +1,5 @@
-//! Group descriptors: where each group keeps its inodes.
-//!
-//! In:    a descriptor's bytes; for where they are, the superblock.
-//! Out:   [`GroupDescriptor`].
-//! Never: a table that does not lie in the file system.
+//! Group descriptors, which locate each group's inode table. A table outside the file system is an
+//! error.
 //!
 //! ```text
 //!               descriptor block 0   1       2         (here 2 descriptors in a block)
@@ -17,18 +14,18 @@ use crate::features;
 use crate::fields::{halves, le16, le32};
 use crate::superblock::Superblock;
 
-/// A group, as far as a reader needs it.
+/// The fields of a group descriptor that a reader needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GroupDescriptor {
-    /// The first block of its inode table.
+    /// First block of the inode table.
     pub inode_table: u64,
-    /// How many inodes at the end of the table were never used.
+    /// Number of inodes at the end of the table that were never used.
     pub unused_inodes: u32,
 }
 
 impl GroupDescriptor {
-    /// Reads the descriptor of a group.
+    /// Parses the descriptor of a group.
     ///
     /// # Errors
     ///
@@ -36,7 +33,7 @@ impl GroupDescriptor {
     ///
     /// # Panics
     ///
-    /// If the bytes are not as many as the superblock says that a descriptor has.
+    /// If the number of bytes differs from the superblock's descriptor size.
     pub fn parse(superblock: &Superblock, number: u32, bytes: &[u8]) -> Result<Self, Error> {
         assert_eq!(bytes.len(), usize::from(superblock.descriptor_size));
         let place = ImageLocation::Group(number);
@@ -52,7 +49,7 @@ impl GroupDescriptor {
             superblock.has_blocks(inode_table, superblock.table_blocks()),
             "its inode table lies outside of the file system",
         )?;
-        // Only file systems with checksums count unused inodes. A larger count is cut.
+        // Only file systems with checksums count unused inodes. A larger count is clamped.
         let has_count = superblock.features.ro_compat(features::GDT_CSUM | features::METADATA_CSUM);
         let unused = u32::from(le16(bytes, 0x1C)) | u32::from(unused_high) << 16;
         let unused_inodes = if has_count { unused.min(superblock.inodes_per_group) } else { 0 };
@@ -60,7 +57,7 @@ impl GroupDescriptor {
     }
 }
 
-/// The checksum that a descriptor should have; None: it has none.
+/// Returns the expected checksum of a descriptor; None if it has none.
 fn sum(superblock: &Superblock, number: u32, bytes: &[u8]) -> Option<u16> {
     let (before, after) = (&bytes[..0x1E], &bytes[0x20..]);
     if superblock.has_checksums() {
@@ -77,14 +74,14 @@ fn sum(superblock: &Superblock, number: u32, bytes: &[u8]) -> Option<u16> {
 }
 
 impl Superblock {
-    /// How many blocks an inode table has.
+    /// Returns the number of blocks in an inode table.
     #[must_use]
     pub fn table_blocks(&self) -> u64 {
         let bytes = u64::from(self.inodes_per_group) * u64::from(self.inode_size);
         bytes.div_ceil(u64::from(self.block_size))
     }
 
-    /// Where the descriptor of a group is: its block, and the offset in that.
+    /// Returns the block of a group's descriptor, and its offset there.
     pub(crate) fn descriptor_place(&self, group: u32) -> Result<(u64, usize), Error> {
         let size = u32::from(self.descriptor_size);
         let in_a_block = self.block_size / size;
@@ -98,17 +95,17 @@ impl Superblock {
     fn descriptor_block(&self, index: u32, in_a_block: u32) -> u64 {
         let has_meta_groups = self.features.incompat(features::META_BG);
         if !has_meta_groups || index < self.first_meta_bg {
-            // They follow the block that the superblock is in.
+            // Descriptors follow the superblock's block.
             return u64::from(1024 / self.block_size) + 1 + u64::from(index);
         }
         let group = u64::from(index) * u64::from(in_a_block);
         let first = u64::from(self.first_data_block) + group * u64::from(self.blocks_per_group);
-        // In blocks of 1 KiB group 0 has the superblock in its second block if it begins at 0.
+        // With 1 KiB blocks and a group 0 that begins at 0, the superblock is in its second block.
         let shift = u64::from(self.block_size == 1024 && group == 0 && self.first_data_block == 0);
         first + u64::from(self.has_superblock(group)) + shift
     }
 
-    /// Whether a group begins with a copy of the superblock.
+    /// Returns whether a group begins with a copy of the superblock.
     pub(crate) fn has_superblock(&self, group: u64) -> bool {
         if group == 0 {
             return true;

@@ -1,14 +1,14 @@
 //! Hashes of names, by which large directories are sorted.
 //!
-//! In:    a name, the kind of hash, the file system's seed.
-//! Out:   31 bits, at the upper end of a word; the lowest bit is the index's.
-//! Never: a choice between kinds: the root of an index says which it is sorted by.
+//! A hash has 31 bits in the upper part of a word; the lowest bit belongs to the index. The root of
+//! an index determines the kind.
 //!
 //! Half MD4 is three rounds of eight steps of MD4, TEA is the block cipher of Wheeler and Needham
-//! (1994); each stirs a state with the name, a few words at a time. The third is older than both.
+//! (1994). Each mixes the name into a state, a few words at a time. The third kind is older than
+//! both.
 
-/// A kind of hash. Whether bytes are signed was once the compiler's choice, and stays a file
-/// system's.
+/// Kind of hash. The signedness of bytes once depended on the compiler, and is now a property of
+/// the file system.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum HashKind {
     Legacy,
@@ -16,13 +16,13 @@ pub(crate) enum HashKind {
     Tea,
 }
 
-/// As MD4 begins; a file system that has a seed begins with that.
+/// Initial state of MD4; a file system with a seed uses that instead.
 const MD4_START: [u32; 4] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476];
 
-/// The last hash; not given to a name, as it marks the end of a directory that is read by hashes.
+/// Highest hash. No name gets it, because it marks the end of a directory listing in hash order.
 const END: u32 = 0x7FFF_FFFF << 1;
 
-/// The hash of a name.
+/// Returns the hash of a name.
 pub(crate) fn hash(kind: HashKind, is_signed: bool, seed: [u32; 4], name: &[u8]) -> u32 {
     let letters = name.iter().map(|&byte| letter(byte, is_signed));
     let mut state = if seed == [0; 4] { MD4_START } else { seed };
@@ -51,8 +51,8 @@ fn letter(byte: u8, is_signed: bool) -> u32 {
     if is_signed { i32::from(byte.cast_signed()).cast_unsigned() } else { u32::from(byte) }
 }
 
-/// Up to N words of four letters, the first letter uppermost. What is missing is filled with the
-/// length of all that was left, in each byte; a word that is not full begins as such a filling.
+/// Packs up to N words of four letters, the first letter uppermost. Missing words are filled with
+/// the length of the remaining name in each byte; a partial word starts from that filling.
 fn words<const N: usize>(chunk: &[u8], left: usize, is_signed: bool) -> [u32; N] {
     let len = u32::try_from(left).expect("a name has at most 255 bytes") & 0xFF;
     let filling = len * 0x0101_0101;
@@ -67,7 +67,7 @@ fn words<const N: usize>(chunk: &[u8], left: usize, is_signed: bool) -> [u32; N]
 
 fn half_md4(state: &mut [u32; 4], words: &[u32; 8]) {
     type Mix = fn(u32, u32, u32) -> u32;
-    // How the three others are mixed, a constant, how far is turned, which words in which order.
+    // Mixing function, constant, rotations, and order of the words in each round.
     let rounds: [(Mix, u32, [u32; 4], [usize; 8]); 3] = [
         (|x, y, z| (x & y) | (!x & z), 0, [3, 7, 11, 19], [0, 1, 2, 3, 4, 5, 6, 7]),
         (

@@ -1,8 +1,6 @@
-//! The index of a large directory: a name's hash leads to the block that has it.
+//! The index of a large directory, which maps a name's hash to the block with the name.
 //!
-//! In:    a directory with an index, a name.
-//! Out:   the inode that has the name; that none has it; that the index cannot say.
-//! Never: more steps than the directory has blocks.
+//! A lookup takes at most as many steps as the directory has blocks.
 //!
 //! ```text
 //!   root    | 0 ->1 | 4a..->2 | 9c..->3 |       the last entry that is not behind the hash
@@ -10,7 +8,7 @@
 //!   leaf 2  | names with hashes from 4a.. to 9c.. |
 //! ```
 //!
-//! Names of the same hash may go on in the next leaf; then that one begins with their hash.
+//! Names with equal hashes may continue in the next leaf, which then begins with their hash.
 
 use crate::Ext4;
 use crate::dir_block::{RawEntry, index_header, limit_and_count};
@@ -23,11 +21,11 @@ use crate::sought_name::SoughtName;
 use crate::source::BlockSource;
 use crate::superblock::Superblock;
 
-/// What an index knows of a name.
+/// Result of an index lookup.
 pub(crate) enum IndexLookup {
     Found(u32),
     NotThere,
-    /// There is none, or one that is sorted by what is not known here.
+    /// There is no index, or it uses an unknown hash.
     NoIndex,
 }
 
@@ -70,8 +68,8 @@ fn root_place(inode: &Inode) -> ImageLocation {
 }
 
 impl Superblock {
-    /// The hash of a name. The kernel lists names in the order of their hashes, in indexed
-    /// directories and in those of one block. None if names are not hashed, or nothing says how.
+    /// Returns the hash of a name. The kernel lists names in hash order, in indexed directories and
+    /// in single-block ones. None if names are not hashed, or the hash is unknown.
     #[must_use]
     pub fn name_hash(&self, name: &[u8]) -> Option<u32> {
         if !self.features.compat(features::DIR_INDEX) {
@@ -81,7 +79,7 @@ impl Superblock {
         Some(hash(kind, is_signed, self.hash_seed, name))
     }
 
-    /// A kind of hash, and whether its bytes are signed.
+    /// Returns the kind of hash for a code, and whether its bytes are signed.
     fn hash_of_code(&self, code: u8) -> Option<(HashKind, bool)> {
         Some(match code {
             0 => (HashKind::Legacy, self.hash_is_signed?),
@@ -95,7 +93,7 @@ impl Superblock {
     }
 }
 
-/// Goes down to the lowest node. The entries that go on with a hash are behind it, as their lowest
+/// Descends to the lowest node. Entries that continue a hash sort after it, because their lowest
 /// bit is set: a node that begins with one is entered at its first.
 fn descend<S: BlockSource>(
     fs: &Ext4<S>,
@@ -112,7 +110,7 @@ fn descend<S: BlockSource>(
     Ok(path)
 }
 
-/// Moves to the next leaf, if it goes on with the same hash.
+/// Moves to the next leaf if it continues the same hash.
 fn next_has(path: &mut Vec<IndexNode>, wanted: u32) -> bool {
     while path.last().is_some_and(|node| node.at + 1 == node.count) {
         path.pop();
@@ -121,11 +119,11 @@ fn next_has(path: &mut Vec<IndexNode>, wanted: u32) -> bool {
         return false;
     };
     node.at += 1;
-    // The lowest bit says that the hash began before.
+    // The lowest bit marks a hash that began in an earlier leaf.
     node.hash(node.at) & !1 == wanted
 }
 
-/// The name in a leaf.
+/// Searches a leaf for the name.
 fn in_leaf<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
@@ -153,7 +151,7 @@ fn block<S: BlockSource>(fs: &Ext4<S>, inode: &Inode, number: u64) -> Result<Vec
     fs.directory_block(inode, number, at.ok_or_else(|| place.is("is a hole"))?)
 }
 
-/// A node of the index, and which of its entries leads on.
+/// A node of the index, and the current entry.
 struct IndexNode {
     bytes: Vec<u8>,
     place: ImageLocation,
@@ -177,7 +175,7 @@ impl IndexNode {
         Ok(Self { bytes, place, header, count, at: 0, wanted: 0 })
     }
 
-    /// At the last entry that does not begin behind a hash.
+    /// Moves to the last entry that does not begin after a hash.
     fn before(mut self, wanted: u32) -> Self {
         let (mut low, mut high) = (1, self.count);
         while low < high {
@@ -188,12 +186,13 @@ impl IndexNode {
         self
     }
 
-    /// Where an entry begins; the first one is the header, and begins with everything.
+    /// Returns the first hash of an entry; the header is the first entry and covers all lower
+    /// hashes.
     fn hash(&self, index: usize) -> u32 {
         if index == 0 { 0 } else { le32(&self.bytes, self.header + index * 8) }
     }
 
-    /// The block of the directory that the entry leads to; the upper bits are reserved.
+    /// Returns the block of the directory behind the entry; the upper bits are reserved.
     fn block(&self) -> u64 {
         u64::from(le32(&self.bytes, self.header + self.at * 8 + 4) & 0x0FFF_FFFF)
     }

@@ -1,9 +1,7 @@
-//! Block maps of ext2 and ext3: numbers of blocks, and of blocks full of numbers.
+//! Block maps of ext2 and ext3: block numbers, and blocks full of numbers.
 //!
-//! In:    an inode without extents, a block of the file.
-//! Out:   the run from there on.
-//! Never: more than three steps down. A number may be any block's, its own too: the steps are
-//!        counted, so that ends as well.
+//! A walk takes at most three steps down. They are counted, so a block that refers to itself cannot
+//! cause an endless walk.
 //!
 //! ```text
 //!   inode   | 0 .. 11 | single | double | triple |       n = block size / 4
@@ -17,10 +15,10 @@ use crate::fields::le32;
 use crate::inode::Inode;
 use crate::source::BlockSource;
 
-/// How many blocks the inode names itself.
+/// Number of blocks that the inode itself maps.
 const DIRECT: u64 = 12;
 
-/// The run from `block` on.
+/// Returns the run from `block` on.
 pub(crate) fn run<S: BlockSource>(
     fs: &Ext4<S>,
     inode: &Inode,
@@ -32,7 +30,7 @@ pub(crate) fn run<S: BlockSource>(
         return count(fs, &inode.area()[..48], place, first, first, 1);
     }
     let numbers = u64::from(fs.superblock().block_size) / 4;
-    // Where in the tree that has it, and how much of the file each number at its root stands for.
+    // Position in the tree of this block, and the number of blocks behind each number at the root.
     let (mut within, mut span) = (first - DIRECT, 1);
     for slot in 12..15 {
         if within < span * numbers {
@@ -44,13 +42,13 @@ pub(crate) fn run<S: BlockSource>(
     Err(place.is("has no such block"))
 }
 
-/// What is looked for in one of the three trees.
+/// The block to find in one of the three trees.
 struct Sought {
-    /// The block of the file.
+    /// Block of the file.
     first: u64,
-    /// Its number among the blocks that the number at hand stands for.
+    /// Its index among the blocks behind the current number.
     within: u64,
-    /// How many these are.
+    /// Number of those blocks.
     span: u64,
 }
 
@@ -82,8 +80,8 @@ fn descend<S: BlockSource>(
     }
 }
 
-/// The run that begins with the number at `index` in a list of them, each of which stands for
-/// `span` blocks: zeros, or, where a number stands for one block, consecutive ones.
+/// Returns the length of the run that begins with the number at `index` in a list. Each number
+/// stands for `span` blocks. A run is all zeros or, if `span` is one block, consecutive.
 fn count<S>(
     fs: &Ext4<S>,
     list: &[u8],

@@ -1,8 +1,4 @@
-//! An inode: what a file is, without its name.
-//!
-//! In:    its bytes in the inode table.
-//! Out:   [`Inode`].
-//! Never: an unused inode; fields behind the part of it that is in use.
+//! Parses inodes. Unused inodes are an error, and fields beyond the used part are ignored.
 //!
 //! ```text
 //!   0                        128             128 + extra         inode size
@@ -17,16 +13,16 @@ use crate::features;
 use crate::fields::{halves, le16, le32};
 use crate::superblock::Superblock;
 
-/// The root directory.
+/// Number of the root directory.
 pub const ROOT_INODE: u32 = 2;
 
-/// Length of the part that all inodes have.
+/// Length of the part common to all inodes.
 const OLD_SIZE: usize = 128;
 
-/// Where the 60 bytes are that say where a file's bytes are, or are the first of them.
+/// Range of the 60 bytes that hold a file's map, or its first bytes.
 const AREA: std::ops::Range<usize> = 0x28..0x64;
 
-/// What kind of file an inode is.
+/// Kind of file.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FileKind {
     /// A file with contents.
@@ -46,7 +42,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// By the upper four bits of a mode.
+    /// Returns the kind for the upper four bits of a mode.
     fn of_mode(mode: u16) -> Option<Self> {
         Some(match mode >> 12 {
             0x1 => Self::Fifo,
@@ -60,7 +56,7 @@ impl FileKind {
         })
     }
 
-    /// By the code in a directory's entry.
+    /// Returns the kind for the code in a directory entry.
     pub(crate) fn of_code(code: u8) -> Option<Self> {
         Some(match code {
             1 => Self::Regular,
@@ -80,58 +76,58 @@ impl FileKind {
 pub struct Timestamp {
     /// Seconds since 1970, without leap seconds.
     pub seconds: i64,
-    /// And nanoseconds, below a billion.
+    /// Nanoseconds, below a billion.
     pub nanos: u32,
 }
 
-/// A device's number in two parts.
+/// Device number in two parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DeviceNumber {
-    /// Which driver.
+    /// Number of the driver.
     pub major: u32,
-    /// Which of its devices.
+    /// Number of the device of that driver.
     pub minor: u32,
 }
 
-/// A file without its name.
+/// Metadata of a file.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Inode {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub number: u32,
-    /// What it is.
+    /// Kind of file.
     pub kind: FileKind,
-    /// Its type and permissions, as in `st_mode`.
+    /// Type and permissions, as in `st_mode`.
     pub mode: u16,
-    /// The owner.
+    /// Owner.
     pub uid: u32,
-    /// The owning group.
+    /// Owning group.
     pub gid: u32,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// How many names it has; 1 for a directory with more subdirectories than can be counted.
+    /// Number of names; 1 for a directory with more subdirectories than the field can count.
     pub links: u16,
-    /// How much it occupies, in units of 512 bytes.
+    /// Occupied space, in units of 512 bytes.
     pub sectors: u64,
-    /// When it was last read.
+    /// Time of the last read.
     pub accessed: Timestamp,
-    /// When its contents were last changed.
+    /// Time of the last change of the contents.
     pub modified: Timestamp,
-    /// When the inode was last changed.
+    /// Time of the last change of the inode.
     pub changed: Timestamp,
-    /// When it was made, if that is known.
+    /// Time of creation, if known.
     pub created: Option<Timestamp>,
-    /// The flags, as `lsattr` has them.
+    /// Flags, as shown by `lsattr`.
     pub flags: u32,
-    /// Which of the files that had this number it is.
+    /// Generation, which distinguishes successive files with this number.
     pub generation: u32,
-    /// The device, if it is one.
+    /// Device number, for device files.
     pub device: Option<DeviceNumber>,
-    /// The block with its extended attributes; 0 is none.
+    /// Block with extended attributes; 0 if there is none.
     pub(crate) attribute_block: u64,
-    /// Where its own attributes begin; None: there is no room for any.
+    /// Offset of the attributes in the inode; None if there is no space for any.
     pub(crate) attributes_at: Option<usize>,
-    /// All of it.
+    /// Raw bytes of the inode.
     pub(crate) raw: Box<[u8]>,
 }
 
@@ -144,7 +140,7 @@ const INLINE: u32 = 0x1000_0000;
 const CASEFOLDED: u32 = 0x4000_0000;
 
 impl Inode {
-    /// Reads an inode from its bytes in the table.
+    /// Parses an inode from its bytes in the table.
     ///
     /// # Errors
     ///
@@ -152,7 +148,7 @@ impl Inode {
     ///
     /// # Panics
     ///
-    /// If the bytes are not as many as the superblock says that an inode has.
+    /// If the number of bytes differs from the superblock's inode size.
     pub fn parse(superblock: &Superblock, number: u32, raw: Box<[u8]>) -> Result<Self, Error> {
         assert_eq!(raw.len(), usize::from(superblock.inode_size));
         let place = ImageLocation::Inode(number);
@@ -192,13 +188,13 @@ impl Inode {
         Ok(this)
     }
 
-    /// Whether its contents are in the inode itself: it has no layout.
+    /// Returns whether the contents are in the inode itself, so that it has no layout.
     #[must_use]
     pub fn is_inline(&self) -> bool {
         self.flags & INLINE != 0
     }
 
-    /// Whether its contents lie in blocks, so that it has a layout.
+    /// Returns whether the contents are in blocks, so that it has a layout.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         match self.kind {
@@ -210,63 +206,63 @@ impl Inode {
         }
     }
 
-    /// Whether it is a link whose target is where else its map would be.
+    /// Returns whether it is a link with its target in the map's place.
     pub(crate) fn is_short_link(&self) -> bool {
         let fits = self.size < AREA.len() as u64;
         self.kind == FileKind::Symlink && fits && !self.is_inline()
     }
 
-    /// Whether it is a directory with an index by hashes.
+    /// Returns whether it is a directory with a hash index.
     #[must_use]
     pub fn is_indexed(&self) -> bool {
         self.flags & INDEXED != 0
     }
 
-    /// Whether its map is a tree of extents, and not of block numbers.
+    /// Returns whether its map is an extent tree, not a block map.
     #[must_use]
     pub fn has_extents(&self) -> bool {
         self.flags & HAS_EXTENTS != 0
     }
 
-    /// Whether its contents, target or names are encrypted. Size, owner, times and attributes never
-    /// are. As in Linux, also in a file system without the feature.
+    /// Returns whether contents, target or names are encrypted. Size, owner, times and attributes
+    /// never are. As in Linux, the file system need not have the feature.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.flags & ENCRYPTED != 0
     }
 
-    /// Whether it is a directory in which names are found whatever the case of their letters.
+    /// Returns whether it is a directory with case-insensitive names.
     pub(crate) fn is_casefolded(&self, superblock: &Superblock) -> bool {
         self.flags & CASEFOLDED != 0 && superblock.features.incompat(features::CASEFOLD)
     }
 
-    /// An error if it is encrypted.
+    /// Returns an error if it is encrypted.
     pub(crate) fn can_be_read(&self) -> Result<(), Error> {
         if self.is_encrypted() { Err(Error::Encrypted) } else { Ok(()) }
     }
 
-    /// Whether it holds the value of an attribute of others.
+    /// Returns whether it holds an attribute value of other inodes.
     pub(crate) fn holds_attribute(&self) -> bool {
         self.flags & HOLDS_ATTRIBUTE != 0
     }
 
-    /// The 60 bytes: a map, the beginning of inline data, or a short link's target.
+    /// Returns the 60 bytes: a map, the beginning of inline data, or a short link's target.
     pub(crate) fn area(&self) -> &[u8] {
         &self.raw[AREA]
     }
 
-    /// What the checksums of this inode's blocks begin with.
+    /// Returns the seed of the checksums of this inode's blocks.
     pub(crate) fn seed(&self, superblock: &Superblock) -> u32 {
         seed(superblock, self.number, self.generation)
     }
 
-    /// The largest size that its map can express.
+    /// Returns the largest size that its map can express.
     fn size_max(&self, superblock: &Superblock) -> u64 {
         let block = u64::from(superblock.block_size);
         if self.is_inline() && self.kind != FileKind::Regular {
             u64::from(superblock.inode_size)
         } else if self.is_inline() || self.has_extents() {
-            // Of a file that is inline the rest is a hole: mkfs.ext4 -d copies large ones so.
+            // The rest of an inline file is a hole: mkfs.ext4 -d copies large files this way.
             block << 32
         } else {
             let numbers = block / 4;
@@ -276,7 +272,7 @@ impl Inode {
     }
 }
 
-/// How much of what comes after the old part is in use; None: more than there is.
+/// Returns the used length after the old part; None if it exceeds the inode.
 fn extra_size(raw: &[u8]) -> Option<usize> {
     if raw.len() == OLD_SIZE {
         return Some(0);
@@ -285,7 +281,7 @@ fn extra_size(raw: &[u8]) -> Option<usize> {
     (extra.is_multiple_of(4) && OLD_SIZE + extra <= raw.len()).then_some(extra)
 }
 
-/// Whether the fields up to `end` are in use.
+/// Returns whether the fields up to `end` are in use.
 fn is_in_use(extra: usize, end: usize) -> bool {
     end <= OLD_SIZE + extra
 }
@@ -295,12 +291,12 @@ fn seed(superblock: &Superblock, number: u32, generation: u32) -> u32 {
     crc32c(crc, &generation.to_le_bytes())
 }
 
-/// The sum is of the whole inode, with zeros where it is kept itself.
+/// Verifies the checksum, which covers the whole inode with zeros in the checksum's place.
 fn check_sum(superblock: &Superblock, number: u32, raw: &[u8], extra: usize) -> Result<(), Error> {
     const LOW: usize = 0x7C;
     const HIGH: usize = 0x82;
 
-    // Other systems have the author's number where Linux has the sum.
+    // Other systems store the author's number in this field.
     if !superblock.has_checksums() || !superblock.is_of_linux {
         return Ok(());
     }
@@ -320,7 +316,8 @@ fn check_sum(superblock: &Superblock, number: u32, raw: &[u8], extra: usize) -> 
     ImageLocation::Inode(number).has(found == want, "its checksum does not match")
 }
 
-/// The lower two bits of the second field are the upper ones of the seconds, the rest nanoseconds.
+/// Decodes a timestamp. The lower two bits of the second field are upper bits of the seconds, the
+/// rest nanoseconds.
 fn time(raw: &[u8], extra: usize, low: usize, high: usize) -> Timestamp {
     let seconds = i64::from(le32(raw, low).cast_signed());
     if !is_in_use(extra, high + 4) {
@@ -332,7 +329,8 @@ fn time(raw: &[u8], extra: usize, low: usize, high: usize) -> Timestamp {
 }
 
 fn size(superblock: &Superblock, kind: FileKind, raw: &[u8]) -> u64 {
-    // Other kinds, and directories before they could be large, had something else in this field.
+    // In other kinds, and in directories before they could be large, this field had another
+    // meaning.
     let is_wide = match kind {
         FileKind::Regular => true,
         FileKind::Directory => superblock.features.incompat(features::LARGEDIR),
@@ -345,8 +343,8 @@ fn size(superblock: &Superblock, kind: FileKind, raw: &[u8]) -> u64 {
     halves(le32(raw, 0x4), if is_wide { le32(raw, 0x6C) } else { 0 })
 }
 
-/// The upper half counts with 64-bit block numbers only: before, Linux had padding there, and the
-/// Hurd has upper bits of the mode.
+/// Decodes the attribute block. The upper half is valid only with 64-bit block numbers: before,
+/// Linux had padding there, and the Hurd has upper bits of the mode.
 fn attribute_block(superblock: &Superblock, raw: &[u8]) -> u64 {
     let is_wide = superblock.features.incompat(features::BIT64);
     halves(le32(raw, 0x68), if is_wide { u32::from(le16(raw, 0x76)) } else { 0 })
@@ -358,17 +356,18 @@ fn sectors(superblock: &Superblock, flags: u32, raw: &[u8]) -> u64 {
         return u64::from(low);
     }
     let count = halves(low, u32::from(le16(raw, 0x74)));
-    // 48 bits, and at most 128 sectors in a block.
+    // 48 bits, times at most 128 sectors in a block.
     if flags & HUGE == 0 { count } else { count * u64::from(superblock.block_size / 512) }
 }
 
-/// Inline contents count as if they had blocks of their own: programs take a file without any for
-/// one without contents. As in Linux, only of regular files.
+/// Counts inline contents as if they had blocks, because programs treat a file without blocks as
+/// empty. As in Linux, this applies only to regular files.
 fn inline_sectors(kind: FileKind, flags: u32, size: u64) -> u64 {
     if kind == FileKind::Regular && flags & INLINE != 0 { size.div_ceil(512) } else { 0 }
 }
 
-/// The first number is of the time when a device had 16 bits; the second counts if it is zero.
+/// Decodes a device number. The first field dates from 16-bit device numbers; the second is used if
+/// the first is zero.
 fn device(kind: FileKind, area: &[u8]) -> Option<DeviceNumber> {
     if !matches!(kind, FileKind::CharDevice | FileKind::BlockDevice) {
         return None;

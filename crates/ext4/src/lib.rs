@@ -21,12 +21,14 @@
 //!
 //! In:    bytes at offsets ([`BlockSource`]): a file, a device, a cache with read-ahead.
 //! Out:   inodes, names, contents, layouts, extended attributes.
-//! Never: a write, a panic, a read outside of the image, or a step without an end, whatever the
-//!        bytes. A clock. Memory that grows with the image: only answers, which the caller owns,
-//!        and [`Ext4`]'s last descriptor blocks are kept.
+//! Never: a write, a panic, a read outside of the image, or an endless walk, for any bytes; a
+//! clock;
+//!        memory that grows with the image: only results, owned by the caller, and [`Ext4`]'s
+//! latest
+//!        descriptor blocks are kept.
 //!
-//! The format is described in the kernel's documentation, Documentation/filesystems/ext4; what is
-//! read of it and what is not, in docs/ext4.md.
+//! The kernel's documentation describes the format (Documentation/filesystems/ext4). docs/ext4.md
+//! lists the supported parts.
 
 #![forbid(unsafe_code)]
 
@@ -75,12 +77,12 @@ pub use source::BlockSource;
 pub use superblock::{SUPERBLOCK_LEN, SUPERBLOCK_OFFSET, Superblock};
 pub use walk::{TreeWalk, WalkEntry};
 
-/// What to do about a journal with changes that are not in their places.
+/// Treatment of a journal with changes that have not been replayed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Journal {
     /// Refuse the image.
     Refuse,
-    /// Read what is in place. It may be old, and contradict itself.
+    /// Read the file system without them. It may be old and inconsistent.
     Ignore,
 }
 
@@ -88,11 +90,11 @@ pub enum Journal {
 pub struct Ext4<S> {
     source: S,
     superblock: Superblock,
-    /// Blocks of descriptors, the last used one at the end: each inode needs one of them.
+    /// Cached descriptor blocks, least recently used first: each inode lookup needs one.
     descriptors: Mutex<VecDeque<(u64, Vec<u8>)>>,
 }
 
-/// How many blocks of descriptors are kept. One of 4 KiB describes 8 GiB.
+/// Number of cached descriptor blocks. One of 4 KiB describes 8 GiB.
 const DESCRIPTOR_BLOCKS: usize = 16;
 
 impl<S: BlockSource> Ext4<S> {
@@ -100,8 +102,8 @@ impl<S: BlockSource> Ext4<S> {
     ///
     /// # Errors
     ///
-    /// If it is no ext4 file system, is damaged or cut short, has a feature that is not read here,
-    /// or its journal has changes that are not in their places.
+    /// If it is not an ext4 file system, is damaged or truncated, has an unsupported feature, or
+    /// its journal has not been replayed.
     pub fn open(source: S, journal: Journal) -> Result<Self, Error> {
         let io = |source| Error::Io { offset: 0, source };
         let found = source.size().map_err(io)?;
@@ -125,7 +127,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(Self { source, superblock, descriptors })
     }
 
-    /// The descriptor of a group.
+    /// Returns the descriptor of a group.
     ///
     /// # Errors
     ///
@@ -144,7 +146,7 @@ impl<S: BlockSource> Ext4<S> {
         let descriptor = if let Some(kept) = kept {
             kept
         } else {
-            // Without the lock: others find theirs meanwhile.
+            // Without the lock, so that others can use cached blocks at the same time.
             let bytes = self.block(block, place)?;
             self.keep_descriptors(block, Some(bytes), &range)
                 .expect("bytes that are given are returned")
@@ -152,7 +154,7 @@ impl<S: BlockSource> Ext4<S> {
         GroupDescriptor::parse(&self.superblock, number, &descriptor)
     }
 
-    /// Part of a block of descriptors, if it is kept or given; the block is the last to be let go.
+    /// Extracts a descriptor from a cached or given block, which becomes the most recently used.
     fn keep_descriptors(
         &self,
         block: u64,
@@ -171,7 +173,7 @@ impl<S: BlockSource> Ext4<S> {
         Some(descriptor)
     }
 
-    /// Where an inode is: the offset of its first byte in the image, and its group.
+    /// Returns the offset of an inode's first byte in the image, and its group.
     ///
     /// # Errors
     ///
@@ -186,7 +188,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok((table + in_table, group))
     }
 
-    /// An inode by its number.
+    /// Returns an inode by its number.
     ///
     /// # Errors
     ///
@@ -198,11 +200,11 @@ impl<S: BlockSource> Ext4<S> {
         Inode::parse(&self.superblock, number, raw)
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     ///
     /// # Errors
     ///
-    /// As [`Self::inode`], or if it is no directory.
+    /// As [`Self::inode`], or if it is not a directory.
     pub fn root(&self) -> Result<Inode, Error> {
         let root = self.inode(ROOT_INODE)?;
         let is_directory = root.kind == FileKind::Directory;
@@ -210,7 +212,7 @@ impl<S: BlockSource> Ext4<S> {
         Ok(root)
     }
 
-    /// A block that the structure at `place` refers to.
+    /// Reads a block that the structure at `place` refers to.
     fn block(&self, number: u64, place: ImageLocation) -> Result<Vec<u8>, Error> {
         let is_there = self.superblock.has_blocks(number, 1);
         place.has(is_there, "names a block outside of the file system")?;
@@ -222,13 +224,13 @@ impl<S: BlockSource> Ext4<S> {
 }
 
 impl<S> Ext4<S> {
-    /// What the file system says of itself.
+    /// Returns the superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
-    /// Where the bytes come from.
+    /// Returns the source of the bytes.
     #[must_use]
     pub fn source(&self) -> &S {
         &self.source
@@ -241,7 +243,7 @@ impl<S> fmt::Debug for Ext4<S> {
     }
 }
 
-/// The most that can be said of bytes that are no ext4 file system.
+/// Returns the most specific error for bytes that are not an ext4 file system.
 fn not_ext4(source: &impl BlockSource) -> Error {
     if let Some(format) = ForeignFormat::detect(source) {
         return Error::Foreign(format);

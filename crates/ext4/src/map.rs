@@ -1,8 +1,5 @@
-//! Where a file's bytes are: the runs of blocks that its map names.
-//!
-//! In:    an inode, a block of the file.
-//! Out:   the run from there on: on the device, or zeros.
-//! Never: a block outside of the file system; a map that is walked in circles.
+//! Maps a file's blocks to runs of device blocks or zeros. A block outside the file system is an
+//! error.
 //!
 //! ```text
 //!   file     0         4         8                   18
@@ -10,9 +7,9 @@
 //!   device   | 700..704| (zeros) |     9000..9010    |
 //! ```
 //!
-//! A circle cannot be walked, since each step down must find what belongs one level below. A tree
-//! whose branches meet again can make a file of any length out of few blocks; [`FileRuns`] ends
-//! when it has met more blocks than the file system has.
+//! A cycle cannot be followed, because each step down must find a block of the next lower level. A
+//! tree whose branches share blocks can describe a file of any length with few blocks, so
+//! [`FileRuns`] stops once it has seen more blocks than the file system has.
 
 use crate::block_run::BlockRun;
 use crate::error::{Error, ImageLocation};
@@ -22,8 +19,8 @@ use crate::source::BlockSource;
 use crate::{Ext4, extents, indirect};
 
 impl<S: BlockSource> Ext4<S> {
-    /// The run of blocks from `block` of the file on: one block at least, and maybe not all that
-    /// follow each other.
+    /// Returns a run from `block` of the file on: at least one block, and possibly shorter than the
+    /// contiguous range.
     ///
     /// # Errors
     ///
@@ -46,20 +43,20 @@ impl<S: BlockSource> Ext4<S> {
         Ok(run)
     }
 
-    /// All runs of a file, in order, up to its size; none for one without blocks.
+    /// Returns all runs of a file in order, up to its size; none for a file without blocks.
     pub fn layout<'f>(&'f self, inode: &'f Inode) -> FileRuns<'f, S> {
         let end = inode.size.div_ceil(u64::from(self.superblock().block_size));
         let end = if inode.has_blocks() { end } else { 0 };
         let is_shared = self.superblock().features.ro_compat(features::SHARED_BLOCKS);
         let limit = if is_shared { u64::MAX } else { self.superblock().blocks };
         let numbers = u64::from(self.superblock().block_size / 4);
-        // Also where blocks are shared, a run needs a number in some block, or in the inode.
+        // Even if blocks are shared, each run needs a number in some block, or in the inode.
         let runs_left = (self.superblock().blocks * numbers).saturating_add(numbers);
         FileRuns { fs: self, inode, next: None, at: 0, end, blocks: 0, holes: 0, limit, runs_left }
     }
 
-    /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
-    /// a hole.
+    /// Returns the next offset of data, or of a hole, at or after `offset`; None if there is none.
+    /// The end of a file counts as a hole.
     ///
     /// # Errors
     ///
@@ -74,7 +71,7 @@ impl<S: BlockSource> Ext4<S> {
         let block_size = u64::from(self.superblock().block_size);
         let mut runs = self.layout(inode);
         runs.at = offset / block_size;
-        // Run by run, as far as need be; and as far as there can be blocks.
+        // Reads only as many runs as necessary, and at most as many as there can be blocks.
         while let Some(run) = runs.read()? {
             if run.at.is_some() == wants_data {
                 return Ok(Some(offset.max(run.first * block_size)));
@@ -84,18 +81,17 @@ impl<S: BlockSource> Ext4<S> {
     }
 }
 
-/// The runs of a file. Made by [`Ext4::layout`].
+/// Iterator over the runs of a file, created by [`Ext4::layout`].
 #[derive(Debug)]
 pub struct FileRuns<'f, S> {
     fs: &'f Ext4<S>,
     inode: &'f Inode,
-    /// Already read, and not the same run.
+    /// A run that was read ahead because it does not extend the previous one.
     next: Option<BlockRun>,
-    /// The block to ask for next.
+    /// Next block to map.
     at: u64,
     end: u64,
-    /// How many blocks of the device were met, and how many holes. Each block is one file's, at one
-    /// place of it.
+    /// Device blocks and holes seen so far. Each block belongs to one file, at one offset.
     blocks: u64,
     holes: u64,
     limit: u64,
@@ -114,7 +110,7 @@ impl<S: BlockSource> FileRuns<'_, S> {
             Some(_) => self.blocks += run.blocks,
             None => self.holes += 1,
         }
-        // A hole is behind a block, or at the end of a node, which is a block itself.
+        // A hole follows a block, or ends a node, which is a block itself.
         let holes_max = self.limit.saturating_mul(2).saturating_add(3);
         let is_possible =
             self.blocks <= self.limit && self.holes <= holes_max && self.runs_left > 0;
@@ -143,7 +139,7 @@ impl<S: BlockSource> FileRuns<'_, S> {
 impl<S: BlockSource> Iterator for FileRuns<'_, S> {
     type Item = Result<BlockRun, Error>;
 
-    /// After an error there is nothing more.
+    /// An error ends the iteration.
     fn next(&mut self) -> Option<Self::Item> {
         let step = self.step();
         if step.is_err() {

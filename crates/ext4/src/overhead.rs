@@ -1,8 +1,5 @@
-//! The overhead of a file system: blocks that files cannot have.
-//!
-//! In:    the superblock; how large the journal is.
-//! Out:   a number of blocks, as `df` leaves them out.
-//! Never: a read of more than one inode: all but the journal follows from the superblock.
+//! Computes the overhead of a file system: blocks that files cannot use, as `df` subtracts them.
+//! Only the journal's inode is read; everything else follows from the superblock.
 //!
 //! ```text
 //!   group 0      |super|descriptors|reserved for more|2 bitmaps|table| ..
@@ -15,12 +12,13 @@ use crate::features;
 use crate::source::BlockSource;
 use crate::superblock::Superblock;
 
-/// A block says which blocks of a group are free, another which inodes.
+/// One bitmap of a group's free blocks, one of its free inodes.
 const BITMAPS: u64 = 2;
 
 impl<S: BlockSource> Ext4<S> {
-    /// The number of blocks that hold the file system's own structures, computed: the superblock's
-    /// count may be stale after a resize. With clusters, the superblock's count.
+    /// Returns the number of blocks in the file system's own structures. It is computed, because
+    /// the superblock's count may be stale after a resize. With clusters it is the superblock's
+    /// count.
     #[must_use]
     pub fn overhead_blocks(&self) -> u64 {
         let superblock = self.superblock();
@@ -36,7 +34,7 @@ impl<S: BlockSource> Ext4<S> {
     fn journal_blocks(&self) -> u64 {
         let superblock = self.superblock();
         let has_one = superblock.features.compat(features::HAS_JOURNAL);
-        // 0: on a device of its own.
+        // A number of 0 means a journal on its own device.
         let number = Some(superblock.journal_inode).filter(|&number| has_one && number != 0);
         let journal = number.and_then(|number| self.inode(number).ok());
         journal.map_or(0, |journal| journal.size / u64::from(superblock.block_size))
@@ -44,13 +42,15 @@ impl<S: BlockSource> Ext4<S> {
 }
 
 impl Superblock {
-    /// How many blocks of a group hold the superblock and descriptors, or copies of them.
+    /// Returns the number of blocks in a group that hold the superblock and descriptors, or copies
+    /// of them.
     fn copied_blocks(&self, group: u64) -> u64 {
         let in_a_block = u64::from(self.block_size / u32::from(self.descriptor_size));
         let has_super = self.has_superblock(group);
         let has_meta_groups = self.features.incompat(features::META_BG);
         if has_meta_groups && group / in_a_block >= u64::from(self.first_meta_bg) {
-            // The block that describes so many groups is in the first, the second, and the last.
+            // A descriptor block is stored in the first, the second and the last of the groups that
+            // it describes.
             let place = group % in_a_block;
             return u64::from(has_super) + u64::from(place < 2 || place == in_a_block - 1);
         }

@@ -1,8 +1,4 @@
-//! The partitions of a disk, as values.
-//!
-//! In:    what a table holds.
-//! Out:   bytes on the disk, and a line for users.
-//! Never: a read.
+//! The partitions of a disk: byte ranges, and a line for users.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,25 +6,25 @@ use std::ops::Range;
 /// The partitions of a disk, by number.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartitionTable {
-    /// Those that have a length, without the extended one.
+    /// Partitions with a nonzero length, without the extended one.
     pub partitions: Vec<Partition>,
 }
 
 /// One partition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Partition {
-    /// Its number as in the names of the kernel's devices, from 1; logical ones begin with 5.
+    /// Number as in the kernel's device names, from 1; logical partitions begin with 5.
     pub number: u32,
-    /// Its first byte on the disk.
+    /// First byte on the disk.
     pub start: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Its type, such as "Linux", or the type's number or GUID if it has no well-known name.
+    /// Type, such as "Linux", or the type's number or GUID if it has no well-known name.
     pub kind: String,
 }
 
 impl PartitionTable {
-    /// Returns the partition with a number.
+    /// Returns the partition with this number.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.number == number)
@@ -36,7 +32,7 @@ impl PartitionTable {
 }
 
 impl Partition {
-    /// Returns its bytes on a disk of `size` bytes; none if the disk ends before it does.
+    /// Returns its byte range on a disk of `size` bytes; None if the disk is too short.
     #[must_use]
     pub fn range(&self, size: u64) -> Option<Range<u64>> {
         let end = self.start.checked_add(self.len)?;
@@ -60,10 +56,10 @@ impl fmt::Display for PartitionTable {
     }
 }
 
-/// Partitions that one line names.
+/// Most partitions named in one line.
 const SHOWN_MAX: usize = 16;
 
-/// A length in the largest unit that shows it exactly.
+/// Formats a length in the largest unit that is exact.
 fn size_text(bytes: u64) -> String {
     let units = [(30, "G"), (20, "M"), (10, "K")];
     let exact = units.iter().find(|(shift, _)| bytes != 0 && bytes.trailing_zeros() >= *shift);

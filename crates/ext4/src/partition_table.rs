@@ -1,9 +1,9 @@
 //! Partition tables of whole disks: MBR with logical partitions, and GPT.
 //!
 //! In:    bytes at offsets.
-//! Out:   partitions with their number, bytes and type.
-//! Never: a read outside of the image, more than a few hundred reads, or a GPT whose checksums are
-//!        wrong.
+//! Out:   partitions with their number, byte range and type.
+//! Never: a read outside of the image, more than a few hundred reads, or a GPT with wrong
+//! checksums.
 //!
 //! ```text
 //!   MBR   | table |  1  |  2  | extended: table | 5 | table | 6 |       at most LOGICAL_MAX tables
@@ -40,14 +40,14 @@ impl PartitionTable {
     }
 }
 
-/// The bytes of a disk, and where they end.
+/// A disk and its size.
 struct Disk<'s, S> {
     source: &'s S,
     size: u64,
 }
 
 impl<S: BlockSource> Disk<'_, S> {
-    /// Reads `len` bytes, or nothing if the disk ends before them.
+    /// Reads `len` bytes; None if the disk is too short.
     fn read(&self, offset: u64, len: usize) -> Result<Option<Vec<u8>>, Error> {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.size) {
             return Ok(None);

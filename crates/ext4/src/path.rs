@@ -1,29 +1,26 @@
-//! Paths: from the root to an inode, name by name.
-//!
-//! In:    a path, absolute or from the root.
-//! Out:   the inode it leads to.
-//! Never: more than forty symbolic links, as in Linux; a way out of the image through `..`.
+//! Resolves paths from the root to an inode. At most forty symbolic links are followed, as in
+//! Linux, and `..` never leads out of the image.
 
 use crate::Ext4;
 use crate::error::Error;
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
-/// As many as Linux follows.
+/// Linux's limit.
 const LINKS_MAX: usize = 40;
 
 impl<S: BlockSource> Ext4<S> {
-    /// The inode that a path leads to. A symbolic link at its end is followed.
+    /// Returns the inode of a path. A symbolic link at the end is followed.
     ///
     /// # Errors
     ///
-    /// If there is none, or what leads there is damaged or cannot be read.
+    /// If it does not exist, or a component is damaged or cannot be read.
     pub fn resolve(&self, path: &[u8]) -> Result<Inode, Error> {
         self.follow(path, true)
     }
 
-    /// The same, but a symbolic link at its end is what it leads to; one with a `/` behind it is
-    /// not at its end.
+    /// Returns the inode of a path without following a symbolic link at the end. A link followed by
+    /// `/` is not at the end.
     ///
     /// # Errors
     ///
@@ -33,7 +30,7 @@ impl<S: BlockSource> Ext4<S> {
     }
 
     fn follow(&self, path: &[u8], last_too: bool) -> Result<Inode, Error> {
-        // The directories down to here: what `..` goes back to.
+        // Directories down to the current one, for `..`.
         let mut down = vec![self.root()?];
         let mut ahead = Vec::new();
         push_names(&mut ahead, path);
@@ -72,7 +69,7 @@ impl<S: BlockSource> Ext4<S> {
     }
 }
 
-/// Puts the names of a path in front of those that are ahead. A path that ends in `/` must be a
+/// Pushes the names of a path in front of the remaining ones. A path that ends in `/` must be a
 /// directory.
 fn push_names(ahead: &mut Vec<Vec<u8>>, path: &[u8]) {
     if path.ends_with(b"/") {

@@ -1,21 +1,18 @@
-//! A name that is looked for in a directory, which may not distinguish the case of letters.
+//! A name to look up in a directory that may be case-insensitive. It never matches a name that the
+//! kernel would not match.
 //!
-//! In:    the name, and whether the directory folds case.
-//! Out:   whether a name of the directory is it; the form that the index hashes.
-//! Never: a name found that the kernel would not find.
-//!
-//! Linux compares by UTF-8 normalization form D with full case folding. Here each character's lower
-//! case is compared: names that differ in case alone are found, those that are composed in another
-//! way (a letter and its accent as two characters) or fold to several letters are found as they are
-//! written.
+//! Linux compares by UTF-8 normalization form D with full case folding. Here the lower case of each
+//! character is compared: names that differ in case alone are found. Names that are composed
+//! differently (a letter and its accent as two characters) or fold to several letters are found
+//! only as they are written.
 
 use std::borrow::Cow;
 
-/// A name that is looked for.
+/// A name to look up.
 #[derive(Debug)]
 pub(crate) struct SoughtName<'n> {
     name: &'n [u8],
-    /// In lower case; None: the directory distinguishes case, or the name is no text.
+    /// Name in lower case; None if the directory is case-sensitive, or the name is not text.
     folded: Option<String>,
 }
 
@@ -25,7 +22,7 @@ impl<'n> SoughtName<'n> {
         Self { name, folded: text.map(lower_case) }
     }
 
-    /// Whether a name of the directory is this one.
+    /// Returns whether a name of the directory matches.
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         if name == self.name {
             return true;
@@ -34,18 +31,18 @@ impl<'n> SoughtName<'n> {
         str::from_utf8(name).is_ok_and(|name| lower_case(name) == *folded)
     }
 
-    /// The bytes that an index hashes; None if they are not known here.
+    /// Returns the bytes that an index hashes; None if they cannot be determined.
     pub(crate) fn hashed(&self) -> Option<Cow<'n, [u8]>> {
         match &self.folded {
             None => Some(Cow::Borrowed(self.name)),
-            // Of other letters the hash is of their normalized form.
+            // For other letters the index hashes their normalized form.
             Some(folded) if self.name.is_ascii() => Some(Cow::Owned(folded.clone().into_bytes())),
             Some(_) => None,
         }
     }
 }
 
-/// The lower case of each character, without the rules for the ends of words.
+/// Returns the lower case of each character, without the rules for the ends of words.
 fn lower_case(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }

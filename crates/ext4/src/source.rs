@@ -1,8 +1,4 @@
-//! Where the bytes of an image come from.
-//!
-//! In:    an offset and a buffer.
-//! Out:   the bytes, or what the system said.
-//! Never: a read outside the image: the caller has checked [`BlockSource::size`].
+//! The source of an image's bytes. The caller has checked reads against [`BlockSource::size`].
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
@@ -11,27 +7,25 @@ use std::sync::Arc;
 
 /// An image, as bytes at offsets.
 ///
-/// The reader keeps nothing of what it has read but a few group descriptors: a source that reads
-/// slowly should keep what it read.
+/// The reader caches only a few group descriptors, so a slow source should have its own cache.
 pub trait BlockSource {
-    /// The image's length in bytes. Asked once, when the image is opened.
+    /// Returns the image's length in bytes. Called once, when the image is opened.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// The error of the system call.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills `to` with the bytes from `offset` on: metadata, a structure or a block at a time, all
-    /// over the image.
+    /// Fills `to` with the bytes from `offset` on. Used for metadata: one structure or block at a
+    /// time, at scattered offsets.
     ///
     /// # Errors
     ///
-    /// What the system said. A source that ends before `to` is full has become shorter than it
-    /// was: [`io::ErrorKind::UnexpectedEof`].
+    /// The error of the system call. A source that ends before `to` is full has become shorter:
+    /// [`io::ErrorKind::UnexpectedEof`].
     fn read(&self, offset: u64, to: &mut [u8]) -> io::Result<()>;
 
-    /// The same for the contents of regular files, which are likely to be read from one end to the
-    /// other.
+    /// Fills `to` with contents of regular files, which are likely to be read sequentially.
     ///
     /// # Errors
     ///
@@ -43,7 +37,7 @@ pub trait BlockSource {
 
 impl BlockSource for File {
     fn size(&self) -> io::Result<u64> {
-        // A block device has no length but its end.
+        // The length of a block device is only available by seeking to its end.
         let mut file = self;
         file.seek(SeekFrom::End(0))
     }

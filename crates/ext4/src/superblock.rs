@@ -1,109 +1,106 @@
-//! The superblock: what a file system says of itself.
-//!
-//! In:    the 1024 bytes at byte 1024.
-//! Out:   [`Superblock`], whose numbers agree with each other.
-//! Never: a division by what may be zero, or a size that the rest would have to doubt.
+//! Parses the superblock, the 1024 bytes at offset 1024, and checks that its numbers are
+//! consistent. Later code relies on that: no divisor is zero, and no size overflows.
 
 use crate::crc::{self, crc32c};
 use crate::error::{Error, ImageLocation};
 use crate::features::{self, Features};
 use crate::fields::{array16, halves, le16, le32};
 
-/// Where the superblock is, whatever the block size.
+/// Offset of the superblock, regardless of the block size.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
 
-/// How long it is.
+/// Length of the superblock.
 pub const SUPERBLOCK_LEN: usize = 1024;
 
-/// The largest cluster, as block sizes are counted: 1 KiB is 0.
+/// Log2 of the largest cluster in KiB.
 const CLUSTER_LOG_MAX: u32 = 29;
 
-/// The first inode without a meaning of its own, before a superblock could say so.
+/// First unreserved inode in revisions without a field for it.
 const FIRST_INODE: u32 = 11;
 
-/// The number of the system that made a file system.
+/// Code of Linux as the creator.
 const LINUX: u32 = 0;
 
-/// What a file system says of itself.
+/// Parameters of a file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Superblock {
-    /// In bytes: a power of two from 1024 to 65536.
+    /// Block size in bytes: a power of two from 1024 to 65536.
     pub block_size: u32,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub blocks: u64,
-    /// How many of them are free.
+    /// Number of free blocks.
     pub free_blocks: u64,
-    /// How many of the free ones are only for root.
+    /// Number of free blocks reserved for root.
     pub reserved_blocks: u64,
-    /// How many blocks are given out at a time: 1 unless it has clusters (`bigalloc`).
+    /// Allocation unit in blocks: 1 without clusters (`bigalloc`).
     pub cluster_blocks: u32,
-    /// How many blocks hold the file system's own structures; 0 if it does not say.
+    /// Blocks in the file system's own structures; 0 if not stored.
     pub(crate) overhead_blocks: u64,
-    /// How many blocks behind the descriptors are kept for more of them.
+    /// Blocks after the descriptors that are reserved for more of them.
     pub(crate) reserved_descriptor_blocks: u16,
-    /// The inode that is the journal; 0: it is on a device of its own.
+    /// Inode of the journal; 0 if it is on its own device.
     pub(crate) journal_inode: u32,
-    /// How many inodes there are.
+    /// Number of inodes.
     pub inodes: u32,
-    /// How many of them are free.
+    /// Number of free inodes.
     pub free_inodes: u32,
-    /// The first inode that is not reserved.
+    /// First inode that is not reserved.
     pub first_inode: u32,
-    /// In bytes: a power of two from 128 to the block size.
+    /// Inode size in bytes: a power of two from 128 to the block size.
     pub inode_size: u16,
-    /// The block that group 0 begins with: 1 where blocks are of 1 KiB, else 0.
+    /// First block of group 0: 1 with blocks of 1 KiB, else 0.
     pub first_data_block: u32,
-    /// How many groups there are.
+    /// Number of groups.
     pub groups: u32,
-    /// How many blocks a group has; the last one may have fewer.
+    /// Number of blocks in a group; the last one may have fewer.
     pub blocks_per_group: u32,
-    /// How many inodes a group has.
+    /// Number of inodes in a group.
     pub inodes_per_group: u32,
-    /// The length of a group's descriptor in bytes.
+    /// Length of a group descriptor in bytes.
     pub descriptor_size: u16,
-    /// Its features.
+    /// Feature masks.
     pub features: Features,
-    /// Whether Linux made it: others have other fields in an inode's last 12 bytes.
+    /// True if Linux created it: other systems have different fields in an inode's last 12 bytes.
     pub(crate) is_of_linux: bool,
-    /// Its name in the universe.
+    /// Universally unique id.
     pub uuid: [u8; 16],
-    /// Its name among people, without the zeros behind it.
+    /// Volume label, without trailing zeros.
     pub label: Vec<u8>,
-    /// Whether it was unmounted, and no error was seen since it was last checked.
+    /// True if it was unmounted cleanly, with no error since the last check.
     pub is_clean: bool,
-    /// What hashes of names begin with; all zeros is the default of the hash.
+    /// Seed of name hashes; all zeros for the default of the hash.
     pub(crate) hash_seed: [u32; 4],
-    /// By which hash names are sorted in directories that do not say it themselves.
+    /// Hash of directories that do not store their own.
     pub(crate) default_hash: u8,
-    /// Whether the bytes of names are signed numbers to the hash; None if it does not say.
+    /// True if name bytes are signed in hashes; None if not stored.
     pub(crate) hash_is_signed: Option<bool>,
-    /// What checksums begin with.
+    /// Seed of checksums.
     pub(crate) seed: u32,
-    /// From which descriptor block on descriptors lie in the groups that they describe.
+    /// First descriptor block that is stored in the groups that it describes.
     pub(crate) first_meta_bg: u32,
-    /// The groups with a copy of the superblock, if there are two at most.
+    /// Groups with a copy of the superblock, if there are at most two.
     pub(crate) backup_groups: [u32; 2],
 }
 
 impl Superblock {
-    /// Reads it from the [`SUPERBLOCK_LEN`] bytes at [`SUPERBLOCK_OFFSET`].
+    /// Parses the [`SUPERBLOCK_LEN`] bytes at [`SUPERBLOCK_OFFSET`].
     ///
     /// # Errors
     ///
-    /// If there is none, it is damaged, or what it describes cannot be read.
+    /// If there is no superblock, it is damaged, or the file system cannot be read.
     pub fn parse(bytes: &[u8; SUPERBLOCK_LEN]) -> Result<Self, Error> {
         if le16(bytes, 0x38) != 0xEF53 {
             return Err(Error::NotExt4);
         }
         let is_dynamic = le32(bytes, 0x4C) >= 1;
-        // As in Linux, also in a revision that had none: tune2fs sets them without a new revision.
+        // Read in all revisions, as in Linux: tune2fs sets features without changing the revision.
         let features = Features {
             compat: le32(bytes, 0x5C),
             incompat: le32(bytes, 0x60),
             ro_compat: le32(bytes, 0x64),
         };
-        // Before anything else is believed. What comes after a refused feature may mean anything.
+        // Verified before using other fields. Fields after a refused feature may mean anything.
         check_sum(bytes, features)?;
         features.can_be_read()?;
 
@@ -158,7 +155,7 @@ impl Superblock {
         this.agreed()
     }
 
-    /// Checks that the numbers agree, and counts the groups.
+    /// Checks that the numbers are consistent, and counts the groups.
     fn agreed(mut self) -> Result<Self, Error> {
         let sane = |holds, what| ImageLocation::Superblock.has(holds, what);
         let bits = u64::from(self.block_size) * 8;
@@ -187,27 +184,27 @@ impl Superblock {
         Ok(self)
     }
 
-    /// Whether metadata has checksums.
+    /// Returns whether metadata has checksums.
     #[must_use]
     pub fn has_checksums(&self) -> bool {
         self.features.ro_compat(features::METADATA_CSUM)
     }
 
-    /// Whether the journal has changes that are not in their places.
+    /// Returns whether the journal has changes that have not been replayed.
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        // Without a journal the bit is what a crash of tune2fs has left, and Linux ignores it.
+        // Without a journal the bit is left over from a crash of tune2fs, and Linux ignores it.
         self.features.incompat(features::RECOVER) && self.features.compat(features::HAS_JOURNAL)
     }
 
-    /// The length of the file system in bytes.
+    /// Returns the length of the file system in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        // `agreed` has seen that it fits.
+        // `agreed` has checked that it fits.
         self.blocks * u64::from(self.block_size)
     }
 
-    /// Whether these blocks are some that a file system has.
+    /// Returns whether these blocks are inside the file system.
     pub(crate) fn has_blocks(&self, first: u64, count: u64) -> bool {
         let end = first.checked_add(count);
         // The block of the superblock holds nothing else.

@@ -1,9 +1,7 @@
-//! A walk: every name below a directory.
+//! Walks every name below a directory.
 //!
-//! In:    a directory, and its path.
-//! Out:   each name with its inode; what is damaged in its place, and then the rest.
-//! Never: a directory twice, which could be a walk without an end. So many numbers are kept as
-//!        there are directories.
+//! Damage is reported in place, and the walk continues. No directory is visited twice, so the walk
+//! always ends; it remembers one number for each directory.
 
 use std::collections::HashSet;
 
@@ -13,38 +11,39 @@ use crate::error::{Error, ImageLocation};
 use crate::inode::{FileKind, Inode};
 use crate::source::BlockSource;
 
-/// A name that was met.
+/// A visited name.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct WalkEntry {
-    /// Its path from the directory on where the walk began, without a `/` in front. Where a
-    /// directory cannot be read on, that directory's.
+    /// Path from the starting directory, without a leading `/`. If a directory cannot be read
+    /// further, the path of that directory.
     pub path: Vec<u8>,
-    /// What has the name, or what is wrong there.
+    /// Inode of the name, or the damage found there.
     pub inode: Result<Inode, Error>,
 }
 
-/// Every name below a directory, a directory in front of its names. Made by [`Ext4::walk`].
+/// Iterator over every name below a directory, directories before their names. Created by
+/// [`Ext4::walk`].
 #[derive(Debug)]
 pub struct TreeWalk<'f, S> {
     fs: &'f Ext4<S>,
-    /// The directory that is read, with a `/` behind its path if it has one.
+    /// Path of the current directory, with a trailing `/` unless it is empty.
     here: Vec<u8>,
     names: ReadDir<'f, S>,
-    /// Directories that are still to be read.
+    /// Directories still to be read.
     ahead: Vec<(Vec<u8>, Inode)>,
     seen: HashSet<u32>,
-    /// Blocks and holes that earlier directories may still have. Each block is one directory's:
-    /// a damaged image can give the same blocks to all.
+    /// Blocks and holes that remaining directories may have. Each block belongs to one directory,
+    /// but a damaged image can assign the same blocks to all.
     left: u64,
 }
 
 impl<S: BlockSource> Ext4<S> {
-    /// Every name below a directory.
+    /// Walks every name below a directory.
     ///
     /// # Errors
     ///
-    /// If it is no directory.
+    /// If it is not a directory.
     pub fn walk(&self, inode: &Inode) -> Result<TreeWalk<'_, S>, Error> {
         let names = self.read_dir(inode)?;
         let seen = HashSet::from([inode.number]);
@@ -54,7 +53,7 @@ impl<S: BlockSource> Ext4<S> {
 }
 
 impl<S: BlockSource> TreeWalk<'_, S> {
-    /// Ends the walk: its directories have met more blocks than there are.
+    /// Ends the walk: its directories have more blocks than the file system.
     fn stop(&mut self) -> Option<WalkEntry> {
         self.ahead.clear();
         self.left = u64::MAX;
@@ -64,7 +63,7 @@ impl<S: BlockSource> TreeWalk<'_, S> {
         Some(WalkEntry { path, inode: Err(place.is(what)) })
     }
 
-    /// An inode that has a name; a directory is put aside to be read.
+    /// Reads the inode of a name; a directory is queued.
     fn meet(&mut self, path: &[u8], number: u32) -> Result<Inode, Error> {
         let inode = self.fs.inode(number)?;
         if inode.kind == FileKind::Directory {

@@ -1,8 +1,7 @@
-//! An attribute of the kernel: a file of sysfs that exists.
+//! Writes kernel attributes: existing files of sysfs.
 //!
-//! In:    a path below /sys, a value.
-//! Out:   the value, written in one call.
-//! Never: a file created; a link followed at the last component; a device written to.
+//! A value is written in one call. No file is created, no link followed at the last component, and
+//! no device written to.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -21,7 +20,7 @@ pub fn set(path: &Path, value: &str) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("is no attribute (not a regular file)"));
     }
-    // Copies of a system in tests are plain files, which keep what is not cut.
+    // Copies of a system in tests are plain files, which keep old contents unless truncated.
     file.set_len(0)?;
     file.write_all(value.as_bytes())
 }

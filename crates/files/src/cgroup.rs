@@ -1,18 +1,15 @@
-//! A cgroup of the kernel: a directory below /sys/fs/cgroup.
-//!
-//! In:    a path there.
-//! Out:   a new cgroup; its removal once no process is in it.
-//! Never: a directory made or removed anywhere else, or one with something in it.
+//! Creates and removes cgroups: directories below /sys/fs/cgroup. It never touches any other
+//! directory, nor removes one with something in it.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path};
 
-/// Makes a cgroup.
+/// Creates a cgroup.
 ///
 /// # Errors
 ///
-/// If the path is elsewhere or there already, or the kernel refuses it.
+/// If the path is elsewhere or exists, or the kernel refuses it.
 pub fn create(path: &Path) -> io::Result<()> {
     fs::create_dir(below_root(path)?)
 }
@@ -34,7 +31,7 @@ fn below_root(path: &Path) -> io::Result<&Path> {
     Err(io::Error::other("is not below /sys/fs/cgroup"))
 }
 
-/// Where systems mount the hierarchies of both versions.
+/// Mount point of the hierarchies of both versions.
 const ROOT: &str = "/sys/fs/cgroup";
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Where the result of a command goes: a name in a directory, or what is open already.
+//! Destination of a command's result: a name in a directory, or an open descriptor.
 //!
-//! In:    a path.
-//! Out:   whether two paths are one destination; stdout and other streams by their descriptor.
-//! Never: a file opened that is not open already.
+//! Stdout and other streams are recognised by their descriptor. No file is opened that is not open
+//! already.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,14 +15,14 @@ use rustix::fs::{FileType, major, minor};
 use crate::FileError;
 use crate::entry::{DirectoryName, ExistingFile, FileIdentity};
 
-/// Where a result goes: two outputs of one command with equal destinations would replace each
+/// Destination of a result. Two outputs of one command with equal destinations would replace each
 /// other, or be mixed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OutputDestination(Destination);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Destination {
-    /// By the name of the descriptor: `1` for all names of stdout.
+    /// Name of the descriptor: `1` for all names of stdout.
     Stream(OsString),
     File {
         directory: FileIdentity,
@@ -32,11 +31,12 @@ enum Destination {
 }
 
 impl OutputDestination {
-    /// Where the result goes that has this path; None for /dev/null, which takes any number.
+    /// Returns the destination behind this path; None for /dev/null, which accepts any number of
+    /// results.
     ///
     /// # Errors
     ///
-    /// If the path names a directory, or its own cannot be opened.
+    /// If the path names a directory, or its own directory cannot be opened.
     pub fn of(path: &Path) -> Result<Option<Self>, FileError> {
         if let Some(descriptor) = descriptor(path) {
             return Ok(Some(Self(Destination::Stream(descriptor))));
@@ -50,27 +50,27 @@ impl OutputDestination {
     }
 }
 
-/// Whether this path is one of those that mean stdout.
+/// Returns whether this path means stdout.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|it| path == Path::new(it))
 }
 
-/// What the user has opened already; None if the path is one of a file.
+/// Returns the stream that the path names; None if it names a file.
 pub(crate) fn stream(path: &Path) -> Option<io::Result<File>> {
     let duplicate = |fd: io::Result<std::os::fd::OwnedFd>| fd.map(File::from);
     match descriptor(path)?.to_str()? {
         "1" => Some(duplicate(io::stdout().as_fd().try_clone_to_owned())),
         "2" => Some(duplicate(io::stderr().as_fd().try_clone_to_owned())),
         _ => {
-            // A pipe only: another descriptor of ours could be an input.
+            // A pipe only, because another open descriptor could be an input.
             let is_pipe = fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
             is_pipe.then(|| File::options().write(true).open(path))
         }
     }
 }
 
-/// The number of the open descriptor that a path names, if it names one.
+/// Returns the number of the open descriptor that a path names, if it names one.
 fn descriptor(path: &Path) -> Option<OsString> {
     if is_stdout(path) {
         return Some("1".into());
@@ -83,13 +83,14 @@ fn descriptor(path: &Path) -> Option<OsString> {
     path.file_name().filter(|_| is_one).map(OsString::from)
 }
 
-/// The one device that can be written to without harm, and that users name to discard a result.
+/// Returns whether this is /dev/null, the one device that is safe to write to, and that users name
+/// to discard a result.
 pub(crate) fn is_null(found: &ExistingFile) -> bool {
     let device = found.stat().st_rdev;
     found.kind() == FileType::CharacterDevice && (major(device), minor(device)) == NULL
 }
 
-/// The number of /dev/null on every Linux.
+/// Device number of /dev/null on every Linux.
 const NULL: (u32, u32) = (1, 3);
 
 #[cfg(test)]

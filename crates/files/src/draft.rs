@@ -1,10 +1,8 @@
-//! A file that is written beside its place, and put there whole.
+//! A file that is written under a temporary name or none, and moved into place whole.
 //!
-//! In:    a directory entry, bytes.
-//! Out:   the entry, new or replaced in one step.
-//! Never: a file replaced other than the one that was judged; half a file under the final name; a
-//!        temporary file that stays after an error. A kill may leave one: while a file is replaced,
-//!        or where the file system has no unnamed files.
+//! The final name is new or replaced in one step. Only the file that was checked is replaced, and
+//! no temporary file stays after an error. A kill may leave one: while a file is replaced, or on a
+//! file system without unnamed files.
 //!
 //! ```text
 //!   nothing there:  unnamed file --> link(name)            fails if the name is taken meanwhile
@@ -26,17 +24,17 @@ use rustix::io::{Errno, Result as SysResult};
 use crate::FileError;
 use crate::entry::{DirectoryName, FileIdentity};
 
-/// A file that is being written, in the directory of its final name.
+/// A file being written, in the directory of its final name.
 #[derive(Debug)]
 pub(crate) struct Draft {
     directory: OwnedFd,
     file: File,
-    /// Its temporary name, if it has one.
+    /// Temporary name, if it has one.
     name: Option<OsString>,
 }
 
 impl Draft {
-    /// An empty file in the directory of the entry; `mode` is cut by the umask.
+    /// Creates an empty file in the directory of the entry, with `mode` reduced by the umask.
     pub(crate) fn new(entry: &DirectoryName, mode: Mode) -> Result<Self, FileError> {
         let directory = entry.directory().try_clone_to_owned();
         let directory = directory.map_err(|error| entry.failed("open its directory", error))?;
@@ -46,7 +44,7 @@ impl Draft {
         }
     }
 
-    /// One with a temporary name, where the file system has no others.
+    /// Creates it with a temporary name, on a file system without unnamed files.
     fn named(entry: &DirectoryName, directory: OwnedFd, mode: Mode) -> Result<Self, FileError> {
         let (file, name) = random(|name| {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
@@ -60,26 +58,26 @@ impl Draft {
         &self.file
     }
 
-    /// Gives it this mode, whatever the umask.
+    /// Sets the mode, ignoring the umask.
     pub(crate) fn set_mode(&self, mode: Mode) -> SysResult<()> {
         fchmod(&self.file, mode)
     }
 
-    /// Puts it under its final name, in place of the file `before` that was judged, or of nothing.
-    /// Returns the file, still open.
+    /// Moves it to its final name, in place of the checked file `before`, or of nothing. Returns
+    /// the file, still open.
     pub(crate) fn put(
         mut self,
         entry: &DirectoryName,
         before: Option<FileIdentity>,
     ) -> Result<File, FileError> {
-        // Some file systems find out only now that they have no room.
+        // Some file systems report a full disk only now.
         self.file.sync_all().map_err(|error| entry.failed("write it", error))?;
         match before {
             None => self.put_new(entry)?,
             Some(before) => self.put_over(entry, before)?,
         }
         self.name = None;
-        // The file is there; a crash may still take its name.
+        // The file is durable; a crash may still lose its name.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let _ = openat(&self.directory, ".", flags, Mode::empty()).and_then(fsync);
         self.file.try_clone().map_err(|error| entry.failed("keep it open", error))
@@ -92,7 +90,7 @@ impl Draft {
                 let (from, to) = (name, entry.name());
                 let directory = &self.directory;
                 match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
-                    // The file system does not know the flag: look, then rename.
+                    // The file system does not support the flag: check, then rename.
                     Err(Errno::INVAL | Errno::NOSYS) => match entry.look()? {
                         None => renameat(directory, from, directory, to),
                         Some(_) => Err(Errno::EXIST),
@@ -119,7 +117,7 @@ impl Draft {
         match renameat_with(directory, name, directory, to, RenameFlags::EXCHANGE) {
             Ok(()) => {}
             Err(Errno::NOENT) => return Err(entry.changed()),
-            // The file system does not know the flag: look, then rename.
+            // The file system does not support the flag: check, then rename.
             Err(Errno::INVAL | Errno::NOSYS) if entry.is(before) => {
                 return renameat(directory, name, directory, to).map_err(failed);
             }
@@ -134,7 +132,7 @@ impl Draft {
         Err(entry.changed())
     }
 
-    /// Gives the unnamed file a name.
+    /// Links the unnamed file to a name.
     fn link(&self, name: &OsStr) -> SysResult<()> {
         let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         linkat(CWD, file, &self.directory, name, AtFlags::SYMLINK_FOLLOW)
@@ -154,7 +152,7 @@ impl Drop for Draft {
     }
 }
 
-/// A file without a name, if this file system has such files and /proc can name it later.
+/// Creates a file without a name, if the file system supports it and /proc can link it later.
 fn unnamed(directory: &OwnedFd, mode: Mode) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = File::from(openat(directory.as_fd(), ".", flags, mode).ok()?);
@@ -162,10 +160,10 @@ fn unnamed(directory: &OwnedFd, mode: Mode) -> Option<File> {
     named.exists().then_some(file)
 }
 
-/// Makes something under a random name that was free; returns the name, too.
+/// Calls `make` with random names until one is free; returns the result and the name.
 pub(crate) fn random<T>(mut make: impl FnMut(&OsStr) -> SysResult<T>) -> SysResult<(T, OsString)> {
-    // Only the names are tempfile's, and its retries: the path is never used. An absolute
-    // directory, as a relative one would fail where the working directory was removed.
+    // tempfile supplies only the names and the retries; the path is never used. It is absolute
+    // because a relative one would fail if the working directory was removed.
     let made = tempfile::Builder::new().prefix(PREFIX).disable_cleanup(true).make_in("/", |path| {
         let name = path.file_name().expect("the path ends with the name that was joined to it");
         Ok((make(name)?, name.to_owned()))
@@ -174,7 +172,7 @@ pub(crate) fn random<T>(mut make: impl FnMut(&OsStr) -> SysResult<T>) -> SysResu
     Ok(made.into_parts().0)
 }
 
-/// What the names of temporary files begin with.
+/// Prefix of temporary files' names.
 const PREFIX: &str = ".foreread-";
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! A name in an open directory, and what it names.
+//! A name in an open directory, and the file that it names.
 //!
-//! In:    a path.
-//! Out:   [`DirectoryName`]; [`ExistingFile`], opened without following a link and without side
-//!        effects.
-//! Never: the last component of a path resolved a second time without comparing inodes.
+//! Files are opened without following a link and without side effects. The last component of a path
+//! is never resolved a second time without comparing inodes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,13 +18,13 @@ use crate::FileError;
 /// An input of the command, which none of its outputs may replace.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandInput<'a> {
-    /// What the user calls it: "TARGET", "the scenario".
+    /// The user's term for it: "TARGET", "the scenario".
     pub name: &'a str,
-    /// Its path. Links are followed: the file behind them is what must not be replaced.
+    /// Path. Links are followed, because the file behind them must not be replaced.
     pub path: &'a Path,
 }
 
-/// An inode: device and number. While a descriptor of it is open, no other file gets the same.
+/// An inode: device and number. While a descriptor of it is open, the number is not reused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FileIdentity(u64, u64);
 
@@ -36,7 +34,7 @@ impl FileIdentity {
     }
 }
 
-/// A name in a directory that is open.
+/// A name in an open directory.
 #[derive(Debug)]
 pub(crate) struct DirectoryName {
     directory: OwnedFd,
@@ -79,16 +77,16 @@ impl DirectoryName {
         &self.path
     }
 
-    /// Which directory it is, by whatever path it was opened.
+    /// Returns the inode of the directory, which does not depend on the path.
     pub(crate) fn directory_inode(&self) -> Result<FileIdentity, FileError> {
         let stat = fstat(&self.directory);
         let stat = stat.map_err(|errno| self.failed("look at its directory", errno.into()))?;
         Ok(FileIdentity::of(&stat))
     }
 
-    /// What the name stands for at this moment; None if there is nothing.
+    /// Returns the file with this name; None if there is none.
     ///
-    /// Opened with `O_PATH`: opening a FIFO would wait, and opening a tape would rewind it.
+    /// It is opened with `O_PATH`: opening a FIFO would block, and opening a tape would rewind it.
     pub(crate) fn look(&self) -> Result<Option<ExistingFile>, FileError> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match openat(&self.directory, &self.name, flags, Mode::empty()) {
@@ -99,13 +97,13 @@ impl DirectoryName {
         Ok(Some(ExistingFile { _fd: fd, stat }))
     }
 
-    /// Whether the name stands for this inode now.
+    /// Returns whether the name currently refers to this inode.
     pub(crate) fn is(&self, inode: FileIdentity) -> bool {
         let stat = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| FileIdentity::of(&stat) == inode)
     }
 
-    /// Removes the name if it stands for this inode.
+    /// Removes the name if it refers to this inode.
     pub(crate) fn remove(&self, inode: FileIdentity) -> io::Result<()> {
         if self.is(inode) {
             unlinkat(&self.directory, &self.name, AtFlags::empty())?;
@@ -113,7 +111,7 @@ impl DirectoryName {
         Ok(())
     }
 
-    /// The first bytes of the regular file that was found, `most` at most.
+    /// Returns up to `most` leading bytes of the regular file.
     pub(crate) fn head(&self, found: &ExistingFile, most: u64) -> Result<Vec<u8>, FileError> {
         let failed =
             |errno: Errno| self.failed("read it to see whether it is foreread's", errno.into());
@@ -130,8 +128,9 @@ impl DirectoryName {
         Ok(bytes)
     }
 
-    /// Refuses all but a regular file with one name that is no input of the command, and that
-    /// stdout or stderr is not redirected to: what is written there would be lost with the file.
+    /// Refuses anything but a regular file with a single name that is not an input of the command.
+    /// Also refuses a file to which stdout or stderr is redirected: that output would be lost with
+    /// the file.
     pub(crate) fn only_regular(
         &self,
         found: &ExistingFile,
@@ -175,7 +174,7 @@ impl DirectoryName {
     }
 }
 
-/// What a name stands for. It stays open, so its inode number is not reused.
+/// An existing file. It stays open, so that its inode number is not reused.
 #[derive(Debug)]
 pub(crate) struct ExistingFile {
     _fd: OwnedFd,
@@ -196,7 +195,7 @@ impl ExistingFile {
     }
 }
 
-/// The kind of a file, for messages.
+/// Returns the kind of a file, for messages.
 pub(crate) fn words(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "a regular file",

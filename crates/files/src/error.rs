@@ -1,47 +1,44 @@
-//! Why a path was not created, replaced or removed.
-//!
-//! In:    a path, what was found there, what the system said.
-//! Out:   one line: what is wrong with which path, and what to do.
-//! Never: an error after which the path is not as it was before.
+//! Reasons why a path was not created, replaced or removed, each as one line with the remedy. After
+//! an error the path is unchanged.
 
 use std::path::PathBuf;
 use std::{fmt, io};
 
-/// Why a path was not created, replaced or removed. What was there is unchanged.
+/// Reason why a path was not created, replaced or removed. The existing file is unchanged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The path names something that foreread did not create, or that it must not replace.
+    /// The path names a file that foreread did not create, or must not replace.
     NotOurs {
         /// The path.
         path: PathBuf,
-        /// What it is, such as "is a directory".
+        /// Its state, such as "is a directory".
         what: String,
-        /// What to do.
+        /// Remedy.
         advice: &'static str,
     },
     /// A running process uses the path.
     InUse {
         /// The path.
         path: PathBuf,
-        /// Which process, such as "another server listens there".
+        /// The process, such as "another server listens there".
         what: String,
-        /// What to do.
+        /// Remedy.
         advice: &'static str,
     },
-    /// The system refused.
+    /// A system call failed.
     System {
         /// The path.
         path: PathBuf,
-        /// What was attempted: a verb, such as "open its directory".
+        /// Attempted operation, as a verb: "open its directory".
         doing: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
 
 impl FileError {
-    /// The line without the path, for callers that print the path themselves.
+    /// Returns the line without the path, for callers that print the path themselves.
     #[must_use]
     pub fn why(&self) -> String {
         match self {
@@ -52,7 +49,7 @@ impl FileError {
         }
     }
 
-    /// The path.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> &std::path::Path {
         match self {
@@ -78,7 +75,7 @@ impl std::error::Error for FileError {
     }
 }
 
-/// Without the path; the kind of the system's error is kept.
+/// Omits the path, and keeps the kind of the system's error.
 impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {
         let why = error.why();

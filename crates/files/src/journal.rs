@@ -1,8 +1,7 @@
-//! A file that outlives its writer: lines are added until it is removed.
+//! An append-only file below /run that survives its writer until it is removed.
 //!
-//! In:    a fixed path below /run.
-//! Out:   the file, open for reading and adding, of mode 0644.
-//! Never: a file of another user read as ours; anything but the open file removed.
+//! It is open for reading and appending, with mode 0644. A file of another user is never accepted,
+//! and only the open file is removed.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +14,7 @@ use crate::FileError;
 use crate::entry::{DirectoryName, FileIdentity, words};
 use crate::system::{check_directory, make_directories};
 
-/// Opens the file. If `is_new`, it and its directories are created where they are missing.
+/// Opens the file. If `is_new`, creates it and its directories where they are missing.
 ///
 /// # Errors
 ///
@@ -50,7 +49,7 @@ pub fn open(path: &Path, is_new: bool) -> Result<File, FileError> {
     Ok(file.into())
 }
 
-/// Whether the path still names this file.
+/// Returns whether the path still names this file.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
     let inode = fstat(file).map(|stat| FileIdentity::of(&stat));

@@ -1,10 +1,8 @@
-//! A file that a user names and that keeps what a program puts into it, from run to run.
+//! A file, named by the user, in which a program keeps data from run to run.
 //!
-//! In:    a path; what a new file begins with.
-//! Out:   the file, open for reading and writing, locked; its name removed again, if it is new and
-//!        its command is refused for another reason.
-//! Never: a file under the path whose beginning is not whole; a link followed; two programs that
-//!        have it at a time.
+//! It is open for reading and writing, and locked, so that no two programs use it at a time. A new
+//! file appears with its initial contents complete, and is removed again if its command is refused
+//! for another reason. Links are not followed.
 
 use std::fs::File;
 use std::io;
@@ -17,12 +15,12 @@ use crate::FileError;
 use crate::draft::Draft;
 use crate::entry::{CommandInput, DirectoryName, FileIdentity};
 
-/// A file that was made just now. Dropping it removes the file, unless it is kept.
+/// A newly created file. Dropping it removes the file, unless it is kept.
 #[derive(Debug)]
 pub struct NewFile(Option<(DirectoryName, FileIdentity)>);
 
 impl NewFile {
-    /// Leaves the file where it is.
+    /// Keeps the file.
     pub fn keep(mut self) {
         self.0 = None;
     }
@@ -31,19 +29,19 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some((entry, inode)) = &self.0 {
-            // What has the name by now may be another file, which stays.
+            // The name may refer to another file by now, which stays.
             let _ = entry.remove(*inode);
         }
     }
 }
 
-/// Opens the file, or makes it: `fill` writes what a new one begins with, which is durable before
-/// the file has its name. Of a new one there is a [`NewFile`], to be kept or dropped.
+/// Opens or creates the file. `fill` writes the initial contents of a new one, which are durable
+/// before the file gets its name. For a new file a [`NewFile`] is returned, to be kept or dropped.
 ///
 /// # Errors
 ///
 /// If the path names an input of the command, a link, a file with several names, or anything but a
-/// regular file; if another program has it open so; or if the system refuses.
+/// regular file; if another program has locked it; or if the system refuses.
 pub fn open_or_make(
     path: &Path,
     inputs: &[CommandInput<'_>],
@@ -64,7 +62,7 @@ pub fn open_or_make(
     }
     let draft = Draft::new(&entry, Mode::from_raw_mode(0o600))?;
     fill(draft.file()).map_err(|error| entry.failed("write it", error))?;
-    // Locked before it has a name, it is never another program's.
+    // Locking it before it has a name keeps other programs from using it first.
     lock(&entry, draft.file())?;
     let stat = fstat(draft.file()).map_err(|errno| entry.failed("look at it", errno.into()))?;
     let file = draft.put(&entry, None)?;
@@ -78,7 +76,7 @@ fn lock(entry: &DirectoryName, file: &File) -> Result<(), FileError> {
             what: "is in use by another program".to_owned(),
             advice: "end that one, or give another path",
         }),
-        // A file system without locks: no program has one there.
+        // The file system has no locks, so no program holds one.
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -1,15 +1,15 @@
 //! The only place where foreread creates, replaces or removes a path in the file system.
 //!
-//! In:    paths that users give, and the fixed paths below /run, /var/lib and /etc.
-//! Out:   files that are whole or not there, sockets, pid files, scratch files.
+//! In:    paths given by users, and the fixed paths below /run, /var/lib and /etc.
+//! Out:   files that are complete or absent, sockets, pid files, scratch files.
 //! Never: a file of another program, an input of the same command, or a device node replaced or
 //!        removed; a symbolic link followed at the last component of a path.
 //!
-//! docs/files.md lists every such path with what is refused. The data path (reads and writes of an
+//! docs/files.md lists every such path and the refused cases. The data path (reads and writes of an
 //! open TARGET) is not here: it creates no names.
 //!
-//! All checks are made on descriptors relative to the open directory: what was looked at is what is
-//! replaced or removed, also if another process renames files meanwhile.
+//! All checks use descriptors relative to the open directory, so the checked file is the one that
+//! is replaced or removed, even if another process renames files in between.
 
 #![forbid(unsafe_code)]
 

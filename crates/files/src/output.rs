@@ -1,9 +1,8 @@
-//! A file that a command writes its result into: `--save`, `--trace`.
+//! Result files of commands: `--save`, `--trace`.
 //!
-//! In:    a path, the inputs of the command, how to recognise an earlier result.
-//! Out:   the result, whole; until then, and after an error, what was there before. Of a recording
-//!        that a full disk ends, what there was room for.
-//! Never: a file replaced that foreread did not write; a link followed; a device written to.
+//! The result appears complete; until then, and after an error, the previous file stays. A
+//! recording cut short by a full disk keeps the part that fits. Only files written by foreread are
+//! replaced, no link is followed, and no device is written to.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,7 +16,7 @@ use crate::destination::{is_null, stream};
 use crate::draft::Draft;
 use crate::entry::{CommandInput, DirectoryName, ExistingFile};
 
-/// A result file that is not there before [`ResultFile::write_whole`].
+/// A result file that does not exist before [`ResultFile::write_whole`].
 #[derive(Debug)]
 pub struct ResultFile {
     to: OutputTarget,
@@ -27,24 +26,24 @@ pub struct ResultFile {
 enum OutputTarget {
     /// /dev/null.
     Nothing(DirectoryName),
-    /// What the user has opened already.
+    /// A stream that the user has opened.
     Stream(DirectoryName, File),
     File {
         entry: DirectoryName,
         draft: Draft,
-        /// What is replaced. It stays open, so that no other file gets its inode number.
+        /// The file to be replaced. It stays open, so that its inode number is not reused.
         before: Option<ExistingFile>,
     },
 }
 
 impl ResultFile {
-    /// Prepares the file, so that a wrong path is known before the work is done.
+    /// Prepares the file, so that a wrong path is reported before the work is done.
     ///
-    /// `is_ours` gets the first 4 KiB of a file that exists, and says whether it is an earlier
+    /// `is_ours` receives the first 4 KiB of an existing file, and returns true for an earlier
     /// result. An empty file is replaced, too.
     ///
-    /// Streams are written as they are: `-` and `/dev/stdout` (stdout), `/dev/stderr`, a pipe that
-    /// the shell opened (`/dev/fd/N`), and `/dev/null`.
+    /// Streams are written to directly: `-` and `/dev/stdout` (stdout), `/dev/stderr`, a pipe
+    /// opened by the shell (`/dev/fd/N`), and `/dev/null`.
     ///
     /// # Errors
     ///
@@ -73,12 +72,13 @@ impl ResultFile {
         Ok(Self { to: OutputTarget::File { entry, draft, before } })
     }
 
-    /// Writes all of it with `write`, and puts the file in its place. What goes to /dev/null is
-    /// written, too: `write` may have effects of its own.
+    /// Writes the whole result with `write`, and moves the file into place. For /dev/null `write`
+    /// is called, too, because it may have side effects.
     ///
     /// # Errors
     ///
-    /// If there is no room, or the path was taken meanwhile; then what was there is unchanged.
+    /// If the disk is full, or another file has taken the path; the previous file is then
+    /// unchanged.
     pub fn write_whole(
         self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -97,16 +97,15 @@ impl ResultFile {
         }
     }
 
-    /// Writes with `write`, and puts the file in its place, also if there is no room for all of it:
-    /// then it holds what there was room for. Returns the error that ended it there, which `write`
-    /// has to return, too.
+    /// Writes with `write`, and moves the file into place even if the disk is full: it then holds
+    /// the part that fits. Returns the error that ended it there, which `write` must return, too.
     ///
-    /// What `write` writes is not buffered: large pieces cost less.
+    /// The writes are not buffered: large ones are cheaper.
     ///
     /// # Errors
     ///
-    /// If there was room for nothing, `write` failed by itself, or the path was taken meanwhile;
-    /// then what was there is unchanged. If a stream takes no more.
+    /// If nothing fits, if `write` failed for another reason, or if another file has taken the
+    /// path; the previous file is then unchanged. If a stream accepts no more data.
     pub fn write_what_fits(
         self,
         kept: KeptPart,
@@ -136,27 +135,27 @@ fn buffered(file: &File, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -
     writer.flush()
 }
 
-/// What is kept of a result that there is no room for all of.
+/// Part to keep of a result that does not fit on the disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KeptPart {
-    /// Each byte: its readers understand a result that is cut off anywhere.
+    /// Every byte: readers accept a result that is cut anywhere.
     Bytes,
     /// Whole lines.
     Lines,
 }
 
-/// A file that a result is written to, and what it has refused.
+/// A result file under construction, with the error of its first failed write.
 struct WatchedFile<'f> {
     file: &'f File,
-    /// Bytes that it has taken.
+    /// Bytes written.
     taken: u64,
-    /// Of those, the ones up to the end of a line.
+    /// Bytes up to the last end of a line.
     lines: u64,
     has_failed: bool,
 }
 
 impl WatchedFile<'_> {
-    /// The bytes that are kept of it.
+    /// Returns the number of bytes to keep.
     fn len_of(&self, kept: KeptPart) -> u64 {
         match kept {
             KeptPart::Bytes => self.taken,
@@ -202,7 +201,7 @@ fn is_earlier(
     })
 }
 
-/// A result keeps the mode of the one that it replaces, if both have the same owner.
+/// Copies the mode of the replaced result if both have the same owner.
 fn keep_mode(draft: &Draft, before: Option<&ExistingFile>) {
     let is_same = |uid| draft.file().metadata().is_ok_and(|ours| ours.uid() == uid);
     if let Some(before) = before.map(ExistingFile::stat).filter(|before| is_same(before.st_uid)) {
@@ -210,13 +209,13 @@ fn keep_mode(draft: &Draft, before: Option<&ExistingFile>) {
     }
 }
 
-/// What to do about a file that is in the way.
+/// Remedy for a file that is in the way.
 pub(crate) const ADVICE: &str = "give another path, or remove the file first";
 
-/// The same, where the path is fixed.
+/// Remedy for a fixed path.
 pub(crate) const REMOVE: &str = "move it away, or remove it";
 
-/// How much of a file is looked at.
+/// Bytes inspected at the start of a file.
 const HEAD: u64 = 4096;
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! A pid file: there while the process is, and only then.
+//! A pid file, which exists exactly as long as its process.
 //!
-//! In:    a path, the inputs of the command.
-//! Out:   the process id and a line feed, mode 0644, whole from the first moment.
-//! Never: the file of a running process replaced; anything but a stale pid file replaced; anything
-//!        but our own pid file removed.
+//! It holds the process id and a line feed, with mode 0644, and appears complete. Only a stale pid
+//! file is replaced, never that of a running process, and only our own is removed.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -17,18 +15,18 @@ use crate::draft::Draft;
 use crate::entry::{CommandInput, DirectoryName, ExistingFile, FileIdentity};
 use crate::{FileError, output};
 
-/// A file with the id of this process. Dropping it removes the file if it is still this one.
+/// A file with the id of this process. Dropping it removes the file if it is unchanged.
 #[derive(Debug)]
 pub struct PidFile {
     entry: DirectoryName,
-    /// Open, so that no other file gets its inode number.
+    /// Stays open, so that its inode number is not reused.
     file: File,
     inode: FileIdentity,
     text: String,
 }
 
 impl PidFile {
-    /// Writes the file: where nothing is, or in place of a stale pid file.
+    /// Creates the file, or replaces a stale pid file.
     ///
     /// # Errors
     ///
@@ -53,7 +51,8 @@ impl PidFile {
         Ok(Self { entry, file, inode, text })
     }
 
-    /// Whether it still holds what was written; a script may have written its own number into it.
+    /// Returns whether it still has the original contents; a script may have written its own number
+    /// into it.
     fn is_unchanged(&self) -> bool {
         let mut bytes = [0; LONGEST + 1];
         let read = self.file.read_at(&mut bytes, 0);
@@ -69,7 +68,7 @@ impl Drop for PidFile {
     }
 }
 
-/// Refuses all but the pid file of a process that has ended.
+/// Refuses anything but the pid file of a process that has ended.
 fn is_stale(
     entry: &DirectoryName,
     found: &ExistingFile,
@@ -84,11 +83,11 @@ fn is_stale(
             advice: output::ADVICE,
         });
     };
-    // In a container the server often gets the number that it had before.
+    // In a container the server often gets the same number again.
     if pid.as_raw_nonzero().get().cast_unsigned() == std::process::id() {
         return Ok(());
     }
-    // EPERM: it runs, and belongs to another user.
+    // EPERM: it is running, as another user.
     if !matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)) {
         return Ok(());
     }
@@ -103,7 +102,7 @@ fn is_stale(
     })
 }
 
-/// The process id in a pid file; None if it holds anything else.
+/// Returns the process id in a pid file; None for any other contents.
 fn number(bytes: &[u8]) -> Option<Pid> {
     let digits = bytes.strip_suffix(b"\n")?;
     if !digits.iter().all(u8::is_ascii_digit) {
@@ -112,7 +111,7 @@ fn number(bytes: &[u8]) -> Option<Pid> {
     Pid::from_raw(std::str::from_utf8(digits).ok()?.parse().ok()?)
 }
 
-/// The longest pid file: the digits of the largest number, and a line feed.
+/// Longest pid file: the digits of the largest number, and a line feed.
 const LONGEST: usize = 11;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Scratch: files without a name, files that lose it, a private directory.
+//! Scratch files, with a name or without, and private directories.
 //!
-//! In:    a directory, or `TMPDIR`.
-//! Out:   files and directories with names that cannot be predicted, for their owner only.
-//! Never: a file opened that was there before; anything left after the last descriptor is closed,
-//!        except a directory whose process was killed.
+//! Names are unpredictable, access is for the owner only, and an existing file is never opened.
+//! Nothing remains after the last descriptor is closed, except a directory whose process was
+//! killed.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,12 +19,12 @@ use crate::draft::random;
 use crate::entry::{DirectoryName, FileIdentity};
 use crate::trusted_path::{TrustedUse, replaceable};
 
-/// A directory for this process only (mode 0700), removed with all that is in it.
+/// A directory for this process only (mode 0700), removed with its contents.
 #[derive(Debug)]
 pub struct PrivateDirectory(TempDir);
 
 impl PrivateDirectory {
-    /// Makes one in the directory for temporary files.
+    /// Creates a private directory in the directory for temporary files.
     ///
     /// # Errors
     ///
@@ -40,17 +39,17 @@ impl PrivateDirectory {
         })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Writes files into it, with the directories that they need.
+    /// Writes files into it, creating parent directories.
     ///
     /// # Errors
     ///
-    /// If a path is not one below this directory, or the system refuses.
+    /// If a path leads outside this directory, or the system refuses.
     pub fn write_files(&self, files: &[(PathBuf, String)]) -> Result<(), FileError> {
         for (path, text) in files {
             let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -71,7 +70,7 @@ impl PrivateDirectory {
         Ok(())
     }
 
-    /// Removes it now.
+    /// Removes the directory now.
     ///
     /// # Errors
     ///
@@ -81,11 +80,11 @@ impl PrivateDirectory {
     }
 }
 
-/// `TMPDIR`, or `default` where that is unset or empty; an absolute path of a directory.
+/// Returns `TMPDIR`, or `default` if that is unset or empty, as an absolute path of a directory.
 ///
 /// # Errors
 ///
-/// If `TMPDIR` names no directory: what was asked for is not silently replaced by the default.
+/// If `TMPDIR` names no directory: the user's choice is not silently replaced by the default.
 pub fn temporary_directory(default: &str) -> Result<PathBuf, FileError> {
     directory_of(std::env::var_os("TMPDIR"), default)
 }
@@ -109,7 +108,7 @@ fn directory_of(asked: Option<OsString>, default: &str) -> Result<PathBuf, FileE
     })
 }
 
-/// Refuses as root a directory whose owner could put another one in the place of ours.
+/// As root, refuses a directory whose owner could replace ours.
 fn only_root_can_replace(directory: PathBuf) -> Result<PathBuf, FileError> {
     if !geteuid().is_root() {
         return Ok(directory);
@@ -130,15 +129,16 @@ fn only_root_can_replace(directory: PathBuf) -> Result<PathBuf, FileError> {
     }
 }
 
-/// A file without a name in `directory`, mode 0600, opened with `flags` beside read and write.
+/// Creates a file without a name in `directory`, mode 0600, opened with `flags` in addition to read
+/// and write.
 ///
 /// # Errors
 ///
-/// What the system said: `EINVAL` if the file system does not know one of the flags.
+/// The system's error: `EINVAL` if the file system does not support one of the flags.
 pub fn unnamed(directory: &Path, flags: OFlags) -> SysResult<File> {
     let flags = flags | OFlags::RDWR | OFlags::CLOEXEC;
     match openat(CWD, directory, flags | OFlags::TMPFILE, OURS) {
-        // Some file systems have no such files.
+        // Some file systems have no unnamed files.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) if directory.is_dir() => {
             named_and_then_not(directory, flags)
         }
@@ -146,15 +146,14 @@ pub fn unnamed(directory: &Path, flags: OFlags) -> SysResult<File> {
     }
 }
 
-/// The same with a name for as long as two calls take. Killed between them, it leaves an empty
-/// file.
+/// Creates a named file and unlinks it at once. A kill between the two calls leaves an empty file.
 fn named_and_then_not(directory: &Path, flags: OFlags) -> SysResult<File> {
     let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(CWD, directory, path, Mode::empty())?;
     let (file, _) = random(|name| {
         let created = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = openat(directory.as_fd(), name, created, OURS);
-        // Where O_DIRECT is refused, some file systems have made the file all the same.
+        // If O_DIRECT is refused, some file systems have created the file anyway.
         if !matches!(file, Err(Errno::EXIST)) {
             let _ = unlinkat(directory.as_fd(), name, rustix::fs::AtFlags::empty());
         }
@@ -163,7 +162,7 @@ fn named_and_then_not(directory: &Path, flags: OFlags) -> SysResult<File> {
     Ok(file.into())
 }
 
-/// A scratch file with a name, for programs that take only names. Dropping it removes the name.
+/// A named scratch file, for programs that need a path. Dropping it removes the name.
 #[derive(Debug)]
 pub struct NamedScratch {
     entry: DirectoryName,
@@ -172,7 +171,7 @@ pub struct NamedScratch {
 }
 
 impl NamedScratch {
-    /// An empty file with a random name in `directory`, mode 0600.
+    /// Creates an empty file with a random name in `directory`, mode 0600.
     ///
     /// # Errors
     ///
@@ -194,13 +193,13 @@ impl NamedScratch {
         Ok(Self { entry, file: file.into(), inode })
     }
 
-    /// The open file.
+    /// Returns the open file.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Its path.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.entry.path()
@@ -220,7 +219,7 @@ fn errno_of(error: FileError) -> Errno {
     }
 }
 
-/// No other user needs it.
+/// Mode without access for other users.
 const OURS: Mode = Mode::RUSR.union(Mode::WUSR);
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
-//! A Unix socket that listens, and its file.
+//! A listening Unix socket, and its file.
 //!
-//! In:    a path.
-//! Out:   a socket that only its owner can connect to, from its first moment.
-//! Never: anything replaced but the file of a socket without a listener; a file removed that is not
-//!        ours.
+//! Only its owner can connect, from the first moment. Only the file of a socket without a listener
+//! is replaced, and only our own file is removed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,8 +17,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, listen
 use crate::FileError;
 use crate::entry::{DirectoryName, ExistingFile, FileIdentity, words};
 
-/// The file of a socket that listens. It is not removed by dropping this: a signal handler may hold
-/// one, too.
+/// The file of a listening socket. Dropping this does not remove the file, because a signal handler
+/// may hold it, too.
 #[derive(Clone, Debug)]
 pub struct SocketFile {
     entry: Arc<DirectoryName>,
@@ -28,14 +26,14 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Removes the file, unless the path names another one by now. Call it before the socket is
-    /// closed: until then no other file gets its inode number.
+    /// Removes the file, unless the path names another one by now. Call it before closing the
+    /// socket: until then the inode number is not reused.
     pub fn remove(&self) {
         let _ = self.entry.remove(self.inode);
     }
 }
 
-/// Listens at `path`, non-blocking, mode 0600. The file of a socket without a listener is replaced.
+/// Listens at `path`, non-blocking, mode 0600. Replaces the file of a socket without a listener.
 ///
 /// # Errors
 ///
@@ -54,7 +52,7 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
     let listening = || -> rustix::io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        // The file gets the socket's own mode: no other user can connect at any moment.
+        // The file gets the socket's own mode, so no other user can ever connect.
         fchmod(&fd, Mode::RUSR | Mode::WUSR)?;
         rustix::net::bind(&fd, &address)?;
         Ok(fd)
@@ -63,7 +61,7 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
         Err(Errno::ADDRINUSE) => return Err(in_use(&entry)),
         done => done.map_err(|errno| entry.failed("listen", errno.into()))?,
     };
-    // Only bind() makes this name, and it makes no other: what is there now is ours.
+    // Only bind() creates this name, and it replaces nothing: the file there is ours.
     let inode = entry.look()?.ok_or_else(|| entry.changed())?.inode();
     let file = SocketFile { entry: Arc::new(entry), inode };
     if let Err(errno) = listen(&fd, backlog) {
@@ -74,16 +72,16 @@ pub fn bind(path: &Path, backlog: i32) -> Result<(OwnedFd, SocketFile), FileErro
 }
 
 /// Removes the file of a socket without a listener; refuses anything else. Returns the lock under
-/// which the new socket is made.
+/// which the new socket is created.
 ///
 /// ```text
 ///   look: a listener, or no socket: refuse
 ///   lock the directory | look again: stale: remove | bind, listen | unlock
 /// ```
 ///
-/// Why the lock: of two servers that find the same stale socket, the second would remove what the
-/// first has just made; and a socket between bind and listen looks stale. Where nothing is to be
-/// removed, a directory that cannot be locked is no reason to refuse.
+/// The lock prevents two races: of two servers that find the same stale socket, the second would
+/// remove the new one of the first; and a socket between bind and listen looks stale. If nothing
+/// has to be removed, a directory that cannot be locked is accepted.
 fn clear(entry: &DirectoryName) -> Result<Option<OwnedFd>, FileError> {
     stale(entry)?;
     let lock = lock(entry);
@@ -94,7 +92,7 @@ fn clear(entry: &DirectoryName) -> Result<Option<OwnedFd>, FileError> {
     Ok(Some(lock))
 }
 
-/// The socket without a listener that is there; None if nothing is.
+/// Returns the socket without a listener at this path; None if there is no file.
 fn stale(entry: &DirectoryName) -> Result<Option<ExistingFile>, FileError> {
     let Some(found) = entry.look()? else { return Ok(None) };
     if found.kind() != FileType::Socket {
@@ -113,7 +111,7 @@ fn stale(entry: &DirectoryName) -> Result<Option<ExistingFile>, FileError> {
 }
 
 /// Locks the directory. Any process that may read the directory can lock it as well, so this waits
-/// for a bounded time only.
+/// only for a bounded time.
 fn lock(entry: &DirectoryName) -> Result<OwnedFd, FileError> {
     let failed = |errno: Errno| entry.failed("lock its directory", errno.into());
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -141,7 +139,7 @@ fn in_use(entry: &DirectoryName) -> FileError {
     }
 }
 
-/// The most bytes of a socket's path.
+/// Maximum length of a socket's path, in bytes.
 pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Two seconds: a server holds the lock for a few system calls.

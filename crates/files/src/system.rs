@@ -1,8 +1,7 @@
-//! Files of foreread below the system's directories: udev rules and records.
+//! foreread's files in system directories: udev rules and records below /etc and /var/lib.
 //!
-//! In:    a fixed path below /etc or /var/lib, a text.
-//! Out:   the file, whole and on the disk, mode 0644; its directories, mode 0755.
-//! Never: a file replaced that foreread did not write; anything but a regular file removed.
+//! Files are written atomically and durably with mode 0644, their directories with mode 0755. Only
+//! files written by foreread are replaced, and only regular files are removed.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,8 +15,8 @@ use crate::draft::Draft;
 use crate::entry::{DirectoryName, ExistingFile};
 use crate::{FileError, output, trusted_path};
 
-/// Writes a file whole, with its directories. `is_ours` gets the first 4 KiB of a file that exists;
-/// an empty file is replaced, too.
+/// Writes a whole file, creating its directories. `is_ours` receives the first 4 KiB of an existing
+/// file; an empty file is replaced, too.
 ///
 /// # Errors
 ///
@@ -39,7 +38,7 @@ pub fn write_whole(path: &Path, text: &str, is_ours: fn(&[u8]) -> bool) -> Resul
     draft.put(&entry, found.as_ref().map(ExistingFile::inode)).map(drop)
 }
 
-/// Reads a file of the system that only root can have written; None if it is not there.
+/// Reads a system file that only root can have written; None if it is missing.
 ///
 /// # Errors
 ///
@@ -54,7 +53,7 @@ pub fn read_trusted(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     read.map_err(|source| FileError::System { path: path.to_owned(), doing: "read it", source })
 }
 
-/// Removes a regular file; whether it was there.
+/// Removes a regular file. Returns whether it existed.
 ///
 /// # Errors
 ///
@@ -63,7 +62,7 @@ pub fn remove(path: &Path) -> Result<bool, FileError> {
     removed(path, None)
 }
 
-/// The same of a file that is ours: `is_ours` gets its first 4 KiB. An empty one is ours.
+/// Removes a file that is ours: `is_ours` receives its first 4 KiB. An empty one is ours.
 ///
 /// # Errors
 ///
@@ -105,15 +104,15 @@ fn only_ours(
     })
 }
 
-/// Refuses as root a path below a directory of the system in which another user could put or
-/// replace files. Of the directories above it those that are there are checked.
+/// As root, refuses a path below a system directory in which another user could create or replace
+/// files. Only existing parent directories are checked.
 pub(crate) fn check_directory(path: &Path) -> Result<(), FileError> {
     let mut above = path.ancestors().skip(1);
     let found = above.find(|directory| fs::symlink_metadata(directory).is_ok());
     found.map_or(Ok(()), trusted_path::check_state)
 }
 
-/// The directories above a path, mode 0755 at most.
+/// Creates the directories above a path, mode 0755 at most.
 pub(crate) fn make_directories(path: &Path) -> Result<(), FileError> {
     let Some(parent) = path.parent() else { return Ok(()) };
     DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(|source| {
@@ -121,7 +120,7 @@ pub(crate) fn make_directories(path: &Path) -> Result<(), FileError> {
     })
 }
 
-/// How much of a file is looked at.
+/// Bytes inspected at the start of a file.
 const HEAD: u64 = 4096;
 
 #[cfg(test)]

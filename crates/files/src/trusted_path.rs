@@ -1,8 +1,9 @@
-//! Paths that only root can change: programs that root will run, records that root believes.
+//! Checks paths that only root may be able to change: programs that root runs, records that root
+//! trusts.
 //!
-//! In:    an absolute path.
-//! Out:   the first file or directory on the way to it that another user can replace, and why.
-//! Never: a link followed without a check of the directory that it is in and of all behind it.
+//! It finds the first file or directory on the way that another user can replace. A link is
+//! followed only after its directory was checked, and every component of its target is checked as
+//! well.
 //!
 //! ```text
 //!   /home/me/bin/foreread     /home belongs to root, /home/me to me: I can replace bin
@@ -23,22 +24,22 @@ use rustix::fs::{
 };
 use rustix::process::geteuid;
 
-/// How long the file must stay as it is.
+/// Intended use of a file, which determines how long it must stay unchanged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TrustedUse {
-    /// Root runs it, today and after each boot: no directory that others may write to, also if it
-    /// is sticky, and no file system that setuid programs are not run from.
+    /// Root runs it, now and after each boot: no directory may be writable by others, even if it is
+    /// sticky, and no file system may be mounted `nosuid`.
     Program,
-    /// Root reads or writes it now: its place in a sticky directory is as safe as its owner.
+    /// Root reads or writes it now: in a sticky directory it is as safe as its owner.
     State,
 }
 
 /// A file or directory that a user other than root can replace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Replaceable {
-    /// Where it is.
+    /// Path of the file or directory.
     pub path: PathBuf,
-    /// Why it can be replaced, such as "belongs to user 1000".
+    /// Reason, such as "belongs to user 1000".
     pub why: String,
 }
 
@@ -48,18 +49,18 @@ impl fmt::Display for Replaceable {
     }
 }
 
-/// Returns the first place at which a user other than root could replace `path` with another file;
-/// None if there is no such place.
+/// Returns the first component at which a user other than root could replace `path` with another
+/// file; None if there is none.
 ///
 /// # Errors
 ///
-/// If the path is not absolute, is not there, or cannot be looked at.
+/// If the path is not absolute, is missing, or cannot be examined.
 pub fn replaceable(path: &Path, used: TrustedUse) -> io::Result<Option<Replaceable>> {
     Walk { top: PathBuf::from("/"), owner: 0, used }.first_replaceable(path)
 }
 
-/// The program of this name that root may run: of the directories in `PATH`, those that others can
-/// write to are skipped. For other users the name itself: what they run is their own.
+/// Returns the program of this name that root may run, skipping directories in `PATH` that others
+/// can write to. For other users it returns the name itself: they run what they choose.
 ///
 /// # Errors
 ///
@@ -85,8 +86,8 @@ pub fn helper_program(name: &str) -> io::Result<PathBuf> {
     })
 }
 
-/// Refuses as root what lies in a directory of the system that another user can write to. Nothing
-/// is checked for other users, and nothing below other directories, which users name themselves.
+/// As root, refuses a path in a system directory that another user can write to. Nothing is checked
+/// for other users, nor below other directories, which users choose themselves.
 pub(crate) fn check_state(path: &Path) -> Result<(), crate::FileError> {
     let is_systems = ["/etc", "/var/lib", "/run"].iter().any(|top| path.starts_with(top));
     if !is_systems || !geteuid().is_root() {
@@ -107,10 +108,10 @@ pub(crate) fn check_state(path: &Path) -> Result<(), crate::FileError> {
     })
 }
 
-/// A walk from a directory that is trusted down to a file.
+/// A walk from a trusted directory down to a file.
 struct Walk {
     top: PathBuf,
-    /// Besides root, the user that may own what is met: tests do not run as root everywhere.
+    /// User that may own components in addition to root, because tests do not always run as root.
     owner: u32,
     used: TrustedUse,
 }
@@ -124,7 +125,7 @@ impl Walk {
         if let Some(found) = self.look(&here)?.1 {
             return Ok(Some(found));
         }
-        // The next name is the last one.
+        // The next name is the last of this list.
         let mut ahead = reversed(below);
         let mut links = 0;
         while let Some(name) = ahead.pop() {
@@ -160,12 +161,13 @@ impl Walk {
         Ok(found.map(|why| Replaceable { path: here, why }))
     }
 
-    /// The kind of what has this path, and why another user can replace it or what is in it.
+    /// Returns the type of the file at this path, and the reason why another user can replace it or
+    /// its contents.
     fn look(&self, path: &Path) -> io::Result<(FileType, Option<Replaceable>)> {
         let stat = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let why = writable_by(Owned { mode: stat.st_mode, uid: stat.st_uid, kind }, self);
-        // A process of a user answers for all that is there.
+        // A user's process supplies everything on this file system.
         let why = match why {
             None if kind == FileType::Directory => {
                 is_on_untrusted_file_system(path, TrustedUse::State)?
@@ -176,7 +178,7 @@ impl Walk {
     }
 }
 
-/// The fields of a stat that decide who can write.
+/// The fields of a stat that determine write access.
 #[derive(Clone, Copy)]
 struct Owned {
     mode: u32,
@@ -184,8 +186,8 @@ struct Owned {
     kind: FileType,
 }
 
-/// Why a user other than the trusted ones can write to it. A link cannot be written to: who can
-/// replace it is decided by its directory.
+/// Returns the reason why an untrusted user can write to it. A link cannot be written to; its
+/// directory determines who can replace it.
 fn writable_by(found: Owned, walk: &Walk) -> Option<String> {
     if found.kind == FileType::Symlink {
         return None;
@@ -205,8 +207,8 @@ fn writable_by(found: Owned, walk: &Walk) -> Option<String> {
     is_groups.then(|| "can be written to by a group, or by users of its ACL".to_owned())
 }
 
-/// Why a user other than root may answer for the contents of the file system at a path. What users
-/// may mount, also with FUSE, is mounted `nosuid`.
+/// Returns the reason why a user other than root may control the contents of the file system at a
+/// path. Mounts made by users, including FUSE, are `nosuid`.
 fn is_on_untrusted_file_system(path: &Path, used: TrustedUse) -> io::Result<Option<String>> {
     let is_nosuid = statvfs(path)?.f_flag.contains(StatVfsMountFlags::NOSUID);
     if !is_nosuid {
@@ -219,7 +221,7 @@ fn is_on_untrusted_file_system(path: &Path, used: TrustedUse) -> io::Result<Opti
     Ok(is_program.then(|| "is on a file system that is mounted nosuid".to_owned()))
 }
 
-/// The names of a path, last one first.
+/// Returns the names of a path in reverse order.
 fn reversed(path: &Path) -> Vec<OsString> {
     let name = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -229,10 +231,10 @@ fn reversed(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(name).collect()
 }
 
-/// As many as Linux follows.
+/// The kernel's limit.
 const LINKS_MAX: usize = 40;
 
-/// The number of FUSE in `statfs`.
+/// FUSE's type number in `statfs`.
 const FUSE_MAGIC: rustix::fs::FsWord = 0x6573_5546;
 
 #[cfg(test)]

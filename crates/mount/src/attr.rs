@@ -1,15 +1,12 @@
-//! What the kernel is told of an inode.
-//!
-//! In:    an inode of the image, or what its directory says of it.
-//! Out:   attributes.
-//! Never: another number than the image's own, the root's included.
+//! Attributes of an image's inodes for the kernel. Inode numbers are the image's own, including the
+//! root's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foreread_ext4::{FileKind, Inode, Timestamp};
 use fuser::{FileAttr, FileType, INodeNo};
 
-/// The attributes of an inode.
+/// Returns the attributes of an inode.
 pub(crate) fn of(inode: &Inode, block_size: u32) -> FileAttr {
     FileAttr {
         ino: INodeNo(inode.number.into()),
@@ -24,7 +21,7 @@ pub(crate) fn of(inode: &Inode, block_size: u32) -> FileAttr {
         nlink: inode.links.into(),
         uid: inode.uid,
         gid: inode.gid,
-        // As the kernel's own encoding has it: 12 bits of the major, 20 of the minor.
+        // The kernel's encoding: 12 bits of the major, 20 of the minor.
         rdev: inode.device.map_or(0, |device| {
             (device.minor & 0xFF) | (device.major << 8) | ((device.minor & !0xFF) << 12)
         }),
@@ -33,7 +30,7 @@ pub(crate) fn of(inode: &Inode, block_size: u32) -> FileAttr {
     }
 }
 
-/// Of a name alone: where its inode cannot be read, or there is no such name (number 0).
+/// Returns attributes for a name whose inode cannot be read, or for a missing name (number 0).
 pub(crate) fn of_name(number: u32, kind: FileType) -> FileAttr {
     FileAttr {
         ino: INodeNo(number.into()),

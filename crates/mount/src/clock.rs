@@ -1,12 +1,8 @@
-//! What time it is: for how long a listing holds.
-//!
-//! In:    nothing.
-//! Out:   the time, since some moment.
-//! Never: asked anywhere else in this crate.
+//! The crate's only clock, for the lifetime of listings.
 
 use std::time::Instant;
 
-/// The one place of the mounts that asks what time it is.
+/// Returns the current time.
 #[expect(clippy::disallowed_methods, reason = "listings have a lifetime")]
 pub(crate) fn now() -> Instant {
     Instant::now()

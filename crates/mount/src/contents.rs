@@ -1,15 +1,13 @@
-//! What is in files.
+//! Reads the contents of files, with the engine's read-ahead.
 //!
-//! In:    an inode's number, an offset.
-//! Out:   bytes, as the engine reads them ahead.
-//! Never: an open file that the kernel has to close: it does not tell us of opens and closes, so
-//!        the last files that were read are kept, and no more.
+//! The kernel does not report opens and closes, so the files read last are kept open, up to a
+//! limit.
 //!
 //! ```text
 //!   small     device   |a|b|c|.|d|e|     one stream over many files: if a program reads one after
 //!                                        another, the next ones are read ahead
 //!   large     file     |------------|    an extent-mapped file of the engine: windows
-//!             device   |--|   |----|     follow the file, not what lies behind a piece
+//!             device   |--|   |----|     follow the file, not the device's blocks
 //! ```
 
 use std::cell::RefCell;
@@ -22,26 +20,26 @@ use foreread_ext4::{Error, FileKind, Inode};
 
 use crate::inodes::Inodes;
 
-/// The files that were read last.
+/// Recently read files.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// The last one at the end.
+    /// Least recently used first.
     kept: Mutex<VecDeque<Arc<OpenContents>>>,
 }
 
 #[derive(Debug)]
 struct OpenContents {
     inode: Inode,
-    /// In pieces of the device; None: small, without blocks, encrypted, damaged, or in too many
-    /// pieces.
+    /// The extent-mapped file of the engine; None for a file that is small, without blocks,
+    /// encrypted, damaged, or too fragmented.
     file: Option<File>,
 }
 
 impl Contents {
-    /// Calls `give` with bytes of a regular file: fewer than asked only at its end.
+    /// Calls `give` with bytes of a regular file: fewer than requested only at its end.
     ///
-    /// Each thread has one buffer for what passes through it: a new one would be given back to the
-    /// system, and be filled with zeros by it, for each megabyte that is read.
+    /// Each thread has one buffer. A new one for each megabyte would be returned to the system, and
+    /// zeroed by it, every time.
     pub(crate) fn read(
         &self,
         inodes: &Inodes,
@@ -75,7 +73,7 @@ impl Contents {
                 return Ok(file);
             }
         }
-        // Without the lock: others find theirs meanwhile.
+        // Without the lock, so that others can use open files at the same time.
         let inode = inodes.inode(number)?;
         let file = if inode.size > SMALL_BYTES { in_pieces(inodes, &inode) } else { None };
         let file = Arc::new(OpenContents { inode, file });
@@ -83,7 +81,7 @@ impl Contents {
         let oldest = if kept.len() >= KEPT { kept.pop_front() } else { None };
         kept.push_back(Arc::clone(&file));
         drop(kept);
-        // It may be the last handle, and closes its file.
+        // This may drop the last handle, which closes the file.
         drop(oldest);
         Ok(file)
     }
@@ -102,12 +100,12 @@ impl OpenContents {
 }
 
 thread_local! {
-    /// As long as the largest request of the kernel so far: a megabyte.
+    /// Size of the largest kernel request so far: one megabyte.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A file of the engine, if the inode has blocks in not too many pieces, and all of them are known:
-/// of a map that is damaged in one place the rest can be read piece by piece.
+/// Opens an extent-mapped file of the engine, if the inode has few enough extents and all can be
+/// read. If the map is partly damaged, the rest is still readable run by run.
 fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
     let is_regular = inode.kind == FileKind::Regular && inode.has_blocks();
     if !is_regular || inode.is_encrypted() {
@@ -128,15 +126,15 @@ fn in_pieces(inodes: &Inodes, inode: &Inode) -> Option<File> {
             place: Some(source.place(at * block_size)),
         });
     }
-    // What the engine has no room for is read piece by piece.
+    // If the engine has no space for the map, the file is read run by run.
     source.file.open_extents(inode.number.into(), inode.size, extents).ok()
 }
 
-/// How many files are kept.
+/// Number of files kept open.
 const KEPT: usize = 128;
 
-/// Up to here a file is one request of the kernel, and has no windows of its own.
+/// Up to this size a file is one kernel request, and needs no windows of its own.
 const SMALL_BYTES: u64 = 128 << 10;
 
-/// In how many pieces a file may be that is opened as one: their list is read as a whole.
+/// Most extents of a file opened as one, because their list is read as a whole.
 const PIECES: usize = 4096;

@@ -1,13 +1,10 @@
-//! Why there is no mount.
-//!
-//! In:    what the system or the image said.
-//! Out:   one line: what is wrong and what to do.
-//! Never: the image's name, which the caller that has opened it puts in front.
+//! Reasons why a mount failed, each as one line with the remedy. The caller that opened the image
+//! prefixes its name.
 
 use std::path::PathBuf;
 use std::{error, fmt, io};
 
-/// Why an image could not be mounted.
+/// Reason why an image could not be mounted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MountError {
@@ -15,19 +12,19 @@ pub enum MountError {
     Image(foreread_ext4::Error),
     /// The tree cannot be listed.
     Tree(io::Error),
-    /// Nothing is at the mount point.
+    /// The mount point does not exist.
     Missing {
         /// The mount point.
         path: PathBuf,
     },
-    /// The mount point is something else than a directory.
+    /// The mount point is not a directory.
     NoDirectory {
         /// The mount point.
         path: PathBuf,
-        /// What is there instead, and what to do.
+        /// Its kind, and the remedy.
         what: &'static str,
     },
-    /// Something is mounted there.
+    /// A file system is mounted there.
     Busy {
         /// The mount point.
         path: PathBuf,
@@ -37,16 +34,16 @@ pub enum MountError {
         /// The mount point.
         path: PathBuf,
     },
-    /// A mount is there whose server has ended.
+    /// A mount is there, but its server has exited.
     Dead {
         /// The mount point.
         path: PathBuf,
     },
-    /// The system refuses to mount.
+    /// The mount call failed.
     Mount {
         /// The mount point.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
     /// This user may not open `/dev/fuse`.
@@ -54,11 +51,11 @@ pub enum MountError {
         /// The mount point.
         path: PathBuf,
     },
-    /// Threads or signals cannot be had.
+    /// Threads or signals are unavailable.
     System {
-        /// What we were doing: a verb and its object.
+        /// Failed operation: a verb and its object.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
 }
@@ -139,7 +136,7 @@ impl error::Error for MountError {
     }
 }
 
-/// The remedy where the system has no thread or process to give.
+/// Remedy if no thread or process can be created.
 pub(crate) const THREADS: &str = "; a limit of threads is reached: raise it (ulimit -u, TasksMax= \
                                   of systemd, the pids limit of a container)";
 

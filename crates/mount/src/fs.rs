@@ -1,9 +1,8 @@
-//! The file system that the kernel asks.
+//! The FUSE file system of an image.
 //!
-//! In:    the kernel's requests, on any of the session's threads.
-//! Out:   answers that hold as long as the mount does.
-//! Never: a write; something to remember of an open file or directory: an answer follows from the
-//!        image alone, so the kernel need not tell us of opens and closes, nor of what it forgets.
+//! Answers stay valid as long as the mount exists. They depend only on the image, so there is no
+//! state for open files or directories, and the kernel need not report opens, closes and forgotten
+//! nodes.
 //!
 //! ```text
 //!   first time    lookup, readdirplus, read --> here --> the engine
@@ -27,12 +26,12 @@ use fuser::{
 use crate::attr;
 use crate::mount_state::MountState;
 
-/// What answers the kernel.
+/// Handler of kernel requests.
 pub(crate) struct FuseFs(pub(crate) Arc<MountState>);
 
 impl Filesystem for FuseFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What a kernel does not know it does not get; the rest works without.
+        // Flags that the kernel does not support are skipped; the mount works without them.
         for flag in [
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_PARALLEL_DIROPS,
@@ -45,14 +44,15 @@ impl Filesystem for FuseFs {
         if self.0.checks_permissions {
             let _ = config.add_capabilities(InitFlags::FUSE_POSIX_ACL);
         }
-        // The kernel's read-ahead sends its requests in the background, and waits if too many are.
+        // The kernel sends read-ahead requests in the background, and blocks if too many are
+        // pending.
         let _ = config.set_max_background(BACKGROUND);
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         if name.len() > NAME_MAX as usize {
-            // The kernel lets FUSE have longer ones.
+            // The kernel allows longer names for FUSE.
             return reply.error(Errno::ENAMETOOLONG);
         }
         let parent = number(parent);
@@ -65,7 +65,7 @@ impl Filesystem for FuseFs {
             Ok(Some(inode)) => {
                 reply.entry(&FOREVER, &self.attributes(&inode), generation(&inode));
             }
-            // That there is none is remembered, too.
+            // The kernel caches a missing name, too.
             Ok(None) => {
                 let none = attr::of_name(0, FileType::RegularFile);
                 reply.entry(&FOREVER, &none, Generation(0));
@@ -89,12 +89,12 @@ impl Filesystem for FuseFs {
         }
     }
 
-    /// The kernel then opens without us, and keeps pages from one open to the next.
+    /// The kernel then opens files without a request, and keeps pages from one open to the next.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
 
-    /// The same for directories, whose names it then keeps.
+    /// The same for directories; the kernel then caches their names.
     fn opendir(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -172,7 +172,7 @@ impl Filesystem for FuseFs {
                     let (attr, generation) = (self.attributes(&inode), generation(&inode));
                     reply.add(node, next, name, &FOREVER, &attr, generation)
                 }
-                // The name is listed all the same; a lookup of it returns the error.
+                // The name is listed nevertheless; a lookup of it returns the error.
                 None => {
                     let attr = attr::of_name(number, kind);
                     reply.add(node, next, name, &NEVER, &attr, Generation(0))
@@ -189,7 +189,7 @@ impl Filesystem for FuseFs {
         let fs = self.0.inodes.fs();
         let superblock = fs.superblock();
         let (blocks, free) = (superblock.blocks, superblock.free_blocks);
-        // Any number: nothing else says how many.
+        // Some number is needed, and nothing else determines it.
         let reserved = superblock.reserved_blocks;
         reply.statfs(
             blocks.saturating_sub(fs.overhead_blocks()),
@@ -219,7 +219,8 @@ impl Filesystem for FuseFs {
         let inode = self.0.inodes.inode(number(node));
         match inode.and_then(|inode| self.0.inodes.fs().attribute_names(&inode)) {
             Ok(mut names) => {
-                // The kernel refuses others their values, and takes the names as we say them.
+                // The kernel denies other users the values, but shows them the names that are
+                // returned here.
                 let is_root = request.uid() == 0;
                 names.retain(|name| is_root || !name.starts_with(TRUSTED));
                 let names: Vec<u8> =
@@ -230,8 +231,8 @@ impl Filesystem for FuseFs {
         }
     }
 
-    /// ENOSYS leaves the decision to the kernel: by modes and owners with `default_permissions`,
-    /// else the user that has mounted may do all.
+    /// ENOSYS delegates the decision to the kernel: by modes and owners with `default_permissions`,
+    /// otherwise the mounting user may do everything.
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }
@@ -242,8 +243,8 @@ impl FuseFs {
         attr::of(inode, self.0.inodes.fs().superblock().block_size)
     }
 
-    /// As [`Self::each_name`], with the inode of each name; None for `.`, `..`, and where it is
-    /// damaged.
+    /// Like [`Self::each_name`], but with the inode of each name; None for `.`, `..`, and damaged
+    /// inodes.
     pub(crate) fn each_inode(
         &self,
         directory: u32,
@@ -253,7 +254,7 @@ impl FuseFs {
         let (mut at, mut is_asked) = (position, false);
         self.each_name(directory, position, |number, next, name, kind| {
             let this = mem::replace(&mut at, next);
-            // Once for each request of the kernel: there are not more names in its answer.
+            // Once for each kernel request, whose reply holds no more names than this.
             let others = || {
                 let was_asked = mem::replace(&mut is_asked, true);
                 if was_asked { Vec::new() } else { self.0.inodes_from(directory, place_of(this)) }
@@ -264,15 +265,15 @@ impl FuseFs {
         })
     }
 
-    /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
-    /// reply is full.
+    /// Calls `add` with each name after a position, `.` and `..` first, until `add` reports that
+    /// the reply is full.
     ///
     /// ```text
-    ///   position    behind .   behind ..   where the next name lies, and whether some were lost
+    ///   position    after .    after ..    location of the next name, and whether some were lost
     /// ```
     ///
-    /// A block that is damaged is left out; then the list ends with an error instead of an end, so
-    /// that a program does not take it for complete.
+    /// A damaged block is skipped. The list then ends with an error instead of an end, so that a
+    /// program does not take it for complete.
     fn each_name(
         &self,
         number: u32,
@@ -319,12 +320,12 @@ impl FuseFs {
     }
 }
 
-/// Where the next name lies in its directory.
+/// Returns the location of the next name in its directory.
 fn place_of(position: u64) -> u64 {
     (position & !LOST).saturating_sub(AFTER_DOT_DOT)
 }
 
-/// The value if it fits, its length if that was asked.
+/// Replies with the value if it fits, or with its length if that was requested.
 fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),
@@ -333,7 +334,8 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     }
 }
 
-/// What the kernel's ext4 says to a name that no attribute can have; None: one may have it.
+/// Returns the error of the kernel's ext4 for a name that no attribute can have; None for a valid
+/// name.
 fn is_nobodys(name: &[u8]) -> Option<Errno> {
     const PREFIXES: [&[u8]; 4] = [b"user.", TRUSTED, b"security.", b"gnu."];
     const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
@@ -344,14 +346,14 @@ fn is_nobodys(name: &[u8]) -> Option<Errno> {
     }
 }
 
-/// The ext4 inode of a FUSE node. The kernel's root is 1, ext4's is 2; all others are the same, and
-/// no file but the root has 1 or 2.
+/// Returns the ext4 inode of a FUSE node. The kernel's root is 1, ext4's is 2; all other numbers
+/// are equal, and no file but the root has 1 or 2.
 fn number(node: INodeNo) -> u32 {
     if node == INodeNo::ROOT { ROOT_INODE } else { u32::try_from(node.0).unwrap_or(0) }
 }
 
-/// What Linux keeps free besides, for maps that grow as data is written behind its promise: 2 % of
-/// the clusters, 4096 at most, where there are extents.
+/// Returns the blocks that Linux reserves in addition, for extent maps that grow during delayed
+/// allocation: 2 % of the clusters, at most 4096, on file systems with extents.
 fn for_growing_maps(superblock: &Superblock) -> u64 {
     const EXTENTS: u32 = 0x40;
     let cluster_blocks = u64::from(superblock.cluster_blocks);
@@ -367,25 +369,25 @@ fn generation(inode: &Inode) -> Generation {
 /// Nothing changes while the image is mounted.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The kernel asks again.
+/// The kernel asks again at each use.
 const NEVER: Duration = Duration::ZERO;
 
-/// Positions in a directory: behind `.`, behind `..`, then those of the image and so much more.
+/// Positions in a directory: after `.`, after `..`, then the image's positions plus this offset.
 const AFTER_DOT: u64 = 1;
 const AFTER_DOT_DOT: u64 = 2;
 
-/// Added to a position behind a block whose names are lost. Directories are not as long.
+/// Added to a position after a block with lost names. No directory is this long.
 const LOST: u64 = 1 << 62;
 
-/// What the names of root's own attributes begin with.
+/// Prefix of attributes visible only to root.
 const TRUSTED: &[u8] = b"trusted.";
 
 /// The longest name.
 const NAME_MAX: u32 = 255;
 
-/// How many requests of its read-ahead the kernel may have on their way.
+/// Most read-ahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;
 
-/// As lseek(2) has them.
+/// Constants of lseek(2).
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;

@@ -1,17 +1,13 @@
-//! Inodes, and the blocks of the table that come with them.
-//!
-//! In:    numbers; how far to read ahead in the table.
-//! Out:   inodes.
-//! Never: waits for a block that was only read ahead.
+//! Inodes, and read-ahead in inode tables. A block that was only read ahead is never waited for.
 //!
 //! ```text
 //!   number --> group, block --- there? ----------------------------> the inode; the policy hears
 //!                                 | no                                that the block was used
-//!                                 '--> asked for lately? -- yes ---> waits for it
+//!                                 '--> requested recently? yes ---> waits for it
 //!                                            | no
-//!                                            '--> beside others that are named together? all of
+//!                                            '--> needed together with others? request all of
 //!                                                 them; else the policy: which blocks?
-//!                                                 --> asked for, waits
+//!                                                 --> request, wait
 //! ```
 
 use std::collections::VecDeque;
@@ -24,34 +20,34 @@ use foreread_ext4::{BlockSource as _, Error, Ext4, GroupDescriptor, ImageLocatio
 
 use crate::source::ImageSource;
 
-/// How far to read ahead in inode tables.
+/// Read-ahead in inode tables.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ItableReadahead {
-    /// As many blocks as pay, by what earlier ones were used for.
+    /// As many blocks as pay off, according to the use of earlier ones.
     #[default]
     Adaptive,
-    /// Windows of so many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0 is
-    /// off, and so is any other number.
+    /// Windows of this many blocks, as ext4's `inode_readahead_blks`: a power of two up to 2^30; 0
+    /// or any other number turns it off.
     Blocks(u64),
 }
 
-/// Blocks of inode tables that were asked for together, in order of place, as bytes of the image.
+/// Blocks of inode tables requested together, in order of offset, as byte ranges of the image.
 #[derive(Debug, Default)]
 pub(crate) struct AskedBlocks {
-    /// The blocks that are needed, each once.
+    /// Needed blocks, each once.
     pub(crate) needed: Vec<Range<u64>>,
-    /// These, and what is read along between them.
+    /// Ranges read: the needed blocks and the gaps between them.
     pub(crate) read: Vec<Range<u64>>,
 }
 
-/// The inodes of an image.
+/// Inodes of an image.
 #[derive(Debug)]
 pub(crate) struct Inodes {
     fs: Ext4<ImageSource>,
     policy: Mutex<ItablePolicy>,
-    /// What was asked for lately and may be on its way, the last at the end: bytes of the image.
+    /// Ranges of the image requested recently, possibly in flight, the latest at the end.
     asked: Mutex<VecDeque<Range<u64>>>,
-    /// The block that the policy heard of last.
+    /// Block last reported to the policy.
     last_used: AtomicU64,
 }
 
@@ -84,16 +80,16 @@ impl Inodes {
         self.policy().setting
     }
 
-    /// An inode that a directory names.
+    /// Returns an inode named by a directory.
     ///
-    /// The first few numbers are the file system's own, the root's among them, and to the kernel
-    /// number 1 is the root: a directory that names one of them is damaged.
+    /// The lowest numbers belong to the file system itself, including the root, and the kernel uses
+    /// number 1 for the root: a directory that names one of them is damaged.
     pub(crate) fn named(&self, number: u32) -> Result<Inode, Error> {
         self.named_beside(number, Vec::new)
     }
 
-    /// The same of one that is needed together with others: if it is not there, all are asked for,
-    /// and waited for once.
+    /// Returns an inode that is needed together with others: if it is not cached, all are
+    /// requested, with a single wait.
     pub(crate) fn named_beside(
         &self,
         number: u32,
@@ -106,7 +102,7 @@ impl Inodes {
         self.inode_beside(number, others)
     }
 
-    /// An inode by its number.
+    /// Returns an inode by its number.
     pub(crate) fn inode(&self, number: u32) -> Result<Inode, Error> {
         self.inode_beside(number, Vec::new)
     }
@@ -119,8 +115,8 @@ impl Inodes {
         if self.fs.source().try_read(offset, &mut raw) {
             self.used(block);
         } else {
-            // Also if that was done: what is there or on its way costs nothing, and what has left
-            // the cache since comes together again.
+            // Even if this was done before: cached blocks and those in flight cost nothing, and
+            // blocks evicted since are read together again.
             self.ask_for(others(), |gap| gap);
             let is_asked = self.was_asked(offset);
             if !is_asked {
@@ -135,8 +131,8 @@ impl Inodes {
         Inode::parse(superblock, number, raw)
     }
 
-    /// Asks for the blocks of the tables with these inodes; `widen` changes the gap between two
-    /// that is read along.
+    /// Requests the table blocks of these inodes; `widen` changes the largest gap between two
+    /// blocks that is read along.
     pub(crate) fn ask_for(
         &self,
         numbers: impl IntoIterator<Item = u32>,
@@ -144,7 +140,7 @@ impl Inodes {
     ) -> AskedBlocks {
         let mut needed: Vec<Range<u64>> = Vec::new();
         for number in numbers {
-            // Names that were made together have inodes in the same block.
+            // Names created together have inodes in the same block.
             let Ok(block) = self.block_of(number) else { continue };
             if needed.last() != Some(&block) {
                 needed.push(block);
@@ -157,12 +153,12 @@ impl Inodes {
         AskedBlocks { needed, read }
     }
 
-    /// Asks for blocks that will be needed, of directories or maps.
+    /// Requests blocks of directories or maps that will be needed.
     pub(crate) fn will_need(&self, ranges: Vec<Range<u64>>) {
         self.fs.source().will_need(ranges, |gap| gap);
     }
 
-    /// The block that an inode is in, as bytes of the image.
+    /// Returns the block of an inode, as a byte range of the image.
     fn block_of(&self, number: u32) -> Result<Range<u64>, Error> {
         let block_size = u64::from(self.fs.superblock().block_size);
         let (offset, _) = self.fs.inode_place(number)?;
@@ -170,7 +166,7 @@ impl Inodes {
         Ok(start..start + block_size)
     }
 
-    /// These bytes of tables may be on their way.
+    /// Remembers ranges that may be in flight.
     fn remember(&self, asked: &[Range<u64>]) {
         let mut kept = self.asked();
         for range in asked {
@@ -181,7 +177,7 @@ impl Inodes {
         }
     }
 
-    /// The blocks that the policy wants with this one.
+    /// Requests the blocks that the policy reads ahead with this one.
     fn ask_around(&self, group: GroupDescriptor, block: BlockIndex) {
         let superblock = self.fs.superblock();
         let block_bytes = superblock.block_size;
@@ -203,7 +199,7 @@ impl Inodes {
         }
     }
 
-    /// Each block once, as long as its inodes are asked for one after another.
+    /// Reports each block once while its inodes are used one after another.
     fn used(&self, block: BlockIndex) {
         if self.last_used.swap(block.0, Ordering::Relaxed) != block.0 {
             let mut policy = self.policy();
@@ -255,6 +251,6 @@ impl ItablePolicy {
     }
 }
 
-/// How many ranges are remembered: more than are on their way to any device. A block of one that
-/// was asked for and has left the cache is read alone, as long as it is remembered.
+/// Number of remembered ranges: more than any device has in flight. While a range is remembered, a
+/// block of it that was evicted is read alone.
 const ASKED: usize = 1024;

@@ -14,10 +14,10 @@
 //! ```
 //!
 //! In:    a file of the engine, or a [`FileTree`]; a directory to mount on.
-//! Out:   every name, attribute and byte of it, read only.
-//! Never: a write to the image; an error of one file that ends the rest.
+//! Out:   every name, attribute and byte of it, read-only.
+//! Never: a write to the image; an error in one file that affects others.
 //!
-//! What is read ahead and why: docs/ext4.md and docs/itable.md.
+//! Read-ahead and its reasons: docs/ext4.md and docs/itable.md.
 
 mod attr;
 mod clock;
@@ -67,26 +67,26 @@ use crate::session::{FuseMount, MountPlan};
 use crate::source::ImageSource;
 use crate::walk_prefetch::WalkNotifier;
 
-/// How an image is mounted.
+/// Settings of an image's mount.
 pub struct MountSettings {
-    /// How far to read ahead in inode tables.
+    /// Read-ahead in inode tables.
     pub itable: ItableReadahead,
-    /// Whether directories that a walk comes to next are read ahead.
+    /// True to read ahead the next directories of a walk.
     pub walks: bool,
-    /// What to do about a journal with changes that are not in their places.
+    /// Treatment of a journal with changes that have not been replayed.
     pub journal: Journal,
-    /// The bytes of the file that are the image, such as those of a partition; all, if none.
+    /// Byte range of the image in the file, such as a partition; None for the whole file.
     pub image_range: Option<Range<u64>>,
-    /// The name of what is mounted, in the kernel's list of mounts.
+    /// Source name in the kernel's list of mounts.
     pub name: String,
-    /// Other users may access the mount, as modes, owners and ACLs allow. Without it only the user
-    /// that mounts may, and may read everything.
+    /// Gives other users access, as modes, owners and ACLs allow. Otherwise only the mounting user
+    /// has access, and may read everything.
     pub allow_other: bool,
-    /// The largest window of files, in bytes: the kernel's read-ahead asks for as much at a time.
+    /// Largest window of files, in bytes, which also limits requests of the kernel's read-ahead.
     pub max_window: u64,
-    /// The bound of the engine's memory, in bytes: a part of it is for what walks come to next.
+    /// Memory limit of the engine, in bytes; a part of it is for read-ahead of walks.
     pub memory: u64,
-    /// Where lines about damage go, one for each.
+    /// Receives one line for each damage.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -122,14 +122,14 @@ impl fmt::Debug for MountSettings {
     }
 }
 
-/// An image that can be mounted, and is not yet: nothing is left of one that is dropped.
+/// An image ready to be mounted. Dropping it leaves nothing behind.
 pub struct PreparedMount {
     shared: Arc<MountState>,
     plan: MountPlan,
 }
 
 impl PreparedMount {
-    /// Reads the superblock and looks at the directory.
+    /// Reads the superblock and checks the directory.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl PreparedMount {
         let source = ImageSource::part(image, range);
         let fs = Ext4::open(source, settings.journal).map_err(MountError::Image)?;
         let inodes = Inodes::new(fs, settings.itable);
-        // What cannot be listed at all is better said now.
+        // Reports an unreadable root before mounting.
         inodes.fs().root().map_err(MountError::Image)?;
         let inodes = Arc::new(inodes);
         let budget_bytes = settings.memory / AHEAD_PART;
@@ -170,31 +170,31 @@ impl PreparedMount {
         Ok(Self { shared, plan })
     }
 
-    /// Mounts: names below the directory are the image's from now on, and answered as soon as
-    /// [`MountedImage::run`] runs. Waits for no device.
+    /// Mounts the image. Names below the directory are the image's from now on, and requests are
+    /// answered once [`MountedImage::run`] runs. Does not wait for any device.
     ///
     /// # Errors
     ///
-    /// If the system refuses, or another mount has come to the directory meanwhile.
+    /// If the system refuses, or another mount has appeared on the directory.
     pub fn mount(self) -> Result<MountedImage, MountError> {
         let Self { shared, plan } = self;
         let mount = plan.mount(FuseFs(Arc::clone(&shared)))?;
         Ok(MountedImage { mount, shared })
     }
 
-    /// What the file system says of itself.
+    /// Returns the superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         self.shared.inodes.fs().superblock()
     }
 
-    /// Where it will be mounted, as a whole path.
+    /// Returns the absolute path of the mount point.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.plan.directory()
     }
 
-    /// What changes how far is read ahead, while it is mounted.
+    /// Returns controls for the read-ahead of the mount.
     #[must_use]
     pub fn controls(&self) -> MountControls {
         MountControls(Arc::clone(&self.shared))
@@ -207,27 +207,27 @@ impl fmt::Debug for PreparedMount {
     }
 }
 
-/// A mount that is there. Dropping it unmounts.
+/// A mounted image. Dropping it unmounts.
 pub struct MountedImage {
     mount: FuseMount<FuseFs>,
     shared: Arc<MountState>,
 }
 
 impl MountedImage {
-    /// What the file system says of itself.
+    /// Returns the superblock.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
         self.shared.inodes.fs().superblock()
     }
 
-    /// What unmounts, from any thread.
+    /// Returns a handle that unmounts from any thread.
     #[must_use]
     pub fn stopper(&self) -> Unmounter {
         self.mount.stopper()
     }
 
-    /// Answers until it is unmounted, by whatever program. Nothing of it stays mounted, and nothing
-    /// else is unmounted.
+    /// Answers requests until any program unmounts the image. No mount stays behind, and
+    /// nothing else is unmounted.
     ///
     /// # Errors
     ///
@@ -243,26 +243,25 @@ impl fmt::Debug for MountedImage {
     }
 }
 
-/// Changes a mount while it is there.
+/// Controls of an active mount.
 #[derive(Clone, Debug)]
 pub struct MountControls(Arc<MountState>);
 
 impl MountControls {
-    /// How far is read ahead in inode tables.
+    /// Returns the read-ahead setting for inode tables.
     #[must_use]
     pub fn itable(&self) -> ItableReadahead {
         self.0.inodes.readahead()
     }
 
-    /// Changes that, from the next decision on. What was learnt is forgotten.
+    /// Changes that setting from the next decision on, and discards what was learnt.
     pub fn set_itable(&self, setting: ItableReadahead) {
         self.0.inodes.set_readahead(setting);
     }
 }
 
-/// How many requests are answered at a time: as many may wait for the device, and hits are not
-/// behind them.
+/// Number of threads: as many requests may wait for the device without delaying hits.
 const THREADS: usize = 16;
 
-/// The part of the memory that may be read ahead of walks.
+/// Divisor of the memory for read-ahead of walks.
 const AHEAD_PART: u64 = 8;

@@ -1,8 +1,4 @@
-//! What is damaged, once.
-//!
-//! In:    errors, as programs meet them.
-//! Out:   one line for each, wherever the program that mounts wants it; what the kernel is told.
-//! Never: the same line twice, or more than [`LINES`] lines.
+//! Logs each damage once, and maps errors to errno. At most [`LINES`] lines are logged.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use foreread_ext4::Error;
 use fuser::Errno;
 
-/// Where lines go.
+/// Log of damage.
 pub(crate) struct DamageLog {
     say: Box<dyn Fn(&str) + Send + Sync>,
     said: Mutex<HashSet<String>>,
@@ -22,7 +18,7 @@ impl DamageLog {
         Self { say, said: Mutex::default() }
     }
 
-    /// The error as a number; if it is the image's, and new, it is said.
+    /// Returns the errno of an error, and logs it if it is new damage.
     pub(crate) fn errno(&self, error: &Error) -> Errno {
         if matches!(error, Error::NotFound) {
             Errno::ENOENT
@@ -35,7 +31,7 @@ impl DamageLog {
         } else if matches!(error, Error::TooManyLinks) {
             Errno::ELOOP
         } else {
-            // Damaged, cut short, unreadable; and whatever comes to be.
+            // Damaged, truncated or unreadable, and any later kind.
             self.say_once(error.to_string());
             Errno::EIO
         }
@@ -60,10 +56,10 @@ impl fmt::Debug for DamageLog {
     }
 }
 
-/// The number of ENOKEY, by which the kernel's own mount refuses what it has no key for.
+/// ENOKEY, which the kernel's own ext4 returns if an encryption key is missing.
 const NO_KEY: i32 = 126;
 
-/// How many lines are said.
+/// Most lines to log.
 const LINES: usize = 1000;
 
 #[cfg(test)]

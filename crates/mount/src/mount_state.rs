@@ -1,8 +1,4 @@
-//! What all threads of a mount share.
-//!
-//! In:    inode numbers.
-//! Out:   directories; where data and holes begin.
-//! Never: anything that has to be let go of.
+//! State shared by all threads of a mount. Nothing in it needs to be released.
 
 use std::sync::Arc;
 
@@ -19,8 +15,7 @@ pub(crate) struct MountState {
     pub(crate) contents: Contents,
     pub(crate) ahead: WalkNotifier,
     pub(crate) log: DamageLog,
-    /// Whether other users than the one that has mounted have access, so that modes and owners
-    /// count.
+    /// True if users other than the mounting one have access, so that modes and owners apply.
     pub(crate) checks_permissions: bool,
 }
 
@@ -30,15 +25,15 @@ impl MountState {
         if inode.kind == FileKind::Directory { Ok(inode) } else { Err(Error::NotADirectory) }
     }
 
-    /// Asks for the blocks of a directory that come next, before its names are read from `from` on.
+    /// Requests the next blocks of a directory, before its names from `from` on are read.
     ///
     /// ```text
     ///   blocks   |--- 16 ---|--- 16 ---|--- 16 ---|
-    ///   names    ...........^ from here            the rest of these 16 and the next are asked for
+    ///   names    ...........^ from here            requests the rest of these 16 and the next
     /// ```
     ///
-    /// A kernel's request has names of a few blocks, so each 16 are asked for once or twice, and
-    /// what is asked for twice is there.
+    /// A kernel request returns names of a few blocks, so each group of 16 is requested once or
+    /// twice; the second request finds it cached.
     pub(crate) fn directory_ahead(&self, directory: &Inode, from: u64) {
         let fs = self.inodes.fs();
         let block_size = u64::from(fs.superblock().block_size);
@@ -61,8 +56,8 @@ impl MountState {
         self.inodes.will_need(ranges);
     }
 
-    /// The inodes of the names in a directory from a place on, as many as one request of the kernel
-    /// may be answered with: all of them are needed for the answer.
+    /// Returns the inodes of the names in a directory from a position on, up to the number in one
+    /// reply. The reply needs all of them.
     ///
     /// ```text
     ///   names     a    b    c    d           one after another: a round trip for each block
@@ -75,8 +70,8 @@ impl MountState {
         names.filter_map(Result::ok).take(ANSWERED).map(|entry| entry.inode).collect()
     }
 
-    /// Where data, or a hole, begins at `offset` or behind it; None: nowhere. The end of a file is
-    /// a hole.
+    /// Returns the next offset of data, or of a hole, at or after `offset`; None if there is none.
+    /// The end of a file counts as a hole.
     pub(crate) fn seek(
         &self,
         number: u32,
@@ -87,10 +82,10 @@ impl MountState {
     }
 }
 
-/// How many blocks of a directory are asked for at a time, and how near their start: 32 KiB of
-/// names, as programs ask for, are of about eight blocks.
+/// Number of directory blocks requested at a time, and the distance from their start that triggers
+/// it. 32 KiB of names, a usual request, come from about eight blocks.
 const STEP: u64 = 16;
 const NEAR_START: u64 = 7;
 
-/// So many names have room in 32 KiB of answers, 120 bytes and the name for each.
+/// Names that fit into a reply of 32 KiB, at 120 bytes and the name for each.
 const ANSWERED: usize = 256;

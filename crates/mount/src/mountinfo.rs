@@ -1,26 +1,22 @@
-//! The kernel's table of mounts.
-//!
-//! In:    /proc/self/mountinfo.
-//! Out:   for each mount its id, its parent, its device and where it is.
-//! Never: a question to a file system, which may not answer.
+//! Parses the kernel's table of mounts, without calls to file systems, which may not answer.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 use std::{fs, io};
 
-/// One mount of the table.
+/// An entry of the table.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct MountEntry {
-    /// The kernel's id of the mount. It stays the same when the mount is moved.
+    /// The kernel's id of the mount. It does not change when the mount is moved.
     pub(crate) id: u64,
-    /// The id of the mount that it is mounted on.
+    /// Id of the parent mount.
     pub(crate) parent: u64,
-    /// The device number of the file system: the same for all mounts of one file system.
+    /// Device number of the file system, the same for all of its mounts.
     pub(crate) device: (u32, u32),
-    /// Where it is, as the kernel names the path now.
+    /// Mount point, as the kernel currently names it.
     pub(crate) point: PathBuf,
-    /// The type of the file system.
+    /// Type of the file system.
     pub(crate) kind: String,
 }
 
@@ -36,14 +32,15 @@ fn parse(line: &[u8]) -> Option<MountEntry> {
     let (id, parent) = (text()?.parse().ok()?, text()?.parse().ok()?);
     let (major, minor) = text()?.split_once(':')?;
     let device = (major.parse().ok()?, minor.parse().ok()?);
-    // The second is the directory of the file system that is mounted.
+    // The second field is the mounted directory of the file system.
     let point = PathBuf::from(unescaped(fields.nth(1)?));
     let kind = fields.skip_while(|&field| field != b"-").nth(1)?;
     let kind = String::from_utf8_lossy(kind).into_owned();
     Some(MountEntry { id, parent, device, point, kind })
 }
 
-/// A path whose blanks, line feeds and backslashes the kernel has written as octal numbers.
+/// Decodes a path in which the kernel has written blanks, line feeds and backslashes as octal
+/// numbers.
 fn unescaped(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

@@ -1,9 +1,7 @@
-//! The directory that a mount is put on.
+//! The mount point: checks it, and finds the mount again to unmount it.
 //!
-//! In:    a path.
-//! Out:   the same, whole; or why nothing can be mounted there; the mount, found again to be
-//!        unmounted.
-//! Never: a mount on top of another, which would be out of reach; a mount of others touched.
+//! It never mounts over another mount, which would become unreachable, and never touches other
+//! mounts.
 
 use std::fs;
 use std::io;
@@ -23,7 +21,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::error::MountError;
 use crate::mountinfo::{self, MountEntry};
 
-/// The directory, if one can mount there.
+/// Returns the absolute path of the directory, if it can be mounted on.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
     let wrong = |what| MountError::NoDirectory { path: path.to_owned(), what };
     let refused = |source| MountError::Mount { path: path.to_owned(), source };
@@ -31,7 +29,7 @@ pub(crate) fn checked(path: &Path) -> Result<PathBuf, MountError> {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(wrong("is not a directory; give a directory to mount on")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A link is there, and what it names is not: mkdir would refuse the path.
+            // A dangling link: mkdir would refuse the path.
             if path.symlink_metadata().is_ok() {
                 return Err(wrong("is a symbolic link to nothing; give a directory to mount on"));
             }
@@ -56,14 +54,14 @@ fn is_free(directory: &Path) -> Result<(), MountError> {
     }
 }
 
-/// The lock under which a directory is mounted on: of several foreread that start together, one
-/// mounts, and the others find its mount.
+/// Lock on the directory during a mount: if several foreread start together, one mounts, and the
+/// others find its mount.
 ///
 /// ```text
 ///   lock the directory | is it free? | mount | is our mount, and only ours, there? | unlock
 /// ```
 ///
-/// Other programs do not take it: that is why the mount is verified.
+/// Other programs do not take this lock, so the mount is verified.
 #[derive(Debug)]
 pub(crate) struct MountLock {
     /// Closing it unlocks.
@@ -76,13 +74,13 @@ impl MountLock {
     pub(crate) fn take(directory: &Path) -> Result<Self, MountError> {
         let refused =
             |errno: Errno| MountError::Mount { path: directory.to_owned(), source: errno.into() };
-        // In front of open, which would ask the file system that is mounted there.
+        // Before open, which would call the file system mounted there.
         is_free(directory)?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let parent = directory.parent().unwrap_or(directory);
         let parent = open(parent, OFlags::PATH | flags, Mode::empty()).map_err(refused)?;
         let opened = match open(directory, OFlags::RDONLY | flags, Mode::empty()) {
-            // It may not be listed, and so not be locked; it can be mounted on.
+            // An unreadable directory cannot be locked, but it can be mounted on.
             Err(Errno::ACCESS) => {
                 let directory = open(directory, OFlags::PATH | flags, Mode::empty());
                 return Ok(Self { _directory: directory.map_err(refused)?, parent });
@@ -99,7 +97,7 @@ impl MountLock {
                 Err(Errno::WOULDBLOCK) => {
                     return Err(MountError::Locked { path: directory.to_owned() });
                 }
-                // Locked; or the file system has no locks.
+                // Locked, or the file system has no locks.
                 Ok(()) | Err(_) => break,
             }
         }
@@ -107,12 +105,12 @@ impl MountLock {
         Ok(Self { _directory: opened, parent })
     }
 
-    /// Verifies the mount that was just made, and unlocks. On an error the mount is undone, or cut
-    /// from its server if another mount covers it.
+    /// Verifies the new mount, and unlocks. On an error the mount is undone, or disconnected from
+    /// its server if another mount covers it.
     ///
     /// # Errors
     ///
-    /// If another mount has come to the same place, below ours or above.
+    /// If another mount has appeared at the same path, below ours or above.
     pub(crate) fn verified(
         self,
         directory: &Path,
@@ -123,7 +121,7 @@ impl MountLock {
         let top = mounted_on(directory, AtFlags::STATX_DONT_SYNC);
         let top = top.map_err(|errno| refused(errno.into()))?;
         let top = top.and_then(|top| mounts.iter().find(|mount| top.is(mount)));
-        // From the one that the path shows down to the one that was there first.
+        // From the topmost mount down to the lowest.
         let under = |mount: &MountEntry| {
             let under = mounts.iter().find(|it| it.id == mount.parent);
             under.filter(|it| it.point == mount.point && it.id != mount.id)
@@ -131,7 +129,7 @@ impl MountLock {
         let stack: Vec<_> = std::iter::successors(top, |mount| under(mount)).collect();
         let busy = || MountError::Busy { path: directory.to_owned() };
         let mut fuse = stack.iter().copied().filter(|it| KINDS.contains(&it.kind.as_str()));
-        // Of several, ours is not known: none is touched.
+        // If there are several, ours is unknown, and none is touched.
         let (Some(ours), None) = (fuse.next(), fuse.next()) else { return Err(busy()) };
         let place = Mountpoint {
             directory: directory.to_owned(),
@@ -150,31 +148,31 @@ impl MountLock {
     }
 }
 
-/// How a mount has ended, or why it has not.
+/// Result of unmounting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum UnmountOutcome {
     /// It is unmounted.
     Unmounted {
-        /// Where it was, if it was moved since it was made.
+        /// Its last mount point, if it was moved.
         moved: Option<PathBuf>,
     },
-    /// Files in it are open. It is at no path any more, and ends with the last of them.
+    /// Files in it are open. It has no path any more, and ends with the last of them.
     InUse {
-        /// Another mount of the same file system, such as a bind mount, which keeps it.
+        /// Another mount that keeps the same file system, such as a bind mount.
         also: Option<PathBuf>,
     },
-    /// Another mount covers it or lies in it, so that it cannot be unmounted: it is still there,
-    /// and its server answers. When the process ends, its connection is cut.
+    /// Another mount covers it or is inside it, so it cannot be unmounted. It stays, and its server
+    /// answers; the connection is cut when the process ends.
     Covered {
-        /// What covers it, in words.
+        /// Description of the covering mount.
         by: String,
     },
 }
 
-/// Where our mount is, and which of those that may be there is ours.
+/// Identity of our mount, used to find its current path.
 ///
 /// ```text
-///   in the table of mounts, by its id           what is done
+///   in the table of mounts, by its id           action
 ///   at any path, and the path shows it          unmounted there, or detached if it is in use
 ///   another mount is on it or in it             nothing is touched: it can only be cut
 ///   not there                                   it was detached by another; it ends by itself
@@ -184,20 +182,18 @@ pub(crate) struct Mountpoint {
     directory: PathBuf,
     /// The kernel's id of the mount.
     id: u64,
-    /// The number that the kernel has given to the mount's device. No other file system has it
-    /// while this one is mounted anywhere.
+    /// Device number of the mount, unique while the file system is mounted anywhere.
     device: (u32, u32),
-    /// A copy of the descriptor of /dev/fuse, which shows whether the file system is still there.
+    /// Duplicate descriptor of /dev/fuse, which shows whether the file system still exists.
     connection: OwnedFd,
-    /// The directory that the mount point is in: it leads to the mount when a mount over one of
-    /// the directories above hides the path.
+    /// Directory that contains the mount point. It leads to the mount when a mount on an upper
+    /// directory hides the path.
     parent: OwnedFd,
 }
 
 impl Mountpoint {
-    /// Lets the kernel read ahead of files in requests as large as this, where we may (as root):
-    /// its own bound for FUSE is 128 KiB, and what a device does in one would go through FUSE in
-    /// eight.
+    /// Raises the kernel's read-ahead for files to requests of this size, if permitted (root). Its
+    /// FUSE default is 128 KiB, which would split one device request into eight FUSE requests.
     pub(crate) fn widen_read_ahead(&self, bytes: u64) {
         let (major, minor) = self.device;
         let setting = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
@@ -232,15 +228,15 @@ impl Mountpoint {
                     detach(&path);
                     return UnmountOutcome::InUse { also: None };
                 }
-                // The table has changed meanwhile: look again.
+                // The table has changed, so look again.
                 Err(_) => {}
             }
         }
         UnmountOutcome::Covered { by: "mounts that come and go".to_owned() }
     }
 
-    /// Detaches what no server answers any more: a mount whose connection was cut, as
-    /// `umount -f` does with one that is in use.
+    /// Detaches a mount without a server: one whose connection was cut, as `umount -f` does with a
+    /// mount in use.
     pub(crate) fn clear(&self) {
         let is_dead = |path: &Path| {
             let asked = mounted_on(path, AtFlags::STATX_FORCE_SYNC);
@@ -249,12 +245,12 @@ impl Mountpoint {
         self.detach_if(is_dead);
     }
 
-    /// The same, whether or not a server answers.
+    /// Detaches the mount, whether or not a server answers.
     pub(crate) fn take_away(&self) {
         self.detach_if(|_| true);
     }
 
-    /// Ends the connection of a mount that cannot be unmounted, where the system lets us.
+    /// Cuts the connection of a mount that cannot be unmounted, if permitted.
     fn cut(&self) {
         let (_, minor) = self.device;
         let abort = format!("/sys/fs/fuse/connections/{minor}/abort");
@@ -273,7 +269,7 @@ impl Mountpoint {
         }
     }
 
-    /// All mounts, and ours among them.
+    /// Returns all mounts, and ours among them.
     fn found(&self) -> Option<(Vec<MountEntry>, MountEntry)> {
         let mounts = mountinfo::read().ok()?;
         let ours = mounts.iter().find(|it| it.id == self.id && it.device == self.device)?.clone();
@@ -284,10 +280,10 @@ impl Mountpoint {
         self.found().is_some_and(|(all, ours)| all.iter().any(|it| it.parent == ours.id))
     }
 
-    /// A path that shows our mount.
+    /// Returns a path that shows our mount.
     fn path_to(&self, ours: &MountEntry) -> Option<PathBuf> {
         let mut paths = vec![ours.point.clone()];
-        // A mount point keeps its name in its directory as long as it is one.
+        // A mount point keeps its name in its directory while it is mounted on.
         if let Some(name) = self.directory.file_name() {
             let parent = format!("/proc/self/fd/{}", self.parent.as_raw_fd());
             paths.push(Path::new(&parent).join(name));
@@ -298,21 +294,22 @@ impl Mountpoint {
         })
     }
 
-    /// What keeps the file system when our mount is at no path.
+    /// Returns the outcome when our mount has no path: whether something still keeps the file
+    /// system.
     fn remaining(&self, moved: Option<PathBuf>) -> UnmountOutcome {
         if self.is_over() {
             return UnmountOutcome::Unmounted { moved };
         }
         let mounts = mountinfo::read().unwrap_or_default();
         let also = mounts.into_iter().find(|mount| mount.device == self.device);
-        // It ends a moment after it was unmounted: only what stays is in use.
+        // It ends a moment after unmounting, so only a longer delay means that it is in use.
         if also.is_none() && self.ends_soon() {
             return UnmountOutcome::Unmounted { moved };
         }
         UnmountOutcome::InUse { also: also.map(|mount| mount.point) }
     }
 
-    /// Whether the kernel has given the file system up.
+    /// Returns whether the kernel has released the file system.
     fn is_over(&self) -> bool {
         self.waits(&Timespec { tv_sec: 0, tv_nsec: 0 })
     }
@@ -321,7 +318,7 @@ impl Mountpoint {
         self.waits(&Timespec { tv_sec: 0, tv_nsec: 100_000_000 })
     }
 
-    /// Waits until the connection is over, at most so long.
+    /// Waits until the connection ends, up to this time.
     fn waits(&self, at_most: &Timespec) -> bool {
         let mut connection = [PollFd::new(&self.connection, PollFlags::empty())];
         let found = retry_on_intr(|| poll(&mut connection, Some(at_most)));
@@ -330,10 +327,10 @@ impl Mountpoint {
     }
 }
 
-/// What is mounted on a directory, as statx says it.
+/// Root of a mount, from statx.
 #[derive(Clone, Copy, Debug)]
 struct MountRoot {
-    /// Linux 5.8 and later say it.
+    /// Mount id, since Linux 5.8.
     id: Option<u64>,
     device: (u32, u32),
 }
@@ -344,8 +341,8 @@ impl MountRoot {
     }
 }
 
-/// What is mounted on a directory, if anything is. Not synced, it is the kernel's to answer: to ask
-/// the mount itself would be to wait for ourselves.
+/// Returns the mount on a directory, if there is one. Without sync the kernel answers by itself; a
+/// call to the mount would make us wait for our own answer.
 fn mounted_on(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<MountRoot>> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
     let found = statx(CWD, directory, sync, wanted)?;
@@ -357,20 +354,20 @@ fn mounted_on(directory: &Path, sync: AtFlags) -> rustix::io::Result<Option<Moun
     }))
 }
 
-/// The types of our mounts: mounted by ourselves as root, and by fusermount3.
+/// Types of our mounts: mounted directly as root, and by fusermount3.
 const KINDS: [&str; 2] = ["fuse", "fuse.foreread"];
 
 /// Two seconds: another foreread holds the lock for a few system calls.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// How often to look again when the mounts change while ours is unmounted.
+/// Attempts if the mounts change while ours is being unmounted.
 const UNMOUNT_TRIES: usize = 16;
 
-/// What the kernel has for FUSE.
+/// The kernel's default for FUSE.
 const KERNEL_KIB: u64 = 128;
 
-/// Detaches a mount (`MNT_DETACH`): it lives on as long as it is in use.
+/// Detaches a mount (`MNT_DETACH`): it lives on while it is in use.
 pub fn detach(directory: &Path) {
     if unmount(directory, UnmountFlags::DETACH).is_ok() {
         return;
@@ -378,7 +375,7 @@ pub fn detach(directory: &Path) {
     helped("-uz", directory);
 }
 
-/// Unmounts by fusermount, by which an unprivileged user has mounted.
+/// Unmounts by fusermount, which an unprivileged user has mounted with.
 fn helped(how: &str, directory: &Path) -> bool {
     ["fusermount3", "fusermount"].iter().any(|helper| {
         let Ok(program) = helper_program(helper) else { return false };

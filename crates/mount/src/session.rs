@@ -1,8 +1,5 @@
-//! A FUSE session: from the directory that is to be mounted on to its end.
-//!
-//! In:    a directory, a file system.
-//! Out:   a mount that is answered until it is unmounted.
-//! Never: a mount that stays behind; another mount touched.
+//! A FUSE session, from the mount point's check to its end. No mount stays behind, and no other
+//! mount is touched.
 
 use std::fmt;
 use std::io;
@@ -18,7 +15,7 @@ use rustix::io::Errno;
 use crate::error::{MountError, THREADS};
 use crate::mountpoint::{self, MountLock, Mountpoint, UnmountOutcome};
 
-/// A mount that is prepared: nothing is left of one that is dropped.
+/// A prepared mount. Dropping it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct MountPlan {
     directory: PathBuf,
@@ -27,7 +24,7 @@ pub(crate) struct MountPlan {
 }
 
 impl MountPlan {
-    /// Looks at the directory. `threads` requests are answered at a time.
+    /// Checks the directory. `threads` requests are answered in parallel.
     pub(crate) fn new(
         directory: &Path,
         name: String,
@@ -49,12 +46,12 @@ impl MountPlan {
         Ok(Self { directory, config, max_window })
     }
 
-    /// Where it will be mounted, as a whole path.
+    /// Returns the absolute path of the mount point.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Mounts; requests are answered as soon as the mount runs.
+    /// Mounts; requests are answered once the mount runs.
     pub(crate) fn mount<F: Filesystem>(self, fs: F) -> Result<FuseMount<F>, MountError> {
         let Self { directory, config, max_window } = self;
         let refused = |source: io::Error| {
@@ -72,7 +69,7 @@ impl MountPlan {
         let place = match lock.verified(&directory, connection) {
             Ok(place) => place,
             Err(error) => {
-                // Dropped, it would unmount what the path shows, be it another's.
+                // Its drop would unmount whichever mount is at the path.
                 mem::forget(session);
                 return Err(error);
             }
@@ -82,7 +79,7 @@ impl MountPlan {
     }
 }
 
-/// A mount that is there. Dropping it unmounts.
+/// An active mount. Dropping it unmounts.
 pub(crate) struct FuseMount<F: Filesystem> {
     session: Session<F>,
     stopper: Unmounter,
@@ -93,33 +90,33 @@ impl<F: Filesystem> FuseMount<F> {
         self.stopper.clone()
     }
 
-    /// What tells the kernel to forget a name.
+    /// Returns the notifier, which makes the kernel forget names.
     pub(crate) fn notifier(&self) -> Notifier {
         self.session.notifier()
     }
 
-    /// Answers until it is unmounted, by whatever program. Nothing of it stays mounted, and nothing
+    /// Answers requests until any program unmounts it. No mount stays behind, and nothing
     /// else is unmounted.
     pub(crate) fn run(self) -> io::Result<()> {
         let Self { session, stopper } = self;
         let nothing = thread::Builder::new().spawn(|| Ok(())).map_err(with_limit)?;
         let mut answering = session.spawn().map_err(with_limit)?;
         let over = mem::replace(&mut answering.guard, nothing).join();
-        // Dropped, it would unmount what is at the directory by now, be it another's.
+        // Its drop would unmount whichever mount is at the directory by now.
         mem::forget(answering);
         let over =
             over.unwrap_or_else(|_| Err(io::Error::other("a thread that answers has panicked")));
         match over {
             Ok(()) => stopper.0.clear(),
-            // The session has failed and answers no more requests: the mount is not asked.
+            // The session has failed and answers no more requests, so the mount is not called.
             Err(_) => stopper.0.take_away(),
         }
         over.map_err(with_limit)
     }
 }
 
-/// Refuses to mount where the system would not give the threads that answer: an unprivileged user
-/// unmounts by a helper, which would get no process either, and a dead mount would stay.
+/// Refuses to mount if the threads that answer cannot be created. An unprivileged user unmounts by
+/// a helper process, which would fail, too, and leave a dead mount.
 fn check_threads(count: usize) -> Result<(), MountError> {
     let (ended, end) = mpsc::channel::<()>();
     let end = Mutex::new(end);
@@ -135,7 +132,7 @@ fn check_threads(count: usize) -> Result<(), MountError> {
     })
 }
 
-/// An error of the threads that answer, with the limit to raise where the system gave none.
+/// Returns an error of the answering threads, with the limit to raise if none could be created.
 fn with_limit(error: io::Error) -> io::Error {
     let kind = error.kind();
     if kind != io::ErrorKind::WouldBlock {
@@ -150,20 +147,20 @@ impl<F: Filesystem> fmt::Debug for FuseMount<F> {
     }
 }
 
-/// Unmounts.
+/// Handle that unmounts.
 #[derive(Clone, Debug)]
 pub struct Unmounter(Arc<Mountpoint>);
 
 impl Unmounter {
     /// Unmounts the mount wherever it is now. If files in it are open, detaches it: it ends with
-    /// the last of them. A mount of others is never touched, so one that others have covered stays.
+    /// the last of them. Other mounts are never touched, so a covered mount stays.
     #[must_use]
     pub fn stop(&self) -> UnmountOutcome {
         self.0.unmount()
     }
 }
 
-/// Beside the threads that answer: the one that joins them, a helper, the trimmer.
+/// Further threads: the one that joins the answering ones, a helper, the trimmer.
 const OTHER_THREADS: usize = 4;
 const FUSE_DEVICE: &str = "/dev/fuse";
 const DENIED: rustix::io::Result<()> = Err(Errno::ACCESS);

@@ -1,13 +1,11 @@
-//! The image, as the engine reads it.
+//! The image as a source of the ext4 reader, read through the engine.
 //!
-//! In:    offsets, from any thread.
-//! Out:   bytes; what will be needed, asked for together.
-//! Never: a window ahead of metadata, unless `will_need` was told which ranges.
+//! Metadata is never read ahead in windows, only in the ranges given to `will_need`.
 //!
 //! ```text
 //!   inodes, directories, maps --> streams, one for each thread that reads  \
 //!   contents without a layout --> the threads' own streams, windows ahead   > one file, one bound
-//!   what is read ahead        --> will_need, near ranges joined            /
+//!   read-ahead                --> will_need, near ranges joined            /
 //! ```
 
 use std::io;
@@ -18,32 +16,32 @@ use std::sync::{Mutex, PoisonError};
 use foreread::{Advice, File, ReadStream};
 use foreread_ext4::BlockSource;
 
-/// An image or a device that the engine has open.
+/// An image or a device opened in the engine.
 #[derive(Debug)]
 pub(crate) struct ImageSource {
     pub(crate) file: File,
-    /// The bytes of the file that are the image: all of them, or a partition.
+    /// Byte range of the image in the file: all of it, or a partition.
     range: Range<u64>,
-    /// Streams that no thread reads by now. There are never more than threads that read.
+    /// Idle streams. There are at most as many as threads that read.
     idle: Mutex<Vec<ReadStream>>,
-    /// What was asked for together, each time.
+    /// Ranges of each batch request.
     #[cfg(test)]
     pub(crate) batches: Mutex<Vec<Vec<Range<u64>>>>,
 }
 
 impl ImageSource {
-    /// A file as a whole.
+    /// Creates a source from a whole file.
     #[cfg(test)]
     pub(crate) fn new(file: File) -> Self {
         let range = 0..file.len();
         Self::part(file, range)
     }
 
-    /// The bytes of a file in a range that is inside of it.
+    /// Creates a source from a byte range inside a file.
     pub(crate) fn part(file: File, range: Range<u64>) -> Self {
         assert!(range.start <= range.end, "a range");
         assert!(range.end <= file.len(), "inside of the file");
-        // Superblock and descriptors in one round trip. A read of them says what is wrong.
+        // Superblock and descriptors in one round trip. A later read reports errors.
         let head = range.start..range.start.saturating_add(HEAD_BYTES);
         let _ = file.will_need(iter::once(head));
         Self {
@@ -55,17 +53,17 @@ impl ImageSource {
         }
     }
 
-    /// Fills `to` if all of it is there. Never waits for the device.
+    /// Fills `to` if all of it is cached. Never waits for the device.
     pub(crate) fn try_read(&self, offset: u64, to: &mut [u8]) -> bool {
         self.with_stream(|stream| stream.try_read_at(to, self.place(offset)))
     }
 
-    /// Returns the place in the file of a byte of the image.
+    /// Returns the offset in the file of a byte of the image.
     pub(crate) fn place(&self, offset: u64) -> u64 {
         self.range.start.saturating_add(offset)
     }
 
-    /// Asks for what will be needed, in order of place.
+    /// Requests ranges that will be needed, in order of offset.
     ///
     /// ```text
     ///   ranges   |--|     |--|  |-|                   |--|
@@ -73,8 +71,8 @@ impl ImageSource {
     ///                                                           another request is read along
     /// ```
     ///
-    /// `widen` makes of that gap the one that counts. Returns what was asked for. Errors are
-    /// ignored here: a read of the bytes returns them again.
+    /// `widen` adjusts that gap. Returns the requested ranges. Errors are ignored, because a read
+    /// of the bytes returns them again.
     pub(crate) fn will_need(
         &self,
         ranges: Vec<Range<u64>>,
@@ -91,14 +89,14 @@ impl ImageSource {
         joined
     }
 
-    /// How many bytes cost as much as another request beside others.
+    /// Returns the number of bytes that cost as much as one more request in a batch.
     fn gap_bytes(&self) -> u64 {
         let bytes = self.request_bytes().map(|(bytes, at_once)| bytes / at_once);
         bytes.unwrap_or(GAP_UNKNOWN).min(GAP_MAX)
     }
 
-    /// How many bytes come in the time that a request takes before its first one; and how many
-    /// requests are served at once. None while nothing is known of the device.
+    /// Returns the number of bytes transferred in the latency of a request, and the number of
+    /// requests served in parallel. None while the device is unknown.
     ///
     /// ```text
     ///   disk     |seek|...bytes...      one request after another: a gap is read along if it takes
@@ -109,7 +107,7 @@ impl ImageSource {
     pub(crate) fn request_bytes(&self) -> Option<(u64, u64)> {
         let model = self.file.device().expected_model().ok()??;
         let kib = model.per_request_ns / model.per_kib_ns?.max(1.0);
-        // As a float it saturates.
+        // The cast from float saturates.
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
         let bytes = (kib * 1024.0) as u64;
         Some((bytes, u64::from(model.parallel.unwrap_or(1).max(1))))
@@ -119,7 +117,7 @@ impl ImageSource {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = idle().pop().unwrap_or_else(|| {
             let stream = self.file.stream();
-            // Inodes and blocks of directories lie anywhere; what is ahead of one is another's.
+            // Inodes and directory blocks are scattered; blocks after one belong to others.
             stream.advise(Advice::Random);
             stream
         });
@@ -148,7 +146,7 @@ fn whole(len: usize, to: &[u8]) -> io::Result<()> {
     if len == to.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Sorts ranges, and joins those with a gap of at most so many bytes between them.
+/// Sorts ranges, and joins those with at most this gap in between.
 fn joined(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_by_key(|range| range.start);
@@ -164,15 +162,15 @@ fn joined(mut ranges: Vec<Range<u64>>, gap: u64) -> Vec<Range<u64>> {
     joined
 }
 
-/// The superblock, and the descriptors of the first 120 GiB of groups: with their bytes a request
-/// takes a tenth longer than without, from a store as from a disk.
+/// The superblock, and the descriptors of the first 120 GiB of groups: this many bytes make a
+/// request a tenth slower, on a store as on a disk.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// The gap as long as the device has not told what its requests cost: a disk's head costs ten times
-/// as much, and flash half of it.
+/// Gap while the cost of a request is unknown: a disk's seek costs ten times as much, flash half of
+/// it.
 const GAP_UNKNOWN: u64 = 64 << 10;
 
-/// The largest gap: bytes read along take memory from bytes that were asked for.
+/// Largest gap: bytes read along take memory from requested bytes.
 const GAP_MAX: u64 = 256 << 10;
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
-//! How much of an inode table is read along between the inodes of directories.
+//! Decides how large a gap in an inode table is read along between directories' inodes.
 //!
-//! In:    what was read for directories, and which blocks the names in them then needed.
-//! Out:   the gap between two directories that is worth reading.
-//! Never: a device; a wider gap without proof from the same walk.
+//! The gap widens only after evidence from the same walk.
 //!
 //! ```text
 //!   table     |D|f f f|D|f f|D|. . . . .|D|       D  the inode of a directory that comes next
@@ -10,33 +8,33 @@
 //!                                                    finds it here
 //! ```
 //!
-//! Inodes of files mostly lie behind that of their directory. A gap of which nothing is needed is
-//! worth what a request costs. If a part p of what lies in gaps is needed anyway, only the rest is
-//! read in vain: the gap may be wider by 1 / (1 - p).
+//! Inodes of files are mostly after that of their directory. A gap without needed inodes is worth
+//! the cost of a request. If a fraction p of the bytes in gaps is needed anyway, only the rest is
+//! wasted: the gap may be wider by 1 / (1 - p).
 
 use std::ops::Range;
 
 use crate::inodes::AskedBlocks;
 
-/// What became of the gaps of a walk.
+/// Use of the gaps in a walk.
 #[derive(Debug, Default)]
 pub(crate) struct TableGaps {
-    /// Bytes in gaps that were read along.
+    /// Bytes read in gaps.
     read: u64,
-    /// Those that were needed.
+    /// Bytes of them that were needed.
     needed: u64,
 }
 
 impl TableGaps {
-    /// A gap as wide as it is worth, if one of which nothing is needed is worth `gap`.
+    /// Returns the gap that is worth reading, if a gap without needed bytes is worth `gap`.
     pub(crate) fn widened(&self, gap: u64) -> u64 {
         let in_vain = self.read - self.needed;
         let ratio = (self.read + FEW_BYTES) / (in_vain + FEW_BYTES);
         gap.saturating_mul(ratio)
     }
 
-    /// Counts what was read along for directories; `names` are the blocks that the names in them
-    /// need, in order of place.
+    /// Counts the bytes read along for directories; `names` are the blocks needed by their names,
+    /// in order of offset.
     pub(crate) fn count(&mut self, directories: &AskedBlocks, names: &[Range<u64>]) {
         let AskedBlocks { needed, read } = directories;
         let is_directory =
@@ -58,15 +56,15 @@ impl TableGaps {
     }
 }
 
-/// How many bytes the ranges have.
+/// Returns the total length of the ranges.
 pub(crate) fn bytes<'r>(ranges: impl IntoIterator<Item = &'r Range<u64>>) -> u64 {
     ranges.into_iter().map(|range| range.end - range.start).sum()
 }
 
-/// Gaps of fewer bytes prove little.
+/// Fewer bytes in gaps are weak evidence.
 const FEW_BYTES: u64 = 64 << 10;
 
-/// How much tells of the gaps.
+/// Bytes after which older evidence decays.
 const REMEMBERED_BYTES: u64 = 8 << 20;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! A tree of files that something else lists, such as the keys below a prefix, as a mount.
+//! Mounts a tree of files that is listed elsewhere, such as the keys below a prefix.
 //!
 //! In:    a [`FileTree`]: names, directory by directory, and files of the engine.
-//! Out:   a mount, read only.
+//! Out:   a mount, read-only.
 //! Never: bytes of two versions of a file in one inode; memory that grows with the tree.
 //!
 //! ```text
 //!   lookup, readdir --> listings   a directory's names, for their lifetime, in bounded memory
 //!        |                 ^ miss: FileTree::list, page by page
 //!        v
-//!      nodes            what the kernel remembers: a path and the version of the file there
+//!      nodes            known to the kernel: a path and the version of the file there
 //!        |
 //!   read '-----------> open_files  FileTree::open: that version, or an error
 //! ```
@@ -38,73 +38,71 @@ use crate::tree::nodes::NodeTable;
 use crate::tree::open_files::OpenFiles;
 use crate::tree::trimmer::TrimmerQueue;
 
-/// A tree of files that is listed a directory at a time. [`PreparedTree`] mounts one.
+/// A tree of files, listed one directory at a time. [`PreparedTree`] mounts one.
 pub trait FileTree: Send + Sync + 'static {
-    /// Lists a page of what is directly in a directory: `""` is the root, `a/b` one below it. The
-    /// first page is asked for with None, each further one with what the one before said.
+    /// Lists a page of a directory's direct entries: `""` is the root, `a/b` a directory below. The
+    /// first page is requested with None, each further one with the token in the page before.
     ///
     /// # Errors
     ///
-    /// What is wrong, with the name of the directory: a program gets EIO, and the log the text.
+    /// The problem, with the name of the directory: the program gets EIO, and the log the text.
     fn list(&self, directory: &str, page: Option<String>) -> io::Result<TreePage>;
 
-    /// Opens a file in the version that a page has told of.
+    /// Opens a file in the version that a page has listed.
     ///
     /// # Errors
     ///
-    /// As for [`Self::list`]. Errors here and of reads that are `InvalidData` or `NotFound` mean
-    /// that there is another version by now, or none: programs get ESTALE.
+    /// As for [`Self::list`]. `InvalidData` or `NotFound`, here and from reads, mean that the
+    /// version was replaced or removed: programs get ESTALE.
     fn open(&self, path: &str, file: &TreeFile) -> io::Result<foreread::File>;
 }
 
-/// A part of the names in a directory, in any order.
+/// Some of the names in a directory, in any order.
 #[derive(Clone, Debug, Default)]
 pub struct TreePage {
-    /// The names.
+    /// Names.
     pub names: Vec<TreeName>,
-    /// What cannot be shown, in words, one for each: lines in the log.
+    /// A log line for each entry that cannot be shown.
     pub left_out: Vec<String>,
-    /// The next page; None: there is none.
+    /// Token of the next page; None for the last page.
     pub next: Option<String>,
 }
 
 /// A name in a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TreeName {
-    /// The name.
+    /// Name.
     pub name: String,
-    /// The file; None: it is a directory.
+    /// The file; None for a directory.
     pub file: Option<TreeFile>,
 }
 
-/// What is listed of a file.
+/// A file as it was listed.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TreeFile {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub size: u64,
-    /// When it was modified, in seconds since 1970.
+    /// Time of modification, in seconds since 1970.
     pub modified: i64,
-    /// What tells it from other versions, beside length and time; may be empty.
+    /// Distinguishes versions of equal length and time; may be empty.
     pub version: Box<str>,
 }
 
-/// How a tree is mounted.
+/// Settings of a tree's mount.
 pub struct TreeSettings {
-    /// The name of what is mounted, in the kernel's list of mounts.
+    /// Source name in the kernel's list of mounts.
     pub name: String,
-    /// Other users may access the mount. Without it only the user that mounts may.
+    /// Gives other users access. Otherwise only the mounting user has access.
     pub allow_other: bool,
-    /// The largest window of files, in bytes, as in [`MountSettings`](crate::MountSettings).
+    /// Largest window of files, in bytes, as in [`MountSettings`](crate::MountSettings).
     pub max_window: u64,
-    /// For how long the names in a directory are believed.
+    /// Lifetime of a listing.
     pub lifetime: Duration,
-    /// How many bytes all listings may take together. A directory whose names need more cannot be
-    /// looked at.
+    /// Memory limit of all listings, in bytes. A directory that needs more cannot be listed.
     pub listing_memory: usize,
-    /// How many names the kernel may remember, as far as they are not in use: beyond that the
-    /// oldest are taken from it.
+    /// Number of unused names that the kernel may cache; beyond it the oldest are dropped.
     pub nodes: usize,
-    /// Where lines about what is wrong go, one for each.
+    /// Receives one line for each problem.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -132,7 +130,7 @@ impl fmt::Debug for TreeSettings {
     }
 }
 
-/// What all threads of a mounted tree share.
+/// State shared by all threads of a mounted tree.
 #[derive(Debug)]
 pub(crate) struct TreeState {
     listings: ListingCache,
@@ -142,18 +140,18 @@ pub(crate) struct TreeState {
     log: Arc<DamageLog>,
 }
 
-/// A tree that can be mounted, and is not yet: nothing is left of one that is dropped.
+/// A tree ready to be mounted. Dropping it leaves nothing behind.
 #[derive(Debug)]
 pub struct PreparedTree {
     state: Arc<TreeState>,
     plan: MountPlan,
-    /// How many names the root has.
+    /// Number of names in the root.
     names: usize,
     nodes: usize,
 }
 
 impl PreparedTree {
-    /// Lists the root and looks at the directory.
+    /// Lists the root and checks the directory.
     ///
     /// # Errors
     ///
@@ -168,7 +166,7 @@ impl PreparedTree {
         let log = Arc::new(DamageLog::new(settings.log));
         let (lifetime, memory) = (settings.lifetime, settings.listing_memory);
         let listings = ListingCache::new(Arc::clone(&tree), lifetime, memory, Arc::clone(&log));
-        // What cannot be listed at all is better said now.
+        // Reports an unlistable root before mounting.
         let names = listings.of("", clock::now()).map_err(MountError::Tree)?.len();
         let files = OpenFiles::new(tree);
         let (nodes, owner) = (NodeTable::default(), NodeOwner::of_process());
@@ -176,24 +174,24 @@ impl PreparedTree {
         Ok(Self { state, plan, names, nodes: settings.nodes })
     }
 
-    /// Where it will be mounted, as a whole path.
+    /// Returns the absolute path of the mount point.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.plan.directory()
     }
 
-    /// Returns how many names are directly in the root.
+    /// Returns the number of names directly in the root.
     #[must_use]
     pub fn names(&self) -> usize {
         self.names
     }
 
-    /// Mounts: names below the directory are the tree's from now on, and answered as soon as
-    /// [`MountedTree::run`] runs. Waits for nothing.
+    /// Mounts the tree. Names below the directory are the tree's from now on, and requests are
+    /// answered once [`MountedTree::run`] runs. Does not block.
     ///
     /// # Errors
     ///
-    /// If the system refuses, or another mount has come to the directory meanwhile.
+    /// If the system refuses, or another mount has appeared on the directory.
     pub fn mount(self) -> Result<MountedTree, MountError> {
         let Self { state, plan, nodes, .. } = self;
         let (to, from) = TrimmerQueue::new(nodes);
@@ -204,7 +202,7 @@ impl PreparedTree {
     }
 }
 
-/// A tree that is mounted. Dropping it unmounts.
+/// A mounted tree. Dropping it unmounts.
 #[derive(Debug)]
 pub struct MountedTree {
     mount: FuseMount<TreeFs>,
@@ -212,20 +210,20 @@ pub struct MountedTree {
 }
 
 impl MountedTree {
-    /// What unmounts, from any thread.
+    /// Returns a handle that unmounts from any thread.
     #[must_use]
     pub fn stopper(&self) -> Unmounter {
         self.mount.stopper()
     }
 
-    /// What counts the memory of the mount, from any thread.
+    /// Returns a handle that reports the memory of the mount from any thread.
     #[must_use]
     pub fn usage(&self) -> TreeUsage {
         TreeUsage(Arc::clone(&self.state))
     }
 
-    /// Answers until it is unmounted, by whatever program. Nothing of it stays mounted, and nothing
-    /// else is unmounted.
+    /// Answers requests until any program unmounts the tree. No mount stays behind, and
+    /// nothing else is unmounted.
     ///
     /// # Errors
     ///
@@ -237,23 +235,23 @@ impl MountedTree {
     }
 }
 
-/// What a mounted tree has in memory beside the engine.
+/// Memory use of a mounted tree outside the engine.
 #[derive(Clone, Debug)]
 pub struct TreeUsage(Arc<TreeState>);
 
 impl TreeUsage {
-    /// Returns how many bytes the listings take.
+    /// Returns the number of bytes in listings.
     #[must_use]
     pub fn listing_bytes(&self) -> usize {
         self.0.listings.bytes()
     }
 
-    /// Returns how many names the kernel remembers, or keeps for those that are in them.
+    /// Returns the number of names that the kernel caches, including their parents.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.0.nodes.len()
     }
 }
 
-/// How many requests are answered at a time: a store answers many at once, each late.
+/// Number of threads: a store serves many requests in parallel, each with high latency.
 const THREADS: usize = 32;

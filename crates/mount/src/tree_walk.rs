@@ -1,9 +1,7 @@
-//! Walks: which directories a program that goes through a tree comes to next.
+//! Detects directory walks, and predicts the directories that a program enters next.
 //!
-//! In:    directories as they are listed or looked into; the directories in each.
-//! Out:   the next ones, as many as the walk has shown to use.
-//! Never: a clock, a device, an inode. Memory that grows: past a bound all is forgotten and learnt
-//!        again.
+//! The prediction grows with the walk's observed use of it. Memory is bounded: beyond the limit
+//! everything is forgotten and learnt again. No clock, device or inode is involved.
 //!
 //! ```text
 //!               root                       a walk, by name or by place: each directory in front of
@@ -14,72 +12,72 @@
 //!        ^
 //! ```
 //!
-//! The sign of a walk is a directory whose neighbour in front was entered just before it. A program
-//! that enters one alone looks for a single file.
+//! A walk shows in a directory whose predecessor was entered just before it. A program that enters
+//! a single directory is looking for a file.
 
 use std::collections::HashMap;
 
-/// In which order names come.
+/// Order of names in a walk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NameOrder {
-    /// As they lie: programs that list directories and go on as they find them.
+    /// On-disk order: programs that list directories and proceed as they find names.
     Listed,
-    /// By their bytes: programs that have a sorted list of names, as git has.
+    /// Byte order: programs with a sorted list of names, such as git.
     Named,
 }
 
-/// How many directories may be fetched that no program has come to.
+/// Limits on directories that were fetched but not entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AheadLimits {
-    /// At most.
+    /// Upper limit.
     pub(crate) most: usize,
-    /// As soon as one that was fetched is entered: so many at least.
+    /// Lower limit, once a fetched directory was entered.
     pub(crate) sure: usize,
 }
 
-/// What is known of the directories of a tree.
+/// Directories of a tree, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct TreeWalkDetector {
     directories: HashMap<u32, Directory>,
-    /// How many of them there may be.
+    /// Maximum number of directories.
     limit: usize,
-    /// How many directories ahead.
+    /// Prefetch distance, in directories.
     ahead: usize,
 }
 
 #[derive(Debug, Default)]
 struct Directory {
-    /// The one it is in, and its place among those in it, by each order; None: not known.
+    /// Parent, and the index in it by each order; None if unknown.
     parent: Option<(u32, [usize; 2])>,
-    /// Those in it, by each order; None: not known.
+    /// Subdirectories by each order; None if unknown.
     inside: Option<[Box<[u32]>; 2]>,
-    /// Of those in it, the ones that were entered last. Several programs may walk.
+    /// Subdirectories entered last. Several programs may walk.
     last: [u32; LAST],
     is_fetched: bool,
     is_entered: bool,
-    /// It was entered by a walk.
+    /// True if a walk entered it.
     is_walked: bool,
 }
 
 impl TreeWalkDetector {
-    /// That knows nothing yet, and keeps so many bytes at most, or not many more than there are in
-    /// one directory.
+    /// Creates an empty detector. It uses at most this much memory, or slightly more than one
+    /// directory needs.
     pub(crate) fn new(memory_bytes: u64) -> Self {
         let limit = usize::try_from(memory_bytes / DIRECTORY_BYTES).unwrap_or(usize::MAX);
         Self { directories: HashMap::new(), limit: limit.min(DIRECTORIES), ahead: 0 }
     }
 
-    /// Whether the directories in this one are not known.
+    /// Returns whether the subdirectories of this directory are unknown.
     pub(crate) fn is_new(&self, directory: u32) -> bool {
         self.directories.get(&directory).is_none_or(|it| it.inside.is_none())
     }
 
-    /// Whether it was a walk that entered this one.
+    /// Returns whether a walk entered this directory.
     pub(crate) fn is_walked(&self, directory: u32) -> bool {
         self.directories.get(&directory).is_some_and(|it| it.is_walked)
     }
 
-    /// These are the directories in one: numbers and names, as they lie.
+    /// Records the subdirectories of a directory: names and numbers, in on-disk order.
     pub(crate) fn learn(&mut self, directory: u32, inside: &[(Vec<u8>, u32)]) {
         if self.directories.len() + inside.len() > self.limit {
             self.directories.clear();
@@ -89,14 +87,16 @@ impl TreeWalkDetector {
         order.sort_by(|&a, &b| inside[a].0.cmp(&inside[b].0));
         for (by_name, &by_place) in order.iter().enumerate() {
             let child = self.directories.entry(listed[by_place]).or_default();
-            // A directory that is in itself, or in two, is damaged, and is where it was first.
+            // A directory inside itself, or inside two others, is damaged, and keeps its first
+            // parent.
             child.parent.get_or_insert((directory, [by_place, by_name]));
         }
         let named = order.iter().map(|&at| listed[at]).collect();
         self.directories.entry(directory).or_default().inside = Some([listed, named]);
     }
 
-    /// A directory is entered: which others to fetch now, all of them together.
+    /// Records that a directory is entered, and returns the directories to fetch now, all in one
+    /// batch.
     ///
     /// ```text
     ///   in order, or fetched before: go on         each use of one that was fetched: twice as
@@ -128,8 +128,8 @@ impl TreeWalkDetector {
         if is_walk { self.next(directory, order, limits) } else { Vec::new() }
     }
 
-    /// What there is to fetch now that more is known: nothing while half of what is ahead is
-    /// fetched, so that many are fetched together.
+    /// Returns the directories to fetch after more became known: none while half of the prefetch
+    /// distance is covered, so that fetches are batched.
     pub(crate) fn next(
         &mut self,
         directory: u32,
@@ -149,7 +149,7 @@ impl TreeWalkDetector {
         next
     }
 
-    /// A directory is listed once more: what is in it may have left the cache.
+    /// Handles a directory that is listed again, because its contents may have been evicted.
     fn again(&mut self, directory: u32) {
         let inside = self.directories.get(&directory).and_then(|it| it.inside.as_ref());
         for number in inside.map(|[listed, _]| listed.clone()).unwrap_or_default() {
@@ -158,8 +158,8 @@ impl TreeWalkDetector {
         }
     }
 
-    /// Whether the neighbours in front were entered lately: one, or the directory above, if names
-    /// are listed; two if names are looked up, since among a few names one may be chance.
+    /// Returns whether the preceding neighbours were entered recently: one, or the parent, if names
+    /// are listed; two if names are looked up, because one of a few may be coincidence.
     fn is_in_order(&self, directory: u32, order: NameOrder) -> bool {
         let Some((above, place)) = self.place(directory, order) else { return false };
         let signs = match order {
@@ -172,7 +172,7 @@ impl TreeWalkDetector {
         before.is_some_and(|before| before.iter().all(|number| last.contains(number)))
     }
 
-    /// The directory above remembers which ones were entered last.
+    /// Records in the parent that this directory was entered.
     fn remember(&mut self, directory: u32) {
         let above = self.directories.get(&directory).and_then(|it| it.parent);
         if let Some(above) = above.and_then(|(above, _)| self.directories.get_mut(&above)) {
@@ -181,7 +181,8 @@ impl TreeWalkDetector {
         }
     }
 
-    /// How many neighbours in front were fetched and are not entered; they count once.
+    /// Returns the number of preceding neighbours that were fetched and not entered; each counts
+    /// once.
     fn skipped(&mut self, directory: u32, order: NameOrder) -> usize {
         let Some((above, place)) = self.place(directory, order) else { return 0 };
         let before: Vec<u32> = self.inside(above, order)[..place]
@@ -201,12 +202,12 @@ impl TreeWalkDetector {
         skipped
     }
 
-    /// The next directories of a walk that is here.
+    /// Returns the next directories of a walk that is here.
     fn upcoming(&self, directory: u32, order: NameOrder, count: usize) -> Vec<u32> {
         let mut next = Vec::with_capacity(count);
         self.below(directory, order, count, &mut next);
         let mut here = directory;
-        // Up to the root; a circle of parents has an end, too.
+        // Up to the root; the limit ends a cycle of parents.
         for _ in 0..DEPTH {
             let Some((above, place)) = self.place(here, order) else { break };
             for &sibling in &self.inside(above, order)[place + 1..] {
@@ -221,7 +222,7 @@ impl TreeWalkDetector {
         next
     }
 
-    /// Those below a directory, each in front of its own, as far as they are known.
+    /// Adds the known directories below a directory, in pre-order.
     fn below(&self, directory: u32, order: NameOrder, count: usize, next: &mut Vec<u32>) {
         let mut ahead = vec![self.inside(directory, order).iter()];
         while let Some(level) = ahead.last_mut() {
@@ -240,11 +241,11 @@ impl TreeWalkDetector {
         }
     }
 
-    /// The directory above, and the place in it.
+    /// Returns the parent, and the index in it.
     fn place(&self, directory: u32, order: NameOrder) -> Option<(u32, usize)> {
         let (above, places) = self.directories.get(&directory)?.parent?;
         let place = places[order as usize];
-        // Of a damaged tree, or forgotten since.
+        // It may differ in a damaged tree, or be forgotten.
         (self.inside(above, order).get(place) == Some(&directory)).then_some((above, place))
     }
 
@@ -258,17 +259,18 @@ impl TreeWalkDetector {
     }
 }
 
-/// How many directories are fetched at the first sign of a walk.
+/// Number of directories fetched at the first sign of a walk.
 const FIRST: usize = 8;
 
-/// How many walks through one directory are told apart.
+/// Number of distinguishable walks through one directory.
 const LAST: usize = 4;
 
-/// How many directories are known at most, and what one takes, in the list of the one above, too.
+/// Maximum number of known directories, and the memory of each, including its entry in the parent's
+/// list.
 const DIRECTORIES: usize = 1 << 16;
 const DIRECTORY_BYTES: u64 = 200;
 
-/// How deep a tree is followed.
+/// Maximum depth that is followed.
 const DEPTH: usize = 64;
 
 #[cfg(test)]

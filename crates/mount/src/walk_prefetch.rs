@@ -1,18 +1,17 @@
-//! The thread that reads ahead what a walk of directories comes to next.
+//! A thread that reads ahead the next directories of a walk.
 //!
-//! In:    directories that programs list or look into.
-//! Out:   their neighbours in the cache, before they are asked for.
-//! Never: delays an answer; reports an error: a request for the damaged part meets it again.
+//! It never delays an answer, and ignores errors: a request for the damaged part returns them
+//! again.
 //!
 //! ```text
 //!   directories   7 . 8 . 9         known by number
 //!   inodes        |---request--|    one after another in a table, with the files' between them
-//!   blocks        |-----request------|    near ones with what is between them
+//!   blocks        |-----request------|    near ones with the gaps between them
 //!   names         their inodes: |--request--|--request--|    not waited for
 //! ```
 //!
-//! Three trips to the device, however many directories there are, and in each trip the places are
-//! in order.
+//! The device sees three round trips, regardless of the number of directories, and each is sorted
+//! by offset.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,18 +25,18 @@ use crate::inodes::Inodes;
 use crate::table_gaps::{TableGaps, bytes};
 use crate::tree_walk::{AheadLimits, NameOrder, TreeWalkDetector};
 
-/// Where directories are reported. Without a thread behind it, nowhere.
+/// Receives reports of visited directories. Without a thread it ignores them.
 #[derive(Debug, Default)]
 pub(crate) struct WalkNotifier {
     to: Option<SyncSender<(u32, NameOrder)>>,
-    /// The directories that were looked into last, each at a place of its own.
+    /// Directories of recent lookups, each in its own slot.
     looked_in: RecentLookups,
 }
 
 #[derive(Debug)]
 struct RecentLookups([AtomicU32; LAST]);
 
-/// Starts the thread. It ends with the last [`WalkNotifier`].
+/// Starts the thread, which ends with the last [`WalkNotifier`].
 pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<WalkNotifier> {
     let (to, from) = sync_channel(QUEUE);
     let ahead = WalkPrefetcher::new(inodes, budget_bytes);
@@ -46,12 +45,12 @@ pub(crate) fn start(inodes: Arc<Inodes>, budget_bytes: u64) -> io::Result<WalkNo
 }
 
 impl WalkNotifier {
-    /// A directory's names are listed from the first on.
+    /// Reports that a directory is listed from its first name on.
     pub(crate) fn listed(&self, directory: u32) {
         self.say(directory, NameOrder::Listed);
     }
 
-    /// A name is looked up in a directory. The first time is said; a thousand times are not.
+    /// Reports a lookup in a directory. Repeated lookups in it are reported once.
     pub(crate) fn looked_in(&self, directory: u32) {
         let last = &self.looked_in.0[directory as usize % LAST];
         if last.load(Ordering::Relaxed) != directory {
@@ -63,7 +62,7 @@ impl WalkNotifier {
     fn say(&self, directory: u32, order: NameOrder) {
         let Some(to) = &self.to else { return };
         match to.try_send((directory, order)) {
-            // A walk that is faster than this needs no help.
+            // A walk faster than this needs no help.
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }
@@ -79,7 +78,7 @@ pub(crate) struct WalkPrefetcher {
     inodes: Arc<Inodes>,
     walk: TreeWalkDetector,
     budget_bytes: u64,
-    /// How many directories were fetched, and how many bytes with them.
+    /// Directories fetched, and the bytes read for them.
     fetched: (u64, u64),
     gaps: TableGaps,
 }
@@ -93,14 +92,14 @@ impl WalkPrefetcher {
 
     fn run(mut self, from: &Receiver<(u32, NameOrder)>) {
         while let Ok(first) = from.recv() {
-            // All that was reported meanwhile: several programs, or threads of one, may walk, and
-            // what they need is fetched together.
+            // All reports since then: several programs, or threads of one, may walk, and their
+            // directories are fetched in one batch.
             let reported: Vec<_> = [first].into_iter().chain(from.try_iter()).collect();
             self.follow(&reported);
         }
     }
 
-    /// Programs have come to these directories.
+    /// Processes reports of visited directories.
     pub(crate) fn follow(&mut self, reported: &[(u32, NameOrder)]) {
         let mut next = Vec::new();
         for &(directory, order) in reported {
@@ -109,7 +108,7 @@ impl WalkPrefetcher {
             }
             next.extend(self.walk.enter(directory, order, self.limits()));
         }
-        // What is fetched makes known what is in it. Each time is another level.
+        // A fetch reveals the subdirectories, which form another level.
         for _ in 0..LEVELS {
             if next.is_empty() {
                 break;
@@ -124,8 +123,9 @@ impl WalkPrefetcher {
         }
     }
 
-    /// How many directories may be ahead; and how many a walk that is sure begins with: as many as
-    /// come in the time of one request, since each round of fewer takes as long.
+    /// Returns the maximum number of directories ahead, and the initial number for a confirmed
+    /// walk: as many as transfer in the latency of one request, because a round of fewer takes just
+    /// as long.
     fn limits(&self) -> AheadLimits {
         let (count, bytes) = self.fetched;
         let mean_bytes = (bytes / count).max(1);
@@ -137,8 +137,8 @@ impl WalkPrefetcher {
         AheadLimits { most, sure: directories(request_bytes, SURE.min(most)) }
     }
 
-    /// Whether to read all of a directory: if a program lists it, or if it is small. A lookup in a
-    /// large one reads only a part.
+    /// Returns whether to read all of a directory: if a program lists it, or if it is small. A
+    /// lookup in a large one reads only a part.
     fn may_learn(&self, directory: u32, order: NameOrder) -> bool {
         let is_small = || {
             let limit = u64::from(self.inodes.fs().superblock().block_size) * SMALL_BLOCKS;
@@ -154,7 +154,7 @@ impl WalkPrefetcher {
         }
     }
 
-    /// The inodes of the names in a directory; the directories among them become known.
+    /// Returns the inodes of the names in a directory, and records its subdirectories.
     fn names(&mut self, directory: &Inode) -> Result<Vec<u32>, Error> {
         let (mut numbers, mut inside) = (Vec::new(), Vec::new());
         for entry in self.inodes.fs().read_dir(directory)?.take(NAMES) {
@@ -191,7 +191,7 @@ impl WalkPrefetcher {
         needed.sort_by_key(|block| block.start);
         needed.dedup();
         self.gaps.count(&tables, &needed);
-        // Most inodes of names have come with those of the directories.
+        // Most inodes of names were read together with those of the directories.
         read_bytes += bytes(&tables.read).max(files_bytes);
         self.fetched.0 += directories.len() as u64;
         self.fetched.1 += read_bytes;
@@ -200,15 +200,15 @@ impl WalkPrefetcher {
         }
     }
 
-    /// Of how many directories the names' inodes are asked for together. From a disk, of all: the
-    /// more, the nearer they lie. A far device brings the blocks in rounds of so many, and the
-    /// inodes of the first are on their way while the next come.
+    /// Returns the number of directories whose names' inodes are requested in one batch. On a disk
+    /// it is all of them: the more, the closer they are. A remote device reads the blocks in rounds
+    /// of this size, and the inodes of one round are in flight while the next blocks arrive.
     fn round(&self) -> usize {
         let at_once = self.inodes.fs().source().request_bytes().map_or(1, |(_, at_once)| at_once);
         if at_once >= MANY_AT_ONCE { ROUND } else { usize::MAX }
     }
 
-    /// Where the first blocks of a directory are.
+    /// Returns the location of a directory's first blocks.
     fn blocks(&self, directory: &Inode) -> Vec<Range<u64>> {
         let block_size = u64::from(self.inodes.fs().superblock().block_size);
         let mut left = LARGE_BYTES / block_size;
@@ -228,38 +228,38 @@ impl WalkPrefetcher {
     }
 }
 
-/// How many directories may be reported and not looked at yet.
+/// Most unprocessed reports.
 const QUEUE: usize = 256;
 
-/// Places for the directories that were looked into last.
+/// Number of slots for directories of recent lookups.
 const LAST: usize = 1024;
 
-/// The most directories that are ahead: some ten trips to the device for a million names.
+/// Most directories ahead: about ten round trips for a million names.
 const AHEAD: usize = 512;
 
-/// The most that a walk begins with once it is sure: 2 MB of a usual tree.
+/// Most directories at the start of a confirmed walk: 2 MB of a usual tree.
 const SURE: usize = 64;
 
-/// As many requests as a source has in flight.
+/// Number of requests that a source has in flight.
 const ROUND: usize = 64;
 
-/// A device that serves so many at once is no disk.
+/// A device that serves this many requests in parallel is not a disk.
 const MANY_AT_ONCE: u64 = 16;
 
-/// How many times what was fetched may tell of more to fetch at once.
+/// Most levels that one report may fetch.
 const LEVELS: usize = 8;
 
-/// So much of a large directory is fetched before it is entered.
+/// Bytes of a large directory that are fetched before it is entered.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// And so many names of it.
+/// Names of a large directory that are fetched before it is entered.
 const NAMES: usize = 1 << 16;
 
-/// A directory of so many blocks is read as a whole to know what is in it.
+/// Directories of up to this many blocks are read completely to learn their contents.
 const SMALL_BLOCKS: u64 = 4;
 
-/// What a directory costs as long as none was fetched: a block, and those of 100 inodes.
+/// Assumed cost of a directory before any was fetched: a block, and the blocks of 100 inodes.
 const MEAN_BYTES: u64 = 32 << 10;
 
-/// How many directories tell of their size.
+/// Directories after which older sizes decay.
 const REMEMBERED: u64 = 4096;

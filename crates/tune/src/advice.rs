@@ -1,13 +1,13 @@
-//! Advice: what to set, and why, from what was measured.
+//! Recommends settings from measurements.
 //!
-//! In:    facts of the device, the outcome of a sweep, what the device is used for.
+//! In:    facts of the device, the outcome of a sweep, the intended use of the device.
 //! Out:   [`Report`].
-//! Never: a figure that was not measured; a window that gives less than what is in force.
+//! Never: a figure that was not measured; a window slower than the one in force.
 //!
 //! ```text
-//!   plateau --> profile: what the load pays for --> guard: at least what is in force now
-//!                                                     |
-//!              report <-- refusals: is it sure enough to be set? <--'
+//!   plateau --> profile: cost to the load --> guard: no slower than the window in force
+//!                                                               |
+//!              report <-- refusals: certain enough to apply? <--'
 //! ```
 
 mod guard;
@@ -27,27 +27,27 @@ use crate::target::TuneTarget;
 
 pub use tradeoff::{Tradeoff, tradeoffs};
 
-/// What is known of a device before it is measured.
+/// Facts about a device that are available before any measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceFacts {
-    /// Its name, of a mount where it is mounted, or the name of a model.
+    /// Name of the device; for a mount, its mount point; for a model, the model's name.
     pub name: String,
-    /// Its capacity; 0 of a mount, whose size says nothing of its windows.
+    /// Capacity. 0 for a mount, because the size of a mount implies nothing about its windows.
     pub size: ByteCount,
-    /// How windows are tried.
+    /// Method by which windows are measured.
     pub method: Method,
-    /// The window in force.
+    /// Window in force.
     pub now_kib: Option<u64>,
-    /// What the kernel would choose; None of a model.
+    /// The kernel's default; None for a model.
     pub kernel: Option<KernelDefault>,
-    /// Whether an ext4 is mounted there: then its inode tables count, too.
+    /// True if an ext4 is mounted here; then inode tables are considered too.
     pub has_ext4: bool,
-    /// What says that a cache below answers in the device's place, if something does.
+    /// Evidence that a cache below answers in place of the device, if there is any.
     pub cached_below: Option<String>,
 }
 
 impl DeviceFacts {
-    /// Of a real device.
+    /// Collects the facts about a real device.
     #[must_use]
     pub fn of(sys: &SystemRoot, target: &TuneTarget, method: Method) -> Self {
         let device = &target.device;
@@ -69,7 +69,7 @@ impl DeviceFacts {
         }
     }
 
-    /// Of a model, for which no kernel has set anything.
+    /// Describes a model. No kernel has made settings for it.
     #[must_use]
     pub fn of_model(name: &str, size: ByteCount) -> Self {
         let (method, name) = (Method::Simulated, name.to_owned());
@@ -78,11 +78,12 @@ impl DeviceFacts {
     }
 }
 
-/// All of it. Whether settings are as they were is for the caller to say: until then they are not.
+/// Builds the complete report. It assumes that settings have not been restored; the caller corrects
+/// that.
 #[must_use]
 pub fn report(facts: &DeviceFacts, outcome: &SweepOutcome, profile: Profile) -> Report {
     let kernel_kib = facts.kernel.map(|kernel| kernel.window_kib);
-    // The rounding rule takes nothing from a device that is sold in decimal megabytes.
+    // The rounding rule does not penalise a device that is sold in decimal megabytes.
     let size_rule = readahead_limit(facts.size, LimitRule::Rounding).map(|limit| limit.0 >> 10);
     let mut notes = outcome.notes.clone();
     notes.extend(outcome.stopped.as_ref().map(note_of_stop));
@@ -108,7 +109,7 @@ pub fn report(facts: &DeviceFacts, outcome: &SweepOutcome, profile: Profile) -> 
     }
 }
 
-/// What to set; None if the plateau is not known.
+/// Returns the recommended window; None if the plateau is unknown.
 #[must_use]
 pub fn recommended(
     facts: &DeviceFacts,
@@ -123,8 +124,8 @@ pub fn recommended(
         Profile::Database => database(plateau, rows, random),
     };
     let (chosen_kib, mut why) = choice(plateau);
-    // The ends of the interval, as this load would have them: what is not worth its memory to it
-    // makes no difference.
+    // The ends of the interval, as seen by this load: windows that do not justify their memory do
+    // not widen the uncertainty.
     let end_kib = |window| choice(Plateau { window, ..plateau }).0;
     let ends = [end_kib(plateau.low), end_kib(plateau.high), chosen_kib];
     let between_kib = ends.iter().min().copied().zip(ends.iter().max().copied());
@@ -149,8 +150,8 @@ pub fn recommended(
     })
 }
 
-/// Returns what to add to a reason where the table has a window that is more than 2 % faster than
-/// the recommended one: a difference beyond the error of both is a price, a smaller one is noise.
+/// Returns a remark for the reason if a window in the table is more than 2 % faster than the
+/// recommended one: a difference beyond the error of both is a price, a smaller one is noise.
 fn faster_in_table(to_kib: u64, rows: &[WindowResult]) -> Option<String> {
     let to = guard::row_now(rows, to_kib)?;
     let fastest = rows.iter().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;
@@ -167,7 +168,7 @@ fn faster_in_table(to_kib: u64, rows: &[WindowResult]) -> Option<String> {
     Some(if is_noise { what + ", and both intervals overlap: it may be noise" } else { what })
 }
 
-/// One throughput beside another, in words: `44 % faster than`, `as fast as`.
+/// Compares two throughputs in words: `44 % faster than`, `as fast as`.
 #[must_use]
 pub fn beside(one: f64, other: f64) -> String {
     let percent = 100.0 * (one / other - 1.0);
@@ -178,11 +179,11 @@ pub fn beside(one: f64, other: f64) -> String {
     }
 }
 
-/// What holds for a mixed load whatever is gained above it: each stream keeps two windows in
-/// memory, and a fault in a mapped file brings one.
+/// Limit for a mixed load, unless a larger window gains more than [`MIXED_GAIN`]: each stream keeps
+/// two windows in memory, and a fault in a mapped file reads one.
 const MIXED_MOST_KIB: u64 = 2048;
 
-/// Unless it is more than this.
+/// Gain that justifies a window above [`MIXED_MOST_KIB`].
 const MIXED_GAIN: f64 = 1.20;
 
 fn streaming(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
@@ -213,7 +214,7 @@ fn streaming(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
     (window_kib, why)
 }
 
-/// The plateau, or what lies below a bound: memory and mapped files pay for each window.
+/// Chooses the plateau or a bounded window, because memory and mapped files pay for each window.
 ///
 /// ```text
 ///   MB/s |            o  o   8M gains less than a fifth over the best up to 2M:
@@ -228,7 +229,7 @@ fn mixed(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
         return (window_kib, why);
     }
     let below = rows.iter().filter(|row| row.window_kib <= MIXED_MOST_KIB);
-    // The largest of them need not be the best of them.
+    // The largest window below the bound is not always the fastest.
     let best = below.clone().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s));
     let (Some(at), Some(best)) = (speed_at(rows, window_kib), best) else {
         return (MIXED_MOST_KIB, why);
@@ -250,9 +251,9 @@ fn mixed(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
     (chosen, why)
 }
 
-/// A doubling is taken while a stream gains at least as many percent as a random read of that size
-/// loses; both are percent of what one page delivers and takes (docs/itable.md has the tables from
-/// which that rule comes).
+/// Doubles the window while a stream gains at least as many percent as a random read of that size
+/// loses. Both are percentages of the throughput and latency of one page (docs/itable.md has the
+/// tables from which the rule is derived).
 fn database(plateau: Plateau, rows: &[WindowResult], random: &[Latency]) -> (u64, String) {
     let most_kib = plateau.window.0 >> 10;
     let Some(latency) = tradeoff::LatencyLine::through(random) else {
@@ -282,8 +283,8 @@ fn database(plateau: Plateau, rows: &[WindowResult], random: &[Latency]) -> (u64
     )
 }
 
-/// Blocks of an inode table to read at once: as many as make the read a fifth slower than one
-/// block's at most.
+/// Returns the number of inode-table blocks to read at once: the most that make the read at most a
+/// fifth slower than a read of one block.
 ///
 /// A reader of one inode pays that fifth; a walk through a directory saves all the other reads. On
 /// the disk of the published table that is 32, the kernel's default since: 128 KiB took 16 % longer
@@ -299,10 +300,10 @@ fn inode_blocks(random: &[Latency]) -> Option<(u64, String)> {
     Some((blocks, format!("so many take {percent:.0} % longer to read than one")))
 }
 
-/// What a read of inode blocks may cost beside a read of one.
+/// Accepted extra cost of a read of several inode blocks over a read of one.
 const INODE_BLOCKS_COST: f64 = 0.2;
 
-/// 1 MiB of a table: no measurement that we know of gains from more.
+/// 1 MiB of a table: no known measurement gains from more.
 const INODE_BLOCKS_MOST: u64 = 256;
 
 fn speed_at(rows: &[WindowResult], window_kib: u64) -> Option<f64> {

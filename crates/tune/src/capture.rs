@@ -1,8 +1,7 @@
-//! A recorded system: what doctor reads, as one text that can be sent and kept.
+//! Records a system as one text: everything that doctor reads, to be sent and kept.
 //!
-//! In:    a system; or such a text.
-//! Out:   [`record`]: the text; [`files_of`]: the files that it stands for.
-//! Never: serial numbers, world-wide names, keys; a path that leaves the folder it is unpacked in.
+//! A recording never contains serial numbers, world-wide names or keys. Unpacking one never writes
+//! outside its folder.
 //!
 //! ```text
 //!   # foreread capture 1
@@ -11,7 +10,7 @@
 //!   queue/read_ahead_kb: 128
 //! ```
 //!
-//! A path that comes again adds a line to its file. Trees for tests have the same form.
+//! A repeated path adds a line to its file. Test trees use the same format.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,10 +20,10 @@ use crate::machine::MachineFacts;
 use crate::sysfs::{SystemRoot, names_in};
 use crate::udev::FOLDERS;
 
-/// How each recording begins.
+/// First line of every recording.
 pub const FIRST_LINE: &str = "# foreread capture 1";
 
-/// The text of a system.
+/// Returns a system's recording.
 #[must_use]
 pub fn record(sys: &SystemRoot) -> String {
     let mut recording = Recording { sys, text: format!("{FIRST_LINE}\n"), folder: String::new() };
@@ -41,11 +40,11 @@ pub fn record(sys: &SystemRoot) -> String {
     recording.text
 }
 
-/// The files of a recording, with paths below the folder where they are unpacked.
+/// Returns the files of a recording, with paths relative to the folder where they are unpacked.
 ///
 /// # Errors
 ///
-/// One line: which line of it is wrong.
+/// Names the first invalid line.
 pub fn files_of(text: &str) -> Result<Vec<(PathBuf, String)>, String> {
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut folder = PathBuf::new();
@@ -85,7 +84,7 @@ struct Recording<'s> {
 }
 
 impl Recording<'_> {
-    /// One file below the folder, if it is there.
+    /// Adds one file below the folder, if it exists.
     fn file(&mut self, folder: &str, name: &str) {
         let Some(text) = self.sys.whole_text(Path::new(folder).join(name)) else { return };
         self.lines(folder, name, &text);
@@ -109,7 +108,7 @@ impl Recording<'_> {
         }
     }
 
-    /// These files of each folder below one.
+    /// Adds these files of each folder below `folder`.
     fn each(&mut self, folder: &str, names: &[&str]) {
         for name in names_in(&self.sys.path(folder)) {
             self.files(&format!("{folder}/{name}"), names);
@@ -148,7 +147,7 @@ impl Recording<'_> {
         }
     }
 
-    /// What lies above and below a device: the number of each, which stands for the link to it.
+    /// Adds the devices above and below a device. Each link is represented by its device number.
     fn relations(&mut self, folder: &str) {
         for side in ["slaves", "holders"] {
             for name in names_in(&self.sys.path(format!("{folder}/{side}"))) {
@@ -189,7 +188,8 @@ impl Recording<'_> {
         }
     }
 
-    /// Files that set windows and schedulers: whole rules files, and a section of nfs.conf.
+    /// Adds the files that set windows and schedulers: whole rules files, and a section of
+    /// nfs.conf.
     fn setters(&mut self) {
         for folder in FOLDERS {
             for name in names_in(&self.sys.path(folder)) {
@@ -206,7 +206,7 @@ impl Recording<'_> {
         }
     }
 
-    /// The CSI driver of each volume of a pod; nothing else of that file.
+    /// Adds the CSI driver of each pod volume, and nothing else from that file.
     fn volumes(&mut self) {
         for mount in self.sys.mounts() {
             let Some(folder) = mount.point.strip_suffix("/mount") else { continue };
@@ -221,11 +221,11 @@ impl Recording<'_> {
     }
 }
 
-/// Of each device and partition.
+/// Attributes of each device and partition.
 const OF_DEVICE: [&str; 7] =
     ["dev", "size", "partition", "start", "ro", "removable", "alignment_offset"];
 
-/// Of each disk.
+/// Attributes of each disk.
 const OF_DISK: [&str; 30] = [
     "hidden",
     "stat",
@@ -259,11 +259,11 @@ const OF_DISK: [&str; 30] = [
     "queue/dax",
 ];
 
-/// Words of rules that doctor looks at.
+/// Words in udev rules that doctor looks for.
 const SETTINGS: [&str; 5] =
     ["read_ahead_kb", "queue/scheduler", "nr_requests", "fifo_batch", "async_depth"];
 
-/// More than a machine with a thousand disks has.
+/// More files than a machine with a thousand disks has.
 const FILES_MAX: usize = 200_000;
 
 #[cfg(test)]

@@ -1,27 +1,23 @@
-//! How sure a statement is.
-//!
-//! In:    nothing.
-//! Out:   [`Confidence`], and its words.
-//! Never: a statement without one.
+//! Confidence levels of findings.
 
 use serde::{Deserialize, Serialize};
 
-/// How sure a finding is.
+/// Confidence in a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Measured on this machine.
     Measured,
-    /// It follows from what the system says of itself.
+    /// Follows from values that the system reports.
     Computed,
-    /// What is follows from what the system says; what it costs was measured elsewhere.
+    /// The condition follows from values that the system reports; its cost was measured elsewhere.
     Cited,
-    /// It is so on most devices.
+    /// True of most devices.
     Likely,
 }
 
 impl Confidence {
-    /// For people.
+    /// Returns the level in words.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {

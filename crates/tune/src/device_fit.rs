@@ -1,9 +1,8 @@
-//! A device model from what a sweep has measured: the parameters that explain its figures.
+//! Fits a device model to the results of a sweep.
 //!
-//! In:    throughput by window, latency by size, reads in flight; or what was found of a store.
+//! In:    throughput by window, latency by size, reads in flight; or the findings of a store sweep.
 //! Out:   candidates of several kinds, in closed form, each with the keys of a scenario's device.
-//! Never: the choice among them: the command line asks each, in virtual time, what was asked of the
-//!        device.
+//! Never: the choice among them. The command line replays the sweep on each in virtual time.
 //!
 //! ```text
 //!   random reads   t(S) = commands x overhead + S / rate         a line: least squares
@@ -11,7 +10,7 @@
 //!   in flight      reads/s x t(4K) = how many are served at once   Little's law
 //! ```
 //!
-//! How well a model explains the points stands in the file that is written (docs/tune.md).
+//! The written file states the quality of the fit (docs/tune.md).
 
 mod flash;
 mod hdd;
@@ -28,66 +27,65 @@ use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::report::{Latency, ParallelResult, WindowResult};
 
-/// What was measured of a device.
+/// Measurements of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredPoints<'p> {
-    /// Throughput of one stream by window, the smallest first.
+    /// Throughput of one stream by window, in ascending order.
     pub sequential: &'p [WindowResult],
-    /// Latency of one read by its size, the smallest first.
+    /// Latency of one read by its size, in ascending order.
     pub random: &'p [Latency],
-    /// Reads of 4 KiB a second by how many are in flight; empty if that was not measured.
+    /// 4 KiB reads per second by number in flight; empty if not measured.
     pub parallel: &'p [ParallelResult],
 }
 
-/// What a device says of itself.
+/// Limits that a device reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceLimits {
-    /// What was measured: a device, or a file on one.
+    /// Capacity of the measured device, or size of the measured file.
     pub capacity: ByteCount,
     /// The largest command.
     pub max_command: ByteCount,
-    /// How many commands it holds.
+    /// Number of commands that the device queues.
     pub depth: u32,
 }
 
-/// A device that was fitted.
+/// A fitted device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FittedDevice {
-    /// A price for each command and a rate.
+    /// Flash memory: a fixed cost for each command, and a rate.
     Flash(FittedFlash),
-    /// An arm.
+    /// A disk with a seek arm.
     Hdd(FittedHdd),
     /// An object store.
     Store(FittedStore),
 }
 
-/// A figure that was measured, and what a model gives in its place.
+/// A measured figure and the model's prediction of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelPoint {
-    /// What was measured: `one stream, windows of 128K`.
+    /// Name of the measured quantity: `one stream, windows of 128K`.
     pub what: String,
     /// `MB/s`, `us`, ...
     pub unit: &'static str,
-    /// What was measured.
+    /// Measured value.
     pub measured: f64,
-    /// What the model gives.
+    /// Value predicted by the model.
     pub model: f64,
 }
 
-/// How far a model is from what was measured.
+/// Deviation of a model from the measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelError {
-    /// The mean relative error, without its sign.
+    /// Mean absolute relative error.
     pub mean: f64,
-    /// The greatest relative error, without its sign.
+    /// Greatest absolute relative error.
     pub greatest: f64,
-    /// Where that is.
+    /// Point with the greatest error.
     pub at: String,
 }
 
 impl DeviceLimits {
-    /// The limits of a device of which sysfs may not have all; both are then those that most
-    /// devices have.
+    /// Creates the limits of a device. Values that sysfs lacks default to those of most devices.
     #[must_use]
     pub fn new(capacity: ByteCount, max_command: Option<ByteCount>, depth: Option<u64>) -> Self {
         let max_command = max_command.unwrap_or(MAX_COMMAND);
@@ -103,7 +101,7 @@ impl DeviceLimits {
 }
 
 impl ModelPoint {
-    /// By which share of what was measured the model gives more; below 0, less.
+    /// Returns the relative error of the model; negative if it predicts too little.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.model / self.measured - 1.0
@@ -111,7 +109,8 @@ impl ModelPoint {
 }
 
 impl ModelError {
-    /// The error over points; None without points, or if the model gave nothing for one of them.
+    /// Returns the error over all points; None without points, or if the model gave nothing for one
+    /// of them.
     #[must_use]
     pub fn of(points: &[ModelPoint]) -> Option<Self> {
         let errors = || points.iter().map(|point| point.error().abs());
@@ -123,7 +122,7 @@ impl ModelError {
 }
 
 impl FittedDevice {
-    /// As a scenario names the kind.
+    /// Returns the kind's name in a scenario.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -133,7 +132,7 @@ impl FittedDevice {
         }
     }
 
-    /// Each key of a scenario's device, with its value as TOML.
+    /// Returns each key of a scenario's device, with its value as TOML.
     #[must_use]
     pub fn keys(&self) -> Vec<(&'static str, String)> {
         match self {
@@ -143,7 +142,7 @@ impl FittedDevice {
         }
     }
 
-    /// What was not measured, and stands there all the same.
+    /// Returns notes on the values that were assumed, not measured.
     #[must_use]
     pub fn assumed(&self) -> Vec<String> {
         match self {
@@ -153,7 +152,7 @@ impl FittedDevice {
         }
     }
 
-    /// By how much a model has to be better than one with fewer parameters.
+    /// Returns the factor by which a model has to beat one with fewer parameters.
     #[must_use]
     pub fn handicap(&self) -> f64 {
         match self {
@@ -163,7 +162,7 @@ impl FittedDevice {
     }
 }
 
-/// The models that could explain the points; empty of too few.
+/// Returns the models that could explain the points; empty if there are too few points.
 #[must_use]
 pub fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Vec<FittedDevice> {
     let chips = flash::candidates(points, limits).into_iter().map(FittedDevice::Flash);
@@ -176,5 +175,5 @@ const MAX_COMMAND: ByteCount = ByteCount(1 << 20);
 
 const DEPTH: u64 = 64;
 
-/// Two more parameters explain some noise, too.
+/// Two more parameters explain some noise as well.
 const STALL_HANDICAP: f64 = 1.25;

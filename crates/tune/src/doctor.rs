@@ -1,6 +1,6 @@
-//! Finds settings of a system's block devices that slow down reads, and says how to fix them.
+//! Finds settings of a system's block devices that slow down reads, and explains how to fix them.
 //!
-//! In:    sysfs and proc, the devices that count, what was measured and remembered of them.
+//! In:    sysfs and proc, the devices that count, earlier measurements and remembered settings.
 //! Out:   [`Examination`]: the devices with their settings, and [`Finding`]s.
 //! Never: writes; opens a device; states a cost that was not measured: a figure was measured on
 //!        this machine, or docs/doctor.md has its source.
@@ -34,145 +34,145 @@ use crate::sysfs::{BlockDeviceKind, SystemRoot};
 use snapshot::SystemSnapshot;
 use write_cost::WriteCost;
 
-/// What an examination knows beyond sysfs.
+/// Facts for an examination beyond those in sysfs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExaminationInput<'a> {
-    /// Windows that were measured before and remembered.
+    /// Windows that were measured and remembered earlier.
     pub remembered: &'a [RememberedWindow],
-    /// What an odd size costs a writer here, if it was measured just now.
+    /// Cost of an odd size to a writer on this machine, if it was measured just now.
     pub measured: Option<&'a WriteCost>,
-    /// The names of the devices to look at; empty, with no mount: all.
+    /// Names of the devices to examine; if empty and no mount is named, all devices.
     pub only: &'a [String],
-    /// The mounts to look at, by where they are mounted; empty, with no device: all.
+    /// Mount points to examine; if empty and no device is named, all mounts.
     pub only_mounts: &'a [String],
 }
 
-/// A window that was measured, and is meant to be in force.
+/// A measured window that is meant to be in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RememberedWindow {
-    /// The device's name, as the kernel calls it today; of a mount, where it is mounted.
+    /// Current kernel name of the device; for a mount, its mount point.
     pub device: String,
-    /// The window.
+    /// Window in KiB.
     pub read_ahead_kb: u64,
-    /// When, as a text for people.
+    /// Date of the measurement, as text.
     pub date: String,
-    /// Whether it was set until the next boot only.
+    /// True if it was set until the next boot only.
     pub is_until_boot: bool,
-    /// What each window delivered.
+    /// Throughput of each window.
     pub rows: Vec<WindowResult>,
 }
 
-/// What came of it.
+/// Result of an examination.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Examination {
-    /// The devices that were looked at, partitions after their disk.
+    /// Examined devices, partitions after their disk.
     pub devices: Vec<Examined>,
-    /// Those that were not, and why.
+    /// Skipped devices, with the reason.
     pub skipped: Vec<Skipped>,
-    /// The mounted file systems, and what governs the read-ahead of each.
+    /// Mounted file systems, with the source of each one's read-ahead window.
     pub mounts: Vec<MountWindow>,
-    /// The layers below each of those mounts, in the order of a drawn tree.
+    /// Layers below each of those mounts, in the order of a drawn tree.
     pub stacks: Vec<Vec<StackLayer>>,
-    /// What should be looked into, in the order of the devices, then of the mounts.
+    /// Findings, in the order of the devices, then of the mounts.
     pub findings: Vec<Finding>,
-    /// The machine.
+    /// Facts about the machine.
     pub machine: MachineFacts,
-    /// What is worth knowing of the machine as a whole.
+    /// Notes about the machine as a whole.
     pub notes: Vec<String>,
 }
 
-/// A device that was looked at.
+/// An examined device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Examined {
-    /// As the kernel calls it.
+    /// Kernel name.
     pub device: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it is: `disk`, `partition of sda`, `loop`, `map vg-root`, `raid5`.
+    /// Kind: `disk`, `partition of sda`, `loop`, `map vg-root`, `raid5`.
     pub kind: String,
-    /// Vendor and model, as it reports them.
+    /// Vendor and model, as the device reports them.
     pub maker: Option<String>,
-    /// The window in force.
+    /// Window in force.
     pub read_ahead_kb: Option<u64>,
-    /// The window that the kernel itself would give it.
+    /// The kernel's default window for it.
     pub kernel_kb: Option<u64>,
-    /// The largest window by the rule of its size.
+    /// Largest window by the size rule.
     pub size_rule_kb: Option<u64>,
-    /// Its scheduler.
+    /// Scheduler in force.
     pub scheduler: Option<String>,
-    /// How many findings it has.
+    /// Number of findings.
     pub findings: usize,
-    /// What is worth knowing, and no finding.
+    /// Notes that are not findings.
     pub notes: Vec<String>,
 }
 
-/// A device that was not looked at.
+/// A skipped device.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Skipped {
-    /// As the kernel calls it.
+    /// Kernel name.
     pub device: String,
-    /// Why not.
+    /// Reason for skipping it.
     pub why: String,
 }
 
-/// Something that should be looked into.
+/// A condition worth acting on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The device; of a mount with a window of its own where it is mounted, which begins with `/`;
-    /// `memory` for what concerns the machine's page cache.
+    /// Name of the device; the mount point, which begins with `/`, of a mount with its own window;
+    /// `memory` for findings about the machine's page cache.
     pub device: String,
-    /// Which check found it. A name that stays.
+    /// Stable name of the check.
     pub check: &'static str,
-    /// What is.
+    /// The condition.
     pub what: String,
-    /// Why it matters.
+    /// Its consequence.
     pub why: String,
-    /// Figures, and the files that they are from.
+    /// Figures, and the files they come from.
     pub evidence: Vec<String>,
-    /// Commands, to be run as root; each of them mends it, the best first. None where no command
+    /// Alternative commands that fix it, to be run as root, the best first; empty if no command
     /// can.
     pub mend: Vec<String>,
-    /// How sure this is.
+    /// Confidence in the finding.
     pub confidence: Confidence,
 }
 
 /// One layer of a stack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StackLayer {
-    /// How far down it lies; the first has 0.
+    /// Depth in the stack; 0 is the top.
     pub depth: usize,
-    /// Its name: `/srv`, `dm-3`, `sda`.
+    /// Name: `/srv`, `dm-3`, `sda`.
     pub name: String,
-    /// What it is: `xfs`, `LVM vg-data`, `raid6`, `partition`, `disk`.
+    /// Kind: `xfs`, `LVM vg-data`, `raid6`, `partition`, `disk`.
     pub what: String,
-    /// Its window, if it has one of its own.
+    /// The layer's own window, if it has one.
     pub read_ahead_kb: Option<u64>,
-    /// The largest request, in KiB.
+    /// Largest request, in KiB.
     pub max_sectors_kb: Option<u64>,
-    /// Its scheduler.
+    /// Scheduler in force.
     pub scheduler: Option<String>,
-    /// How far its start is from a physical block's, in bytes, where the kernel says so.
+    /// Bytes by which its start misses a physical block, if the kernel reports it.
     pub alignment_offset: Option<u64>,
-    /// Whether its window counts for reads from the top.
+    /// Role of its window in reads from the top.
     pub role: LayerRole,
 }
 
-/// What the window of a layer does for reads from the top of its stack.
+/// Effect of a layer's window on reads from the top of its stack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LayerRole {
-    /// It counts.
+    /// The window is in force.
     Counts,
-    /// It counts for a second read-ahead, of the file of a loop device.
+    /// The window is in force for a second read-ahead, on the file of a loop device.
     Again,
-    /// It is ignored: a layer above it has one.
+    /// The window is ignored because a layer above has one.
     Ignored,
-    /// It has none of its own.
+    /// The layer has no window.
     None,
 }
 
 impl LayerRole {
-    /// For a table.
+    /// Returns the text for a table.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -184,7 +184,7 @@ impl LayerRole {
     }
 }
 
-/// Looks at all devices, or at those that the facts name.
+/// Examines all devices, or those that the input names.
 #[must_use]
 pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
     let snapshot = SystemSnapshot::new(sys, facts);
@@ -200,7 +200,8 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
         }
         let mut notes = Vec::new();
         let mut findings = Vec::new();
-        // If a window that was set below has no effect here, that is the finding; no rule is asked.
+        // If a window set below has no effect here, that is the finding, and the window rules do
+        // not apply.
         let window = stacking::check(&snapshot, device, &mut notes);
         findings.extend(window.or_else(|| read_ahead::check(&snapshot, device, &mut notes)));
         findings.extend(block_size::check(&snapshot, device, &mut notes));
@@ -240,7 +241,7 @@ pub fn examine(sys: &SystemRoot, facts: &ExaminationInput<'_>) -> Examination {
     examination
 }
 
-/// What concerns the machine as a whole.
+/// Adds the findings about the machine as a whole.
 fn of_machine(sys: &SystemRoot, examination: &mut Examination) {
     let found = reclaim::check(sys, &mut examination.notes);
     examination.findings.extend(found);
@@ -252,7 +253,7 @@ fn of_machine(sys: &SystemRoot, examination: &mut Examination) {
     }
 }
 
-/// Why a device is skipped, if it is not read from, or not as a disk.
+/// Returns the reason to skip a device that is never read, or not as a disk.
 fn why_skipped(name: &str, bytes: u64) -> Option<&'static str> {
     let is = |stem: &str| {
         let number = name.strip_prefix(stem);

@@ -1,8 +1,5 @@
-//! The system's words for what went wrong.
-//!
-//! In:    an error.
-//! Out:   `Input/output error`.
-//! Never: the error number that Rust adds to the text.
+//! Error texts of the operating system (`Input/output error`), without the number that Rust
+//! appends.
 
 use std::io;
 

@@ -1,6 +1,6 @@
-//! Many machines: what `doctor --json` has printed on each, compared.
+//! Compares machines by their `doctor --json` reports.
 //!
-//! In:    one report a machine.
+//! In:    one report for each machine.
 //! Out:   [`Fleet`]: machines in classes of the same hardware, outliers, commands for each class.
 //! Never: a file or a device; a machine left out without an error.
 //!
@@ -18,46 +18,46 @@ use serde::Serialize;
 pub use compared::compare;
 pub use parsed::{MachineReport, SettingValue, parse};
 
-/// Machines, compared.
+/// A comparison of machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Fleet {
-    /// In the order of their classes, then of their names.
+    /// Machines, by class and name.
     pub machines: Vec<FleetMachine>,
-    /// The largest first.
+    /// Classes, the largest first.
     pub classes: Vec<MachineClass>,
-    /// What is worth knowing, and no finding: files that name one host.
+    /// Notes that are not findings, such as files that name the same host.
     pub notes: Vec<String>,
 }
 
 /// One machine of a fleet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FleetMachine {
-    /// The file that it came from.
+    /// File of its report.
     pub file: String,
-    /// Its name; the file's if it did not say.
+    /// Host name; the file's name if the report has none.
     pub host: String,
-    /// Its kernel.
+    /// Kernel release.
     pub kernel: Option<String>,
-    /// The name of its class.
+    /// Name of its class.
     pub class: String,
-    /// How many devices it has.
+    /// Number of devices.
     pub devices: usize,
-    /// How many mounts it has.
+    /// Number of mounts.
     pub mounts: usize,
-    /// `sda: read-ahead-off`
+    /// Findings: `sda: read-ahead-off`.
     pub findings: Vec<String>,
-    /// Settings that most of its class have otherwise.
+    /// Settings that differ from most of its class.
     pub outliers: Vec<Outlier>,
 }
 
-/// A setting that differs from what most of a class have.
+/// A setting that differs from most of its class.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Outlier {
-    /// `sda read_ahead_kb`
+    /// Name of the setting: `sda read_ahead_kb`.
     pub setting: String,
-    /// Here.
+    /// Value on this machine.
     pub value: String,
-    /// On most of the others.
+    /// Value on most of the others.
     pub usual: String,
 }
 
@@ -66,26 +66,26 @@ pub struct Outlier {
 pub struct MachineClass {
     /// `A`, `B`, ..
     pub name: String,
-    /// What they have in common.
+    /// Hardware that they have in common.
     pub hardware: String,
-    /// Their names.
+    /// Host names.
     pub hosts: Vec<String>,
-    /// What was found on them, the most frequent first.
+    /// Findings on these machines, the most frequent first.
     pub findings: Vec<ClassFinding>,
 }
 
 /// A finding of a class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassFinding {
-    /// Which check.
+    /// Name of the check.
     pub check: String,
-    /// The device or mount.
+    /// Device or mount.
     pub device: String,
-    /// The machines that have it.
+    /// Machines that have it.
     pub hosts: Vec<String>,
-    /// What mends it, the best first; the commands of the machine that was read first, which are
-    /// those of all if `is_same`.
+    /// Commands that fix it, the best first, for the machine that was read first. They suit all
+    /// machines if `is_same`.
     pub mend: Vec<String>,
-    /// Whether all of these machines have the same commands.
+    /// True if all of these machines have the same commands.
     pub is_same: bool,
 }

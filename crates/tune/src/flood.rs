@@ -1,9 +1,11 @@
-//! Reads beside a flood of writes: which scheduler, and how much of the flood at once.
+//! Measures reads under a flood of writes, to choose the scheduler and the write depth.
 //!
-//! In:    a device under this mixed load ([`MixedLoad`]), what can be set on it, a budget of time.
-//! Out:   [`FloodReport`]: what each setting gives readers and writers, and which one to take.
-//! Never: a write outside the scratch file; a setting that stays behind; a recommendation that was
-//!        not seen to pay.
+//! In:    a device under a mixed load ([`MixedLoad`]), its settings, a time budget.
+//! Out:   [`FloodReport`]: results for readers and writers under each setting, and the best
+//! setting.
+//! Never: a write outside the scratch file; a setting left behind; a recommendation without a
+//! measured
+//!        gain.
 //!
 //! ```text
 //!   scratch file    |<-- a quarter -->|<--------- three quarters ---------->|
@@ -11,9 +13,9 @@
 //!   64 writers                         64 KiB anywhere, 64 at any time           are the load
 //! ```
 //!
-//! A chain of dependent reads is what a person waits for: each read tells where the next one is.
-//! Beside a flood each of them waits behind what the device has taken already, and only scheduler
-//! and depth decide how much that is. Design and figures: docs/tune-scheduler.md.
+//! A user waits for a chain of dependent reads: each read reveals the offset of the next. Under a
+//! flood, each waits behind the requests that the device has already accepted, and only scheduler
+//! and depth determine how many. Design and figures: docs/tune-scheduler.md.
 
 mod buffer;
 mod load;
@@ -42,25 +44,25 @@ pub use trial_runs::{IN_FORCE, TrialRuns};
 pub use tunable_queue::TunableQueue;
 pub use verdict::{FloodVerdict, verdict};
 
-/// What [`measure`] does at the moment, for a line of progress.
+/// Current activity of [`measure`], for a progress line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloodProgress {
-    /// The setting that is tried: `mq-deadline, async_depth 4`.
+    /// Setting under trial: `mq-deadline, async_depth 4`.
     pub trial: String,
-    /// How much of the budget is used, from 0 to 1.
+    /// Used share of the budget, from 0 to 1.
     pub part: f64,
 }
 
-/// What [`measure`] comes to.
+/// Result of [`measure`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloodOutcome {
-    /// What was measured; all that is known so far if it was stopped.
+    /// Measurements; partial if it was stopped.
     pub report: FloodReport,
-    /// Why it ended before its end.
+    /// Reason for an early end.
     pub stopped: Option<Stopped>,
 }
 
-/// Tries the settings that `offer` has, and puts everything back.
+/// Tries the settings in `offer`, and restores the original ones.
 ///
 /// ```text
 ///   once each, shuffled  --->  the one in force and the best few, round by round, shuffled
@@ -131,7 +133,7 @@ pub fn measure(
     FloodOutcome { report, stopped }
 }
 
-/// Whether nothing else can be set either.
+/// Returns whether the error means that no other setting can be made either.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -1,7 +1,7 @@
-//! What stays the same of a device when its name changes.
+//! Identifies a device by attributes that survive a change of its name.
 //!
-//! In:    sysfs, or a test's; of an md array on an old kernel also udev's database.
-//! Out:   [`Identity`]: what a udev rule has to ask to match this device and no other.
+//! In:    sysfs, or a test's copy; for an md array on an old kernel also udev's database.
+//! Out:   [`Identity`]: match keys for a udev rule that match this device and no other.
 //! Never: a kernel name, a wildcard, a size, a model: two devices can share each of them.
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!   md        ATTR{md/uuid}, before Linux 6.0 the property MD_UUID that mdadm's rules set
 //! ```
 //!
-//! `ATTR` and not `ATTRS` wherever it is the device's own: the boot areas of an eMMC are disks that
-//! hang on its main one, and would match with it.
+//! Keys use `ATTR`, not `ATTRS`, if the attribute is the device's own. The boot areas of an eMMC
+//! are child disks of the main one, and `ATTRS` would match them, too.
 
 mod refusal;
 
@@ -22,20 +22,20 @@ use crate::udev::{UdevDevice, literal};
 
 pub use refusal::NoIdentity;
 
-/// What stays the same of a device.
+/// Stable identity of a device.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Identity {
-    /// What a rule asks, and the answer, letter by letter: `("ATTR{wwid}", "eui.0025385b")`.
+    /// Match keys of a rule with their exact values: `("ATTR{wwid}", "eui.0025385b")`.
     pub keys: Vec<(String, String)>,
-    /// The same in short, as a part of a file's name.
+    /// Short form, used in file names.
     pub id: String,
 }
 
-/// The identity of a whole device, by its kernel name.
+/// Returns the identity of a whole device, by its kernel name.
 ///
 /// # Errors
 ///
-/// If it has none, another device here has the same, or udev could not be told it.
+/// If it has none, if another device here shares it, or if a udev rule cannot express it.
 pub fn identity(sys: &SystemRoot, device: &str) -> Result<Identity, NoIdentity> {
     let missing = || NoIdentity::NotThere { device: device.to_owned() };
     let devices: Vec<_> = sys.devices().into_iter().filter(is_whole).collect();
@@ -55,7 +55,7 @@ pub fn identity(sys: &SystemRoot, device: &str) -> Result<Identity, NoIdentity> 
     })
 }
 
-/// The identity of a device, even if other devices have the same.
+/// Returns the identity of a device, even if other devices share it.
 pub(crate) fn alone(sys: &SystemRoot, this: &BlockDevice) -> Result<Identity, NoIdentity> {
     let device = || this.name.clone();
     let (kind, keys) =
@@ -68,7 +68,7 @@ pub(crate) fn alone(sys: &SystemRoot, this: &BlockDevice) -> Result<Identity, No
 }
 
 impl Identity {
-    /// The devices here that a rule with these keys matches: one, none, or copies of one.
+    /// Returns the devices that a rule with these keys matches here: one, none, or copies of one.
     #[must_use]
     pub fn devices(&self, sys: &SystemRoot) -> Vec<BlockDevice> {
         let is_of = |device: &BlockDevice| is_whole(device) && self.is_of(sys, device);
@@ -83,7 +83,7 @@ impl Identity {
         has_node && answer == Some(crate::udev::RuleMatch::Yes)
     }
 
-    /// The keys as a rule has them.
+    /// Returns the match keys in the syntax of a rule.
     #[must_use]
     pub fn asks(&self) -> String {
         let ask = |(key, value): &(String, String)| {
@@ -99,7 +99,7 @@ fn is_whole(device: &BlockDevice) -> bool {
 
 type Keys = Vec<(String, String)>;
 
-/// What kind of identity it is, and the identity; or why there is none.
+/// Returns the kind of identity and its keys, or the reason why there is none.
 fn keys(sys: &SystemRoot, device: &BlockDevice) -> Result<(&'static str, Keys), &'static str> {
     let target = UdevDevice::block(sys, device);
     let own = |name: &str| {
@@ -157,7 +157,7 @@ fn disk(
             },
             Some(serial) => {
                 let parts = ["idVendor", "idProduct"].into_iter().filter_map(text);
-                // A bridge keeps its serial number when another disk is put behind it.
+                // A USB bridge keeps its serial number when its disk is replaced.
                 Ok(("usb", parts.chain([serial]).chain(wwid).collect()))
             }
             None => wwid
@@ -178,21 +178,21 @@ fn disk(
     Ok(("virtio", vec![serial]))
 }
 
-/// The type of drives for discs, as SCSI numbers it.
+/// SCSI type number of optical drives.
 const SCSI_CD: u64 = 5;
 
-/// Of a disk behind USB, only a registered name is its own; the others are made of model names.
+/// Behind USB only a registered name is unique to the disk; others are derived from model names.
 fn is_world_wide((_, wwid): &(String, String)) -> bool {
     wwid.starts_with("naa.") || wwid.starts_with("eui.")
 }
 
-/// Whether a WWID is a placeholder such as `naa.5000000000000000`: made up behind the digit for its
-/// format.
+/// Returns whether a WWID is a placeholder such as `naa.5000000000000000`: made up after the format
+/// digit.
 fn is_no_name(wwid: &str) -> bool {
     wwid.strip_prefix("naa.").is_some_and(|name| name.get(1..).is_none_or(is_made_up))
 }
 
-/// Whether a serial number is a placeholder of a vendor that does not number its devices:
+/// Returns whether a serial number is the placeholder of a vendor that does not number its devices:
 /// `0000000000`, `123456789ABC`.
 fn is_made_up(serial: &str) -> bool {
     const COUNTED: [&str; 2] =
@@ -202,7 +202,7 @@ fn is_made_up(serial: &str) -> bool {
     serial.chars().all(|c| c == first) || COUNTED.iter().any(|counted| counted.contains(&serial))
 }
 
-/// A readable part, and a hash of all: `usb-4C530001230712117-6f1d20c3b5a49e87`.
+/// Returns a readable part and a hash of all keys: `usb-4C530001230712117-6f1d20c3b5a49e87`.
 pub(crate) fn readable_id(kind: &str, keys: &[(String, String)]) -> String {
     /// Long enough to recognise a serial number.
     const READABLE_MAX: usize = 32;
@@ -210,14 +210,14 @@ pub(crate) fn readable_id(kind: &str, keys: &[(String, String)]) -> String {
     let value = value.map_or("", |(_, value)| value.as_str());
     let words = value.split(|c: char| !c.is_ascii_alphanumeric());
     let readable = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
-    // The end of a path or a name says more than its beginning.
+    // The end of a path or a name is more specific than its beginning.
     let from = readable.len().saturating_sub(READABLE_MAX);
     let readable = readable[from..].trim_matches('-');
     let text = keys.iter().map(|(key, value)| format!("{key}={value}\n")).collect::<String>();
     format!("{kind}-{readable}-{:016x}", fnv1a(text.as_bytes()))
 }
 
-/// FNV-1a of 64 bits: the names of files depend on it, so it is fixed here.
+/// 64-bit FNV-1a, fixed here because file names depend on it.
 fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,8 +1,4 @@
-//! The window that the kernel itself gives a device, and why.
-//!
-//! In:    a device's limits; the kernel's release.
-//! Out:   [`Reason`], with the window that follows from it.
-//! Never: a window of a kernel that we do not know the rule of.
+//! The kernel's default window for a device, and its reason. Kernels with unknown rules get none.
 //!
 //! ```text
 //!   optimal_io_size > 0 (Linux 5.10, md always) --> 2 x optimal_io_size  --.
@@ -10,22 +6,22 @@
 //!   else -----------------------------------------> 128 KiB              --'
 //! ```
 //!
-//! Twice, so that one request can be on its way while the last one is used. Since 6.17 the rule
-//! also asks whether the device rotates, and virtual disks often say that they do: that is how a
+//! The factor 2 keeps one request in flight while the last one is used. Since 6.17 the rule also
+//! tests whether the device rotates, and virtual disks often report that they do. That is how a
 //! cloud disk gets 8 MiB (docs/doctor.md has the sources).
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use crate::sysfs::{BlockDevice, BlockDeviceKind, Queue};
 
-/// What a window follows from.
+/// Source of a default window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reason {
-    /// Twice the request size that the device says it likes best.
+    /// Twice the device's optimal request size.
     OptimalIo(ByteCount),
-    /// Twice the largest request, since it says that it rotates and has no best size.
+    /// Twice the largest request, because the device rotates and has no optimal size.
     Rotates {
-        /// The largest request, in KiB.
+        /// Largest request, in KiB.
         max_sectors_kib: u64,
     },
     /// The kernel's constant.
@@ -35,13 +31,13 @@ pub enum Reason {
 /// The kernel's default for a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KernelDefault {
-    /// In KiB.
+    /// Window in KiB.
     pub window_kib: u64,
-    /// Why.
+    /// Reason for it.
     pub reason: Reason,
 }
 
-/// What the kernel gives a device, by the rule of its `release` (`6.18.1`).
+/// Returns the kernel's default for a device, by the rule of its `release` (`6.18.1`).
 ///
 /// The kernel creates a loop device before it has a file: at that time the device is rotational and
 /// gets a window, which it keeps once the file is bound (seen on Linux 6.18).
@@ -77,16 +73,17 @@ fn by_limits(queue: &Queue, release: &str) -> KernelDefault {
     KernelDefault { window_kib, reason }
 }
 
-/// Before, only arrays did ("block: lift setting the readahead size into the block layer").
+/// Before this release, only arrays did ("block: lift setting the readahead size into the block
+/// layer").
 const ASKS_IO_OPT: (u32, u32) = (5, 10);
 
-/// `6.18.44-fc` is (6, 18).
+/// Parses a release: `6.18.44-fc` is (6, 18).
 pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut parts = release.split(|c: char| !c.is_ascii_digit());
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The kernel's default window without any reason, in KiB.
+/// The kernel's default window for lack of any other reason, in KiB.
 pub const CONSTANT_KIB: u64 = 128;
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! The kernel's own read settings: measured, explained, remembered, undone.
 //!
-//! In:    a block device, or a file on one; a root folder under which `/sys`, `/proc`, `/etc` lie.
-//! Out:   what the device delivers with each window, what to set, why, and how sure that is.
-//! Never: writes to a block device; leaves a setting behind without being asked to; drops another
-//!        process's pages from the cache.
+//! In:    a block device, or a file on one; a root folder that holds `/sys`, `/proc`, `/etc`.
+//! Out:   throughput by window, the window to set, the reason, and the confidence in it.
+//! Never: writes to a block device; leaves a setting behind unrequested; evicts another process's
+//!        pages from the cache.
 //!
 //! ```text
-//!   sysfs ---> what is set, and what the device says of itself
+//!   sysfs ---> settings in force, and limits that the device reports
 //!     |
-//!   probe ---> reads: sequentially with a window, or anywhere       (real, simulated, a curve)
+//!   probe ---> reads: sequential with a window, or random           (real, simulated, a curve)
 //!     |
-//!   sweep ---> which window next, when it is enough  --->  plateau  --->  advice
+//!   sweep ---> next window, until the result is clear  -->  plateau  --->  advice
 //!     |                                                                     |
 //!   device_fit ---> a model of the device, for the simulator                 |
-//!   doctor <--- sysfs, what is remembered            remember <--- settings-+
+//!   doctor <--- sysfs, remembered settings           remember <--- settings-+
 //! ```
 
 pub mod advice;

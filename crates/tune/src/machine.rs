@@ -1,30 +1,26 @@
-//! What kind of machine this is: its kernel, a container or not, virtual or not.
-//!
-//! In:    `/proc`, `/run`, `/sys/class/dmi`, `/sys/hypervisor`, `/sys/kernel/mm/damon`.
-//! Out:   [`MachineFacts`]; [`PageReclaim`] where the kernel drops cached pages with memory free.
-//! Never: a name of the machine that the system does not have.
+//! Detects the kind of machine: kernel, container, virtual machine, and page reclaim settings.
 
 use serde::{Deserialize, Serialize};
 
 use crate::sysfs::{SystemRoot, names_in};
 
-/// A machine, as far as its settings of reads depend on it.
+/// Facts about a machine that affect its read settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct MachineFacts {
-    /// Its name.
+    /// Host name.
     pub host: Option<String>,
-    /// The kernel's release.
+    /// Kernel release.
     pub kernel: Option<String>,
-    /// What the hypervisor calls itself, if it is virtual.
+    /// Name of the hypervisor, if the machine is virtual.
     pub virtual_machine: Option<String>,
-    /// What made the container, if this is one.
+    /// Name of the container runtime, if this is a container.
     pub container: Option<String>,
     /// Vendor and product of the machine.
     pub product: Option<String>,
 }
 
 impl MachineFacts {
-    /// The machine whose files these are.
+    /// Reads the facts from a system's files.
     #[must_use]
     pub fn of(sys: &SystemRoot) -> Self {
         let text = |path: &str| sys.text(path).filter(|text| !text.trim().is_empty());
@@ -50,7 +46,7 @@ fn hypervisor(sys: &SystemRoot, product: Option<&str>) -> Option<String> {
     if let Some((_, name)) = known {
         return Some((*name).to_owned());
     }
-    // The flag that a processor has only under a hypervisor.
+    // CPU flag that exists only under a hypervisor.
     let cpu = sys.whole_text("/proc/cpuinfo")?;
     let flags = cpu.lines().find_map(|line| line.strip_prefix("flags"))?;
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| "virtual".to_owned())
@@ -60,8 +56,8 @@ fn container(sys: &SystemRoot) -> Option<String> {
     if let Some(name) = sys.text("/run/systemd/container").filter(|name| !name.is_empty()) {
         return Some(name);
     }
-    // Images of virtual machines that were made from a container's have its marker, too; their
-    // root lies on a disk.
+    // Virtual machine images built from a container image have its marker, too, but their root is
+    // on a disk.
     let mounts = sys.mounts();
     let root = mounts.iter().rfind(|mount| mount.point == "/");
     let has_layers = root.is_some_and(|root| LAYERED.contains(&root.kind.as_str()));
@@ -74,20 +70,20 @@ fn container(sys: &SystemRoot) -> Option<String> {
     sys.path(token).is_dir().then(|| "kubernetes".to_owned())
 }
 
-/// A part of the kernel that gives cached pages back by itself (DAMON).
+/// A kernel facility that reclaims cached pages proactively (DAMON).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct PageReclaim {
-    /// The files that say so, with their values.
+    /// Files that show it, with their values.
     pub evidence: Vec<String>,
-    /// What turns it off.
+    /// Command that turns it off.
     pub off: String,
-    /// Whether filters choose among the pages: cached files may be left out.
+    /// True if filters select the pages: cached files may be excluded.
     pub has_filters: bool,
-    /// Whether it works only below some amount of free memory.
+    /// True if it is active only below some amount of free memory.
     pub is_under_pressure_only: bool,
 }
 
-/// What reclaims pages here whatever memory is free.
+/// Returns the facilities that reclaim pages here even if memory is free.
 #[must_use]
 pub fn page_reclaim(sys: &SystemRoot) -> Vec<PageReclaim> {
     let mut found = Vec::new();
@@ -99,7 +95,7 @@ pub fn page_reclaim(sys: &SystemRoot) -> Vec<PageReclaim> {
             evidence: vec![said(enabled), said(high)],
             off: format!("echo N > {enabled}"),
             has_filters: false,
-            // Its watermarks are of free memory; 1000 is all of it.
+            // Its watermarks apply to free memory, in thousandths.
             is_under_pressure_only: sys.number(high).is_some_and(|high| high < 1000),
         });
     }
@@ -129,13 +125,13 @@ pub fn page_reclaim(sys: &SystemRoot) -> Vec<PageReclaim> {
     found
 }
 
-/// The folders of all schemes of a daemon.
+/// Returns the folders of all schemes of a daemon.
 fn schemes(sys: &SystemRoot, daemon: &str) -> Vec<String> {
     let contexts = numbered(sys, &format!("{daemon}/contexts"));
     contexts.iter().flat_map(|context| numbered(sys, &format!("{context}/schemes"))).collect()
 }
 
-/// The filters of a scheme, in words.
+/// Describes the filters of a scheme.
 fn filters(sys: &SystemRoot, scheme: &str) -> Vec<String> {
     let folders = FILTERS.iter().flat_map(|name| numbered(sys, &format!("{scheme}/{name}")));
     let words = |folder: String| {
@@ -146,17 +142,17 @@ fn filters(sys: &SystemRoot, scheme: &str) -> Vec<String> {
     folders.map(words).collect()
 }
 
-/// The folders in a folder whose names are numbers.
+/// Returns the subfolders whose names are numbers.
 fn numbered(sys: &SystemRoot, folder: &str) -> Vec<String> {
     let names = names_in(&sys.path(folder)).into_iter();
     let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     numbers.map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// What the root of a container lies on.
+/// File systems of a container's root.
 const LAYERED: [&str; 5] = ["overlay", "fuse.fuse-overlayfs", "btrfs", "zfs", "aufs"];
 
-/// Words in the product of virtual machines, and how the hypervisor is called.
+/// Product words of virtual machines, and the name of each hypervisor.
 const HYPERVISORS: [(&str, &str); 8] = [
     ("KVM", "kvm"),
     ("QEMU", "qemu"),
@@ -168,7 +164,7 @@ const HYPERVISORS: [(&str, &str); 8] = [
     ("HVM domU", "xen"),
 ];
 
-/// Where schemes have their filters.
+/// Folders of a scheme's filters.
 const FILTERS: [&str; 3] = ["filters", "core_filters", "ops_filters"];
 
 const KDAMONDS: &str = "/sys/kernel/mm/damon/admin/kdamonds";

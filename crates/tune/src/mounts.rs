@@ -1,14 +1,14 @@
-//! What governs the read-ahead of each mounted file system.
+//! Finds the source of each mounted file system's read-ahead window.
 //!
 //! In:    `/proc/self/mountinfo`, `/sys/class/bdi`, block devices, files that set a window.
-//! Out:   [`MountWindow`]: the backing device (bdi) that counts, its window, what set it.
-//! Never: a guess without saying so; a file system of the kernel's own (proc, cgroup).
+//! Out:   [`MountWindow`]: the effective backing device (bdi), its window, the origin of the value.
+//! Never: an unmarked guess; a pseudo file system of the kernel (proc, cgroup).
 //!
 //! ```text
 //!   ext4, xfs, ..           its block device's window
 //!   nfs, fuse, virtiofs     a bdi of its own, named by the number of the mount: 0:52
 //!   smb, ceph, 9p, btrfs    a bdi of its own, named by kind and a counter: cifs-1
-//!   overlay                 none: each file has the window of the layer that it lies in
+//!   overlay                 none: each file uses the window of its layer
 //!   zfs                     its own prefetcher, with another setting
 //! ```
 
@@ -32,75 +32,75 @@ pub use backing::{BackingDevice, bdi_of};
 pub use kernel_rule::mount_default;
 pub use kinds::{FileSystemKind, OWN_PREFETCHERS};
 
-/// A mounted file system, and what governs its read-ahead.
+/// A mounted file system, and the source of its read-ahead window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MountWindow {
-    /// Where it is mounted; of several places the first.
+    /// Mount point; the first if there are several.
     pub mount: String,
-    /// Its kind: `nfs4`, `fuse.sshfs`, `ext4`.
+    /// File system type: `nfs4`, `fuse.sshfs`, `ext4`.
     pub fs: String,
-    /// What is mounted.
+    /// Mounted source.
     pub source: String,
-    /// How many further places show the same file system.
+    /// Number of further mount points of the same file system.
     pub also_at: usize,
-    /// What governs its read-ahead.
+    /// Source of its window.
     pub governed_by: Governor,
-    /// The file that has the window, if one has.
+    /// File that has the window, if there is one.
     pub attribute: Option<String>,
-    /// The window in force.
+    /// Window in force.
     pub read_ahead_kb: Option<u64>,
-    /// The window that the kernel itself gives.
+    /// The kernel's default window.
     pub kernel_kb: Option<u64>,
-    /// Where the value in force came from.
+    /// Origin of the value in force.
     pub origin: String,
-    /// Which rule or file says so: a commit of Linux, a manual page, a file of this machine.
+    /// Source of the rule: a commit of Linux, a manual page, a file of this machine.
     pub cited: Option<String>,
-    /// How sure that is.
+    /// Confidence in the origin.
     pub confidence: Confidence,
-    /// How many findings it has.
+    /// Number of findings.
     pub findings: usize,
-    /// What is worth knowing, and no finding.
+    /// Notes that are not findings.
     pub notes: Vec<String>,
-    /// The mount itself.
+    /// Entry of mountinfo.
     #[serde(skip)]
     pub entry: MountEntry,
 }
 
-/// What governs the read-ahead of a mount.
+/// Source of a mount's read-ahead window.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
 pub enum Governor {
-    /// A backing device of its own.
+    /// The mount's own backing device.
     Bdi {
-        /// `0:52`, `cifs-1`.
+        /// Name: `0:52`, `cifs-1`.
         name: String,
     },
     /// A block device.
     Device {
-        /// The whole device, as the kernel calls it.
+        /// Kernel name of the whole device.
         name: String,
     },
-    /// The file systems of the layers: each file has the window of its layer.
+    /// The file systems of the layers: each file uses the window of its layer.
     Layers {
-        /// Where those are mounted.
+        /// Mount points of the layers.
         mounts: Vec<String>,
     },
-    /// A prefetcher of the file system's own.
+    /// The file system's own prefetcher.
     Own {
-        /// Its setting.
+        /// Setting of that prefetcher.
         setting: String,
     },
-    /// Nothing: its files are in memory.
+    /// No window: the files are in memory.
     Memory,
-    /// It is not known.
+    /// Unknown.
     Unknown {
-        /// Why not.
+        /// Reason why it is unknown.
         why: String,
     },
 }
 
 impl Governor {
-    /// For a table: `bdi 0:52`.
+    /// Returns the text for a table: `bdi 0:52`.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -114,26 +114,26 @@ impl Governor {
     }
 }
 
-/// The kernel's own window for a mount.
+/// The kernel's default window for a mount.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MountDefault {
-    /// In KiB.
+    /// Window in KiB.
     pub window_kib: u64,
-    /// Why, in words: `its constant of 128 KiB since Linux 5.4, whatever rsize is`.
+    /// Reason, in words: `its constant of 128 KiB since Linux 5.4, whatever rsize is`.
     pub why: String,
-    /// Where that is written.
+    /// Source of the rule.
     pub cited: &'static str,
-    /// How sure that is.
+    /// Confidence in the rule.
     pub confidence: Confidence,
 }
 
-/// All mounted file systems from which data is read, each once.
+/// Returns all mounted file systems that hold data, each once.
 #[must_use]
 pub fn mount_windows(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountWindow> {
     mount_windows_by(&BdiRules::of(sys), sys, devices)
 }
 
-/// The same, by rules of udev that may have been read already.
+/// Returns the same, with udev rules that may have been parsed before.
 pub(crate) fn mount_windows_by(
     rules: &BdiRules<'_>,
     sys: &SystemRoot,
@@ -160,7 +160,7 @@ pub(crate) fn mount_windows_by(
     windows
 }
 
-/// One mounted file system.
+/// Describes one mounted file system.
 #[must_use]
 pub fn window_of(
     sys: &SystemRoot,
@@ -171,7 +171,7 @@ pub fn window_of(
     window_by(&BdiRules::of(sys), sys, devices, mounts, entry)
 }
 
-/// The same, by rules of udev that may have been read already.
+/// Describes one mounted file system, with udev rules that may have been parsed before.
 pub(crate) fn window_by(
     rules: &BdiRules<'_>,
     sys: &SystemRoot,

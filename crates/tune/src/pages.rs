@@ -1,12 +1,10 @@
-//! Pages: which of a file are in the kernel's page cache, and large ones for our own memory.
+//! Page residency of files in the kernel's page cache, and huge-page buffers.
 //!
-//! In:    an open file, a range of it; memory.
-//! Out:   the parts that are in memory; None if the kernel does not say.
-//! Never: a read, not even one that may not wait: that would start read-ahead.
+//! It never reads, not even with a non-blocking read, which would start read-ahead.
 //!
-//! cachestat(2) counts the pages of a range (Linux 6.5). Where it is missing or forbidden,
-//! mincore(2) looks at a mapping. Both answer only to a process that owns the file or may write it;
-//! to others mincore says that all is resident, so it is not asked then.
+//! cachestat(2) counts the pages of a range (Linux 6.5). If it is missing or forbidden, mincore(2)
+//! inspects a mapping. Both give answers only to a process that owns the file or may write it. For
+//! others mincore reports everything as resident, so it is not used then.
 
 use std::fs::File;
 use std::io;
@@ -18,15 +16,16 @@ use std::ptr::NonNull;
 use foreread_core::units::PAGE_SIZE;
 use rustix::fs::Access;
 
-/// The resident parts of a range, in order; its bounds are those of pages.
+/// Returns the resident parts of a range, in order and page-aligned; None if the kernel does not
+/// reveal them.
 ///
-/// Pages that are dropped or come while this looks may be in or not.
+/// Pages that are evicted or read during the call may be included or not.
 #[must_use]
 pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     let mut parts = Vec::new();
     match count(file, range) {
         Ok(pages) => halve(file, range, pages, &mut parts).ok()?,
-        // A filter of system calls says EPERM of those that are younger than it is.
+        // Seccomp filters return EPERM for system calls newer than the filter.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
             look(file, range, &mut parts).ok()?;
         }
@@ -35,7 +34,7 @@ pub fn resident(file: &File, range: &Range<u64>) -> Option<Vec<Range<u64>>> {
     Some(parts)
 }
 
-/// Halves what is partly resident until nothing is: few calls where pages lie together.
+/// Bisects partly resident ranges: few calls if resident pages are contiguous.
 fn halve(
     file: &File,
     range: &Range<u64>,
@@ -64,7 +63,7 @@ fn add(parts: &mut Vec<Range<u64>>, part: Range<u64>) {
     }
 }
 
-/// How many pages of a range are resident.
+/// Returns the number of resident pages in a range.
 fn count(file: &File, range: &Range<u64>) -> io::Result<u64> {
     if range.is_empty() {
         return Ok(0);
@@ -79,7 +78,7 @@ fn count(file: &File, range: &Range<u64>) -> io::Result<u64> {
     if result == 0 { Ok(counts.cached) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The same by mincore(2).
+/// Finds resident parts with mincore(2).
 fn look(file: &File, range: &Range<u64>, parts: &mut Vec<Range<u64>>) -> io::Result<()> {
     let is_told = owns(file) || may_write(file);
     if !is_told {
@@ -102,7 +101,7 @@ fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
     let len = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
     let offset = libc::off_t::try_from(range.start).map_err(io::Error::other)?;
     let mut pages = vec![0_u8; len.div_ceil(page_step())];
-    // SAFETY: the kernel chooses the place; what is mapped is never read or written.
+    // SAFETY: the kernel chooses the address; the mapping is never read or written.
     let map = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -125,15 +124,16 @@ fn mincore(file: &File, range: Range<u64>) -> io::Result<Vec<bool>> {
     looked.map(|()| pages.into_iter().map(|page| page & 1 == 1).collect())
 }
 
-/// Memory that O_DIRECT takes, in huge pages where the kernel has some.
+/// A buffer for `O_DIRECT`, in huge pages where the kernel has some.
 ///
-/// The pages of a request must lie together, or it has too many segments and is cut: the page
-/// cache has large folios, and what is read beside it shall not be cut where that is not. Mapped
-/// and not allocated, because an allocator hands out memory that already lies in small pages.
+/// If the pages of a request are not contiguous, it has too many segments and is split. The page
+/// cache has large folios, so a direct read compared with it must not be split either. The memory
+/// is mapped, not allocated, because an allocator may return memory that is already backed by small
+/// pages.
 pub(crate) struct HugePageBuffer {
     map: NonNull<u8>,
     mapped: usize,
-    /// Where in it the memory begins.
+    /// Offset of the buffer in the mapping.
     start: usize,
     len: usize,
 }
@@ -142,13 +142,15 @@ pub(crate) struct HugePageBuffer {
 unsafe impl Send for HugePageBuffer {}
 
 impl HugePageBuffer {
+    /// Maps and populates a buffer of `len` bytes.
+    ///
     /// # Errors
     ///
-    /// If there is not as much memory.
+    /// If there is not enough memory.
     pub(crate) fn new(len: u64) -> io::Result<Self> {
         let len = usize::try_from(len).map_err(io::Error::other)?;
         let mapped = len.next_multiple_of(HUGE_PAGE) + HUGE_PAGE;
-        // SAFETY: new memory, at a place that the kernel chooses.
+        // SAFETY: a new mapping, at an address that the kernel chooses.
         let map = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -164,11 +166,11 @@ impl HugePageBuffer {
         let start = map.addr().get().next_multiple_of(HUGE_PAGE) - map.addr().get();
         let mut memory = Self { map, mapped, start, len };
         if len as u64 > PAGE_SIZE {
-            // SAFETY: advice that changes no byte, about memory of ours. A kernel without huge
-            // pages refuses it, and small ones do.
+            // SAFETY: the advice changes no byte, and the memory is ours. A kernel without huge
+            // pages refuses it, and small ones are used.
             let _ = unsafe { libc::madvise(map.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) };
         }
-        // The first touch is what makes a page; no read shall wait for it.
+        // The first touch allocates a page; no timed read should wait for that.
         for byte in memory.bytes().iter_mut().step_by(SMALL_PAGE) {
             *byte = 1;
         }
@@ -177,10 +179,10 @@ impl HugePageBuffer {
 
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         assert!(self.start + self.len <= self.mapped);
-        // SAFETY: `start` lies in the mapping.
+        // SAFETY: `start` is inside the mapping.
         let start = unsafe { self.map.add(self.start) };
-        // SAFETY: so does its end. The bytes are zeros or what was written since, and there is no
-        // other reference to them as long as `self` is borrowed.
+        // SAFETY: so is its end. The bytes are zeros or were written since, and there is no other
+        // reference to them as long as `self` is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.len) }
     }
 }
@@ -205,9 +207,9 @@ fn may_write(file: &File) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
 
-/// The machine's page, which may be larger than the project's.
+/// Returns the machine's page size, which may exceed the project's.
 fn page() -> u64 {
-    // SAFETY: sysconf(3) looks at nothing of ours.
+    // SAFETY: sysconf(3) accesses no memory of ours.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(page).unwrap_or(PAGE_SIZE)
 }
@@ -234,17 +236,17 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
-/// The same number on all architectures, as for all new calls, but alpha and MIPS: there it is an
-/// unknown call, and mincore is asked.
+/// The same number on all architectures, as for all new calls, except alpha and MIPS: there the
+/// number is unassigned, and mincore is used.
 const CACHESTAT: libc::c_long = 451;
 
-/// The smallest that there is.
+/// Smallest page size of any machine.
 const SMALL_PAGE: usize = 4096;
 
-/// On most machines.
+/// Huge page size of most machines.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A mapping of so much at a time.
+/// Largest mapping for one mincore call.
 const LOOK_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]

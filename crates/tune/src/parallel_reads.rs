@@ -1,9 +1,7 @@
-//! Reads of one size, anywhere, several at a time: how many a device serves at once.
+//! Measures how many reads a device serves in parallel: random reads of one size at several depths.
 //!
-//! In:    a probe; how much time there is.
-//! Out:   reads a second by how many are in flight.
-//! Never: more in flight where twice as many, and four times as many, gave nothing; a step that
-//!        would end too late.
+//! The depth stops growing once two doublings gave nothing. A step that would end too late is not
+//! started.
 //!
 //! ```text
 //!   climb: 1, 2, 4 .. 64 in flight --> two rounds over all of them, shuffled --> medians
@@ -18,48 +16,48 @@ use crate::probe::{Probe, Stopped};
 use crate::report::ParallelResult;
 use crate::rng::Rng;
 
-/// The size of these reads.
+/// Size of these reads.
 pub const PARALLEL_READ: ByteCount = ByteCount(PAGE_SIZE);
 
-/// A device that can be asked for several reads at a time.
+/// A device that accepts several reads in flight.
 pub trait ParallelProbe: Probe {
-    /// Reads anywhere, so many in flight.
+    /// Reads at random offsets with `at_once` requests in flight.
     ///
     /// # Errors
     ///
-    /// If it cannot go on.
+    /// If it cannot continue.
     fn at_once(&mut self, ask: &ReadsAtOnce) -> Result<AtOnceSample, Stopped>;
 }
 
-/// Reads anywhere, several in flight.
+/// Random reads, several in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReadsAtOnce {
-    /// The size of each.
+    /// Size of each read.
     pub size: ByteCount,
-    /// How many are in flight.
+    /// Number in flight.
     pub at_once: u32,
-    /// None begins later than this; each of those in flight then is waited for.
+    /// No read begins after this time; those in flight are waited for.
     pub time: Duration,
 }
 
-/// What they took.
+/// Result of parallel reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AtOnceSample {
-    /// How many were made.
+    /// Number of reads.
     pub reads: u64,
-    /// From the first request to the last answer, in nanoseconds.
+    /// Time from the first request to the last completion, in nanoseconds.
     pub ns: u64,
 }
 
 impl AtOnceSample {
-    /// Reads a second.
+    /// Returns the reads per second.
     #[must_use]
     pub fn reads_per_s(&self) -> f64 {
         self.reads as f64 * 1e9 / self.ns.max(1) as f64
     }
 }
 
-/// Measures within `budget`, and returns what is known when it ended, with why if that was early.
+/// Measures within `budget`. Returns the results so far, and the reason if it ended early.
 pub fn parallel_reads(
     probe: &mut dyn ParallelProbe,
     budget: Duration,
@@ -74,7 +72,7 @@ struct ParallelRun<'r> {
     probe: &'r mut dyn ParallelProbe,
     budget: Duration,
     began: u64,
-    /// Numbers in flight, the smallest first, with the rates that were measured.
+    /// Depths in ascending order, with the rates measured at each.
     points: Vec<(u32, Vec<f64>)>,
 }
 
@@ -99,11 +97,12 @@ impl ParallelRun<'_> {
         Ok(())
     }
 
-    /// Reads with one number in flight; false if there is no time for it.
+    /// Reads at one depth; returns false if there is no time for it.
     fn step(&mut self, index: usize) -> Result<bool, Stopped> {
         let at_once = self.points[index].0;
         let time = self.budget / STEPS;
-        // The last ones in flight come after the time is over: no slower than those before.
+        // The last reads in flight complete after the time limit; assume they are no slower than
+        // the others.
         let known = self.points[..=index].iter().rev().find_map(|(_, rates)| rates.last());
         let tail_s = known.map_or(0.0, |rate| f64::from(at_once) / rate);
         let took = Duration::from_nanos(self.probe.now().0.saturating_sub(self.began));
@@ -118,7 +117,7 @@ impl ParallelRun<'_> {
         Ok(true)
     }
 
-    /// Whether twice as many in flight gave nothing, twice in a row.
+    /// Returns whether the last two doublings of the depth gave nothing.
     fn is_flat(&self) -> bool {
         let rate = |back: usize| self.points.iter().rev().nth(back)?.1.last().copied();
         rate(0).zip(rate(2)).is_some_and(|(now, before)| now < GAIN_MIN * before)
@@ -135,14 +134,14 @@ impl ParallelRun<'_> {
     }
 }
 
-/// What one client has in flight; more say nothing that these do not.
+/// Depth of one client; larger depths add no information.
 const AT_ONCE_MAX: u32 = 64;
 
-/// The climb is the first.
+/// Rounds, including the climb.
 const ROUNDS: u32 = 3;
 
-/// So many steps fit the budget: those of all rounds, and what they wait for at their ends.
+/// Steps that fit the budget: those of all rounds, including the waits at their ends.
 const STEPS: u32 = 28;
 
-/// What four times as many in flight have to give.
+/// Smallest gain that fourfold depth has to give.
 const GAIN_MIN: f64 = 1.05;

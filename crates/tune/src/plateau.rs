@@ -1,8 +1,8 @@
-//! The plateau of a noisy curve: throughput by window, and the smallest window that is enough.
+//! Finds the plateau of a noisy curve: throughput by window, and the smallest sufficient window.
 //!
-//! In:    readings: what a window delivered, and in which round.
+//! In:    readings: throughput of a window, and its round.
 //! Out:   [`Curve`], a point with its uncertainty for each window; [`Plateau`].
-//! Never: a device, a clock, an order of its own. The same readings are the same plateau.
+//! Never: a device or a clock. The same readings give the same plateau.
 //!
 //! ```text
 //!   MB/s   |                 o   o         <- 98 % of the best window's and more
@@ -12,8 +12,8 @@
 //!          +---------------------------> window
 //! ```
 //!
-//! A curve is not taken to rise: devices whose throughput falls, in between or behind their best
-//! window, are real. The reference is the best window that was read, not the largest.
+//! The curve may fall: real devices lose throughput at some windows, or beyond their best one. The
+//! reference is the best measured window, not the largest.
 
 mod block_reading;
 mod comparison;
@@ -30,92 +30,91 @@ use noise::Noise;
 use reference::Reference;
 use robust::{median, trimmed_mean};
 
-/// The share of the best window's throughput that counts as all of it.
+/// Share of the best window's throughput that counts as all of it.
 ///
-/// With it the rule marks the right row in all eight published sweeps (docs/devices.md).
+/// With this value the rule finds the right row in all eight published sweeps (docs/devices.md).
 pub const SHARE: f64 = 0.98;
 
 /// Throughput by window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// One for each window, the smallest first.
+    /// Points in ascending order of window.
     pub points: Vec<CurvePoint>,
-    /// The deviation of one reading, as a share.
+    /// Relative standard deviation of one reading.
     pub noise: f64,
-    /// What all are compared with: the best window, and what its neighbours say of it.
+    /// Reference for all comparisons: the best window, refined by its neighbours.
     reference: Reference,
-    /// By how much the device itself was faster or slower while the run went on, as logarithms.
+    /// Variation of the device's own speed during the run, as logarithms.
     levels: Vec<RoundLevel>,
-    /// The share of the best window's throughput that counts as all of it.
+    /// Share of the best window's throughput that counts as all of it.
     share: f64,
 }
 
 /// One window of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
-    /// The window.
+    /// Window size.
     pub window: ByteCount,
-    /// How many readings it has.
+    /// Number of readings.
     pub readings: u32,
-    /// The logarithm of its throughput.
+    /// Logarithm of its throughput.
     ln: f64,
-    /// The standard error of that.
+    /// Standard error of `ln`.
     error: f64,
-    /// The logarithm of its fastest reading.
+    /// Logarithm of its fastest reading.
     fastest: f64,
 }
 
-/// Neighbouring rounds, and how fast the device was in them.
+/// Neighbouring rounds, and the device's relative speed in them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct RoundLevel {
     ln: f64,
     readings: u32,
 }
 
-/// The smallest window that is enough.
+/// The smallest sufficient window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Plateau {
-    /// It.
+    /// Window size.
     pub window: ByteCount,
-    /// With 95 % confidence it is not smaller than this,
+    /// Lower end of the 95 % confidence interval.
     pub low: ByteCount,
-    /// and not larger than this.
+    /// Upper end of the 95 % confidence interval.
     pub high: ByteCount,
-    /// The window that it is compared with: the largest that no other one surely beats.
+    /// Reference window: the largest that no other window surely beats.
     pub best: ByteCount,
 }
 
-/// Where a window stands.
+/// Position of a window relative to the threshold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Standing {
-    /// Surely below the line.
+    /// Surely below.
     Below,
-    /// Surely not.
+    /// Surely above.
     Above,
     /// Not known yet.
     Open,
-    /// So near the line that it does not matter on which side.
+    /// Too close to the threshold for the side to matter.
     Near,
 }
 
 impl Curve {
-    /// The curve of these readings, in the order in which they were taken.
+    /// Fits the curve to readings, in the order in which they were taken.
     ///
-    /// Each reading is a product: what the window delivers, how fast the device was just then, and
-    /// noise. In logarithms that is a sum, and its first two terms are fitted in turns. Windows of
-    /// one round were measured side by side, so a device that gets slower while it is measured
-    /// takes nothing from the windows that come last.
+    /// Each reading is a product of the window's throughput, the device's speed at that time, and
+    /// noise. In logarithms that is a sum, and its first two terms are fitted alternately. Windows
+    /// of one round were measured side by side, so a device that slows down during the run does not
+    /// penalise the last windows.
     ///
-    /// Why trimmed means: a shared machine has stalls, slow readings without fast ones to balance
-    /// them. A mean follows each of them; a median ignores them, but wastes a third of the
-    /// readings. Without its outer fifths a mean does neither.
+    /// The fit uses trimmed means. A shared machine has stalls: slow readings without fast ones to
+    /// balance them. A mean follows each stall; a median ignores them but wastes a third of the
+    /// readings. A mean without the outer fifths does neither.
     #[must_use]
     pub fn of(readings: &[Reading]) -> Self {
         Self::with_share(readings, SHARE)
     }
 
-    /// The same, where another share of the best window's throughput than [`SHARE`] counts as all
-    /// of it.
+    /// Fits the curve with another share than [`SHARE`] of the best window's throughput.
     ///
     /// # Panics
     ///
@@ -165,11 +164,12 @@ impl Curve {
         }
     }
 
-    /// Its plateau; None if it has no points.
+    /// Returns the plateau; None without points.
     ///
-    /// In doubt it is the larger window: one that is too large costs memory, one that is too small
-    /// costs throughput each time. So a window has to clear the line by a little more than its
-    /// standard error, up to a bound. Without noise that is the rule as it was published.
+    /// In doubt it is the larger window: a window that is too large costs memory, but one that is
+    /// too small costs throughput on every stream. A window therefore has to clear the threshold by
+    /// somewhat more than its standard error, up to a bound. Without noise this is the rule as
+    /// published.
     #[must_use]
     #[expect(clippy::missing_panics_doc, reason = "its asserts are about its own result")]
     pub fn plateau(&self) -> Option<Plateau> {
@@ -191,7 +191,7 @@ impl Curve {
         Some(Plateau { window, low, high, best: self.reference.window })
     }
 
-    /// Where each window stands, the smallest first.
+    /// Returns the standing of each window, in ascending order.
     #[must_use]
     pub fn standings(&self) -> Vec<Standing> {
         self.points.iter().map(|point| self.standing(point)).collect()
@@ -199,7 +199,7 @@ impl Curve {
 
     fn standing(&self, point: &CurvePoint) -> Standing {
         let ratio = self.ratio(point);
-        // Few readings may all have been stalls: then the fastest of them has to be below, too.
+        // A few readings may all have been stalls, so the fastest has to be below, too.
         let may_be_stalls = point.readings <= self.few()
             && (point.fastest - self.reference.ln).exp() + 2.0 * self.noise >= self.share
             && self.noise > 0.0;
@@ -223,7 +223,7 @@ impl Curve {
         if self.noise < CALM { FEW_OF_CALM } else { FEW }
     }
 
-    /// Its throughput as a share of the best window's.
+    /// Returns its throughput as a share of the best window's.
     fn ratio(&self, point: &CurvePoint) -> Ratio {
         if self.reference.window == point.window {
             return Ratio { value: 1.0, error: 0.0, is_exact: true };
@@ -232,21 +232,21 @@ impl Curve {
         Ratio { value: (point.ln - self.reference.ln).exp(), error, is_exact: false }
     }
 
-    /// The window that all are compared with; None without points.
+    /// Returns the reference window; None without points.
     #[must_use]
     pub fn best(&self) -> Option<ByteCount> {
         (!self.points.is_empty()).then_some(self.reference.window)
     }
 
-    /// The window that could be better than the reference by enough to move the plateau, and most
-    /// likely is; None if no window can.
+    /// Returns the window most likely to beat the reference by enough to move the plateau; None if
+    /// no window can.
     ///
-    /// Reading that one next takes away what is only luck, and finds the reference otherwise.
+    /// Reading it next either refutes a lucky result or finds a better reference.
     #[must_use]
     pub fn contender(&self) -> Option<ByteCount> {
         let could_be = |point: &CurvePoint| {
             let few = point.readings <= self.few() && self.noise > 0.0;
-            // Few readings may all have been stalls: then the fastest of them counts.
+            // A few readings may all have been stalls, so the fastest counts.
             let fastest = if few { point.fastest } else { f64::NEG_INFINITY };
             fastest.max(point.ln + Z * point.error)
         };
@@ -256,13 +256,13 @@ impl Curve {
         found.map(|point| point.window)
     }
 
-    /// The point of a window.
+    /// Returns the point of a window.
     #[must_use]
     pub fn at(&self, window: ByteCount) -> Option<&CurvePoint> {
         self.points.iter().find(|point| point.window == window)
     }
 
-    /// By which share the device's speed moved while it was measured, beyond noise: the fastest
+    /// Returns the relative change of the device's speed during the run, beyond noise: the fastest
     /// quarter of the run against the slowest.
     #[must_use]
     pub fn drift(&self) -> Option<f64> {
@@ -284,80 +284,80 @@ impl Curve {
 }
 
 impl CurvePoint {
-    /// The logarithm of its throughput.
+    /// Returns the logarithm of its throughput.
     #[must_use]
     pub fn ln(&self) -> f64 {
         self.ln
     }
 
-    /// The standard error of that.
+    /// Returns the standard error of that logarithm.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.error
     }
 
-    /// Throughput.
+    /// Returns the throughput.
     #[must_use]
     pub fn mb_per_s(&self) -> f64 {
         self.ln.exp()
     }
 
-    /// It is between here
+    /// Returns the lower end of the throughput's 95 % confidence interval.
     #[must_use]
     pub fn low(&self) -> f64 {
         (self.ln - Z * self.error).exp()
     }
 
-    /// and here, with 95 % confidence.
+    /// Returns the upper end of the throughput's 95 % confidence interval.
     #[must_use]
     pub fn high(&self) -> f64 {
         (self.ln + Z * self.error).exp()
     }
 }
 
-/// How many standard errors are 95 % to both sides: a little more than the normal distribution's
-/// 1.96, since the deviation itself is known from some tens of readings only.
+/// Standard errors for a two-sided 95 %: slightly more than the normal distribution's 1.96, because
+/// the deviation is estimated from a few dozen readings.
 pub(crate) const Z: f64 = 2.05;
 
-/// By how many standard errors a window has to clear the line,
+/// Standard errors by which a window has to clear the threshold.
 const GUARD: f64 = 1.5;
 
-/// and by how much at the most, as a share of what lies between the line and the top.
+/// Upper bound of that margin, as a share of the range between threshold and top.
 const GUARD_MAX: f64 = 0.65;
 
-/// A window that is known this well needs no more readings, wherever it stands: what could be
-/// wrong by it is little beside what the rule itself gives away.
+/// A window known this precisely needs no more readings. The remaining error is small compared with
+/// the slack of the rule itself.
 const NEAR: f64 = 0.003;
 
-/// How many standard errors from the line settle a window. The question is asked after each few
-/// rounds: 95 % each time would often be wrong once.
+/// Standard errors from the threshold that settle a window. The test repeats every few rounds: at
+/// 95 % each, one of them would often be wrong.
 const SURE: f64 = 3.0;
 
-/// So many readings may all have been disturbed, and say little of how much they differ.
+/// Up to this many readings may all have been disturbed, and their spread is unreliable.
 pub(crate) const FEW: u32 = 8;
 
-/// Where readings hardly differ, so many.
+/// The same limit if readings hardly differ.
 const FEW_OF_CALM: u32 = 3;
 
-/// A deviation of less is calm.
+/// Smaller deviations are calm.
 pub(crate) const CALM: f64 = 0.005;
 
-/// How often windows and levels are fitted in turns. Windows that are in all rounds tie these
-/// together, so that there is little left to move after the second.
+/// Alternations between fitting windows and levels. Windows that are in all rounds tie the levels
+/// together, so little changes after the second.
 const TURNS: usize = 3;
 
-/// A drift of less is not worth a word.
+/// Smaller drift is not mentioned.
 const DRIFT_MIN: f64 = 0.05;
 
 struct Ratio {
     value: f64,
     error: f64,
-    /// It is the reference itself.
+    /// True for the reference itself.
     is_exact: bool,
 }
 
 impl Ratio {
-    /// The bounds that are so many standard errors away.
+    /// Returns the interval of this many standard errors to either side.
     fn within(&self, errors: f64) -> (f64, f64) {
         (self.value * (1.0 - errors * self.error), self.value * (1.0 + errors * self.error))
     }

@@ -1,11 +1,11 @@
-//! What a measurement asks of a device, whichever device that is.
+//! The interface between a measurement and the device that it reads.
 //!
-//! In:    a question: so much, read in such a way.
-//! Out:   what it took, slice by slice.
-//! Never: a decision. What is asked next, and what the answers mean, is the sweep's.
+//! In:    a request: how much to read, and in which pattern.
+//! Out:   timings, slice by slice.
+//! Never: a decision. The sweep chooses requests and interprets the results.
 //!
-//! Three answer: a real device, a simulated one, and in tests a curve with noise. So all of the
-//! sweep's judgement is tried in virtual time.
+//! There are three implementations: a real device, a simulated one, and in tests a noisy curve. The
+//! sweep's logic is thus tested in virtual time.
 
 mod buffered;
 mod direct;
@@ -19,97 +19,98 @@ use std::time::Duration;
 
 use foreread_core::units::{ByteCount, Nanos};
 
-/// A device that can be asked.
+/// A device under measurement.
 pub trait Probe {
-    /// The time now, since a moment of the probe's own.
+    /// Returns the current time, from the probe's own origin.
     fn now(&self) -> Nanos;
 
-    /// Reads one stream in order, with windows of at most `window`.
+    /// Reads one stream sequentially, with windows of at most `window`.
     ///
-    /// What the stream needs to reach its full window does not count.
+    /// The ramp-up to the full window does not count.
     ///
     /// # Errors
     ///
-    /// If it cannot go on.
+    /// If it cannot continue.
     fn sequential(&mut self, ask: &SequentialRead) -> Result<ProbeSample, Stopped>;
 
-    /// Reads of `size` anywhere, one after the other: the latency of each, in nanoseconds.
+    /// Reads `size` bytes at random offsets, one read after the other, and returns each latency in
+    /// nanoseconds.
     ///
     /// # Errors
     ///
-    /// If it cannot go on.
+    /// If it cannot continue.
     fn random(&mut self, ask: &RandomReads) -> Result<Vec<u64>, Stopped>;
 }
 
-/// A stream to read.
+/// A sequential stream to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SequentialRead {
-    /// The largest window.
+    /// Largest window.
     pub window: ByteCount,
-    /// It ends when so much has been read and `time` is over,
+    /// Minimum to read; the stream ends once this and `time` are reached.
     pub at_least: ByteCount,
-    /// so long after it began, without what came before the full window,
+    /// Minimum duration, without the ramp-up.
     pub time: Duration,
-    /// but in any case after so much time.
+    /// Maximum duration in any case.
     pub at_most: Duration,
 }
 
-/// Reads anywhere.
+/// Random reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RandomReads {
-    /// The size of each.
+    /// Size of each read.
     pub size: ByteCount,
-    /// How many.
+    /// Number of reads.
     pub count: u32,
-    /// but in any case no more after so long.
+    /// No read begins after this time.
     pub at_most: Duration,
 }
 
-/// What a stream took.
+/// Result of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProbeSample {
-    /// Equal parts of it, in order: a device that slows down while it is read is seen here.
+    /// Equal parts of the stream, in order; they show a device that slows down.
     pub slices: Vec<SampleSlice>,
-    /// Bytes of it that this run had read from the device before: what a cache below may have kept.
+    /// Bytes that this run had read before, which a cache below may have kept.
     pub read_before: ByteCount,
 }
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SampleSlice {
-    /// When it ended.
+    /// End of the slice.
     pub at: Nanos,
-    /// How much it read.
+    /// Bytes read.
     pub bytes: ByteCount,
-    /// How long that took, in nanoseconds.
+    /// Duration, in nanoseconds.
     pub ns: u64,
 }
 
 impl ProbeSample {
-    /// All of it.
+    /// Returns the total bytes.
     #[must_use]
     pub fn bytes(&self) -> ByteCount {
         ByteCount(self.slices.iter().map(|slice| slice.bytes.0).sum())
     }
 
-    /// How long all of it took, in nanoseconds.
+    /// Returns the total duration, in nanoseconds.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.slices.iter().map(|slice| slice.ns).sum()
     }
 
-    /// MB/s, as dd prints them.
+    /// Returns the throughput in MB/s, as dd prints it.
     #[must_use]
     pub fn mb_per_s(&self) -> f64 {
         self.bytes().0 as f64 * 1e3 / (self.ns() as f64).max(1.0)
     }
 }
 
-/// Why a measurement ends before its end.
+/// Reason for an early end of a measurement.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Stopped {
     /// The user interrupted it.
     Interrupted,
-    /// What could not be done, and why: `reading /dev/sdb at 4096: Input/output error`.
+    /// A failed operation: `reading /dev/sdb at 4096: Input/output error`.
     Failed(String),
 }

@@ -1,18 +1,18 @@
-//! What was measured once, kept: set again at each start, and undone when asked.
+//! Keeps measured settings: applies them at each boot, and undoes them on request.
 //!
-//! In:    a device, what was found, what to set and what was set before; the date.
-//! Out:   a udev rule for this one device, and a record from which it can be undone.
+//! In:    a device, a report, new and previous settings; the date.
+//! Out:   a udev rule for this one device, and a record that allows undoing it.
 //! Never: a rule without a record, half a file, or a rule that could match another device.
 //!
 //! ```text
-//!   remember --> /var/lib/foreread/ID.json           what was found, set, and set before
+//!   remember --> /var/lib/foreread/ID.json           report, settings, previous settings
 //!           '--> /etc/udev/rules.d/99-foreread-ID.rules    sets it when the device appears
 //!   verify   --- both, sysfs, and other files that set it (conflict)
 //!   note_applied --> /run/foreread/applied-DEVICE.json   the same until the next boot (--apply)
 //!   forget   --> sysfs as it was; all of these files are gone
 //! ```
 //!
-//! It does not set anything now: [`crate::setting::DeviceSetting::set`] does.
+//! It does not apply anything now: [`crate::setting::DeviceSetting::set`] does.
 
 mod applied;
 pub mod conflict;
@@ -44,35 +44,35 @@ pub use rule::{rule_path, rule_text};
 pub use store::{Listed, Unreadable, list, recall, store_path};
 pub use verify::{Verification, VerifyFinding, verify};
 
-/// Why a device is not remembered. Nothing of it is left behind.
+/// Reason why a device is not remembered. No file is left behind.
 #[derive(Debug)]
 pub enum NotRemembered {
-    /// It cannot be found again.
+    /// No stable identity.
     NoIdentity(NoIdentity),
-    /// There is nothing to set that a rule could set.
+    /// None of the settings can be made by a rule.
     NothingToKeep {
-        /// The device.
+        /// Device name.
         device: String,
     },
-    /// A setting that cannot stand in a rule.
+    /// A setting that a rule cannot express.
     InvalidSetting(DeviceSetting),
-    /// The system refused a file.
+    /// A file operation failed.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
 }
 
-/// Remembers a device: its `settings` are set again whenever it appears.
+/// Remembers a device: its `settings` are applied whenever it appears.
 ///
-/// What was set `before` stays as it was first remembered, and so do settings that are not among
-/// the new ones: to undo is to go back to before the first time.
+/// The original `before` values are kept, and so are earlier settings that are not replaced:
+/// undoing restores the state before the first call.
 ///
 /// # Errors
 ///
-/// If the device cannot be found again or the system refuses a file; then all is as before.
+/// If the device has no identity or a file operation fails; then nothing has changed.
 pub fn remember(
     sys: &SystemRoot,
     device: &str,
@@ -112,7 +112,8 @@ pub fn remember(
     };
     remembered.rule = rule_text(&remembered);
     let refused = |(path, source)| NotRemembered::File { path, source };
-    // The record first: a record without its rule is found and undone, a rule without one is not.
+    // The record is written first: a record without its rule is found and undone, a rule without a
+    // record is not.
     let record_before = store::text(sys, &remembered.identity.id);
     store::write(sys, &remembered).map_err(refused)?;
     if let Err(error) = rule::write(sys, &remembered) {
@@ -122,7 +123,8 @@ pub fn remember(
     Ok(remembered)
 }
 
-/// `first`, and of `second` what sets another attribute, all under the device's name of today.
+/// Merges `first` with the settings in `second` of other attributes, all under the device's current
+/// name.
 fn added(device: &str, first: Vec<DeviceSetting>, second: &[DeviceSetting]) -> Vec<DeviceSetting> {
     let mut all = first;
     for setting in second {

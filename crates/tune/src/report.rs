@@ -1,4 +1,4 @@
-//! What a measurement found, as `--json` prints it and as it is remembered.
+//! The result of a measurement, as `--json` prints it and as it is remembered.
 //!
 //! In:    a sweep and its advice.
 //! Out:   [`Report`].
@@ -12,44 +12,45 @@ pub use refusal::Refusal;
 
 use crate::setting::DeviceSetting;
 
-/// A device measured.
+/// Report on a measured device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name (`sda`), of a mount where it is mounted, or the name of a model.
+    /// Name (`sda`); for a mount, its mount point; for a model, the model's name.
     pub device: String,
-    /// How long it took.
+    /// Duration of the measurement.
     pub seconds: f64,
-    /// How windows were tried.
+    /// Method by which windows were measured.
     pub method: Method,
-    /// Throughput by window, the smallest first.
+    /// Throughput by window, in ascending order.
     pub sweep: Vec<WindowResult>,
-    /// Latency of one read by its size, the smallest first.
+    /// Latency of one read by its size, in ascending order.
     pub random: Vec<Latency>,
-    /// Reads of 4 KiB a second by how many are in flight; empty if that was not measured.
+    /// 4 KiB reads per second by number in flight; empty if not measured.
     #[serde(default)]
     pub parallel: Vec<ParallelResult>,
     /// The smallest window that reaches 98 % of the throughput of the best.
     pub plateau_kib: Option<u64>,
-    /// The best window: the largest that no other one surely beats.
+    /// Best window: the largest that no other one surely beats.
     #[serde(default)]
     pub best_kib: Option<u64>,
-    /// Between which windows it is, with 95 % confidence.
+    /// 95 % confidence interval of the plateau.
     pub plateau_between_kib: Option<[u64; 2]>,
-    /// What to set.
+    /// Recommended settings.
     pub recommended: Option<Recommended>,
-    /// What stands against setting it.
+    /// Reasons not to apply them.
     #[serde(default)]
     pub refusals: Vec<Refusal>,
-    /// What others would set.
+    /// Windows that other rules would choose.
     pub compared: Compared,
-    /// What a reader of the figures has to know: bursts, caches, what was skipped and why.
+    /// Notes for the interpretation of the figures: bursts, caches, skipped steps.
     pub notes: Vec<String>,
-    /// Whether every setting is as it was.
+    /// True if every setting was restored.
     pub restored: bool,
 }
 
 impl Report {
-    /// What a window delivered, if it was measured. Off, and less than a page, are one page.
+    /// Returns the result of a window, if it was measured. 0 and less than a page count as one
+    /// page.
     #[must_use]
     pub fn row(&self, window_kib: u64) -> Option<&WindowResult> {
         let window_kib = window_kib.max(PAGE_KIB);
@@ -57,96 +58,96 @@ impl Report {
     }
 }
 
-/// The smallest window: the kernel reads no less.
+/// Smallest window: the kernel reads at least one page.
 pub(crate) const PAGE_KIB: u64 = 4;
 
-/// How windows were tried.
+/// Method by which windows were measured.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// `read_ahead_kb` was set and the kernel read ahead.
+    /// `read_ahead_kb` was set, and the kernel read ahead.
     Kernel,
-    /// Without leave to set it: O_DIRECT, with the requests that the kernel would make.
+    /// Without permission to set it: O_DIRECT, with the requests that the kernel would make.
     Direct,
     /// A model of a device, in virtual time.
     Simulated,
 }
 
-/// One window.
+/// Result of one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowResult {
-    /// The window.
+    /// Window size.
     pub window_kib: u64,
     /// Throughput.
     pub mb_per_s: f64,
-    /// It is between here
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// and here, with 95 % confidence.
+    /// Upper end of the 95 % confidence interval.
     pub high: f64,
-    /// How often it was measured.
+    /// Number of readings.
     pub samples: u32,
 }
 
-/// Reads of one size, anywhere, one at a time.
+/// Latency of random reads of one size, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// The size.
+    /// Size of each read.
     pub size_kib: u64,
-    /// Half of them took less.
+    /// Median latency.
     pub median_us: f64,
-    /// Nine of ten took less.
+    /// p90 latency.
     pub p90_us: f64,
-    /// How many.
+    /// Number of reads.
     pub reads: u32,
 }
 
-/// Reads of 4 KiB, anywhere, several at a time.
+/// Random 4 KiB reads, several at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParallelResult {
-    /// How many are in flight.
+    /// Number in flight.
     pub at_once: u32,
-    /// Reads a second.
+    /// Reads per second.
     pub reads_per_s: f64,
-    /// How often it was measured.
+    /// Number of readings.
     pub samples: u32,
 }
 
-/// What to set.
+/// Recommended settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recommended {
-    /// The window.
+    /// Window in KiB.
     pub read_ahead_kb: u64,
-    /// Between which windows the right one for this load is, with 95 % confidence.
+    /// 95 % confidence interval of the best window for this load.
     #[serde(default)]
     pub between_kib: Option<[u64; 2]>,
-    /// ext4's, if one is mounted there: blocks, a power of two.
+    /// For a mounted ext4: inode-table blocks, a power of two.
     pub inode_readahead_blks: Option<u64>,
-    /// The scheduler's, if the mixed load was run: `fifo_batch`, `async_depth`, `nr_requests`.
+    /// Scheduler settings, if the mixed load was run: `fifo_batch`, `async_depth`, `nr_requests`.
     pub scheduler: Vec<DeviceSetting>,
-    /// For which load.
+    /// Load profile that they are meant for.
     pub profile: Profile,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// What others would set, in KiB.
+/// Windows that other rules would choose, in KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
-    /// What is set now.
+    /// Window in force.
     pub now_kib: Option<u64>,
     /// The kernel's default for this device.
     pub kernel_kib: Option<u64>,
-    /// The rule by the device's size.
+    /// Limit by the device's size.
     pub size_rule_kib: Option<u64>,
 }
 
-/// What a device is used for.
+/// Load profile of a device.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// Large files, read in order: nothing else counts.
+    /// Large files, read sequentially; other loads do not matter.
     Streaming,
-    /// Some of both.
+    /// A mix of both.
     #[default]
     Mixed,
     /// Mapped files and short scans: a fault on one page reads a whole window and waits for it.
@@ -154,10 +155,10 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All of them.
+    /// All profiles.
     pub const ALL: [Self; 3] = [Self::Streaming, Self::Mixed, Self::Database];
 
-    /// As the command line calls it.
+    /// Returns the name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

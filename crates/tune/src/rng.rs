@@ -1,8 +1,5 @@
-//! Numbers that look random: where to read, and in which order.
-//!
-//! In:    a seed.
-//! Out:   numbers, the same on every machine.
-//! Never: a source of its own; a number that decides what is measured, only when and where.
+//! Pseudo-random numbers for read offsets and their order, the same on every machine for a given
+//! seed.
 
 /// `SplitMix64` (Steele, Lea, Flood, 2014).
 #[derive(Clone, Debug)]
@@ -17,14 +14,14 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// One of `0..end`.
+    /// Returns a number in `0..end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "one of nothing");
         let wide = (u128::from(self.any()) * u128::from(end)) >> 64;
         u64::try_from(wide).expect("the product's upper half is below `end`")
     }
 
-    /// Puts them in any order.
+    /// Shuffles the items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other =

@@ -1,8 +1,4 @@
-//! One setting of a device.
-//!
-//! In:    a device, an attribute of it, a value.
-//! Out:   the value in force; or it is set.
-//! Never: a value that was not taken: what was written is read again.
+//! One setting of a device. A write is verified by reading the value back.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,20 +11,20 @@ use crate::sysfs::SystemRoot;
 /// A setting and its value.
 #[derive(Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Serialize, Deserialize)]
 pub struct DeviceSetting {
-    /// The whole device that has it, as the kernel calls it.
+    /// Kernel name of the whole device.
     pub device: String,
-    /// Which, below the device's folder: `queue/read_ahead_kb`, `queue/iosched/fifo_batch`. What
-    /// is not there has an absolute path: `/sys/fs/ext4/sda1/inode_readahead_blks`.
+    /// Attribute below the device's folder: `queue/read_ahead_kb`, `queue/iosched/fifo_batch`; an
+    /// absolute path if it is elsewhere: `/sys/fs/ext4/sda1/inode_readahead_blks`.
     pub attribute: String,
-    /// Its value, in the attribute's own unit.
+    /// Value, in the attribute's unit.
     pub value: String,
 }
 
-/// The largest window, in KiB.
+/// Attribute of the largest window, in KiB.
 pub const READ_AHEAD_KB: &str = "queue/read_ahead_kb";
 
 impl DeviceSetting {
-    /// The largest window of a device.
+    /// Creates the setting of a device's largest window.
     #[must_use]
     pub fn read_ahead_kb(device: &str, kib: u64) -> Self {
         Self {
@@ -38,13 +34,13 @@ impl DeviceSetting {
         }
     }
 
-    /// Its file, an absolute path of its system.
+    /// Returns its file, as an absolute path of its system.
     #[must_use]
     pub fn file(&self) -> PathBuf {
         Path::new("/sys/block").join(&self.device).join(&self.attribute)
     }
 
-    /// What is in force now. Of a list of choices, the one in brackets.
+    /// Returns the value in force; for a list of choices, the one in brackets.
     #[must_use]
     pub fn in_force(&self, sys: &SystemRoot) -> Option<String> {
         let text = sys.text(self.file())?;
@@ -54,11 +50,11 @@ impl DeviceSetting {
         Some(chosen.unwrap_or(text))
     }
 
-    /// Sets it.
+    /// Applies the setting.
     ///
     /// # Errors
     ///
-    /// If the system refuses it, or has taken another value.
+    /// If the system rejects it, or has stored another value.
     pub fn set(&self, sys: &SystemRoot) -> io::Result<()> {
         attribute::set(&sys.path(self.file()), &self.value)?;
         match self.in_force(sys) {

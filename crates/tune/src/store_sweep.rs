@@ -1,9 +1,10 @@
-//! The sweep of an object store: which part size, how many connections, and when it is enough.
+//! Sweeps an object store: finds the part size and the number of connections.
 //!
-//! In:    the size of the object; bounds of time, bytes and requests; what each step found.
-//! Out:   the next step; [`StoreFindings`], also of a sweep that was stopped before its end.
-//! Never: a clock, a connection, a wait. A step that could pass a bound. A point that asks for at
-//!        least as much as one that the store has refused.
+//! In:    the size of the object; bounds on time, bytes and requests; the result of each step.
+//! Out:   the next step; [`StoreFindings`], also for a sweep that was stopped early.
+//! Never: a clock, a connection, a wait; a step that could pass a bound; a point at least as
+//! demanding
+//!        as one that the store has refused.
 //!
 //! ```text
 //!   new connections --> small reads --> climb -------> rounds over -----> rounds over ----> end
@@ -14,8 +15,8 @@
 //!                                               or more are left out
 //! ```
 //!
-//! In a round each point is read once, in shuffled order: a store that gets slower while it is
-//! measured takes nothing from the points that come last. Small reads go on between the rounds.
+//! Each round reads every point once, in shuffled order, so a store that slows down during the
+//! sweep does not penalise the last points. Small reads continue between the rounds.
 
 mod axis;
 mod client_settings;
@@ -50,21 +51,21 @@ pub use step::{
 };
 pub use throttle::ThrottleSeen;
 
-/// The share of the best point's throughput that counts as all of it: a third more parts or twice
-/// the connections are not worth less than the rest.
+/// Share of the best point's throughput that counts as all of it: the remainder is not worth a
+/// third more parts or twice the connections.
 pub const STORE_SHARE: f64 = 0.97;
 
-/// How a sweep of a store ended that was not stopped.
+/// End of a sweep of a store that was not stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreSweepEnd {
-    /// Nothing was left to learn.
+    /// No open question was left.
     Settled,
-    /// The time was over; the intervals say how sure the answer is.
+    /// The time ran out; the intervals state the uncertainty.
     OutOfTime,
-    /// The bytes or requests that it may ask for were used up.
+    /// The limit on bytes or requests was reached.
     OutOfBytes,
-    /// The store refused requests again and again.
+    /// The store refused requests repeatedly.
     Throttled,
 }
 
@@ -77,18 +78,18 @@ pub struct StoreSweep {
     spent: StoreSpent,
     stage: SweepStage,
     climb: Climb,
-    /// The part size of the climb and of the connections.
+    /// Part size of the climb and of the rounds over connections.
     part: ByteCount,
     connections: Axis,
     parts: Axis,
-    /// Absolute bounds of the axis that is measured now.
+    /// Absolute bounds of the current axis.
     until: AxisBounds,
     costs: Vec<ConnectionCost>,
     small: Vec<SmallRead>,
     is_small_due: bool,
     refused: Vec<ThrottleSeen>,
     pause: Option<Duration>,
-    /// Where the next part begins.
+    /// Start of the next part.
     offset: u64,
     notes: Vec<String>,
     end: Option<StoreSweepEnd>,
@@ -105,7 +106,7 @@ enum SweepStage {
     Over,
 }
 
-/// Up to when, and up to how many bytes since the beginning, an axis is measured.
+/// Bounds of an axis: a time, and a total of bytes since the beginning.
 #[derive(Clone, Copy, Debug, Default)]
 struct AxisBounds {
     time: Nanos,
@@ -113,12 +114,12 @@ struct AxisBounds {
 }
 
 impl StoreSweep {
-    /// Returns a sweep within these bounds.
+    /// Creates a sweep within these bounds.
     #[must_use]
     pub fn new(settings: StoreSweepSettings) -> Self {
         let part = settings.part_max();
         let mut rng = Rng(settings.seed);
-        // A run after another one begins elsewhere: what that one has read may be cached.
+        // Each run begins at a different offset: data read by an earlier run may be cached.
         let offset = rng.below(settings.object.0.max(1));
         Self {
             rng,
@@ -143,7 +144,7 @@ impl StoreSweep {
     }
 
     /// Returns the next step; None if the sweep is over. After each step, [`Self::record`] is
-    /// called with what it found.
+    /// called with its result.
     pub fn next_step(&mut self, now: Nanos) -> Option<StoreStep> {
         self.began.get_or_insert(now);
         loop {
@@ -178,12 +179,12 @@ impl StoreSweep {
         }
     }
 
-    /// Takes what a step found, at the time when it ended.
+    /// Records the result of a step, at the time when it ended.
     pub fn record(&mut self, step: &StoreStep, result: StepResult) {
         self.spent = self.spent.and(&result.spent);
         let is_refused = result.spent.throttled > 0;
         if is_refused && !matches!(step, StoreStep::Transfer(_)) {
-            // One request at a time: no part size and no number of connections asks for less.
+            // One request at a time: no part size and no number of connections is less demanding.
             self.refuse(
                 StorePoint { part: self.settings.small_read(), connections: 1 },
                 &result.spent,
@@ -199,7 +200,7 @@ impl StoreSweep {
         }
     }
 
-    /// How much of its time or bytes is used, whichever is more, from 0 to 1.
+    /// Returns the used share of time or bytes, whichever is larger, from 0 to 1.
     #[must_use]
     pub fn progress(&self, now: Nanos) -> f64 {
         let time = 1.0 - self.time_left(now).as_secs_f64() / self.settings.budget.as_secs_f64();
@@ -207,7 +208,7 @@ impl StoreSweep {
         time.max(bytes).clamp(0.0, 1.0)
     }
 
-    /// What was asked for so far.
+    /// Returns the requests and bytes spent so far.
     #[must_use]
     pub fn spent(&self) -> StoreSpent {
         self.spent
@@ -278,20 +279,20 @@ impl StoreSweep {
     }
 }
 
-/// Fresh clients: what a connection costs is the same for each, but for the network's noise.
+/// New clients to time: apart from network noise, each connection costs the same.
 const NEW_CONNECTIONS: u32 = 5;
 
-/// Small reads before the climb, one at a time: the 99th percentile takes a hundred.
+/// Small reads before the climb, one at a time: p99 takes a hundred.
 const SMALL_READS_FIRST: u32 = 120;
 
-/// They take at most this share of the time, of a store that is far away;
+/// Limit on their share of the time, for a distant store.
 const SMALL_SHARE_FIRST: f64 = 0.08;
 
-/// and those between two rounds this one.
+/// Limit on the share of the small reads between two rounds.
 const SMALL_SHARE_BETWEEN: f64 = 0.01;
 
 /// Small reads between two rounds.
 const SMALL_READS_BETWEEN: u32 = 24;
 
-/// In all. More would make the tail no clearer within a minute.
+/// Total limit. More would not make the tail clearer within a minute.
 const SMALL_READS_MAX: u32 = 1000;

@@ -1,9 +1,8 @@
-//! The sweep: which window is tried next, and when it is enough.
+//! The sweep: chooses the next window to try, and ends once the plateau is known.
 //!
-//! In:    a [`Probe`]; how much time there is.
-//! Out:   [`SweepOutcome`]: rows, the plateau, latencies, and what a reader of them has to know.
-//!        Also of a sweep that was stopped in the middle: what is known by then.
-//! Never: a clock or a device of its own: the probe has both. A step that would end too late.
+//! In:    a [`Probe`]; a time budget.
+//! Out:   [`SweepOutcome`]: rows, the plateau, latencies, notes; partial if it was stopped early.
+//! Never: a clock or a device, which are the probe's; a step that would end too late.
 //!
 //! ```text
 //!   climb ----> look ------------> rounds of all ----> random reads ----> rounds of those that
@@ -33,40 +32,40 @@ use crate::rng::Rng;
 pub use outcome::{SweepEnd, SweepOutcome};
 pub use settings::SweepSettings;
 
-/// A sweep that has not begun.
+/// A sweep before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     settings: SweepSettings,
 }
 
-/// How far a sweep is.
+/// Progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SweepProgress {
     /// Seconds so far.
     pub seconds: f64,
-    /// Seconds that it may take; often it needs fewer.
+    /// Upper limit in seconds; it often needs fewer.
     pub of: f64,
-    /// What it does now.
+    /// Current activity.
     pub doing: SweepActivity,
 }
 
-/// What a sweep does.
+/// Activity of a sweep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SweepActivity {
-    /// It looks how fast the device is.
+    /// Finding the device's speed with growing windows.
     Climbing(ByteCount),
-    /// It looks whether the device stays as fast as it begins.
+    /// Testing whether the device sustains its initial speed.
     DetectingThrottle,
-    /// It uses up what the device has saved.
+    /// Draining the device's burst credit.
     Draining,
-    /// It reads a stream with this window.
+    /// Reading a stream with this window.
     Window(ByteCount),
-    /// It reads so much at a time, anywhere.
+    /// Reading at random offsets, this size at a time.
     Random(ByteCount),
 }
 
 impl Sweep {
-    /// A sweep within these bounds.
+    /// Creates a sweep within these bounds.
     #[must_use]
     pub fn new(settings: SweepSettings) -> Self {
         Self { settings }
@@ -80,30 +79,30 @@ impl Sweep {
     }
 }
 
-/// A sweep that is on its way.
+/// A running sweep.
 struct SweepRun<'r> {
     settings: &'r SweepSettings,
     probe: &'r mut dyn Probe,
     tell: &'r mut dyn FnMut(SweepProgress),
     began: Nanos,
-    /// Those that take part, the smallest first.
+    /// Participating windows, in ascending order.
     windows: Vec<ByteCount>,
-    /// The largest of them, but for the one in force, which may be larger.
+    /// Largest of them, except the window in force, which may be larger.
     largest: Option<ByteCount>,
-    /// The best window so far: all others are compared with it.
+    /// Best window so far, the reference for all others.
     best: Option<ByteCount>,
-    /// How the rounds ended.
+    /// Reason for the end of the rounds.
     ended: SweepEnd,
-    /// What counts.
+    /// Readings that count.
     taken: Vec<StepReading>,
     /// Speed and cost of each window when it was last read.
     known: BTreeMap<ByteCount, WindowEstimate>,
     round: u32,
-    /// If it is fast only at first.
+    /// Burst behaviour, if the device is fast only at first.
     burst: Option<Burst>,
-    /// Nothing slow was read since the credit was used up.
+    /// True if no slow window was read since the credit was drained.
     is_drained: bool,
-    /// How often it was fast all the same.
+    /// Number of times that the device was fast again regardless.
     fast_again: u32,
     latencies: BTreeMap<ByteCount, Vec<u64>>,
     notes: Vec<String>,
@@ -112,35 +111,35 @@ struct SweepRun<'r> {
     rng: Rng,
 }
 
-/// What one step found.
+/// Reading from one step.
 #[derive(Clone, Copy, Debug)]
 struct StepReading {
     window: ByteCount,
     round: u32,
     mb_per_s: f64,
     at: Nanos,
-    /// The device had been asked for most of it before.
+    /// True if most of it had been read from the device before.
     is_again: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct WindowEstimate {
     mb_per_s: f64,
-    /// How long a step took, with all that does not count.
+    /// Duration of the step, including the parts that do not count.
     cost_ns: f64,
 }
 
 /// A device that is fast only at first.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// MB/s while it lasts.
+    /// MB/s during the burst.
     fast: f64,
-    /// MB/s after.
+    /// MB/s afterwards.
     slow: f64,
-    /// How long it lasts.
+    /// Duration of the burst.
     seconds: f64,
-    /// The device was fast again after a pause: it had used up its credit, and no other process had
-    /// slowed it down.
+    /// True if the device was fast again after a pause: it had exhausted its credit, and no other
+    /// process had slowed it down.
     is_back: bool,
 }
 
@@ -174,8 +173,7 @@ impl<'r> SweepRun<'r> {
 
     fn all(&mut self) -> Result<(), Stopped> {
         let fastest = self.climb()?;
-        // Of a small device the look would read all, and nothing would be left to read for the
-        // first time.
+        // On a small device this test would read everything and leave no fresh ranges.
         let would_read = fastest * self.settings.look().as_secs_f64() * 1e6;
         let is_small = 2.0 * would_read > self.settings.size.0 as f64;
         if is_small {

@@ -1,6 +1,6 @@
-//! What the system says of its block devices.
+//! Reads block devices and mounts from sysfs and procfs.
 //!
-//! In:    a root folder under which `sys`, `proc`, `etc`, `run` and `usr` lie: `/`, or a test's.
+//! In:    a root folder with `sys`, `proc`, `etc`, `run` and `usr`: `/`, or a test's.
 //! Out:   [`BlockDevice`]s, [`MountEntry`]s; the text of an attribute.
 //! Never: a write ([`crate`]'s settings do that); a device that is opened; an error because one
 //!        attribute is missing: an older kernel has fewer, and then it is None.
@@ -18,39 +18,39 @@ pub use mount::MountEntry;
 pub(crate) use select::{by_name, mounts_on};
 pub use select::{devices_named, devices_named_among, place_of};
 
-/// The system's folders.
+/// The root of a system's files.
 #[derive(Clone, Debug)]
 pub struct SystemRoot {
     root: PathBuf,
 }
 
 impl SystemRoot {
-    /// The system that lies under `root`.
+    /// Creates the root of a system below `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// The system that this runs on.
+    /// Creates the root of the running system.
     #[must_use]
     pub fn here() -> Self {
         Self::at("/")
     }
 
-    /// Whether it is the system that this runs on, and no copy of one.
+    /// Returns whether this is the running system, not a copy of one.
     #[must_use]
     pub fn is_here(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Where an absolute path of that system lies.
+    /// Returns the location of an absolute path of that system.
     #[must_use]
     pub fn path(&self, absolute: impl AsRef<Path>) -> PathBuf {
         let absolute = absolute.as_ref();
         self.root.join(absolute.strip_prefix("/").unwrap_or(absolute))
     }
 
-    /// All block devices, partitions after their disk, by name.
+    /// Returns all block devices by name, partitions after their disk.
     #[must_use]
     pub fn devices(&self) -> Vec<BlockDevice> {
         let mut devices = Vec::new();
@@ -69,19 +69,20 @@ impl SystemRoot {
         devices
     }
 
-    /// The device of this name (`sda1`).
+    /// Returns the device of this name (`sda1`).
     #[must_use]
     pub fn device(&self, name: &str) -> Option<BlockDevice> {
         self.devices().into_iter().find(|device| device.name == name)
     }
 
-    /// The device of this number.
+    /// Returns the device of this number.
     #[must_use]
     pub fn device_numbered(&self, major: u32, minor: u32) -> Option<BlockDevice> {
         self.devices().into_iter().find(|device| device.number == (major, minor))
     }
 
-    /// The device whose queue and settings count for this one: a partition's disk, else itself.
+    /// Returns the device whose queue and settings apply to this one: a partition's disk, otherwise
+    /// the device itself.
     #[must_use]
     pub fn whole(&self, device: &BlockDevice) -> Option<BlockDevice> {
         match &device.kind {
@@ -93,31 +94,31 @@ impl SystemRoot {
         }
     }
 
-    /// All mounted file systems of block devices.
+    /// Returns all mounted file systems.
     #[must_use]
     pub fn mounts(&self) -> Vec<MountEntry> {
-        // A path is bytes: one that is no UTF-8 must not hide all other mounts.
+        // A path is bytes: one that is not UTF-8 must not hide all other mounts.
         let bytes = self.bytes("/proc/self/mountinfo").unwrap_or_default();
         String::from_utf8_lossy(&bytes).lines().filter_map(MountEntry::parse).collect()
     }
 
-    /// The text of a file, without the line's end.
+    /// Returns the text of a file, without the final newline.
     #[must_use]
     pub fn text(&self, absolute: impl AsRef<Path>) -> Option<String> {
         let text = self.whole_text(absolute)?;
-        // Of ASCII only: a wide blank at a name's end is a part of it, as for udev.
+        // ASCII blanks only: a wide blank at the end belongs to the name, as it does for udev.
         let is_end = |c: char| c == '\0' || c.is_ascii_whitespace();
         Some(text.trim_end_matches(is_end).to_owned())
     }
 
-    /// The text of a file as it stands.
+    /// Returns the text of a file verbatim.
     #[must_use]
     pub fn whole_text(&self, absolute: impl AsRef<Path>) -> Option<String> {
         String::from_utf8(self.bytes(absolute)?).ok()
     }
 
-    /// The bytes of a regular file; None of anything else. A copy of a system may have in its place
-    /// a pipe without a writer, a device that acts when it is opened, or an endless file.
+    /// Returns the bytes of a regular file; None for anything else. A copy of a system may contain
+    /// a pipe without a writer, a device that reacts to being opened, or an endless file.
     #[must_use]
     pub fn bytes(&self, absolute: impl AsRef<Path>) -> Option<Vec<u8>> {
         let path = self.path(absolute);
@@ -130,17 +131,17 @@ impl SystemRoot {
         (bytes.len() as u64 <= BYTES_MAX).then_some(bytes)
     }
 
-    /// The number in a file.
+    /// Returns the number in a file.
     #[must_use]
     pub fn number(&self, absolute: impl AsRef<Path>) -> Option<u64> {
         self.text(absolute)?.trim().parse().ok()
     }
 }
 
-/// More than the mounts of any machine, and a record has some KiB.
+/// Exceeds the mount table of any machine; a record has some KiB.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The names in a folder, in the order that people expect: sda2 before sda10.
+/// Returns the names in a folder in natural order: sda2 before sda10.
 pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
@@ -158,7 +159,7 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
 pub(crate) mod fixture {
     use super::*;
 
-    /// A system with these files, until the folder is dropped.
+    /// Creates a system with these files, which exist until the folder is dropped.
     pub(crate) fn system<P: AsRef<str>>(files: &[(P, &str)]) -> (tempfile::TempDir, SystemRoot) {
         let root = tempfile::tempdir().expect("a folder");
         let sys = SystemRoot::at(root.path());

@@ -1,9 +1,10 @@
-//! What is measured: a device, or a file on one.
+//! Resolves the target of a measurement: a device, or a file on one.
 //!
-//! In:    a path of the user's: a block device, a partition, a file, a folder.
-//! Out:   [`TuneTarget`]: what is read, and the device whose settings count; or one line that says
-//!        what is wrong and what to do.
-//! Never: a byte written; a file opened that is none (a pipe would wait); holes taken for data.
+//! In:    the user's path: a block device, a partition, a file, a folder.
+//! Out:   [`TuneTarget`]: the data to read, and the device whose settings apply; or one line with
+//! the
+//!        problem and its remedy.
+//! Never: a write; a special file opened (a pipe would block); holes treated as data.
 //!
 //! ```text
 //!   sda, /dev/sda, /dev/sda2 ------> read it;    settings of sda
@@ -34,42 +35,41 @@ use mounted::{WindowOwner, owner};
 pub(crate) use backing::PAGE_CACHE;
 pub use mounted::TunedMount;
 
-/// What is measured.
+/// Target of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuneTarget {
-    /// What is read.
+    /// Path to read.
     pub path: PathBuf,
-    /// Whether that is a device, and not a file on one.
+    /// True for a device, false for a file on one.
     pub is_device: bool,
-    /// How much there is to read.
+    /// Number of readable bytes.
     pub len: ByteCount,
-    /// Where: all of a device, what is stored of a file.
+    /// Readable ranges: all of a device, the stored parts of a file.
     pub parts: Vec<Range<u64>>,
-    /// The whole device whose settings count; of a mount with a window of its own, its backing
-    /// device.
+    /// Whole device whose settings apply; the backing device of a mount with its own window.
     pub device: BlockDevice,
-    /// The attribute that has the window, as [`DeviceSetting::attribute`] has it.
+    /// Attribute of the window, as in [`DeviceSetting::attribute`].
     pub window_attribute: String,
-    /// The mount, if it has a window of its own.
+    /// The mount, if it has its own window.
     pub mount: Option<TunedMount>,
-    /// Why it cannot be read around the page cache, if it cannot.
+    /// Reason why `O_DIRECT` is impossible, if it is.
     pub not_direct: Option<String>,
-    /// The file system that has a window of its own for what is read, if it has: then the device's
-    /// counts for the device itself only.
+    /// Type of the file system if it has its own window; the device's window then applies to the
+    /// device itself only.
     pub has_own_window: Option<String>,
-    /// What uses the device: `sda2 is mounted at /home`. Empty if no use is known.
+    /// Uses of the device: `sda2 is mounted at /home`. Empty if none is known.
     pub in_use: Vec<String>,
-    /// Its ext4 file systems that are mounted, by their names under `/sys/fs/ext4`; of a file, the
-    /// one that it is in.
+    /// Mounted ext4 file systems of the device, by their names under `/sys/fs/ext4`; for a file,
+    /// the one that contains it.
     pub ext4: Vec<String>,
-    /// What says that a cache below answers in the device's place, if something does.
+    /// Evidence that a cache below answers in place of the device, if there is any.
     pub cached_below: Option<String>,
-    /// What a reader of the figures has to know.
+    /// Notes for the interpretation of the figures.
     pub notes: Vec<String>,
 }
 
 impl TuneTarget {
-    /// The setting of the largest window.
+    /// Returns the setting of the largest window.
     #[must_use]
     pub fn window(&self, kib: u64) -> DeviceSetting {
         DeviceSetting {
@@ -79,7 +79,7 @@ impl TuneTarget {
         }
     }
 
-    /// The same, as it is now.
+    /// Returns that setting with its current value.
     #[must_use]
     pub fn window_now(&self, sys: &SystemRoot) -> Option<DeviceSetting> {
         let setting = self.window(0);
@@ -87,12 +87,12 @@ impl TuneTarget {
         Some(DeviceSetting { value, ..setting })
     }
 
-    /// Finds out what a path of the user's means. The bare name of a device (`sda`) is that
-    /// device; a file of such a name in this folder is `./sda`.
+    /// Resolves a path. The bare name of a device (`sda`) means that device; a file of such a name
+    /// in this folder is `./sda`.
     ///
     /// # Errors
     ///
-    /// One line, with the path, that says what to do.
+    /// One line with the path and the remedy.
     pub fn resolve(path: &Path, sys: &SystemRoot) -> Result<Self, String> {
         let node = node_of_name(path, sys);
         let path = node.as_deref().unwrap_or(path);
@@ -119,8 +119,8 @@ impl TuneTarget {
     }
 }
 
-/// The setting of the largest window that counts for what has this number, as it is now: a disk's,
-/// a partition's, or that of a file system without a disk (NFS, FUSE).
+/// Returns the current setting of the window that applies to this device number: a disk's, a
+/// partition's, or that of a file system without a disk (NFS, FUSE).
 #[must_use]
 pub fn window_in_force(sys: &SystemRoot, (major, minor): (u32, u32)) -> Option<DeviceSetting> {
     let number = format!("{major}:{minor}");
@@ -136,7 +136,7 @@ pub fn window_in_force(sys: &SystemRoot, (major, minor): (u32, u32)) -> Option<D
     Some(DeviceSetting { value, ..setting })
 }
 
-/// The node of the device that a bare name means, as `doctor` takes it.
+/// Returns the node of the device with a bare name, as accepted by `doctor`.
 fn node_of_name(path: &Path, sys: &SystemRoot) -> Option<PathBuf> {
     let name = path.to_str().filter(|name| !name.contains('/'))?;
     by_name(&sys.devices(), name).map(BlockDevice::node)
@@ -159,7 +159,7 @@ fn device(path: &Path, number: u64, sys: &SystemRoot) -> Result<TuneTarget, Stri
     match File::open(path) {
         Ok(opened) => of_device(path, &opened, &device, sys),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-            // EPERM, not EACCES: the system forbids opening disks, whatever the file's mode.
+            // EPERM, not EACCES: the system forbids opening disks, regardless of the file's mode.
             let why = format!("{} cannot be opened here ({})", path.display(), errno_text(&error));
             let family = uses::family(sys, &device);
             let mounts = sys.mounts();
@@ -186,7 +186,7 @@ fn unopened(error: &std::io::Error) -> String {
     }
 }
 
-/// Whether there is something to measure.
+/// Checks that there is enough to measure.
 fn enough(device: &BlockDevice) -> Result<(), String> {
     let size = device.size;
     if size == ByteCount(0) {
@@ -247,7 +247,7 @@ fn of_device(
     })
 }
 
-/// A file, as far as it is stored.
+/// Resolves a file to its stored parts.
 fn found_in(path: &Path, about: &Metadata, sys: &SystemRoot) -> Result<TuneTarget, String> {
     let owner = owner(path, about, sys)?;
     let kib = about.size() / 1024;
@@ -322,7 +322,7 @@ fn known(number: u64, sys: &SystemRoot) -> Option<BlockDevice> {
     sys.device_numbered(rustix::fs::major(number), rustix::fs::minor(number))
 }
 
-/// Less is nothing that one could read for long enough.
+/// Less cannot be read for long enough.
 const LEAST: ByteCount = ByteCount(1 << 20);
 
 #[cfg(test)]

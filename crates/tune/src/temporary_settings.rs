@@ -1,20 +1,19 @@
-//! Settings that are changed for a while, and set back however the run ends.
+//! Settings that are changed temporarily, and restored however the run ends.
 //!
-//! In:    a command that starts the holder (this program, by a verb of its own); settings.
-//! Out:   each in force; at the end what was there before.
-//! Never: leaves a setting behind; overwrites a value that another process has set meanwhile.
+//! In:    a command that starts the holder (this program, with a hidden verb); settings.
+//! Out:   the settings in force, and at the end the original ones.
+//! Never: leaves a setting behind; overwrites a value that another process has set in between.
 //!
 //! ```text
-//!   run --- a socket ---> holder: notes what was there, sets, answers
+//!   run --- a socket ---> holder: notes the old value, sets, answers
 //!    |                      |
 //!    '--- its end --------->'  sets back, removes its notes
 //!
 //!   both killed: the notes stay, unlocked, and the next start sets back
 //! ```
 //!
-//! The holder is a process of its own, in a group of its own: it outlives Ctrl-C and a kill of the
-//! run. The notes (`/run/foreread/held-sda.notes`) outlive the holder; a new start of the machine
-//! needs neither.
+//! The holder is a process in its own process group, so it survives Ctrl-C and a kill of the run.
+//! The notes (`/run/foreread/held-sda.notes`) survive the holder; a reboot needs neither.
 
 mod holder;
 mod restore_journal;
@@ -35,47 +34,47 @@ use crate::sysfs::SystemRoot;
 pub use holder::{may_write, serve};
 pub use restore_journal::left_behind;
 
-/// Settings as they were asked for, as long as this lives.
+/// Temporary settings, in force until this value is dropped.
 #[derive(Debug)]
 pub struct TemporarySettings {
     link: Mutex<HolderLink>,
     sys: SystemRoot,
 }
 
-/// What was done at the end.
+/// Result of restoring.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Restored {
-    /// These were set back.
+    /// Settings that were restored.
     pub back: Vec<DeviceSetting>,
-    /// These were left, with the value that another process has set meanwhile.
+    /// Settings that were left, with the value that another process has set.
     pub theirs: Vec<DeviceSetting>,
-    /// These could not be set back: which, and why. They stay in the notes.
+    /// Settings that could not be restored, with the reason. They stay in the notes.
     pub failed: Vec<String>,
 }
 
-/// The way to the holder.
+/// Connection to the holder.
 #[derive(Debug)]
 struct HolderLink {
     holder: Child,
-    /// None once it has not answered.
+    /// None after it has failed to answer.
     socket: Option<BufReader<UnixStream>>,
-    /// It has not answered in time, and may hang in the device.
+    /// True if it has not answered in time, and may hang in the device.
     is_late: bool,
 }
 
-/// One line to the holder.
+/// Request to the holder, one line.
 #[derive(Debug, Serialize, Deserialize)]
 enum HolderRequest {
     Set(DeviceSetting),
     Restore,
 }
 
-/// One line from it.
+/// Reply of the holder, one line.
 #[derive(Debug, Serialize, Deserialize)]
 enum HolderReply {
     Set,
     Restored(Restored),
-    /// What is wrong, and whether it is for want of a right or for another run.
+    /// Failure, caused by a missing permission, by another run, or by neither.
     Refused {
         why: String,
         is_permission: bool,
@@ -83,16 +82,17 @@ enum HolderReply {
     },
 }
 
-/// Sets back what runs that were killed, and their holders with them, have left.
+/// Restores settings left behind by runs that were killed together with their holders.
 ///
-/// What a living run holds stays. Without any notes this is a look into one folder.
+/// Settings of a live run stay. Without notes this only lists one folder.
 #[must_use]
 pub fn restore_left_behind(sys: &SystemRoot) -> Restored {
     restore_journal::restore_all(sys)
 }
 
 impl TemporarySettings {
-    /// Starts the holder; nothing is set yet. It speaks on its standard input ([`serve`]).
+    /// Starts the holder without any settings yet. It communicates on its standard input
+    /// ([`serve`]).
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl TemporarySettings {
         let (ours, its) = UnixStream::pair()?;
         ours.set_read_timeout(Some(PATIENCE))?;
         let holder = holder
-            // Not in our group: Ctrl-C ends us, and the end of the socket ends the holder.
+            // A separate group: Ctrl-C ends this process, and the closed socket ends the holder.
             .process_group(0)
             .stdin(OwnedFd::from(its))
             .stdout(Stdio::null())
@@ -111,12 +111,12 @@ impl TemporarySettings {
         Ok(Self { link: Mutex::new(link), sys: sys.clone() })
     }
 
-    /// Sets it, and notes before what was there.
+    /// Makes a setting, after noting the original value.
     ///
     /// # Errors
     ///
-    /// If it takes rights that we lack (`PermissionDenied`), another run holds the device's
-    /// settings (`ResourceBusy`), or the system refuses the value.
+    /// If permission is missing (`PermissionDenied`), another run holds the device's settings
+    /// (`ResourceBusy`), or the system rejects the value.
     pub fn set(&self, setting: &DeviceSetting) -> io::Result<()> {
         match self.lock().ask(&HolderRequest::Set(setting.clone()))? {
             HolderReply::Set => Ok(()),
@@ -132,12 +132,11 @@ impl TemporarySettings {
         }
     }
 
-    /// Sets all back that was set. More can be set afterwards.
+    /// Restores all settings. More can be made afterwards.
     ///
     /// # Errors
     ///
-    /// If something could not be set back. What stays is in the notes, and the next start tries
-    /// again.
+    /// If a setting could not be restored. It stays in the notes, and the next start retries.
     pub fn restore(&self) -> io::Result<Restored> {
         let restored = match self.lock().ask(&HolderRequest::Restore) {
             Ok(HolderReply::Restored(restored)) => restored,
@@ -145,9 +144,9 @@ impl TemporarySettings {
             Ok(HolderReply::Set) => {
                 return Err(io::Error::other("the holder of settings misanswers"));
             }
-            // It still tries, and holds its lock.
+            // It is still trying, and holds its lock.
             Err(error) if error.kind() == ErrorKind::TimedOut => return Err(error),
-            // It was killed: then we do what the next start would do.
+            // It was killed, so restore as the next start would.
             Err(_) => restore_left_behind(&self.sys),
         };
         match restored.failed.first() {
@@ -156,7 +155,7 @@ impl TemporarySettings {
         }
     }
 
-    /// The holder's process.
+    /// Returns the holder's process id.
     #[must_use]
     pub fn holder(&self) -> u32 {
         self.lock().holder.id()
@@ -171,7 +170,7 @@ impl Drop for TemporarySettings {
     fn drop(&mut self) {
         let _ = self.restore();
         let mut link = self.lock();
-        // A holder that does not answer hangs in the device's queue. It goes on when the device
+        // A holder that does not answer hangs in the device's queue. It continues when the device
         // does; the run does not wait for it.
         if link.socket.take().is_some() {
             let _ = link.holder.wait();
@@ -187,7 +186,7 @@ impl HolderLink {
             io::Error::new(ErrorKind::TimedOut, why)
         };
         let Some(mut socket) = self.socket.take() else {
-            // Without its socket it sets back and ends, as soon as the device lets it.
+            // Without its socket it restores and exits as soon as the device allows.
             let hangs = self.is_late && matches!(self.holder.try_wait(), Ok(None));
             return Err(if hangs { late() } else { ended() });
         };
@@ -209,6 +208,5 @@ impl HolderLink {
     }
 }
 
-/// A setting waits for the requests that are under way; a disk that turns up to speed takes some
-/// seconds for those.
+/// A setting waits for the requests in flight; a disk that spins up takes some seconds for those.
 const PATIENCE: Duration = Duration::from_secs(15);

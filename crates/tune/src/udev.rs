@@ -1,11 +1,12 @@
-//! What udev would do with a block device, told from its files alone: udevd may not run.
+//! Evaluates udev rules for block devices from files alone, because udevd may not be running.
 //!
 //! In:    the rules files, sysfs, udev's database under `/run/udev/data`.
 //! Out:   the files in the order in which udev reads them ([`rule_files`]), their rules
-//!        ([`parse`]), and whether one concerns a device ([`UdevDevice`]): yes, no, or cannot tell.
-//! Never: a program that a rule names; a yes where a part of the rule could not be looked at.
+//! ([`parse`]),
+//!        and whether one concerns a device ([`UdevDevice`]): yes, no, or cannot tell.
+//! Never: runs a program that a rule names; says yes if a part of the rule could not be evaluated.
 //!
-//! All of it was tried with `udevadm test` of version 252, and the tests do so again.
+//! The behaviour was verified with `udevadm test` of version 252, and tests repeat that.
 
 mod files;
 mod pattern;

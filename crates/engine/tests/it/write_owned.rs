@@ -177,7 +177,7 @@ fn a_queue_that_is_not_run_holds_up_no_append() {
     with_each_io("a_queue_that_is_not_run", |io| {
         let log = Log::new(io);
         let queue = log.engine.completion_queue();
-        queue.append(&log.file, vec![3; 600_000], |_, _, offset| {
+        queue.append(&log.file, vec![3; 600_000], |_, offset, _| {
             assert_eq!(offset.expect("it is written"), 0);
         });
         log.append_behind(0, 600_000, 3);

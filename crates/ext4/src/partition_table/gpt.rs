@@ -1,8 +1,7 @@
 //! GPT: a header and an array of entries, at the start and again at the end of a disk.
 //!
-//! In:    sectors of 512 or 4096 bytes, as the header's place shows.
-//! Out:   partitions; none without an intact header and array.
-//! Never: entries whose checksum is wrong, or an array of more than [`ENTRIES_MAX_BYTES`].
+//! Sectors have 512 or 4096 bytes, as shown by the header's location. Entries need correct
+//! checksums and an array of at most [`ENTRIES_MAX_BYTES`].
 
 use super::Disk;
 use crate::error::Error;
@@ -10,7 +9,7 @@ use crate::fields::{halves, le16, le32};
 use crate::partition::Partition;
 use crate::source::BlockSource;
 
-/// Reads the first table whose checksums hold: those at the start, then the backups.
+/// Reads the first table with correct checksums: the primary one, then the backup.
 pub(super) fn read<S: BlockSource>(disk: &Disk<'_, S>) -> Result<Option<Vec<Partition>>, Error> {
     for sector in SECTORS {
         if let Some(found) = table(disk, 1, sector)? {
@@ -26,13 +25,13 @@ pub(super) fn read<S: BlockSource>(disk: &Disk<'_, S>) -> Result<Option<Vec<Part
     Ok(None)
 }
 
-/// The table whose header is in a sector, if it is intact.
+/// Returns the table of the header in this sector, if it is intact.
 fn table<S: BlockSource>(
     disk: &Disk<'_, S>,
     at: u64,
     sector: u64,
 ) -> Result<Option<Vec<Partition>>, Error> {
-    // A disk that is shorter has no such sector; a length of u64 does not overflow here.
+    // A shorter disk has no such sector, and the checked product cannot overflow.
     let Some(header) =
         at.checked_mul(sector).map(|at| disk.read(at, HEADER)).transpose()?.flatten()
     else {
@@ -79,7 +78,7 @@ fn kind_text(guid: &[u8]) -> String {
     known.map_or(text, |(_, name)| (*name).to_owned())
 }
 
-/// The first three groups are little-endian numbers.
+/// Formats a GUID, whose first three groups are little-endian numbers.
 fn guid_text(guid: &[u8]) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>();
     format!(
@@ -96,14 +95,14 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
     halves(le32(bytes, at), le32(bytes, at + 4))
 }
 
-/// CRC-32 as in zip and Ethernet. Tables are small: a bit at a time is enough.
+/// CRC-32 as in zip and Ethernet. Tables are small, so bit by bit is fast enough.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0xEDB8_8320 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
 }
 
 const SECTORS: [u64; 2] = [512, 4096];
-/// A header may be as long as a sector; none is longer than the smallest.
+/// Maximum length of a header: the smallest sector, although a sector may be larger.
 const HEADER: usize = 512;
 const HEADER_MIN: usize = 92;
 const ENTRY_MIN: u32 = 128;

@@ -1,8 +1,5 @@
-//! The table in a disk's first sector, and those of logical partitions.
-//!
-//! In:    sectors of 512 bytes.
-//! Out:   partitions; none if the bytes are no table.
-//! Never: a chain of logical partitions that is followed without an end.
+//! The table in a disk's first sector (MBR), and those of logical partitions. The chain of logical
+//! partitions is bounded.
 
 use super::Disk;
 use crate::error::Error;
@@ -10,7 +7,7 @@ use crate::fields::{le16, le32};
 use crate::partition::Partition;
 use crate::source::BlockSource;
 
-/// An MBR counts in these, whatever the device's own sectors are.
+/// An MBR counts in these units, regardless of the device's sector size.
 pub(super) const SECTOR: usize = 512;
 
 /// One of the four entries.
@@ -40,10 +37,10 @@ impl MbrEntry {
     }
 }
 
-/// Returns the entries of a sector, if it is a table with any in use.
+/// Returns the entries of a sector, if it is a table with at least one used entry.
 pub(super) fn entries(sector: &[u8]) -> Option<[MbrEntry; 4]> {
     let entries = any_entries(sector)?;
-    // The first byte of an entry tells a table from the boot sector of a FAT file system.
+    // The first byte of an entry distinguishes a table from the boot sector of a FAT file system.
     let are_flags = (0..4).all(|index| matches!(sector[TABLE + index * ENTRY], 0 | 0x80));
     (are_flags && entries.iter().any(|entry| entry.is_used())).then_some(entries)
 }
@@ -58,7 +55,7 @@ fn any_entries(sector: &[u8]) -> Option<[MbrEntry; 4]> {
     })
 }
 
-/// The table stands for a GPT.
+/// Returns whether the table is a placeholder for a GPT.
 pub(super) fn is_protective(entries: &[MbrEntry; 4]) -> bool {
     entries.iter().any(|entry| entry.kind == 0xEE)
 }
@@ -106,7 +103,8 @@ fn add_logical<S: BlockSource>(
     Err(Error::PartitionTable { what: "its chain of logical partitions does not end" })
 }
 
-/// Sectors have 32 bits, three of them are added at most: no overflow.
+/// Converts sectors to bytes. Sector numbers have 32 bits and at most three are added, so nothing
+/// overflows.
 fn bytes(sectors: u64) -> u64 {
     sectors * SECTOR as u64
 }
@@ -127,5 +125,5 @@ fn kind_text(kind: u8) -> String {
 
 const TABLE: usize = 446;
 const ENTRY: usize = 16;
-/// More than any tool makes.
+/// More than any tool creates.
 const LOGICAL_MAX: usize = 128;

@@ -1,8 +1,5 @@
-//! What the kernel is told of a node of a tree.
-//!
-//! In:    its number, what was listed of it.
-//! Out:   attributes that never change, as the node does not.
-//! Never: an owner or a mode that a store has: it has none.
+//! Attributes of a tree's nodes for the kernel. They never change, as a node does not. Owner and
+//! mode are made up, because stores have none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +8,7 @@ use rustix::process::{getegid, geteuid};
 
 use crate::tree::TreeFile;
 
-/// The owner of all files: stores do not say.
+/// Owner of all files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeOwner {
     uid: u32,
@@ -19,12 +16,12 @@ pub(super) struct NodeOwner {
 }
 
 impl NodeOwner {
-    /// The user that mounts.
+    /// Returns the user that mounts.
     pub(super) fn of_process() -> Self {
         Self { uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 
-    /// The attributes of a node; None: of a directory.
+    /// Returns the attributes of a node; `file` is None for a directory.
     pub(super) fn attributes(self, number: u64, file: Option<&TreeFile>) -> FileAttr {
         let size = file.map_or(0, |file| file.size);
         let time = file.map_or(UNIX_EPOCH, |file| time(file.modified));
@@ -38,7 +35,7 @@ impl NodeOwner {
             crtime: time,
             kind: if file.is_some() { FileType::RegularFile } else { FileType::Directory },
             perm: if file.is_some() { 0o444 } else { 0o555 },
-            // Programs then do not count the directories in a directory, to see when all are found.
+            // Programs then do not use the link count to decide that all subdirectories were found.
             nlink: 1,
             uid: self.uid,
             gid: self.gid,

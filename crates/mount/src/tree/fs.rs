@@ -1,8 +1,7 @@
-//! The file system that the kernel asks, over a tree.
+//! The FUSE file system of a tree.
 //!
-//! In:    the kernel's requests, on any of the session's threads.
-//! Out:   names for as long as their listing holds; attributes and bytes of one version for ever.
-//! Never: a write; an answer made of two versions of a file.
+//! Names are valid for their listing's lifetime; attributes and bytes of a node belong to one
+//! version of a file and never change.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -23,19 +22,19 @@ use crate::tree::listing::DirectoryListing;
 use crate::tree::nodes::{ROOT, number};
 use crate::tree::trimmer::TrimmerQueue;
 
-/// What answers the kernel.
+/// Handler of kernel requests.
 #[derive(Debug)]
 pub(crate) struct TreeFs {
     state: Arc<TreeState>,
     trimmer: TrimmerQueue,
-    /// The listings that open directories show; None: not listed yet.
+    /// Listings shown by open directories; None before the first read.
     directories: Mutex<HashMap<u64, Option<Arc<DirectoryListing>>>>,
     next_handle: AtomicU64,
 }
 
 impl Filesystem for TreeFs {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // What a kernel does not know it does not get; the rest works without.
+        // Flags that the kernel does not support are skipped; the mount works without them.
         for flag in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_NO_OPEN_SUPPORT] {
             let _ = config.add_capabilities(flag);
         }
@@ -63,8 +62,8 @@ impl Filesystem for TreeFs {
         }
     }
 
-    /// The kernel then opens without us, and keeps pages from one open to the next: a node is one
-    /// version of a file.
+    /// The kernel then opens files without a request, and keeps pages from one open to the next: a
+    /// node is one version of a file.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         reply.error(Errno::ENOSYS);
     }
@@ -91,7 +90,7 @@ impl Filesystem for TreeFs {
             Err(error) => {
                 let errno = self.errno(&error);
                 if errno.code() == Errno::ESTALE.code() {
-                    // Programs that open it again get what is there now.
+                    // Programs that open it again get the current version.
                     state.listings.expire(&state.nodes.path(parent).unwrap_or_default());
                     self.trimmer.forget(parent, name);
                 }
@@ -134,7 +133,7 @@ impl Filesystem for TreeFs {
         reply.ok();
     }
 
-    /// How much is stored is not known.
+    /// Reports no sizes, because the amount stored is unknown.
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         reply.statfs(0, 0, 0, 0, 0, BLOCK, NAME_MAX, BLOCK);
     }
@@ -146,8 +145,8 @@ impl TreeFs {
         Self { state, trimmer, directories, next_handle }
     }
 
-    /// The attributes of a name, and for how long the answer holds. That there is none is an answer
-    /// as well, with number 0.
+    /// Returns the attributes of a name, and the lifetime of the answer. A missing name is an
+    /// answer as well, with number 0.
     fn looked_up(&self, parent: u64, name: &OsStr) -> Result<(fuser::FileAttr, Duration), Errno> {
         if name.len() > NAME_MAX as usize {
             return Err(Errno::ENAMETOOLONG);
@@ -157,7 +156,7 @@ impl TreeFs {
         let now = clock::now();
         let listing = state.listings.of(&directory, now).map_err(|error| self.errno(&error))?;
         let lifetime = listing.expires.saturating_duration_since(now);
-        // All names that stores have are UTF-8.
+        // All names in stores are UTF-8.
         let Some(found) = name.to_str().and_then(|name| listing.find(name)) else {
             return Ok((state.owner.attributes(0, None), lifetime));
         };
@@ -167,8 +166,8 @@ impl TreeFs {
         Ok((state.owner.attributes(number, found.file.as_ref()), lifetime))
     }
 
-    /// Calls `add` with each name behind a position, `.` and `..` first, until it says that the
-    /// reply is full. An open directory shows one listing, from its first name to its last.
+    /// Calls `add` with each name after a position, `.` and `..` first, until `add` reports that
+    /// the reply is full. An open directory shows one listing, from its first name to its last.
     fn each_name(
         &self,
         node: u64,
@@ -182,7 +181,7 @@ impl TreeFs {
         let held = self.directories().get(&handle).cloned().flatten();
         let listing = match held {
             Some(listing) if position > 0 => listing,
-            // From the start on it is what is there now.
+            // A read from the start shows the current listing.
             Some(_) | None => {
                 let listing = state.listings.of(&directory, clock::now());
                 let listing = listing.map_err(|error| self.errno(&error))?;
@@ -211,7 +210,7 @@ impl TreeFs {
         Ok(())
     }
 
-    /// The error as a number; it is said once.
+    /// Returns the errno of an error, and logs it once.
     fn errno(&self, error: &io::Error) -> Errno {
         self.state.log.say_once(error.to_string());
         let kind = error.kind();
@@ -227,7 +226,7 @@ impl TreeFs {
     }
 
     fn directories(&self) -> MutexGuard<'_, HashMap<u64, Option<Arc<DirectoryListing>>>> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -239,12 +238,12 @@ fn joined(directory: &str, name: &str) -> String {
 /// A node is one version, and its attributes never change.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// `.` and `..` are in front of a directory's names.
+/// `.` and `..` precede a directory's names.
 const DOTS: u64 = 2;
 
 /// The longest name.
 const NAME_MAX: u32 = 255;
 const BLOCK: u32 = 4096;
 
-/// How many requests of its read-ahead the kernel may have on their way.
+/// Most read-ahead requests that the kernel may have in flight.
 const BACKGROUND: u16 = 64;

@@ -1,8 +1,5 @@
-//! The names in one directory.
-//!
-//! In:    pages of names, in any order.
-//! Out:   the names a file system can have, sorted; each found by its name or its place.
-//! Never: two of one name; more memory than is charged for.
+//! The names in one directory: valid file names, sorted, without duplicates, and found by name or
+//! index. Memory use is charged in full.
 //!
 //! ```text
 //!   text    n a m e 1 " e t a g 1 " n a m e 2 ..          name and version of each, joined
@@ -15,7 +12,7 @@ use std::time::Instant;
 
 use crate::tree::{TreeFile, TreeName};
 
-/// The names in a directory, for as long as they are believed.
+/// The names in a directory, during their lifetime.
 #[derive(Debug)]
 pub(super) struct DirectoryListing {
     text: Box<str>,
@@ -34,14 +31,14 @@ struct NameSlot {
     is_directory: bool,
 }
 
-/// Bytes that are counted until it is dropped.
+/// Bytes that are counted until this is dropped.
 #[derive(Debug)]
 pub(super) struct MemoryCharge {
     live: Arc<AtomicUsize>,
     bytes: usize,
 }
 
-/// A listing that is being read.
+/// A listing under construction.
 #[derive(Debug)]
 pub(super) struct ListingBuilder {
     text: String,
@@ -49,7 +46,7 @@ pub(super) struct ListingBuilder {
     left_out: Vec<String>,
 }
 
-/// A name that was found.
+/// Result of a search by name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct FoundName<'l> {
     pub(super) name: &'l str,
@@ -61,7 +58,7 @@ impl DirectoryListing {
         self.slots.len()
     }
 
-    /// The name at a place; None: there are not so many.
+    /// Returns the name at an index; None beyond the last.
     pub(super) fn at(&self, place: usize) -> Option<FoundName<'_>> {
         self.slots.get(place).map(|slot| slot.found(&self.text))
     }
@@ -93,7 +90,7 @@ impl MemoryCharge {
         Self { live, bytes: 0 }
     }
 
-    /// Counts so many bytes from now on, more or fewer than before.
+    /// Changes the counted bytes.
     pub(super) fn set(&mut self, bytes: usize) {
         self.live.fetch_add(bytes, Ordering::Relaxed);
         self.live.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -112,7 +109,7 @@ impl ListingBuilder {
         Self { text: String::new(), slots: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Takes a name, if a file system can have it.
+    /// Adds a name, if it is valid in a file system.
     pub(super) fn add(&mut self, TreeName { name, file }: TreeName) {
         let version = file.as_ref().map_or("", |file| &*file.version);
         let lengths = (u8::try_from(name.len()), u16::try_from(version.len()));
@@ -122,7 +119,7 @@ impl ListingBuilder {
             (Err(_), _) => "is longer than 255 bytes",
             (_, Err(_)) => "has a version of more than 64 KiB",
             (Ok(name_len), Ok(version_len)) => {
-                // Past 4 GiB of names no bound on memory is kept.
+                // Beyond 4 GiB of names the memory limit has long been exceeded.
                 let at = u32::try_from(self.text.len()).expect("listings are shorter than 4 GiB");
                 let (size, modified) = file.as_ref().map_or((0, 0), |it| (it.size, it.modified));
                 self.text.push_str(&name);
@@ -136,20 +133,20 @@ impl ListingBuilder {
         self.leave_out(format!("{}: {what}, so it is left out", shortened(&name)));
     }
 
-    /// Notes a name that cannot be shown.
+    /// Records a name that cannot be shown.
     pub(super) fn leave_out(&mut self, line: String) {
         if self.left_out.len() < LEFT_OUT_MAX {
             self.left_out.push(line);
         }
     }
 
-    /// How many bytes it takes.
+    /// Returns the bytes in use.
     pub(super) fn bytes(&self) -> usize {
         self.text.capacity() + self.slots.capacity() * size_of::<NameSlot>()
     }
 
-    /// The listing, and what is left out of it. A name that is both a file and a directory is the
-    /// directory: else nothing below it could be reached.
+    /// Returns the listing, and the names left out of it. If a name is both a file and a directory,
+    /// the directory wins, because otherwise nothing below it could be reached.
     pub(super) fn finish(
         mut self,
         expires: Instant,
@@ -181,10 +178,11 @@ fn shortened(name: &str) -> String {
     if start.len() < name.len() { format!("{start}..") } else { start }
 }
 
-/// What a listing takes beside its names: itself, its entry in the cache and the directory's path.
+/// Bytes of a listing without its names: the structure, its entry in the cache, and the directory's
+/// path.
 pub(super) const FIXED_BYTES: usize = 512;
 
-/// How many names are said to be left out of a directory.
+/// Most omitted names that are logged for a directory.
 const LEFT_OUT_MAX: usize = 100;
 
 #[cfg(test)]

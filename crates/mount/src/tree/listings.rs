@@ -1,9 +1,7 @@
-//! The listings that are in memory.
+//! A cache of listings, with a lifetime and a memory limit.
 //!
-//! In:    directories; the time.
-//! Out:   their names, as they were listed at most a lifetime ago.
-//! Never: more bytes than the limit, whatever is held elsewhere; two requests for one listing at a
-//!        time; a wait that goes on when the request that is waited for has failed.
+//! The limit includes evicted listings that are still in use. A directory is listed by one request
+//! at a time; if it fails, the waiting threads fail as well.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -16,12 +14,12 @@ use crate::log::DamageLog;
 use crate::tree::FileTree;
 use crate::tree::listing::{DirectoryListing, FIXED_BYTES, ListingBuilder, MemoryCharge};
 
-/// Listings, for their lifetime.
+/// Cache of listings.
 pub(super) struct ListingCache {
     tree: Arc<dyn FileTree>,
     lifetime: Duration,
     limit: usize,
-    /// Bytes of all listings, those that were evicted and are still in use among them.
+    /// Bytes of all listings, including evicted ones that are still in use.
     live: Arc<AtomicUsize>,
     state: Mutex<KnownListings>,
     changed: Condvar,
@@ -31,7 +29,7 @@ pub(super) struct ListingCache {
 #[derive(Debug, Default)]
 struct KnownListings {
     known: HashMap<Arc<str>, KnownListing>,
-    /// In the order in which they are looked at for eviction.
+    /// Order of examination for eviction.
     order: VecDeque<Arc<str>>,
 }
 
@@ -42,7 +40,8 @@ enum KnownListing {
 }
 
 impl KnownListings {
-    /// A directory that is listed again is in line twice, which must not go on.
+    /// Removes duplicates: a directory that is listed again is queued twice, and the queue must not
+    /// grow.
     fn bound_order(&mut self) {
         if self.order.len() > 2 * self.known.len() + SPARE {
             let (known, mut seen) = (&self.known, HashSet::new());
@@ -51,7 +50,7 @@ impl KnownListings {
     }
 }
 
-/// How a request has ended, for all that wait for it.
+/// Result of a request, for all threads that wait for it.
 type ListingRequest = OnceLock<Result<Arc<DirectoryListing>, (io::ErrorKind, String)>>;
 
 impl ListingCache {
@@ -65,12 +64,12 @@ impl ListingCache {
         Self { tree, lifetime, limit, live, state, changed, log }
     }
 
-    /// Returns how many bytes the listings take.
+    /// Returns the number of bytes in listings.
     pub(super) fn bytes(&self) -> usize {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// The names in a directory. Lists it if they are not known, or were listed too long ago.
+    /// Returns the names in a directory. Lists it if the listing is missing or expired.
     pub(super) fn of(&self, directory: &str, now: Instant) -> io::Result<Arc<DirectoryListing>> {
         let mut state = self.lock();
         let request = match state.known.get_mut(directory) {
@@ -93,14 +92,14 @@ impl ListingCache {
         let before = state.known.insert(Arc::clone(&directory), coming);
         drop(state);
         drop(before);
-        // Tells those that wait also if the tree panics.
+        // Notifies the waiting threads even if the tree panics.
         let end = RequestEnd { cache: self, directory: &directory, request: &request };
         let listed = self.listed(&directory, now);
         end.with(listed);
         ended(&request)
     }
 
-    /// The names are to be listed again when they are asked for next.
+    /// Marks a listing as expired.
     pub(super) fn expire(&self, directory: &str) {
         let mut state = self.lock();
         let is_there = matches!(state.known.get(directory), Some(KnownListing::There { .. }));
@@ -113,7 +112,7 @@ impl ListingCache {
         let mut builder = ListingBuilder::new();
         let mut charge = MemoryCharge::new(Arc::clone(&self.live));
         let (mut page, mut empty) = (None, 0);
-        // A store that comes back to one of them sends pages without end.
+        // A store that returns a token twice would send pages endlessly.
         let mut tokens = HashSet::new();
         loop {
             let listed = self.tree.list(directory, page)?;
@@ -138,7 +137,7 @@ impl ListingCache {
         Ok(listing)
     }
 
-    /// Evicts listings until those that are left fit the memory.
+    /// Evicts listings until the remaining ones fit the memory limit.
     fn make_room(&self, directory: &str) -> io::Result<()> {
         let mut state = self.lock();
         while self.bytes() > self.limit {
@@ -159,7 +158,7 @@ impl ListingCache {
                 Some(KnownListing::There { .. }) => {
                     state.known.remove(&oldest);
                 }
-                // It will be in line again when it is there.
+                // It is queued again once it is complete.
                 Some(KnownListing::Coming(_)) | None => {}
             }
         }
@@ -167,7 +166,7 @@ impl ListingCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, KnownListings> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -209,13 +208,13 @@ fn ended(request: &ListingRequest) -> io::Result<Arc<DirectoryListing>> {
     result.clone().map_err(|(kind, text)| io::Error::new(kind, text))
 }
 
-/// How many directories may be in line beside twice as many as there are.
+/// Duplicates tolerated in the queue, beyond twice the number of directories.
 const SPARE: usize = 64;
 
-/// How many pages without a name may come in a row: of a server that sends them without end.
+/// Most consecutive pages without a name: a server might send them endlessly.
 const EMPTY_MAX: usize = 1000;
 
-/// The root has no name.
+/// Returns the directory for display; the root's name is empty.
 fn shown(directory: &str) -> &str {
     if directory.is_empty() { "/" } else { directory }
 }

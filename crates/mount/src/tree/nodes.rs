@@ -1,8 +1,7 @@
-//! The nodes that the kernel remembers: each is one version of what is at a path.
+//! The nodes that the kernel knows: each is one version of the file at a path.
 //!
-//! In:    names as they are looked up; what the kernel forgets.
-//! Out:   numbers for paths, paths for numbers.
-//! Never: one number for two versions of a file, so the kernel's pages of a number are of one.
+//! Two versions of a file never share a number, so the kernel's cached pages of a number belong to
+//! one version.
 //!
 //! ```text
 //!   1 root <-- 7f3a.. a/ <-- 2b91.. a/x (412 bytes, "etag1")      number = hash(path, version)
@@ -22,7 +21,7 @@ pub(super) struct NodeTable(Mutex<Nodes>);
 #[derive(Debug, Default)]
 struct Nodes {
     known: HashMap<u64, TreeNode>,
-    /// The oldest first; those that are gone are still in it for a while.
+    /// Oldest first, including removed ones for a while.
     order: VecDeque<u64>,
 }
 
@@ -30,24 +29,24 @@ struct Nodes {
 struct TreeNode {
     parent: u64,
     name: Box<str>,
-    /// None: it is a directory.
+    /// None for a directory.
     file: Option<TreeFile>,
-    /// How often the kernel was told of it, less what it has forgotten.
+    /// Lookups by the kernel that it has not yet forgotten.
     lookups: u64,
-    /// How many nodes have it as their parent.
+    /// Number of nodes with this parent.
     children: u32,
 }
 
-/// The number of the root.
+/// Number of the root.
 pub(super) const ROOT: u64 = 1;
 
 impl NodeTable {
-    /// The number of a name that the kernel is told of.
+    /// Returns the number of a looked-up name, and counts the lookup.
     pub(super) fn told(&self, parent: u64, path: &str, file: Option<&TreeFile>) -> u64 {
         let mut nodes = self.lock();
         let name = path.rsplit('/').next().unwrap_or(path);
         let mut number = number(path, file);
-        // Two paths may have one hash: then the second one has the next number.
+        // If the hash of two paths is equal, the second gets the next number.
         while let Some(node) = nodes.known.get_mut(&number) {
             if node.parent == parent && *node.name == *name && node.file.as_ref() == file {
                 node.lookups += 1;
@@ -64,7 +63,7 @@ impl NodeTable {
         number
     }
 
-    /// The kernel has forgotten a number so many times.
+    /// Subtracts lookups that the kernel has forgotten.
     pub(super) fn forgotten(&self, number: u64, times: u64) {
         let mut nodes = self.lock();
         let Some(node) = nodes.known.get_mut(&number) else { return };
@@ -87,7 +86,7 @@ impl NodeTable {
         }
     }
 
-    /// The path of a node; None: there is none of this number.
+    /// Returns the path of a node; None for an unknown number.
     pub(super) fn path(&self, number: u64) -> Option<String> {
         let nodes = self.lock();
         let (mut names, mut at) = (Vec::new(), number);
@@ -100,7 +99,7 @@ impl NodeTable {
         Some(names.join("/"))
     }
 
-    /// What is known of a node: its parent, its name, and the file that it is.
+    /// Returns the parent, the name and the file of a node.
     pub(super) fn get(&self, number: u64) -> Option<(u64, String, Option<TreeFile>)> {
         if number == ROOT {
             return Some((ROOT, String::new(), None));
@@ -114,7 +113,8 @@ impl NodeTable {
         self.lock().known.len()
     }
 
-    /// Up to `count` of the oldest nodes, as parents and names. They are then the youngest.
+    /// Returns up to `count` of the oldest nodes, as parents and names, and moves them to the young
+    /// end.
     pub(super) fn oldest(&self, count: usize) -> Vec<(u64, String)> {
         let mut nodes = self.lock();
         let mut oldest = Vec::new();
@@ -131,13 +131,13 @@ impl NodeTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, Nodes> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The number of what is at a path: the same in each run, so that programs which note it find it
-/// again.
+/// Returns the number for a path and version. It is the same in each run, so that programs which
+/// store it find the file again.
 pub(super) fn number(path: &str, file: Option<&TreeFile>) -> u64 {
     if path.is_empty() {
         return ROOT;
@@ -147,14 +147,14 @@ pub(super) fn number(path: &str, file: Option<&TreeFile>) -> u64 {
     next(hasher.finish())
 }
 
-/// The next number that may be one of a node: neither 0, which is none, nor the root's, and
-/// positive for those that take it as signed.
+/// Returns the next valid node number: neither 0, which means none, nor the root's, and positive
+/// for programs that treat it as signed.
 fn next(number: u64) -> u64 {
     let next = number.wrapping_add(1) & (u64::MAX >> 1);
     if next <= ROOT { ROOT + 1 } else { next }
 }
 
-/// How many numbers of nodes that are gone may be in line, beside as many as there are nodes.
+/// Removed nodes tolerated in the queue, beyond the number of nodes.
 const SPARE: usize = 1024;
 
 #[cfg(test)]

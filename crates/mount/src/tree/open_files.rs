@@ -1,8 +1,5 @@
-//! The files of a tree that were read last.
-//!
-//! In:    a node and its path, an offset.
-//! Out:   bytes of the version that the node is.
-//! Never: an open file that the kernel has to close: it does not tell of opens and closes.
+//! Recently read files of a tree. The kernel does not report opens and closes, so this cache
+//! decides which files stay open.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,10 +11,10 @@ use foreread::File;
 
 use crate::tree::{FileTree, TreeFile};
 
-/// The files that were read last.
+/// Recently read files.
 pub(super) struct OpenFiles {
     tree: Arc<dyn FileTree>,
-    /// By the numbers of their nodes, the last one at the end.
+    /// By node number, the least recently used first.
     open: Mutex<VecDeque<(u64, File)>>,
 }
 
@@ -26,8 +23,8 @@ impl OpenFiles {
         Self { tree, open: Mutex::default() }
     }
 
-    /// Calls `give` with bytes of a file: fewer than asked only at its end. `path` is asked for if
-    /// the file has to be opened.
+    /// Calls `give` with bytes of a file: fewer than requested only at its end. `path` is called
+    /// only if the file has to be opened.
     pub(super) fn read<T>(
         &self,
         (number, node): (u64, &TreeFile),
@@ -65,13 +62,13 @@ impl OpenFiles {
                 return Ok(file);
             }
         }
-        // Without the lock: others find theirs meanwhile.
+        // Without the lock, so that others can use open files at the same time.
         let file = self.tree.open(&path()?, node)?;
         let mut open = self.lock();
         let oldest = if open.len() >= OPEN_MAX { open.pop_front() } else { None };
         open.push_back((number, file.clone()));
         drop(open);
-        // It may be the last handle, and closes its file.
+        // This may drop the last handle, which closes the file.
         drop(oldest);
         Ok(file)
     }
@@ -85,12 +82,12 @@ impl OpenFiles {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, File)>> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads all of it: what was listed of the length holds for this version.
+/// Reads all of it: the listed length is valid for this version.
 fn whole(file: &File, to: &mut [u8], offset: u64) -> io::Result<()> {
     if to.is_empty() {
         return Ok(());
@@ -110,10 +107,10 @@ impl fmt::Debug for OpenFiles {
 }
 
 thread_local! {
-    /// As long as the largest request of the kernel so far: a megabyte.
+    /// Size of the largest kernel request so far: one megabyte.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many files are kept open. The pages of a file that is closed are given up; the kernel has
-/// those that programs have read.
+/// Number of files kept open. The pages of a closed file are discarded; the kernel has those that
+/// programs have read.
 const OPEN_MAX: usize = 256;

@@ -1,9 +1,8 @@
-//! The thread that has the kernel forget names: the oldest when they are too many, and those of
-//! files that were replaced.
+//! A thread that makes the kernel forget names: the oldest if there are too many, and those of
+//! replaced files.
 //!
-//! In:    names to forget; that there are too many nodes.
-//! Out:   notices to the kernel, which then forgets what is not in use.
-//! Never: a notice from a thread that answers: the kernel may hold the directory for its request.
+//! The kernel drops names that are not in use. Threads that answer requests must not send these
+//! notifications, because the kernel may hold the directory's lock during a request.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,19 +14,19 @@ use fuser::{INodeNo, Notifier};
 
 use crate::tree::TreeState;
 
-/// Where the thread is told what to do.
+/// Queue of tasks for the thread.
 #[derive(Clone, Debug)]
 pub(super) struct TrimmerQueue {
     to: SyncSender<TrimTask>,
     limit: usize,
 }
 
-/// What the thread has to do.
+/// Task of the thread.
 #[derive(Debug)]
 pub(super) enum TrimTask {
-    /// The kernel forgets a name in a directory.
+    /// Drop a name in a directory.
     Forget(u64, String),
-    /// It forgets the oldest.
+    /// Drop the oldest names.
     TooMany,
 }
 
@@ -37,19 +36,19 @@ impl TrimmerQueue {
         (Self { to, limit }, from)
     }
 
-    /// A name has another version by now.
+    /// Queues a name whose file was replaced.
     pub(super) fn forget(&self, parent: u64, name: String) {
         self.say(TrimTask::Forget(parent, name));
     }
 
-    /// There are so many nodes.
+    /// Reports the number of nodes.
     pub(super) fn counted(&self, nodes: usize) {
         if nodes > self.limit {
             self.say(TrimTask::TooMany);
         }
     }
 
-    /// Never waits: with so much to do, the kernel is told soon anyway.
+    /// Never blocks: with a full queue, trimming happens soon anyway.
     fn say(&self, task: TrimTask) {
         match self.to.try_send(task) {
             Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
@@ -71,7 +70,7 @@ pub(super) fn start(
                 TrimTask::TooMany => {
                     let Some(nodes) = state.upgrade() else { return };
                     let count = nodes.nodes.len();
-                    // Tasks that waited meanwhile find it done.
+                    // Tasks queued during this time find it done.
                     let excess =
                         if count > limit { count - (limit - limit / SPARE_PART) } else { 0 };
                     let oldest = nodes.nodes.oldest(excess);
@@ -86,13 +85,13 @@ pub(super) fn start(
     thread::Builder::new().name("trim-nodes".to_owned()).spawn(run).map(drop)
 }
 
-/// A name that is in use stays; so does one that the kernel has forgotten by itself.
+/// Makes the kernel forget a name. A name in use stays; one already forgotten is ignored.
 fn forget(notifier: &Notifier, parent: u64, name: &str) {
     let _ = notifier.inval_entry(INodeNo(parent), OsStr::new(name));
 }
 
-/// Names to forget that may wait.
+/// Most names waiting in the queue.
 const QUEUE: usize = 64;
 
-/// The part of the limit that is made free at a time.
+/// Divisor of the limit: the part that is freed at a time.
 const SPARE_PART: usize = 8;

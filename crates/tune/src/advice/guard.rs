@@ -1,10 +1,8 @@
-//! What takes the place of the window in force: nothing that gives less than it.
+//! Keeps a recommendation from replacing the window in force with a slower one.
 //!
-//! In:    the window that a profile has chosen, the one in force, the rows of both.
-//! Out:   [`GuardedWindow`]: the window to set, and why it is not the chosen one.
-//! Never: a window without a refusal that was not measured to give 98 % of what is in force now,
-//!        beyond the error of both (the tested rate of harm: docs/tune.md); a window in force that
-//!        has less than 98 % of the chosen one in the table.
+//! A window is set without a refusal only if it was measured to give 98 % of the window in force,
+//! beyond the error of both (the tested rate of harm: docs/tune.md). The window in force does not
+//! stay if it gives less than 98 % of the chosen one in the table.
 //!
 //! ```text
 //!   chosen == in force? ------------------ yes --> it stays
@@ -12,10 +10,10 @@
 //!   chosen surely keeps 98 % of it? ------ yes --> the chosen one
 //!   in force has < 98 % of chosen? ------- yes --> the chosen one, and a refusal to set it
 //!   a window between the two that does? -- yes --> the smallest of them
-//!                                          no  --> what is in force stays
+//!                                          no  --> the window in force stays
 //! ```
 //!
-//! A database pays for streams with what its random reads gain, so there the sum of both decides.
+//! A database trades stream throughput for random latency, so for it the sum of both decides.
 
 use super::beside;
 use super::tradeoff::LatencyLine;
@@ -23,18 +21,18 @@ use crate::plateau::{Certainty, MeasuredWindow, SHARE};
 use crate::report::{PAGE_KIB, Profile, WindowResult};
 use crate::sweep::SweepOutcome;
 
-/// A choice that has been held against what is in force.
+/// A choice after comparison with the window in force.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GuardedWindow {
-    /// The window.
+    /// Window to set.
     pub(super) window_kib: u64,
-    /// Why it is not the one that was chosen.
+    /// Reason for deviating from the profile's choice.
     pub(super) why: Option<String>,
-    /// Whether what is in force was not measured: then nothing is known of the change.
+    /// True if the window in force was not measured, so the effect of the change is unknown.
     pub(super) is_blind: bool,
 }
 
-/// The row of the window in force: off, and less than a page, are one page.
+/// Returns the row of the window in force. Windows of 0 or less than a page count as one page.
 pub(super) fn row_now(rows: &[WindowResult], now_kib: u64) -> Option<&WindowResult> {
     rows.iter().find(|row| row.window_kib == now_kib.max(PAGE_KIB))
 }
@@ -56,7 +54,7 @@ pub(super) fn guarded(
     if keeps(chosen) == Certainty::Surely {
         return as_chosen;
     }
-    // Noise hides the change, and the table shows a gain: that is what is recommended, and not set.
+    // Noise hides the change and the table shows a gain: recommend the window, but do not set it.
     if keeps(chosen) == Certainty::Unknown && chosen.mb_per_s * SHARE > now.mb_per_s {
         return as_chosen;
     }
@@ -81,7 +79,7 @@ pub(super) fn guarded(
     GuardedWindow { window_kib, why: Some(why), is_blind: false }
 }
 
-/// Returns whether a window keeps 98 % of what the one in force gives, or pays for what it loses.
+/// Returns whether a window keeps 98 % of the throughput of the one in force, or pays for its loss.
 pub(super) fn keeps(
     row: &WindowResult,
     now: &WindowResult,
@@ -96,8 +94,8 @@ pub(super) fn keeps(
     }
 }
 
-/// Whether what random reads gain by a window is worth what streams lose by it; each is a share of
-/// the time that it takes itself, and of what is uncertain the worse end counts.
+/// Returns whether the gain for random reads outweighs the loss for streams. Each is a share of its
+/// own time, and the pessimistic end of each uncertain figure counts.
 fn pays_off(row: &WindowResult, now: &WindowResult, line: LatencyLine) -> Certainty {
     let stream_loses = 100.0 * (now.high / row.low - 1.0);
     let read_gains = 100.0 * (line.at(now.window_kib) / line.at(row.window_kib) - 1.0);

@@ -1,8 +1,7 @@
-//! Why a recommendation is not set: what was measured does not carry it.
+//! Reasons not to set a recommendation: the measurement does not support it.
 //!
-//! In:    how a sweep ended, what it found, what is in force.
-//! Out:   [`Refusal`]s, each with the way out of it.
-//! Never: a change. `--force` is the caller's to know of.
+//! Each [`Refusal`] states its way out. This module changes no setting and does not know about
+//! `--force`.
 //!
 //! ```text
 //!   the sweep --- was stopped, or its time was over before its plan ---> Stopped, Unfinished
@@ -19,7 +18,7 @@ use crate::probe::Stopped;
 use crate::report::{Method, PAGE_KIB, Recommended, Refusal, WindowResult};
 use crate::sweep::{SweepEnd, SweepOutcome};
 
-/// What stands against setting what is recommended.
+/// Returns every reason not to set the recommended window.
 #[must_use]
 pub(super) fn refusals(
     facts: &DeviceFacts,
@@ -52,7 +51,7 @@ pub(super) fn refusals(
     refusals
 }
 
-/// Returns the refusal of a change that may cost more than 2 % of what is in force.
+/// Returns the refusal of a change that may cost more than 2 % of the throughput in force.
 fn uncertain_change(
     now: &WindowResult,
     outcome: &SweepOutcome,
@@ -65,7 +64,7 @@ fn uncertain_change(
     (!is_sure).then_some(Refusal::ChangeUncertain { to_kib, now_kib: now.window_kib })
 }
 
-/// What says that a cache below was measured, and not the device.
+/// Returns evidence that a cache below was measured instead of the device.
 fn cached(facts: &DeviceFacts, outcome: &SweepOutcome) -> Option<String> {
     if let Some(why) = &facts.cached_below {
         return Some(why.clone());
@@ -80,11 +79,11 @@ fn cached(facts: &DeviceFacts, outcome: &SweepOutcome) -> Option<String> {
     is_memory.then(|| format!("{fastest:.0} MB/s are memory's speed, and no device's"))
 }
 
-/// What says that a cache below decided between the recommended window and the one in force: where
-/// ranges that were read before count, those that were fresh have to give the same answer.
+/// Returns evidence that a cache below decided between the recommended window and the one in force.
+/// Where previously read ranges were used, fresh ranges have to give the same answer.
 ///
 /// ```text
-///   MB/s | ============ what the device may deliver at most (a token bucket)
+///   MB/s | ============ upper limit of the device (a token bucket)
 ///        | c   o  o  o      c: 4 KiB from the cache below, as fast as every other window
 ///        | o                o: 4 KiB from the device
 ///        +---------------> window
@@ -118,8 +117,8 @@ fn seconds(outcome: &SweepOutcome) -> u64 {
     outcome.seconds.clamp(0.0, 1e6).ceil() as u64
 }
 
-/// The window has to be known within this factor.
+/// The window has to be known to within this factor.
 const SURE_WITHIN: u64 = 4;
 
-/// No device delivers so much to one reader: sixteen lanes of PCIe 3, four of PCIe 5.
+/// No device delivers this much to one reader: sixteen lanes of PCIe 3, four of PCIe 5.
 const DEVICE_MB_PER_S: f64 = 16_000.0;

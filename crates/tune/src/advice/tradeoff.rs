@@ -1,26 +1,22 @@
-//! What a window costs readers that do not read in order.
-//!
-//! In:    rows of a sweep, latencies by size.
-//! Out:   [`Tradeoff`], one for each row.
-//! Never: a choice.
+//! Cost of a window to readers that do not read sequentially.
 
 use crate::report::{Latency, WindowResult};
 
-/// One window: what it gains, and what it costs other readers.
+/// Gain of a window, and its cost to other readers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tradeoff {
-    /// The window.
+    /// Window size.
     pub window_kib: u64,
-    /// What the next row gains over it, in percent of throughput; None behind the last.
+    /// Throughput gain of the next row over this one, in percent; None for the last row.
     pub next_gains_percent: Option<f64>,
-    /// What one read of this size takes, anywhere; None if that size was not measured.
+    /// Latency of one random read of this size; None if that size was not measured.
     pub read_us: Option<f64>,
-    /// What a hundred streams hold in memory, in KiB: two windows each, the one that is read and
-    /// the one that is on its way.
+    /// Memory used by a hundred streams, in KiB: two windows each, one being read and one in
+    /// flight.
     pub hundred_streams_kib: u64,
 }
 
-/// One for each row.
+/// Returns one trade-off for each row.
 #[must_use]
 pub fn tradeoffs(rows: &[WindowResult], random: &[Latency]) -> Vec<Tradeoff> {
     let next = rows.iter().skip(1).map(Some).chain([None]);
@@ -36,10 +32,10 @@ pub fn tradeoffs(rows: &[WindowResult], random: &[Latency]) -> Vec<Tradeoff> {
     rows.iter().zip(next).map(tradeoff).collect()
 }
 
-/// Latency by size, as a line: what any read costs, and what its transfer adds.
+/// Latency as a linear function of size: a fixed cost for each read plus its transfer.
 ///
-/// Reads of a disk differ by a third from one to the next, and what a doubling adds to a small one
-/// is a few percent: between two sizes that is lost in the noise, over all sizes it is not.
+/// Latencies of a disk differ by a third from one read to the next, and doubling a small read adds
+/// a few percent. Between two sizes that is lost in the noise; a fit over all sizes recovers it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LatencyLine {
     any_us: f64,
@@ -47,7 +43,7 @@ pub(super) struct LatencyLine {
 }
 
 impl LatencyLine {
-    /// The line that is off by the least, in shares of each latency.
+    /// Fits the line with the least relative error.
     pub(super) fn through(random: &[Latency]) -> Option<Self> {
         let points = random.iter().filter(|latency| latency.median_us > 0.0);
         let sum = |value: &dyn Fn(f64, f64) -> f64| -> f64 {
@@ -62,7 +58,7 @@ impl LatencyLine {
         let (n, x, y) = (sum(&|_, _| 1.0), sum(&|x, _| x), sum(&|_, y| y));
         let (xx, xy) = (sum(&|x, _| x * x), sum(&|x, y| x * y));
         let slope = (n * xy - x * y) / (n * xx - x * x);
-        // A larger read is never faster; what looks so is noise.
+        // A larger read is never faster; a negative slope is noise.
         let us_per_kib = slope.max(0.0);
         let any_us = (y - us_per_kib * x) / n;
         Some(Self { any_us: any_us.max(0.0), us_per_kib })
@@ -72,7 +68,7 @@ impl LatencyLine {
         self.any_us + self.us_per_kib * size_kib as f64
     }
 
-    /// What a read loses from one size to another, in percent of a page's.
+    /// Returns the extra latency of the larger size, in percent of a one-page read.
     pub(super) fn percent_between(&self, from_kib: u64, to_kib: u64) -> f64 {
         100.0 * (self.at(to_kib) - self.at(from_kib)) / self.at(4)
     }

@@ -1,8 +1,7 @@
-//! Flash memory, or whatever has a price for each command, a rate, and several commands at a time.
+//! Fits flash memory, or any device with a cost for each command, a rate, and parallel commands.
 //!
-//! In:    what was measured.
-//! Out:   candidates: one command at a time, or several at the best rate that was seen.
-//! Never: a guess of how many commands are served at once: that is Little's law.
+//! The candidates serve either one command at a time, or several at the best observed rate. The
+//! number of parallel commands is computed by Little's law, never guessed.
 //!
 //! ```text
 //!   channel 0   |overhead, stall|== transfer ==|
@@ -22,47 +21,47 @@ use crate::parallel_reads::PARALLEL_READ;
 use crate::plateau::robust::median;
 use crate::report::{Latency, ParallelResult, WindowResult};
 
-/// The parameters of a flash device, with the names that a scenario has for them.
+/// Parameters of a flash device, named as in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FittedFlash {
-    /// What the device says of itself.
+    /// Limits that the device reports.
     pub limits: DeviceLimits,
-    /// The rate of the bus, in 10^6 bytes a second.
+    /// Rate of the bus, in 10^6 bytes a second.
     pub mb_per_s: f64,
-    /// The price of a command.
+    /// Fixed cost of a command.
     pub overhead_us: f64,
-    /// What large commands cost more.
+    /// Extra cost of large commands.
     pub stall_us: f64,
-    /// A command of this size pays half of it.
+    /// Command size that pays half of the stall.
     pub stall_size: ByteCount,
-    /// How many commands are served at once.
+    /// Number of commands served in parallel.
     pub channels: u32,
-    /// The share by which the price of a command varies.
+    /// Relative variation of the cost of a command.
     pub jitter: f64,
-    /// Whether reads in flight were measured: without, `channels` is a lower bound.
+    /// True if reads in flight were measured. Otherwise `channels` is a lower bound.
     pub is_parallel_known: bool,
 }
 
-/// What one fit of times assumes.
+/// Assumptions of one fit of times.
 #[derive(Clone, Copy, Debug)]
 struct FlashTerms {
     max_command: f64,
     channels: u32,
-    /// Bytes; None: no stall.
+    /// In bytes; None if there is no stall.
     stall_size: Option<f64>,
 }
 
-/// Microseconds.
+/// Fitted costs, in microseconds.
 #[derive(Clone, Copy, Debug)]
 struct FlashCost {
     overhead: f64,
     stall: f64,
     stall_size: f64,
-    /// Of a byte.
+    /// Cost of one byte.
     byte: f64,
 }
 
-/// What could explain the points: without a stall first.
+/// Returns the candidates that could explain the points, those without a stall first.
 pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Vec<FittedFlash> {
     let mut found: Vec<FittedFlash> = Vec::new();
     for with_stall in [false, true] {
@@ -77,7 +76,7 @@ pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> 
     found
 }
 
-/// Random reads and windows of a stream alike are commands one after the other.
+/// Fits a device on which random reads and stream windows alike are commands served one by one.
 fn one_at_a_time(
     points: &MeasuredPoints<'_>,
     limits: &DeviceLimits,
@@ -89,7 +88,7 @@ fn one_at_a_time(
     fitted_times(&times, limits, 1, with_stall, None)
 }
 
-/// The stream is as fast as the bus; or the line of random reads says that the bus is faster.
+/// Fits a device whose stream runs at the bus rate, or whose random reads imply a faster bus.
 fn several_at_a_time(
     points: &MeasuredPoints<'_>,
     limits: &DeviceLimits,
@@ -101,7 +100,7 @@ fn several_at_a_time(
     for rate in [Some(seen), None].into_iter().filter(|rate| *rate != Some(0.0)) {
         let mut channels = 1;
         let mut last = None;
-        // Which reads are served at once depends on the channels.
+        // The set of reads served in parallel depends on the number of channels.
         for _ in 0..TURNS {
             let times = served_together(&all, limits, channels);
             let Some(cost) = fitted_times(&times, limits, channels, with_stall, rate) else {
@@ -115,14 +114,14 @@ fn several_at_a_time(
     found
 }
 
-/// The reads whose commands are all served at once: where some have to wait, how much of their
-/// price the transfer of the others hides is no longer a line.
+/// Returns the reads whose commands are all served in parallel. Once commands queue, transfers of
+/// others hide part of their cost, and the relation is no longer linear.
 fn served_together(times: &[(f64, f64)], limits: &DeviceLimits, channels: u32) -> Vec<(f64, f64)> {
     let most = limits.max_command.0 as f64 * f64::from(channels);
     times.iter().filter(|(size, _)| channels == 1 || *size <= most).copied().collect()
 }
 
-/// The costs that explain times of reads, by their sizes; with a rate that is known, or without.
+/// Fits costs to read times by size, with a known rate or without.
 fn fitted_times(
     times: &[(f64, f64)],
     limits: &DeviceLimits,
@@ -145,7 +144,7 @@ fn fitted_times(
 }
 
 impl FlashTerms {
-    /// What overhead, stall and byte count for in a read of this size.
+    /// Returns the coefficients of overhead, stall and byte in a read of this size.
     fn parts(&self, size: f64) -> [f64; 3] {
         let command = size.min(self.max_command);
         let commands = (size / command).ceil();
@@ -198,7 +197,7 @@ impl FlashTerms {
                 FlashCost { overhead, stall, stall_size, byte: 1.0 / rate }
             }
         };
-        // A rate that nothing limits is none.
+        // A zero cost per byte is no valid rate.
         (cost.byte > 0.0).then_some(cost)
     }
 
@@ -208,7 +207,7 @@ impl FlashTerms {
 }
 
 impl FlashCost {
-    /// The time of one command, in microseconds.
+    /// Returns the time of one command, in microseconds.
     fn command_us(&self, size: f64) -> f64 {
         let stall =
             if self.stall > 0.0 { self.stall * size / (size + self.stall_size) } else { 0.0 };
@@ -236,7 +235,8 @@ impl FlashCost {
     }
 }
 
-/// How many commands are served at once, by Little's law: commands a second times the time of one.
+/// Returns the number of commands served in parallel, by Little's law: commands per second times
+/// the time of one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "up to 1024")]
 fn served_at_once(points: &MeasuredPoints<'_>, limits: &DeviceLimits, cost: &FlashCost) -> u32 {
     let max_command = limits.max_command.0 as f64;
@@ -251,14 +251,14 @@ fn served_at_once(points: &MeasuredPoints<'_>, limits: &DeviceLimits, cost: &Fla
     most.round().min(CHANNELS_MAX) as u32
 }
 
-/// The best rate that was seen, in bytes a microsecond: 10^6 bytes a second.
+/// Returns the best observed rate, in bytes a microsecond: 10^6 bytes a second.
 fn best_rate(points: &MeasuredPoints<'_>) -> f64 {
     let parallel = points.parallel.iter().map(|row| row.reads_per_s * PARALLEL_READ.0 as f64 / 1e6);
     points.sequential.iter().map(|row| row.mb_per_s).chain(parallel).fold(0.0, f64::max)
 }
 
-/// Of a price that is `jitter` less or more, all between equally likely, nine of ten are below
-/// 1 + 0.8 x `jitter`.
+/// Estimates the jitter. If the cost is uniform within `jitter` of its mean, p90 is 1 + 0.8 x
+/// `jitter`.
 fn jitter(random: &[Latency], overhead_us: f64) -> f64 {
     let share = |row: &Latency| (row.p90_us - row.median_us) / (0.8 * overhead_us);
     let mut shares: Vec<f64> = random.iter().map(share).filter(|it| it.is_finite()).collect();
@@ -308,17 +308,17 @@ impl FittedFlash {
     }
 }
 
-/// Channels and costs depend on each other; they settle at once or in a few turns.
+/// Channels and costs depend on each other; they converge at once or in a few iterations.
 const TURNS: u32 = 4;
 
-/// Sizes at which half of a stall may be paid: each 4 KiB up to 1 MiB.
+/// Candidate sizes at which half of a stall is paid: each 4 KiB up to 1 MiB.
 const STALL_STEP: f64 = 4096.0;
 const STALL_SIZES: u32 = 256;
 
-/// So many points explain everything with four parameters.
+/// With fewer points, four parameters explain anything.
 const STALL_POINTS: usize = 5;
 
 const CHANNELS_MAX: f64 = 1024.0;
 
-/// Less is the clock.
+/// Smaller values are clock noise.
 const JITTER_MIN: f64 = 0.02;

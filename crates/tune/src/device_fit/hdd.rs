@@ -1,16 +1,15 @@
-//! A disk: reads in order cost their transfer, reads anywhere a seek and half a turn besides.
+//! Fits a disk: sequential reads cost their transfer, random reads also a seek and half a turn.
 //!
-//! In:    what was measured.
-//! Out:   disks whose mean access takes as long; none where reads anywhere cost no more.
-//! Never: a curve of seeks that was measured: one time says nothing of its parts, so they are those
-//!        that are usual for a disk with such an access time.
+//! The candidates have the measured mean access time; there are none if random reads cost no more
+//! than sequential ones. One access time does not determine a seek curve, so the curve is that of a
+//! usual disk with this access time.
 //!
 //! ```text
 //!   access = t(S) - S / rate = overhead + mean seek + half a turn
 //! ```
 //!
-//! Where windows of a stream lose no turn, a line through the times of reads anywhere has the rate
-//! of the tracks in the middle, as its slope: inner tracks are shorter than those of the stream.
+//! If the windows of a stream lose no turn, the slope of random read times gives the rate of the
+//! middle tracks. Inner tracks are shorter than those of the stream.
 
 use super::least_squares::{Equation, solve};
 use super::text::number;
@@ -18,45 +17,46 @@ use super::{DeviceLimits, MeasuredPoints};
 use crate::plateau::robust::median;
 use crate::report::{Latency, ParallelResult, WindowResult};
 
-/// The parameters of a disk, with the names that a scenario has for them.
+/// Parameters of a disk, named as in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FittedHdd {
-    /// What the device says of itself; `depth` is what was seen to help.
+    /// Limits that the device reports; `depth` is the largest depth seen to help.
     pub limits: DeviceLimits,
-    /// Revolutions a minute.
+    /// Revolutions per minute.
     pub rpm: f64,
-    /// The rate of the outermost track.
+    /// Rate of the outermost track.
     pub mb_per_s: f64,
-    /// The rate of the innermost track: the same, if nothing says that it is slower.
+    /// Rate of the innermost track; equal to the outermost if nothing indicates that it is slower.
     pub inner_mb_per_s: f64,
-    /// The shortest seek.
+    /// Shortest seek.
     pub seek_min_ms: f64,
-    /// The longest seek.
+    /// Longest seek.
     pub seek_max_ms: f64,
-    /// The fixed cost of a command.
+    /// Fixed cost of a command.
     pub overhead_us: f64,
-    /// Whether the drive chooses among the commands that it holds.
+    /// True if the drive reorders its queued commands.
     pub is_nearest: bool,
-    /// Whether a read that goes on where the last one ended needs no turn.
+    /// True if a read that continues the last one needs no turn.
     pub reads_on: bool,
-    /// Whether it reads on meanwhile, and a command costs the greater of overhead and transfer.
+    /// True if the drive reads on during command overhead: a command then costs the greater of
+    /// overhead and transfer.
     pub overlaps: bool,
 }
 
-/// How a disk reads in order.
+/// Behaviour of a disk under sequential reads.
 #[derive(Clone, Copy, Debug)]
 struct InOrder {
-    /// Bytes a microsecond.
+    /// In bytes a microsecond.
     rate: f64,
     overhead_us: f64,
-    /// Whether the platter is read on while a command costs its overhead.
+    /// True if the platter is read on during a command's overhead.
     overlaps: bool,
-    /// One turn, where each request loses one; None: the drive reads on into its buffer.
+    /// Duration of one turn if each request loses one; None if the drive reads on into its buffer.
     turn_us: Option<f64>,
 }
 
 impl InOrder {
-    /// What the windows of a stream may say.
+    /// Returns every explanation of the windows of a stream.
     ///
     /// ```text
     ///   a window of 4 KiB takes   a turn and more   --> T(W) = turn + W / rate, a line
@@ -77,7 +77,7 @@ impl InOrder {
         vec![apart, Self { rate: best, overhead_us, overlaps: true, turn_us: None }]
     }
 
-    /// Each window lost a turn.
+    /// Fits a disk on which each window loses a turn.
     fn with_turns(windows: &[WindowResult]) -> Option<Self> {
         let (turn_us, rate) = fitted_line(windows, |_| 1.0)?;
         let is_turn = (TURN_MIN_US..TURN_MAX_US).contains(&turn_us);
@@ -99,28 +99,28 @@ fn fitted_line(
     (byte > 0.0).then_some((price_us, 1.0 / byte))
 }
 
-/// How many commands a request of this size is.
+/// Returns the number of commands in a request of this size.
 fn commands(size: f64, limits: &DeviceLimits) -> f64 {
     (size / limits.max_command.0 as f64).ceil()
 }
 
-/// How a disk reads anywhere.
+/// Behaviour of a disk under random reads.
 #[derive(Clone, Copy, Debug)]
 struct Anywhere {
     access_us: f64,
-    /// Bytes a microsecond, of the tracks in the middle.
+    /// Rate of the middle tracks, in bytes a microsecond.
     rate: f64,
 }
 
 impl Anywhere {
-    /// What random reads say, if all tracks have this rate.
+    /// Estimates the access time, assuming that all tracks have this rate.
     fn at_rate(rate: f64, random: &[Latency]) -> Self {
         let access = |row: &Latency| row.median_us - bytes(row.size_kib) / rate;
         let access_us = median(&mut random.iter().map(access).collect::<Vec<_>>());
         Self { access_us, rate }
     }
 
-    /// What random reads say of both.
+    /// Fits access time and rate to the random reads.
     ///
     /// ```text
     ///   t(S) = access + S / rate + (commands - 1) x overhead, a line
@@ -136,8 +136,8 @@ impl Anywhere {
     }
 }
 
-/// Disks that explain the points: with a queue, if more in flight gave more, and without; with
-/// tracks of one rate, and with slower ones inside.
+/// Returns disks that explain the points: with a queue if more reads in flight gave more
+/// throughput, and without; with tracks of one rate, and with slower inner tracks.
 pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> Vec<FittedHdd> {
     let in_order = InOrder::all(points.sequential, limits);
     let in_order = in_order.iter().filter(|it| has_arm(points, it.rate));
@@ -153,7 +153,7 @@ pub(super) fn candidates(points: &MeasuredPoints<'_>, limits: &DeviceLimits) -> 
     depths.into_iter().flat_map(of_depth).chain(plain.iter().copied()).collect()
 }
 
-/// Disks that take one command at a time.
+/// Returns disks that take one command at a time.
 fn plain_disks(
     points: &MeasuredPoints<'_>,
     limits: &DeviceLimits,
@@ -162,13 +162,13 @@ fn plain_disks(
     let one_rate = Some(Anywhere::at_rate(in_order.rate, points.random));
     let is_slower = |it: &Anywhere| (MIDDLE_MIN..MIDDLE_MAX).contains(&(it.rate / in_order.rate));
     let zoned = Anywhere::of(points.random, limits, in_order.overhead_us);
-    // Where each request loses a turn, so does each command of a random read.
+    // If each request loses a turn, so does each command of a random read.
     let zoned = zoned.filter(|it| in_order.turn_us.is_none() && is_slower(it));
     let anywhere = [one_rate, zoned].into_iter().flatten();
     anywhere.filter_map(|it| plain_disk(in_order, &it, limits)).collect()
 }
 
-/// Whether reads anywhere take as long as an arm does, and longer than the same in order.
+/// Returns whether random reads take as long as a seek, and longer than the same size sequentially.
 fn has_arm(points: &MeasuredPoints<'_>, rate: f64) -> bool {
     let first = points.random.first().zip(points.sequential.first());
     first.is_some_and(|(smallest, stream)| {
@@ -178,7 +178,7 @@ fn has_arm(points: &MeasuredPoints<'_>, rate: f64) -> bool {
     })
 }
 
-/// A disk that takes one command at a time.
+/// Builds a disk that takes one command at a time.
 fn plain_disk(in_order: &InOrder, anywhere: &Anywhere, limits: &DeviceLimits) -> Option<FittedHdd> {
     let InOrder { rate, overhead_us, overlaps, turn_us } = *in_order;
     let Anywhere { access_us, rate: middle } = *anywhere;
@@ -193,7 +193,7 @@ fn plain_disk(in_order: &InOrder, anywhere: &Anywhere, limits: &DeviceLimits) ->
         limits: DeviceLimits { depth: 1, ..*limits },
         rpm,
         mb_per_s: rate,
-        // Rates fall evenly from the outermost track to the innermost.
+        // The rate falls linearly from the outermost track to the innermost.
         inner_mb_per_s: 2.0 * middle - rate,
         seek_min_ms,
         seek_max_ms: SEEK_RATIO * seek_min_ms,
@@ -212,7 +212,7 @@ fn window_us(row: &WindowResult) -> f64 {
     bytes(row.window_kib) / row.mb_per_s
 }
 
-/// Whether several reads in flight are faster than one by one: the drive chooses the nearest.
+/// Returns whether several reads in flight are faster than one: the drive picks the nearest.
 fn has_queue(parallel: &[ParallelResult]) -> bool {
     let most = parallel.iter().map(|row| row.reads_per_s).fold(0.0, f64::max);
     parallel.first().is_some_and(|one| most > QUEUE_GAIN * one.reads_per_s)
@@ -260,10 +260,10 @@ impl FittedHdd {
     }
 }
 
-/// Below it no arm has moved.
+/// A shorter access involves no seek.
 const ACCESS_MIN_US: f64 = 1000.0;
 
-/// Reads anywhere take so many times as long as the same size in order.
+/// Random reads take at least this many times as long as sequential reads of the same size.
 const ARM_TIMES: f64 = 1.25;
 
 /// The rate in the middle over that outside. The innermost tracks, as far below the middle as that
@@ -272,28 +272,28 @@ const ARM_TIMES: f64 = 1.25;
 const MIDDLE_MIN: f64 = 0.65;
 const MIDDLE_MAX: f64 = 0.98;
 
-/// What a command costs where the turn that it loses hides it: without, none would be lost.
+/// Assumed command overhead if the lost turn hides it: without overhead no turn would be lost.
 const OVERHEAD_US: f64 = 100.0;
 
-/// A turn at 15,400 and at 3600 a minute, in microseconds.
+/// Shortest and longest turn, at 15,400 and 3600 rpm, in microseconds.
 const TURN_MIN_US: f64 = 3900.0;
 const TURN_MAX_US: f64 = 16_700.0;
 
-/// From which access time on, in microseconds, a disk has how many turns a minute.
+/// Rotational speed by access time: from this many microseconds, this many turns per minute.
 const TURNS: [(f64, f64); 4] =
     [(16_500.0, 5400.0), (10_500.0, 7200.0), (7000.0, 10_000.0), (0.0, 15_000.0)];
 
-/// The longest seek over the shortest, of disks of the last twenty years.
+/// Ratio of the longest to the shortest seek, for disks of the last twenty years.
 const SEEK_RATIO: f64 = 13.0;
 
-/// The mean of 0.7 x sqrt(d) + 0.3 x d over random pairs of places: 0.7 x 8/15 + 0.3 / 3.
+/// The mean of 0.7 x sqrt(d) + 0.3 x d over random pairs of positions: 0.7 x 8/15 + 0.3 / 3.
 const MEAN_WAY: f64 = 0.7 * 8.0 / 15.0 + 0.1;
 
-/// What a queue gives at least.
+/// Smallest gain that indicates a queue.
 const QUEUE_GAIN: f64 = 1.2;
 
-/// Of SATA's queue.
+/// Depth of SATA's queue.
 const QUEUE_DEPTH: u32 = 32;
 
-/// Enough for a read that goes on not to lose a turn.
+/// Large enough for a continued read to lose no turn.
 const READ_BUFFER: u64 = 1 << 20;

@@ -1,21 +1,21 @@
-//! Least squares of relative errors, with coefficients that are not negative.
+//! Least squares of relative errors with non-negative coefficients.
 //!
-//! In:    columns, and what their sum should be.
-//! Out:   the coefficients, in closed form.
-//! Never: more than three unknowns; a coefficient below 0: no device is paid for a request.
+//! Closed form, for at most three unknowns. Coefficients are never negative, because no device is
+//! paid for a request.
 
-/// One measured value and what it may consist of.
+/// One measured value and its terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Equation<const N: usize> {
-    /// What each coefficient counts for.
+    /// Factor of each coefficient.
     pub(super) parts: [f64; N],
-    /// The sum.
+    /// Measured sum.
     pub(super) sum: f64,
-    /// Its error counts relative to this.
+    /// Scale to which the error is relative.
     pub(super) scale: f64,
 }
 
-/// The coefficients with the least sum of squares; None if the equations do not tell them apart.
+/// Returns the coefficients with the least sum of squares; None if the equations do not determine
+/// them.
 ///
 /// ```text
 ///   solve --> all at least 0? --yes--> done
@@ -34,7 +34,7 @@ pub(super) fn solve<const N: usize>(equations: &[Equation<N>]) -> Option<[f64; N
     }
 }
 
-/// The sum of squares of the relative errors.
+/// Returns the sum of squared relative errors.
 pub(super) fn squares<const N: usize>(equations: &[Equation<N>], found: &[f64; N]) -> f64 {
     let off = |equation: &Equation<N>| {
         let sum: f64 = equation.parts.iter().zip(found).map(|(part, by)| part * by).sum();
@@ -43,7 +43,7 @@ pub(super) fn squares<const N: usize>(equations: &[Equation<N>], found: &[f64; N
     equations.iter().map(off).sum()
 }
 
-/// The normal equations, by elimination; what is not used is 0.
+/// Solves the normal equations by elimination; unused coefficients are 0.
 fn solve_for<const N: usize>(equations: &[Equation<N>], is_used: [bool; N]) -> Option<[f64; N]> {
     let used: Vec<usize> = (0..N).filter(|index| is_used[*index]).collect();
     if used.is_empty() || equations.len() < used.len() {
@@ -62,7 +62,7 @@ fn solve_for<const N: usize>(equations: &[Equation<N>], is_used: [bool; N]) -> O
     };
     let mut rows: Vec<Vec<f64>> = used.iter().map(row).collect();
     for pivot in 0..rows.len() {
-        // The matrix is symmetric and not negative: the diagonal is the pivot.
+        // The matrix is symmetric and positive semidefinite, so the diagonal is the pivot.
         let head = rows[pivot].clone();
         let largest = head[pivot];
         if !largest.is_finite() || largest <= f64::MIN_POSITIVE {
@@ -72,7 +72,7 @@ fn solve_for<const N: usize>(equations: &[Equation<N>], is_used: [bool; N]) -> O
             let factor = row[pivot] / largest;
             row.iter_mut().zip(&head).for_each(|(cell, of_head)| *cell -= factor * of_head);
             let is_left = index > pivot;
-            // What elimination leaves of a diagonal that was nothing else is rounding.
+            // A diagonal that elimination reduces this far is rounding error.
             if is_left && row[index].abs() <= RANK * product(used[index], Some(used[index])) {
                 return None;
             }
@@ -85,7 +85,7 @@ fn solve_for<const N: usize>(equations: &[Equation<N>], is_used: [bool; N]) -> O
     Some(found)
 }
 
-/// A column that is so nearly the sum of others says nothing.
+/// A column this close to a linear combination of others carries no information.
 const RANK: f64 = 1e-12;
 
 #[cfg(test)]

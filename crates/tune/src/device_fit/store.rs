@@ -1,11 +1,10 @@
-//! An object store: its latency with its tail, the rate of a connection and of the link.
+//! Fits an object store: latency with its tail, rate of a connection and of the link.
 //!
-//! In:    what a sweep of a store has found.
-//! Out:   the store's parameters; None if the latency or a connection was not measured.
-//! Never: a tail of a handful of reads; a limit of requests that was not met.
+//! The model is None if latency or connections were not measured. A handful of reads gives no tail,
+//! and a request limit that was not reached is not reported.
 //!
 //! ```text
-//!   first byte   p50 --> median     p95, p99 --> a normal logarithm, or some slow requests besides
+//!   first byte   p50 --> median     p95, p99 --> log-normal, or some slow requests in addition
 //!   part / rate of one connection = mean latency + part / connection rate
 //!   the best rate of all connections --> link
 //! ```
@@ -17,45 +16,45 @@ use super::ModelPoint;
 use super::text::number;
 use crate::store_sweep::{LatencyQuantiles, PointResult, StoreFindings};
 
-/// The parameters of a store, with the names that a scenario has for them.
+/// Parameters of a store, named as in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FittedStore {
-    /// The size of the object that was measured.
+    /// Size of the measured object.
     pub capacity: ByteCount,
-    /// The median time to a first byte.
+    /// Median time to the first byte.
     pub latency_ms: f64,
-    /// The deviation of its logarithm.
+    /// Standard deviation of the latency's logarithm.
     pub latency_sigma: f64,
-    /// The share of slow requests,
+    /// Share of slow requests.
     pub slow_share: f64,
-    /// and how many times as long they take.
+    /// Latency of a slow request as a multiple of a normal one.
     pub slow_factor: f64,
-    /// 10^6 bytes a second.
+    /// Rate of one connection, in 10^6 bytes a second.
     pub connection_mb_per_s: f64,
-    /// The same of all together.
+    /// Rate of all connections together, in 10^6 bytes a second.
     pub link_mb_per_s: f64,
-    /// The most that were measured.
+    /// Largest number of connections measured.
     pub connections: u32,
-    /// The least rate at which requests were refused; 0: none were.
+    /// Lowest rate at which requests were refused; 0 if none were.
     pub requests_per_s: f64,
-    /// What requests cost.
+    /// Request prices.
     pub prices: StorePrices,
-    /// Whether the best rate is what the link gives, and not only what so many connections do.
+    /// True if the best rate is the link's capacity, not merely the sum of these connections.
     pub is_link_full: bool,
-    /// Whether there were enough reads for a tail.
+    /// True if there were enough reads to estimate a tail.
     pub is_tail_known: bool,
 }
 
-/// Prices as the user gives them; 0: none.
+/// Prices given by the user; 0 if none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StorePrices {
-    /// Of 1000 requests.
+    /// Price of 1000 requests.
     pub per_1000_requests: f64,
-    /// Of 10^9 bytes.
+    /// Price of 10^9 bytes.
     pub per_gb: f64,
 }
 
-/// The spread of a latency.
+/// Spread of a latency.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct LatencySpread {
     sigma: f64,
@@ -64,10 +63,10 @@ struct LatencySpread {
 }
 
 impl LatencySpread {
-    /// Of quantiles.
+    /// Estimates the spread from quantiles.
     ///
     /// ```text
-    ///   p99 within a normal logarithm through p50 and p95?  --yes--> sigma alone
+    ///   p99 within a log-normal fit of p50 and p95?  --yes--> sigma alone
     ///       | no
     ///       '--> one request in fifty is slow, its median is p99: half of them are above it;
     ///            p95 is then that quantile of the others which 2 % slow ones leave
@@ -87,7 +86,7 @@ impl LatencySpread {
         }
     }
 
-    /// The mean over the median.
+    /// Returns the ratio of mean to median.
     fn mean(&self) -> f64 {
         let slow = 1.0 + self.slow_share * (self.slow_factor - 1.0);
         (self.sigma.powi(2) / 2.0).exp() * slow
@@ -95,7 +94,7 @@ impl LatencySpread {
 }
 
 impl FittedStore {
-    /// The store that explains what was found.
+    /// Fits a store to the findings.
     #[must_use]
     pub fn of(found: &StoreFindings, object: ByteCount, prices: StorePrices) -> Option<Self> {
         let first_byte = &found.small_reads.as_ref()?.first_byte_ms;
@@ -103,7 +102,8 @@ impl FittedStore {
         let latency_us = first_byte.p50 * 1e3 * spread.mean();
         let part = found.connections.first()?.part_kib as f64 * 1024.0;
         let part_us = part / found.one_connection_mb_per_s.filter(|rate| *rate > 0.0)?;
-        // A part that came sooner than the first byte of small reads did came from elsewhere.
+        // A part that arrived faster than the first byte of small reads did not come from the
+        // store.
         let connection_mb_per_s = part / (part_us - latency_us).max(part_us / 10.0);
         let rows = || found.connections.iter().chain(&found.parts);
         let best = rows().max_by(|a, b| a.mb_per_s.total_cmp(&b.mb_per_s))?;
@@ -127,7 +127,7 @@ impl FittedStore {
         Some(store)
     }
 
-    /// What so many connections give with such parts.
+    /// Returns the predicted rate of this many connections with parts of this size.
     fn mb_per_s(&self, row: &PointResult) -> f64 {
         let Self { latency_sigma: sigma, slow_share, slow_factor, .. } = *self;
         let spread = LatencySpread { sigma, slow_share, slow_factor };
@@ -136,7 +136,7 @@ impl FittedStore {
         (f64::from(row.connections) * part / part_us).min(self.link_mb_per_s)
     }
 
-    /// What was measured beside what the model gives.
+    /// Returns each measured figure together with the model's prediction.
     #[must_use]
     pub fn points(&self, found: &StoreFindings) -> Vec<ModelPoint> {
         let of_row = |row: &PointResult| ModelPoint {
@@ -211,21 +211,21 @@ fn size(kib: u64) -> String {
     Exact(ByteCount(kib << 10)).to_string()
 }
 
-/// Deviations of the normal distribution at these quantiles,
+/// Deviations of the normal distribution at p95 and p99.
 const Z_95: f64 = 1.6449;
 const Z_99: f64 = 2.3263;
 
-/// and at 0.95 / 0.98: of 5 % above p95 two are slow, and three are of the 98 others.
+/// Deviation at 0.95 / 0.98: of the 5 % above p95, two are slow, and three belong to the other 98.
 const Z_BELOW_SLOW: f64 = 1.8719;
 
-/// One in fifty: half of them are above the 99th percentile.
+/// One in fifty: half of the slow requests are above p99.
 const SLOW_SHARE: f64 = 0.02;
 
-/// How many times what a normal logarithm explains p99 has to be.
+/// p99 exceeds the log-normal prediction by at least this factor if there is a tail.
 const TAIL_MIN: f64 = 1.25;
 
-/// As far as a scenario takes it.
+/// Largest value that a scenario accepts.
 const SIGMA_MAX: f64 = 3.0;
 
-/// Less than this share of what the connections would give without a link: the link is full.
+/// Below this share of the connections' rate without a link, the link is full.
 const LINK_FREE: f64 = 0.9;

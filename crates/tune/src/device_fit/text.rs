@@ -1,15 +1,13 @@
-//! A device model as text: the table `[device.NAME]` of a scenario, with comments above it.
+//! Writes a device model as the TOML table `[device.NAME]` of a scenario, preceded by comments.
 //!
-//! In:    a name, a fitted device, what is to be said of it.
-//! Out:   TOML.
-//! Never: a line that a name or a note could break: control characters are replaced.
+//! Control characters in names and notes are replaced, so they cannot break a line.
 
 use super::FittedDevice;
 
-/// How each file begins: what tells it from a file of another program.
+/// First words of each file; they distinguish it from files of other programs.
 pub const DEVICE_MODEL_HEAD: &str = "# A device model, as foreread tune has measured it";
 
-/// The file: comments, a line each, and the table.
+/// Returns the file: one line for each comment, then the table.
 #[must_use]
 pub fn device_table(name: &str, device: &FittedDevice, comments: &[String]) -> String {
     let mut text = format!("{DEVICE_MODEL_HEAD}.\n");
@@ -25,7 +23,7 @@ pub fn device_table(name: &str, device: &FittedDevice, comments: &[String]) -> S
     text
 }
 
-/// Lines of a comment, as wide as the house's own text.
+/// Wraps a comment to the line width of this crate's texts.
 fn wrapped(comment: &str) -> Vec<String> {
     let comment = comment.replace(char::is_control, "?");
     if comment.chars().count() <= WIDTH {
@@ -44,10 +42,10 @@ fn wrapped(comment: &str) -> Vec<String> {
     lines
 }
 
-/// Of a comment, without its sign.
+/// Width of a comment without its sign.
 const WIDTH: usize = 98;
 
-/// A key of a table: bare if TOML allows it.
+/// Quotes a table key unless TOML allows it bare.
 fn quoted(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !name.is_empty() && name.chars().all(is_bare) {
@@ -57,7 +55,7 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A number with five digits, as TOML writes a float.
+/// Formats a number with five digits, as a TOML float.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 9")]
 pub(super) fn number(value: f64) -> String {
     let digits = if value.abs() < 1e-9 { 0.0 } else { value.abs().log10().floor() };

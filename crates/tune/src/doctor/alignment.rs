@@ -1,13 +1,11 @@
-//! Where partitions start, against the blocks and stripes below them.
+//! Checks the alignment of partition starts to the blocks and stripes below them.
 //!
-//! In:    a partition, its disk's limits, what the kernel computed (`alignment_offset`).
-//! Out:   at most one finding a partition.
-//! Never: a finding for a start of 63 on a disk whose own blocks are 512 bytes and that rotates:
-//!        there it costs nothing. None for partitions too small to matter.
+//! A partition gets at most one finding. A start at sector 63 is fine on a rotating disk whose
+//! physical blocks are 512 bytes: it costs nothing there. Partitions too small to matter get none.
 //!
 //! ```text
 //!   blocks of the device   |4096   |4096   |4096   |4096   |
-//!   blocks of the file system  |4096   |4096   |4096   |        each lies on two
+//!   blocks of the file system  |4096   |4096   |4096   |        each spans two
 //! ```
 
 use foreread_core::units::SECTOR_SIZE;
@@ -22,16 +20,17 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Opti
         return None;
     }
     let disk = snapshot.whole(device);
-    // In 128 bits: a start is whatever sysfs says.
+    // In 128 bits, because sysfs may report any start.
     let start_bytes = u128::from(start_sector) * u128::from(SECTOR_SIZE);
     let is_off = |unit: u64| unit > 0 && !start_bytes.is_multiple_of(u128::from(unit));
     let is_off_by = |bytes: u64, unit: u64| unit > 0 && !bytes.is_multiple_of(unit);
     let physical = disk.queue.physical_block.map_or(SECTOR_SIZE, |size| size.0);
 
-    // The kernel knows of drives whose first block does not begin at 0, and says it here; -1 for a
-    // stack in which nothing fits.
+    // Some drives report a first block that does not begin at 0; the kernel shows the offset here,
+    // or -1 for a stack in which nothing aligns.
     let offset = snapshot.sys.text(device.folder.join("alignment_offset")).unwrap_or_default();
-    // It counts from the chunk where there is one: a rest of whole blocks is the chunk's.
+    // The offset is relative to the chunk if there is one: a remainder of whole blocks is the
+    // chunk's.
     let is_in_block = |offset: i64| offset < 0 || is_off_by(offset.unsigned_abs(), physical);
     let has_offset = offset.parse().is_ok_and(is_in_block);
     if has_offset || (offset.is_empty() && is_off(physical)) {
@@ -111,8 +110,8 @@ fn off_chunk(
     }
 }
 
-/// Commands that move the partition with its contents to the next multiple of `unit_bytes`; none if
-/// there is no room, or if it is in use and cannot be unmounted.
+/// Returns commands that move the partition with its contents to the next multiple of `unit_bytes`;
+/// none if there is no space, or if it is in use and cannot be unmounted.
 fn move_to(
     snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
@@ -137,19 +136,19 @@ fn move_to(
         return Vec::new();
     }
     let node = node_of(disk);
-    // The partition is deleted from the kernel first: the kernel refuses while it is open, also by
-    // users that are not visible here (ZFS, another mount namespace).
+    // The partition is deleted from the kernel first. The kernel refuses while it is open, even by
+    // users that are invisible here (ZFS, another mount namespace).
     vec![format!(
         "{before}partx --delete --nr {number} {node} && {{ echo '{start},' | sfdisk --move-data \
          --no-reread -N {number} {node}; partx --add --nr {number} {node}; }}"
     )]
 }
 
-/// Partitions of 1 MiB with any start hold boot loaders, which are read once at boot.
+/// Partitions of 1 MiB hold boot loaders, which are read once at boot.
 const TOO_SMALL_BYTES: u64 = 2 << 20;
 
-/// The block of nearly all devices that say 512.
+/// Physical block of nearly all devices that report 512.
 const USUAL_BLOCK: u64 = 4096;
 
-/// Where every tool of today starts partitions.
+/// Default start of partitions in all current tools.
 const ONE_MIB: u64 = 1 << 20;

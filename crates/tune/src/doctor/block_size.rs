@@ -1,9 +1,7 @@
-//! The block size that follows from a device's size, and what a small one costs.
+//! Checks the block size implied by a device's size, and the cost of a small one.
 //!
-//! In:    a device, its size, its users.
-//! Out:   a finding where programs may write to the device itself; a note where a file system or
-//!        another device lies on it, since those bring block sizes of their own.
-//! Never: a cost for reads: they have none today.
+//! It is a finding if programs may write to the device directly. It is a note if a file system or
+//! another device on top brings its own block size. Reads cost nothing extra today.
 //!
 //! ```text
 //!   size: a multiple of 4096      blocks of 4096     one piece a page
@@ -12,7 +10,7 @@
 //!   a write request of 128 segments:   4096 each: 512 KiB     512 each: 64 KiB
 //! ```
 //!
-//! Rule and history: docs/geometry.md. What it costs, and how that was measured: docs/doctor.md.
+//! Rule and history: docs/geometry.md. Cost and measurement: docs/doctor.md.
 
 use foreread_core::geometry::{block_size, nearest_whole};
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};
@@ -28,7 +26,7 @@ pub(super) fn check(
     device: &BlockDevice,
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
-    // A logical block that is none comes from a broken driver or a broken copy.
+    // A logical block that is no power of two comes from a broken driver or a broken copy.
     let logical = device.queue.logical_block.filter(|block| block.0.is_power_of_two());
     let logical = logical.map_or(SECTOR_SIZE, |block| block.0.max(SECTOR_SIZE));
     let block = block_size(device.size, ByteCount(logical), ByteCount(PAGE_SIZE));
@@ -46,7 +44,7 @@ pub(super) fn check(
     Some(odd(snapshot, device, block))
 }
 
-/// Why the device's own block size does not matter, if it does not.
+/// Returns the reason why the device's own block size does not matter, if there is one.
 fn has_its_own_blocks(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<String> {
     if device.is_read_only {
         return Some("that costs nothing: it is only read".to_owned());
@@ -106,7 +104,7 @@ fn odd(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, block: ByteCount) ->
     }
 }
 
-/// What the commands cannot know.
+/// Returns a warning about risks that the commands cannot detect.
 fn caution(kind: &BlockDeviceKind) -> &'static str {
     match kind {
         BlockDeviceKind::Disk => {

@@ -1,8 +1,7 @@
-//! How many blocks of inodes a mounted ext4 reads at once.
+//! Checks the number of inode-table blocks that a mounted ext4 reads at once.
 //!
-//! In:    `/sys/fs/ext4/NAME/inode_readahead_blks`.
-//! Out:   a finding where it reads one by one, or fewer than usual from a device that rotates.
-//! Never: a finding for 8 on flash, as telephones have it, or for more than 32: both were meant.
+//! Reading one by one is a finding, and so is fewer than the default on a rotating device. 8 on
+//! flash, as phones have it, and more than 32 are deliberate.
 //!
 //! Design and the tables of others: docs/itable.md.
 
@@ -54,5 +53,5 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Opti
     })
 }
 
-/// ext4's own, since 2008.
+/// ext4's default since 2008.
 const USUAL_BLOCKS: u64 = 32;

@@ -1,9 +1,7 @@
-//! Findings of mounts that have a window of their own, or none.
+//! Checks the windows of mounts that have their own, or none.
 //!
-//! In:    a mount, what governs its read-ahead, what the kernel would give it.
-//! Out:   findings with the command that mends them; notes where it is a matter of taste.
-//! Never: a finding for a window that was measured; a value that was not measured, but for those
-//!        of public reports, which are cited.
+//! A measured window is never a finding. Values that were not measured come from public reports,
+//! which are cited.
 //!
 //! ```text
 //!   remembered?           yes, and in force: fine           no longer: mount-not-as-remembered
@@ -17,7 +15,7 @@ use super::{Confidence, Finding};
 use crate::kernel_default::CONSTANT_KIB;
 use crate::mounts::{FileSystemKind, Governor, MountWindow};
 
-/// What is wrong with a mount; notes are added to it.
+/// Returns the findings of a mount, and adds notes to it.
 pub(super) fn check(snapshot: &SystemSnapshot<'_>, mount: &mut MountWindow) -> Vec<Finding> {
     let Governor::Bdi { .. } = mount.governed_by else { return Vec::new() };
     let Some(window_kib) = mount.read_ahead_kb else { return Vec::new() };
@@ -125,7 +123,7 @@ fn small(mount: &MountWindow, kind: FileSystemKind, window_kib: u64) -> Option<F
     let (what, report, confidence) = match kind {
         FileSystemKind::Nfs => {
             let rsize_kib = mount.entry.number_of("rsize").map(|bytes| bytes / 1024)?;
-            // With requests of that size the window holds one or more.
+            // With requests of this size, the window holds at least one.
             if rsize_kib <= window_kib {
                 return None;
             }
@@ -139,7 +137,7 @@ fn small(mount: &MountWindow, kind: FileSystemKind, window_kib: u64) -> Option<F
             let what = format!("each request of {} leaves this machine", mount.fs);
             (what, FIGURE, Confidence::Likely)
         }
-        // Its window is its largest message: more ahead takes a larger msize.
+        // Its window equals its largest message: more read-ahead needs a larger msize.
         FileSystemKind::NineP => {
             let what = "each message of 9p leaves this virtual machine".to_owned();
             (what, FIGURE, Confidence::Likely)
@@ -173,7 +171,7 @@ fn small(mount: &MountWindow, kind: FileSystemKind, window_kib: u64) -> Option<F
     })
 }
 
-/// A disk below a btrfs was tuned, and btrfs reads with its own window.
+/// Finds a tuned disk below a btrfs, which reads with its own window.
 fn not_reached(
     snapshot: &SystemSnapshot<'_>,
     mount: &MountWindow,
@@ -208,7 +206,7 @@ fn not_reached(
     })
 }
 
-/// The file of its window and its value.
+/// Returns the file of its window and the value.
 fn attribute(mount: &MountWindow) -> String {
     let file = mount.attribute.as_deref().unwrap_or("(none)");
     format!("{file}: {}", mount.read_ahead_kb.map_or(String::new(), |kib| kib.to_string()))
@@ -219,7 +217,7 @@ fn set(mount: &MountWindow, window_kib: u64) -> String {
     format!("echo {window_kib} > {}", quoted(file))
 }
 
-/// A measurement first; then a value of public reports, until the next mount.
+/// Suggests a measurement first, then a value from public reports until the next mount.
 fn mend(mount: &MountWindow, window_kib: u64) -> Vec<String> {
     vec![
         format!("foreread tune {} --remember", quoted(&mount.mount)),
@@ -227,10 +225,10 @@ fn mend(mount: &MountWindow, window_kib: u64) -> Vec<String> {
     ]
 }
 
-/// From here on reports disagree whether it helps.
+/// Reports disagree on whether windows from here on help.
 const LARGE_KIB: u64 = 4096;
 
-/// The best of the one public sweep that has more than two values (home-ops 5862).
+/// Best value in the only public sweep of more than two values (home-ops 5862).
 const SUGGESTED_KIB: u64 = 1024;
 
 const MOUNTINFO: &str = "/proc/self/mountinfo";

@@ -1,9 +1,7 @@
-//! The largest window of a device: what set it, and whether the value is reasonable.
+//! Checks a device's largest window: its origin, and whether the value is reasonable.
 //!
-//! In:    a device that has a window of its own.
-//! Out:   at most one finding: the first of the questions below that has a bad answer.
-//! Never: a finding about what was measured; about a window through which no read comes; a smaller
-//!        window without what it costs streams.
+//! Only the first failed question below becomes a finding. Measured windows are never a finding,
+//! nor are windows that no read uses. A smaller window is suggested only with its cost to streams.
 //!
 //! ```text
 //!   as remembered? ------ yes: fine, it was measured         no: not-as-remembered
@@ -36,7 +34,7 @@ pub(super) fn check(
     let window_kib = device.queue.read_ahead_kib?;
     let kernel = snapshot.kernel(device);
     let of_device = || snapshot.facts.remembered.iter().filter(|one| one.device == device.name);
-    // What is set until the next boot may lie over what is remembered.
+    // A window set until the next boot may override the remembered one.
     if let Some(it) = of_device().find(|one| one.read_ahead_kb == window_kib) {
         let until = if it.is_until_boot { ", and set until the next boot" } else { "" };
         notes.push(format!("{} was measured on {}{until}", kib(window_kib), it.date));
@@ -62,7 +60,7 @@ pub(super) fn check(
         ));
         notes.extend(others(snapshot, device));
     }
-    // Swap reads ahead by vm.page-cluster, whatever stands here.
+    // Swap reads ahead by vm.page-cluster and ignores this window.
     if snapshot.user(device) == DeviceUse::Swap {
         return None;
     }
@@ -79,7 +77,7 @@ pub(super) fn check(
     Some(finding)
 }
 
-/// The files on this machine that set the window, or may.
+/// Lists the files on this machine that set the window, or may set it.
 fn others(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Vec<String> {
     let conflicts = conflicts(snapshot.sys, &device.name, &[READ_AHEAD_KB]);
     let one = |other: &Conflict| {
@@ -104,8 +102,8 @@ fn judged(
             Reason::OptimalIo(size) if !is_stripe(device, size.0) => {
                 return Some(from_io_opt(snapshot, device, size.0));
             }
-            // A loop device says what the disk below it says, and that one has the finding. Of a
-            // disk of metal the flag is true, and what it follows from was meant for it.
+            // A loop device copies the flag of the disk below it, and that disk has the finding. On
+            // a physical disk the flag is correct, and the default was designed for it.
             Reason::Rotates { max_sectors_kib }
                 if !matches!(device.kind, BlockDeviceKind::Loop { .. }) =>
             {
@@ -116,22 +114,22 @@ fn judged(
             Reason::OptimalIo(_) | Reason::Rotates { .. } | Reason::Constant => {}
         }
     }
-    // The size of a volume says nothing of the disks that it is a part of.
+    // The size of a volume does not reveal the size of its disks.
     if matches!(device.kind, BlockDeviceKind::Mapped { .. } | BlockDeviceKind::Raid { .. }) {
         return None;
     }
     let limit_kib = snapshot.size_rule_kib(device)?;
     let far = if window_kib <= CONSTANT_KIB { FAR_FOR_THE_DEFAULT } else { FAR };
     let is_far = window_kib > limit_kib.saturating_mul(far);
-    // What the kernel gives every loop device is no news about this one.
+    // Every loop device gets this default from the kernel, so it is no news about this one.
     let is_usual_loop = is_kernels && matches!(device.kind, BlockDeviceKind::Loop { .. });
     (is_far && !is_usual_loop).then(|| above_size_rule(snapshot, device, window_kib, limit_kib))
 }
 
-/// Whether the best size is that of an array's stripe: some chunks, each larger than a block.
+/// Returns whether the optimal size is an array's stripe: several chunks, each larger than a block.
 ///
-/// An array knows what it is talking about: with a window of two stripes all its disks work. A
-/// disk has no chunk, and repeats its physical block there.
+/// An array reports a meaningful size: a window of two stripes keeps all its disks busy. A disk has
+/// no chunk, and repeats its physical block there.
 fn is_stripe(device: &BlockDevice, io_opt_bytes: u64) -> bool {
     let queue = &device.queue;
     let chunk = queue.io_min.map_or(0, |size| size.0);
@@ -185,7 +183,7 @@ fn off(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, kernel: KernelDefaul
     }
 }
 
-/// Why its best size is no stripe.
+/// Explains why its optimal size is no stripe.
 fn chunk_text(device: &BlockDevice, io_opt_bytes: u64) -> String {
     let chunk = device.queue.io_min.map_or(0, |size| size.0);
     match io_opt_bytes.checked_div(chunk) {
@@ -304,8 +302,8 @@ fn above_size_rule(
     }
 }
 
-/// The command that sets what was measured; if that is the smaller window, with what it costs as
-/// it was measured here.
+/// Returns the command that restores the measured window; if that is the smaller one, with its
+/// measured cost.
 fn measured_window(device: &BlockDevice, remembered: &super::RememberedWindow) -> String {
     let row = |kib| remembered.rows.iter().find(|row| row.window_kib == kib);
     let now_kib = device.queue.read_ahead_kib.unwrap_or_default();
@@ -320,23 +318,23 @@ fn measured_window(device: &BlockDevice, remembered: &super::RememberedWindow) -
     }
 }
 
-/// Measuring is better than any rule; a value that does no harm in most cases is there at once,
-/// with what it costs.
+/// Suggests a measurement, which is better than any rule, then a value that is harmless in most
+/// cases, with its cost.
 fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     vec![format!("foreread tune {} --remember", node_of(device)), set_window(device, window_kib)]
 }
 
-/// From here on a window that follows from a flag is a finding: the smallest of which public
-/// reports say that it hurt (docs/doctor.md). A disk with usual limits gets 2560 and has none.
+/// A window derived from a flag is a finding from here on: the smallest that public reports found
+/// harmful (docs/doctor.md). A disk with usual limits gets 2560 and has none.
 const LARGE_KIB: u64 = 4096;
 
-/// More disks than one array has: an optimal size of more chunks is no stripe (volumes of an array
+/// Exceeds the disks of one array: an optimal size of more chunks is no stripe (volumes of an array
 /// behind a network were reported with 16 MiB and 32 MiB ahead, hpe-storage/csi-driver 357).
 const CHUNKS_MAX: u64 = 256;
 
-/// How many times the rule by size is far: two steps of it, since it is a rule of thumb.
+/// Factor above the size rule that is far: two of its steps, since it is a rule of thumb.
 const FAR: u64 = 4;
 
-/// The same for windows up to 128 KiB, which every device gets: three steps, so that only those
-/// below 2 MiB are named, of which a window is a tenth.
+/// The same for windows up to 128 KiB, which every device gets: three steps, so that only devices
+/// below 2 MiB are reported, where a window is a tenth of the device.
 const FAR_FOR_THE_DEFAULT: u64 = 8;

@@ -1,8 +1,7 @@
-//! The kernel drops cached pages although memory is free.
+//! Finds kernels that drop cached pages although memory is free.
 //!
-//! In:    what DAMON, the kernel's monitor of memory, is set to do.
-//! Out:   a finding: read-ahead and caches have less use than they could.
-//! Never: a finding where it works under pressure only: then memory was short.
+//! DAMON, the kernel's memory monitor, can be set to reclaim cold pages; read-ahead and caches then
+//! gain less. Reclaim only under memory pressure is no finding.
 
 use super::{Confidence, Finding};
 use crate::machine::{PageReclaim, page_reclaim};
@@ -38,7 +37,7 @@ fn finding(reclaim: PageReclaim) -> Finding {
         ]
         .concat(),
         mend: vec![off],
-        // Which pages filters leave out is not looked at.
+        // The pages that filters exclude are not examined.
         confidence: if has_filters { Confidence::Likely } else { Confidence::Computed },
     }
 }

@@ -1,9 +1,7 @@
-//! Commands that give a device a size of whole pages.
+//! Builds commands that give a device a size of whole pages.
 //!
-//! In:    a device, the sizes nearest to its own.
-//! Out:   commands for a root shell, the one that loses nothing first; none where the system does
-//!        not say enough to write one that works as it stands.
-//! Never: a command with a gap to fill in; a size for which there is no room.
+//! They are complete commands for a root shell, the lossless one first. There is none if the system
+//! does not reveal enough to write one without gaps, or if there is no space for the new size.
 
 use foreread_core::geometry::WholePages;
 use foreread_core::units::SECTOR_SIZE;
@@ -17,7 +15,7 @@ pub(super) fn commands(
     device: &BlockDevice,
     whole: WholePages,
 ) -> Vec<String> {
-    // To nothing: no size at all.
+    // The device would shrink to nothing.
     if whole.below.0 == 0 {
         return Vec::new();
     }
@@ -37,7 +35,7 @@ pub(super) fn commands(
     }
 }
 
-/// `sfdisk -N` keeps the start of a partition when only a size is given.
+/// `sfdisk -N` keeps the start of a partition if only a size is given.
 fn of_partition(
     snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
@@ -59,7 +57,7 @@ fn of_partition(
     above.into_iter().chain([below]).map(resize).collect()
 }
 
-/// The first sector behind a partition that is not free: the next partition's, or the copy of a GPT
+/// Returns the first occupied sector after a partition: the next partition's start, or the GPT copy
 /// at the end of the disk.
 pub(super) fn room_behind(snapshot: &SystemSnapshot<'_>, disk: &BlockDevice, start: u64) -> u64 {
     let next = snapshot.partitions(&disk.name).filter_map(|other| match other.kind {
@@ -76,7 +74,7 @@ pub(super) fn room_behind(snapshot: &SystemSnapshot<'_>, disk: &BlockDevice, sta
     next.min().unwrap_or(end).min(end)
 }
 
-/// The file grows, or the loop device leaves out its end.
+/// Grows the file, or excludes its tail from the loop device.
 fn of_loop(
     snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
@@ -91,7 +89,7 @@ fn of_loop(
     let (offset, limit) = (number("offset"), number("sizelimit"));
     let (node, file) = (node_of(device), quoted(file));
     let mut commands = Vec::new();
-    // With a limit the size is the limit's, and the file's does not matter.
+    // With a size limit, the file's own size does not matter.
     let grown = whole.above.and_then(|above| above.0.checked_add(offset));
     if let (0, Some(grown)) = (limit, grown) {
         commands.push(format!("truncate --size {grown} {file} && losetup --set-capacity {node}"));
@@ -103,9 +101,9 @@ fn of_loop(
     commands
 }
 
-/// LVM and cryptsetup have their own commands. A map made by hand, of one linear piece, can be
-/// loaded with another length; in any other table the line is not found, and nothing changes. What
-/// belongs to multipath and others they would only make anew.
+/// LVM and cryptsetup have their own commands. A manual map of one linear segment can be reloaded
+/// with another length; in any other table the line does not match, and nothing changes. Multipath
+/// and similar tools would only recreate their maps.
 fn of_map(
     device: &BlockDevice,
     name: &str,
@@ -132,7 +130,7 @@ fn of_map(
     )]
 }
 
-/// In KiB, of which a page has four. The limit lasts until the array is stopped.
+/// Limits the component size, in KiB; a page has four. The limit lasts until the array is stopped.
 fn of_array(device: &BlockDevice, level: &str, below: u64) -> Vec<String> {
     if level.is_empty() {
         return Vec::new();
@@ -140,8 +138,8 @@ fn of_array(device: &BlockDevice, level: &str, below: u64) -> Vec<String> {
     vec![format!("mdadm --grow {} --array-size={}", node_of(device), below / 2)]
 }
 
-/// What the kernel puts behind the name of a file that is gone.
+/// Suffix that the kernel adds to the name of a deleted file.
 const DELETED: &str = " (deleted)";
 
-/// A GPT keeps a copy of itself in the last 33 sectors.
+/// Sectors of the GPT copy at the end of a disk.
 const GPT_COPY_SECTORS: u64 = 33;

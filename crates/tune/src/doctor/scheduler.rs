@@ -1,9 +1,7 @@
-//! The scheduler against the depth of the queue below it.
+//! Checks the scheduler against the depth of the device queue below it.
 //!
-//! In:    a disk, its scheduler and that one's settings, how many requests the device takes.
-//! Out:   at most one finding.
-//! Never: a finding for flash: what was measured here are devices that serve one request at a time.
-//!        None for a loop device or a stack: the disk below decides.
+//! Flash gets no finding: the measured devices serve one request at a time. Loop devices and stacks
+//! get none either, because the disk below decides.
 //!
 //! ```text
 //!   reads --.                                    queue of the device: 128
@@ -35,16 +33,16 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Opti
     }
 }
 
-/// How many requests the device takes at once. Where it does not say so itself, the queue does: a
-/// scheduler gets twice as many, up to 256.
+/// Returns the number of requests that the device accepts at once. If the device does not report
+/// it, the queue implies it: a scheduler gets twice as many, up to 256.
 fn depth_of(device: &BlockDevice, has_scheduler: bool) -> Option<u64> {
     let requests = device.queue.nr_requests;
     let by_queue = requests.map(|requests| if has_scheduler { requests / 2 } else { requests });
     device.queue.queue_depth.or(by_queue)
 }
 
-/// Where the number of writes in the device is limited: beside the scheduler's settings, since
-/// Linux 7.0 beside the queue's.
+/// Returns the limit on writes in the device. It is a scheduler tunable, or since Linux 7.0 an
+/// attribute of the queue.
 fn async_depth(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(&'static str, u64)> {
     ["queue/iosched/async_depth", "queue/async_depth"].into_iter().find_map(|attribute| {
         Some((attribute, snapshot.sys.number(device.folder.join(attribute))?))
@@ -53,7 +51,7 @@ fn async_depth(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(&
 
 fn deep(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, depth: u64) -> Option<Finding> {
     let (name, limit) = async_depth(snapshot, device)?;
-    // A virtual disk may serve many requests at once: what lies below it is unknown.
+    // A virtual disk may serve many requests at once; the hardware below it is unknown.
     if limit < DEEP || snapshot.virtual_because(device).is_some() {
         return None;
     }
@@ -133,8 +131,8 @@ fn large_batch(
     })
 }
 
-/// An arm wants its requests sorted. A disk that queues 32 sorts them itself; behind an old USB
-/// bridge it has no queue.
+/// Finds unsorted requests on a disk with a seek arm. A disk with a queue of 32 sorts them itself;
+/// behind an old USB bridge it has no queue.
 fn unsorted(
     snapshot: &SystemSnapshot<'_>,
     device: &BlockDevice,
@@ -168,13 +166,13 @@ fn unsorted(
     })
 }
 
-/// From here on a device holds a flood of writes: what was measured was 128; a SATA disk has 32.
+/// Depth from which a device can hold a flood of writes: 128 was measured; a SATA disk has 32.
 const DEEP: u64 = 64;
 
-/// With which reads under a flood took 0.55 s instead of 6.89 (docs/doctor.md).
+/// With this depth, reads under a flood took 0.55 s instead of 6.89 (docs/doctor.md).
 const LIMITED_DEPTH: u64 = 4;
 
-/// mq-deadline's own.
+/// Default of mq-deadline.
 const USUAL_BATCH: u64 = 16;
 
 const FIFO_BATCH: &str = "queue/iosched/fifo_batch";

@@ -1,8 +1,7 @@
-//! A window of 128 KiB or less on a device where streams wait for it.
+//! Finds windows of 128 KiB or less on devices that make streams wait.
 //!
-//! In:    a device, what the kernel has counted of its reads.
-//! Out:   a finding that leads to a measurement; no value is named, since none was measured.
-//! Never: a finding about flash that answers at once: a small window costs it little.
+//! The finding suggests a measurement and no value, because none was measured. Flash that answers
+//! at once gets no finding: a small window costs it little.
 //!
 //! ```text
 //!   a stream on a device of 4 ms a request, one at a time:
@@ -21,7 +20,7 @@ pub(super) fn check(
     window_kib: u64,
 ) -> Option<Finding> {
     let is_small = (1..=CONSTANT_KIB).contains(&window_kib);
-    // Where the rule by size asks for no more, the device is a small one.
+    // If the size rule allows no more, the device is a small one.
     let is_enough = snapshot.size_rule_kib(device).is_some_and(|limit| limit <= window_kib);
     if !is_small || is_enough {
         return None;
@@ -44,14 +43,14 @@ pub(super) fn check(
     })
 }
 
-/// Why streams wait on a device.
+/// Reason why streams wait on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slow {
-    /// The kernel has counted how long its reads took.
+    /// Read latency from the kernel's counters.
     Counted { reads: u64, ms: f64 },
-    /// It has an arm.
+    /// The device has a seek arm.
     Rotates,
-    /// A window lies in one disk of several.
+    /// A window fits on one disk of several.
     Stripe { kib: u64 },
 }
 
@@ -62,13 +61,13 @@ impl Slow {
         if is_array && stripe > device.queue.read_ahead_kib? {
             return Some(Self::Stripe { kib: stripe });
         }
-        // What was counted is better than what a flag says.
+        // Counters are better evidence than a flag.
         if let Some((reads, ms)) = counted(snapshot, device) {
             return (ms >= SLOW_MS).then_some(Self::Counted { reads, ms });
         }
         let is_disk =
             device.kind == BlockDeviceKind::Disk && device.queue.is_rotational == Some(true);
-        // USB sticks say that they rotate, too.
+        // USB sticks report that they rotate, too.
         let has_arm = is_disk && !device.is_removable && snapshot.virtual_because(device).is_none();
         has_arm.then_some(Self::Rotates)
     }
@@ -95,8 +94,8 @@ impl Slow {
     }
 }
 
-/// Reads since the device is there, and what one of them took; None if they were larger than a
-/// window, since then it was the transfer that took the time.
+/// Returns the reads since the device appeared and their mean latency; None if they were larger
+/// than a window, because then the transfer took the time.
 fn counted(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, f64)> {
     let text = snapshot.sys.text(device.folder.join("stat"))?;
     let number = |at: usize| text.split_whitespace().nth(at)?.parse::<u64>().ok();
@@ -105,12 +104,12 @@ fn counted(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Option<(u64, 
     (reads >= READS_MIN && is_small).then(|| (reads, ms as f64 / reads as f64))
 }
 
-/// Fewer reads are those of a partition table and a superblock.
+/// Fewer reads are just the partition table and a superblock.
 const READS_MIN: u64 = 100;
 
-/// From here on 128 KiB at a time are 131 MB/s at most.
+/// From here on, 128 KiB requests give 131 MB/s at most.
 const SLOW_MS: f64 = 1.0;
 
-/// Figure 1 of docs/doctor.md.
+/// Cost of a small window, from figure 1 of docs/doctor.md.
 const PRICE: &str = "a device of 4 ms a request, read in order: 30 MB/s with 128 KiB, 221 MB/s with \
                      1024 KiB";

@@ -1,9 +1,4 @@
-//! A snapshot of what the checks look at, read once.
-//!
-//! In:    sysfs, `/proc/self/mountinfo`, `/proc/swaps`, the facts.
-//! Out:   [`SystemSnapshot`]: devices, their users, what they lie on, and the kernel's default
-//!        windows.
-//! Never: a judgement.
+//! A snapshot of the system, read once for all checks: devices, their users, stacking, defaults.
 
 use foreread_core::geometry::{LimitRule, readahead_limit};
 use foreread_core::sizes::Exact;
@@ -15,31 +10,31 @@ use crate::mounts::{self, BdiRules, MountWindow};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, mounts_on};
 
-/// What the checks look at.
+/// System state that the checks read.
 pub(super) struct SystemSnapshot<'a> {
     pub(super) sys: &'a SystemRoot,
     pub(super) facts: &'a ExaminationInput<'a>,
     pub(super) devices: Vec<BlockDevice>,
     mounts: Vec<MountEntry>,
-    /// Names of devices that are swapped to.
+    /// Names of swap devices.
     swaps: Vec<String>,
     release: String,
-    /// The rules that set windows of mounts.
+    /// Rules that set the windows of mounts.
     pub(super) rules: BdiRules<'a>,
 }
 
-/// What uses a device.
+/// Current use of a device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum DeviceUse {
     /// A file system, mounted here.
     Mounted(String),
-    /// Devices that lie on it.
+    /// Devices stacked on it.
     Held(Vec<String>),
-    /// The kernel swaps to it.
+    /// Swap space.
     Swap,
     /// It has partitions.
     Partitioned,
-    /// No user that sysfs, mountinfo or swaps show; programs may have the device itself open.
+    /// No use visible in sysfs, mountinfo or swaps; programs may still have the device open.
     NoneKnown,
 }
 
@@ -63,7 +58,7 @@ impl<'a> SystemSnapshot<'a> {
         self.devices.iter().find(|device| device.name == name)
     }
 
-    /// The device whose settings count: a partition's disk, else itself.
+    /// Returns the device whose settings apply: a partition's disk, otherwise the device itself.
     pub(super) fn whole<'d>(&'d self, device: &'d BlockDevice) -> &'d BlockDevice {
         match &device.kind {
             BlockDeviceKind::Partition { of, .. } => self.device(of).unwrap_or(device),
@@ -80,14 +75,14 @@ impl<'a> SystemSnapshot<'a> {
             .filter(move |device| matches!(&device.kind, BlockDeviceKind::Partition { of, .. } if of == disk))
     }
 
-    /// The whole devices whose settings stand beside this one's: what it lies on.
+    /// Returns the whole devices directly below this one.
     pub(super) fn below<'d>(&'d self, device: &'d BlockDevice) -> Vec<&'d BlockDevice> {
         let mut below: Vec<&BlockDevice> = match &device.kind {
             BlockDeviceKind::Loop { backing: Some(file) } => MountEntry::around(&self.mounts, file)
                 .and_then(|mount| self.mounted(mount))
                 .into_iter()
                 .collect(),
-            // A disk with others below it: bcache, NVMe with several paths.
+            // A disk can also lie on others: bcache, NVMe multipath.
             BlockDeviceKind::Mapped { .. }
             | BlockDeviceKind::Raid { .. }
             | BlockDeviceKind::Disk => {
@@ -104,11 +99,11 @@ impl<'a> SystemSnapshot<'a> {
         below
     }
 
-    /// All whole devices that this one lies on, the nearest first.
+    /// Returns all whole devices below this one, the nearest first.
     pub(super) fn all_below<'d>(&'d self, device: &'d BlockDevice) -> Vec<&'d BlockDevice> {
         let mut all: Vec<&BlockDevice> = self.below(device);
         let mut at = 0;
-        // Bounded: what lies on a device that lies on it is a broken copy of a system.
+        // Bounded, because a broken copy of a system may contain a cycle.
         while at < all.len() && all.len() <= WIDEST {
             let more = self.below(all[at]);
             let is_new = |new: &&BlockDevice| all.iter().all(|known| known.name != new.name);
@@ -123,7 +118,7 @@ impl<'a> SystemSnapshot<'a> {
         self.mounts.iter().filter(|mount| mount.number == device.number)
     }
 
-    /// The devices of what is mounted here last, of a btrfs all of them.
+    /// Returns the devices of the topmost mount at this point; all devices of a btrfs.
     pub(super) fn devices_of_mount(&self, point: &str) -> Vec<&BlockDevice> {
         let of_it = || self.mounts.iter().filter(|mount| mount.point == point);
         let Some(last) = of_it().next_back() else { return Vec::new() };
@@ -131,18 +126,18 @@ impl<'a> SystemSnapshot<'a> {
         of_last.filter_map(|mount| self.mounted(mount)).collect()
     }
 
-    /// The same, the whole ones, which have the windows.
+    /// Returns the whole devices of a mount, which have the windows.
     pub(super) fn disks_of_mount(&self, point: &str) -> Vec<&BlockDevice> {
         let devices = self.devices_of_mount(point);
         devices.into_iter().map(|device| self.whole(device)).collect()
     }
 
-    /// What is mounted, as mountinfo has it.
+    /// Returns the entries of mountinfo.
     pub(super) fn all_mounts(&self) -> Vec<MountEntry> {
         self.sys.mounts()
     }
 
-    /// What governs the read-ahead of a mount.
+    /// Returns the source of a mount's read-ahead window.
     pub(super) fn window_of(&self, all: &[MountEntry], mount: &MountEntry) -> MountWindow {
         mounts::window_by(&self.rules, self.sys, &self.devices, all, mount)
     }
@@ -167,8 +162,8 @@ impl<'a> SystemSnapshot<'a> {
         DeviceUse::NoneKnown
     }
 
-    /// The devices through which all reads of this one go, if none bypass them. Then its own window
-    /// has no effect.
+    /// Returns the devices through which all reads of this one pass, if none bypass them. Its own
+    /// window then has no effect.
     pub(super) fn read_through(&self, device: &BlockDevice) -> Option<Vec<String>> {
         let mut users = vec![self.user(device)];
         if users == [DeviceUse::Partitioned] {
@@ -177,7 +172,7 @@ impl<'a> SystemSnapshot<'a> {
         let mut through = Vec::new();
         for user in users {
             match user {
-                // btrfs reads with a window of its own.
+                // btrfs reads with its own window.
                 DeviceUse::Mounted(point) if self.is_btrfs(&point) => {
                     through.push(format!("btrfs at {point}"));
                 }
@@ -200,39 +195,40 @@ impl<'a> SystemSnapshot<'a> {
         kernel_default(self.whole(device), &self.release)
     }
 
-    /// What people should know to believe the kernel's reason.
+    /// Returns the kernel release, as context for its defaults.
     pub(super) fn release(&self) -> &str {
         if self.release.is_empty() { "an unknown kernel" } else { &self.release }
     }
 
-    /// By the rounding rule, which never takes from a device what it needs because it is sold in
-    /// decimal megabytes.
+    /// Returns the limit of the rounding rule, which never penalises a device sold in decimal
+    /// megabytes.
     pub(super) fn size_rule_kib(&self, device: &BlockDevice) -> Option<u64> {
         let size = self.whole(device).size;
         readahead_limit(size, LimitRule::Rounding).map(|limit| limit.0 / 1024)
     }
 
-    /// Whether the window differs from the kernel's default.
+    /// Returns whether the window differs from the kernel's default.
     pub(super) fn is_window_set(&self, device: &BlockDevice) -> bool {
         let window = device.queue.read_ahead_kib;
         window.is_some_and(|window| window != self.kernel(device).window_kib)
     }
 
-    /// The vendor and model that it reports: `ATA SAMSUNG`, `MSFT NVMe Accelerator v1.0`.
+    /// Returns the vendor and model that the device reports: `ATA SAMSUNG`, `MSFT NVMe Accelerator
+    /// v1.0`.
     pub(super) fn maker(&self, device: &BlockDevice) -> Option<String> {
         let folder = self.whole(device).folder.join("device");
         let words = ["vendor", "model"].map(|name| self.sys.text(folder.join(name)));
-        // virtio's vendor is a number that says nothing.
+        // virtio's vendor is a meaningless number.
         let is_name = |text: &String| !text.trim().is_empty() && !text.starts_with("0x");
         let words: Vec<_> = words.into_iter().flatten().filter(is_name).collect();
         let name = words.iter().map(|word| word.trim()).collect::<Vec<_>>().join(" ");
         (!name.is_empty()).then_some(name)
     }
 
-    /// Why it is no disk of metal, or lies on one that is none.
+    /// Returns the evidence that the device, or one below it, is virtual.
     pub(super) fn virtual_because(&self, device: &BlockDevice) -> Option<String> {
         let mut disks = vec![self.whole(device)];
-        // Bounded: what lies on a device that lies on it is a broken copy of a system.
+        // Bounded, because a broken copy of a system may contain a cycle.
         for _ in 0..DEEPEST_STACK {
             if let Some(because) = disks.iter().find_map(|disk| self.named_virtual(disk)) {
                 return Some(because);
@@ -252,7 +248,7 @@ impl<'a> SystemSnapshot<'a> {
     }
 }
 
-/// A window for people: `8192 KiB (8M)`.
+/// Formats a window: `8192 KiB (8M)`.
 pub(super) fn kib(window_kib: u64) -> String {
     let exact = Exact(ByteCount(window_kib.saturating_mul(1024))).to_string();
     if window_kib < 1024 || !exact.ends_with(['M', 'G', 'T']) {
@@ -261,25 +257,25 @@ pub(super) fn kib(window_kib: u64) -> String {
     format!("{window_kib} KiB ({exact})")
 }
 
-/// An attribute and its value, as evidence: `/sys/block/sda/queue/rotational: 1`.
+/// Formats an attribute and its value as evidence: `/sys/block/sda/queue/rotational: 1`.
 pub(super) fn attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice, name: &str) -> String {
     let file = device.folder.join(name);
     let value = snapshot.sys.text(&file).unwrap_or_else(|| "missing".to_owned());
     format!("{}: {value}", file.display())
 }
 
-/// The file of a device's window and its value.
+/// Formats the file of a device's window and its value as evidence.
 pub(super) fn window_attribute(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
     attribute(snapshot, device, READ_AHEAD_KB)
 }
 
-/// A device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.
+/// Returns a device's node, quoted for a shell: names come from the kernel or from a copy of sysfs.
 pub(super) fn node_of(device: &BlockDevice) -> String {
     quoted(&device.node().display().to_string())
 }
 
-/// The command that sets a window. A smaller one than is in force has its price beside it, as a
-/// comment that the shell ignores.
+/// Returns the command that sets a window. A window below the one in force carries its cost as a
+/// shell comment.
 pub(super) fn set_window(device: &BlockDevice, window_kib: u64) -> String {
     let command = set(&DeviceSetting::read_ahead_kb(&device.name, window_kib));
     match device.queue.read_ahead_kib {
@@ -290,8 +286,8 @@ pub(super) fn set_window(device: &BlockDevice, window_kib: u64) -> String {
     }
 }
 
-/// What a stream gets from a device that serves one request at a time in 4 ms, with a window and
-/// with a larger one: `streams at 4 ms: 30, not 221 MB/s`.
+/// Returns a stream's throughput on a device that serves one request at a time in 4 ms, with a
+/// window and with a larger one: `streams at 4 ms: 30, not 221 MB/s`.
 fn price_for_streams(window_kib: u64, now_kib: u64) -> String {
     let of = |kib: u64| FIGURE_1.iter().rfind(|(window, _)| *window <= kib).map_or(1, |it| it.1);
     match (of(window_kib), of(now_kib)) {
@@ -303,12 +299,12 @@ fn price_for_streams(window_kib: u64, now_kib: u64) -> String {
 /// Figure 1 of docs/doctor.md: KiB and MB/s.
 const FIGURE_1: [(u64, u64); 4] = [(4, 1), (16, 4), (128, 30), (1024, 221)];
 
-/// The command that sets a setting, until the next boot.
+/// Returns the command that makes a setting until the next boot.
 pub(super) fn set(setting: &DeviceSetting) -> String {
     format!("echo {} > {}", setting.value, quoted(&setting.file().display().to_string()))
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -317,13 +313,13 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// LVM on LUKS on RAID on partitions is four.
+/// LVM on LUKS on RAID on partitions has four layers.
 const DEEPEST_STACK: usize = 8;
 
 /// More disks than one array has.
 const WIDEST: usize = 256;
 
-/// Words in the vendor or model of disks that hypervisors and clouds make.
+/// Words in the vendor or model of virtual disks.
 const VIRTUAL_MAKERS: [&str; 9] =
     ["Msft", "MSFT", "QEMU", "VMware", "VBOX", "Google", "nvme_card", "Amazon Elastic", "Xen"];
 

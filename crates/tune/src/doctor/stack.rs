@@ -1,8 +1,7 @@
-//! The chain of layers from a mounted file system to its disks.
+//! Lists the layers from a mounted file system down to its disks.
 //!
-//! In:    devices, mounts, what lies on what.
-//! Out:   [`StackLayer`]s in the order of a drawn tree, each with its limits and its role.
-//! Never: a layer twice on one way down; a tree deeper or wider than a machine has.
+//! Layers are in the order of a drawn tree, each with its limits and its role. No layer repeats on
+//! one path, and depth and width are bounded.
 //!
 //! ```text
 //!   /srv  xfs
@@ -11,16 +10,15 @@
 //!         |- sda          2560   ignored
 //!         '- sdb          2560   ignored
 //! ```
-//!
-//! A loop device is the exception: unless it reads its file with `O_DIRECT`, that file is read
-//! through the page cache a second time, with the window of the file system it lies in.
+//! A loop device is the exception: unless it uses `O_DIRECT`, its file is read through the page
+//! cache a second time, with the window of the file system that holds it.
 
 use super::snapshot::SystemSnapshot;
 use super::{LayerRole, StackLayer};
 use crate::mounts::{Governor, MountWindow};
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry};
 
-/// A stack: its layers in the order of the drawn tree.
+/// Returns the layers of each stack, in the order of the drawn tree.
 pub(super) fn stacks(
     snapshot: &SystemSnapshot<'_>,
     mounts: &[MountWindow],
@@ -35,14 +33,14 @@ pub(super) fn stacks(
     stacks
 }
 
-/// Which windows lie above a layer.
+/// Windows above a layer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WindowsAbove {
-    /// None: the next one counts.
+    /// None: the next window counts.
     None,
     /// One that counts.
     Some,
-    /// One, but of a loop device that reads its file through the page cache: the next counts again.
+    /// One, but on a loop device that reads its file through the page cache: the next counts again.
     BufferedLoop,
 }
 
@@ -102,7 +100,7 @@ impl StackWalk<'_, '_> {
             return;
         }
         let is_part = matches!(device.kind, BlockDeviceKind::Partition { .. });
-        // A partition has the window of its disk, which follows.
+        // A partition uses the window of its disk, which follows.
         let own_kib = device.queue.read_ahead_kib.filter(|_| !is_part);
         let (role, mut below) = role_of(own_kib.is_some(), above);
         self.layers.push(StackLayer {
@@ -149,7 +147,7 @@ impl StackWalk<'_, '_> {
     }
 }
 
-/// The role of a layer, and what its layers below have above them.
+/// Returns the role of a layer, and the windows above the layers below it.
 fn role_of(has_window: bool, above: WindowsAbove) -> (LayerRole, WindowsAbove) {
     match (has_window, above) {
         (false, above) => (LayerRole::None, above),
@@ -159,7 +157,7 @@ fn role_of(has_window: bool, above: WindowsAbove) -> (LayerRole, WindowsAbove) {
     }
 }
 
-/// What a device is, for people.
+/// Returns the kind of a device, for display.
 fn what(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
     match &device.kind {
         BlockDeviceKind::Partition { .. } => "partition".to_owned(),
@@ -182,8 +180,8 @@ fn what(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> String {
     }
 }
 
-/// What made a device-mapper device: its UUID begins or ends with it. The target itself (linear,
-/// thin) is known to `dmsetup table` only.
+/// Returns the tool that created a device-mapper device, from the prefix or suffix of its UUID.
+/// Only `dmsetup table` reveals the target itself (linear, thin).
 fn dm_kind(uuid: &str) -> &'static str {
     let of_lvm =
         |ends: &[&str]| uuid.starts_with("LVM-") && ends.iter().any(|it| uuid.ends_with(it));

@@ -1,18 +1,16 @@
-//! A device that lies on others has a window of its own, and that one counts.
+//! Checks stacked devices, whose own window overrides those below.
 //!
-//! In:    a dm, md or loop device, and what it lies on.
-//! Out:   a finding where the window of what lies below was changed, and the kernel's default is in
-//!        force above; a note where they differ and both were set, or neither.
-//! Never: a finding for a partition: it has no window but its disk's.
+//! A finding: the window below was changed, and the kernel's default is in force above. A note: the
+//! two differ, and both or neither were set. A partition has no window but its disk's.
 //!
 //! ```text
 //!   a read of a file on dm-0  -->  dm-0: read_ahead_kb 128       decides
 //!                                    |
-//!                                  sda: read_ahead_kb 4096       is not asked
+//!                                  sda: read_ahead_kb 4096       is ignored
 //! ```
 //!
-//! A rule that names disks (`sd*`) misses what lies on them, in both directions: the large window
-//! that was set for a disk is not in force above it, and neither is the small one.
+//! A rule that names disks (`sd*`) misses devices stacked on them, in both directions: neither a
+//! large nor a small window set on a disk takes effect above it.
 
 use super::snapshot::{SystemSnapshot, kib, quoted, set_window, window_attribute};
 use super::{Confidence, Finding};
@@ -24,19 +22,19 @@ pub(super) fn check(
     notes: &mut Vec<String>,
 ) -> Option<Finding> {
     let window_kib = device.queue.read_ahead_kib?;
-    // Of all layers, not of the next alone: a disk that was set lies below those that were not.
+    // Search all layers, not just the next: a tuned disk may lie below untuned layers.
     let (other, other_kib) = snapshot
         .all_below(device)
         .into_iter()
         .filter_map(|other| Some((other, other.queue.read_ahead_kib?)))
         .find(|(_, other_kib)| *other_kib != window_kib)?;
 
-    // A window that was set for the upper device is taken as tuned on purpose. Read-only images,
-    // such as packages, come by the dozen.
+    // A window set on the upper device is taken as tuned on purpose. Read-only images, such as
+    // packages, come by the dozen.
     let is_image = matches!(device.kind, BlockDeviceKind::Loop { .. }) && device.is_read_only;
     let is_chosen = snapshot.facts.remembered.iter().any(|one| one.device == device.name)
         || snapshot.is_window_set(device);
-    // Without effect on any reader: the finding is that of the layer above, through which all read.
+    // It affects no reader: the finding belongs to the layer above, through which all reads pass.
     let is_passed_over = snapshot.read_through(device).is_some();
     if is_chosen || is_image || is_passed_over || !snapshot.is_window_set(other) {
         notes.push(format!(
@@ -95,7 +93,7 @@ fn does_not_reach(
     }
 }
 
-/// LVM keeps a window with the volume, in sectors.
+/// LVM stores a window with the volume, in sectors.
 fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     let mut mend = vec![set_window(device, window_kib)];
     if let BlockDeviceKind::Mapped { name, uuid } = &device.kind
@@ -107,7 +105,7 @@ fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
     mend
 }
 
-/// Where a map is found: `/dev/mapper/vg-root`.
+/// Returns the node of a map: `/dev/mapper/vg-root`.
 pub(super) fn node_of_map(name: &str) -> String {
     format!("/dev/mapper/{name}")
 }

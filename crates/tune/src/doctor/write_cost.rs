@@ -1,10 +1,7 @@
-//! What an odd size costs buffered writes, measured on loop devices of our own.
+//! Measures the cost of an odd size to buffered writes, on temporary loop devices.
 //!
-//! In:    a folder for a scratch file; a clock.
-//! Out:   requests and throughput for a size of whole pages and for one sector more.
-//! Never: a write to a device that is not ours: it has to name our file as its own. A file or a
-//!        device that stays: the file loses its name and the device its holder at once, so both go
-//!        with this process, however it ends.
+//! It writes only to loop devices whose backing file is the scratch file. The file is unlinked and
+//! the device detached at once, so both disappear with this process, however it ends.
 //!
 //! ```text
 //!   scratch file --> loop device, 131072 sectors --> 4 KiB writes, fsync --> requests: stat
@@ -27,51 +24,51 @@ use serde::Serialize;
 
 use crate::sysfs::SystemRoot;
 
-/// What was measured.
+/// Measured cost of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WriteCost {
-    /// How much was written each time.
+    /// Bytes written each time.
     pub bytes: u64,
-    /// With a size of whole pages.
+    /// Cost with a size of whole pages.
     pub whole: SizeCost,
-    /// With one sector more.
+    /// Cost with one sector more.
     pub odd: SizeCost,
 }
 
-/// One of the two sizes.
+/// Cost for one of the two sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SizeCost {
-    /// The size of the device.
+    /// Size of the device.
     pub sectors: u64,
-    /// The block size that the rule gives it.
+    /// Block size implied by that size.
     pub block_bytes: u64,
-    /// Write requests that the kernel counted, the median of the rounds.
+    /// Write requests counted by the kernel, median of the rounds.
     pub requests: u64,
-    /// How many were to be expected, from the block size and the limits of the device.
+    /// Expected requests, from the block size and the limits of the device.
     pub expected_requests: u64,
-    /// Throughput, with fsync, the median of the rounds.
+    /// Throughput with fsync, median of the rounds.
     pub mb_per_s: f64,
 }
 
 impl WriteCost {
-    /// How many times as many requests the odd size takes.
+    /// Returns the ratio of requests, odd size to whole pages.
     #[must_use]
     pub fn times_as_many(&self) -> f64 {
         self.odd.requests as f64 / (self.whole.requests as f64).max(1.0)
     }
 
-    /// How many times as long.
+    /// Returns the ratio of durations, odd size to whole pages.
     #[must_use]
     pub fn times_as_long(&self) -> f64 {
         self.whole.mb_per_s / self.odd.mb_per_s.max(f64::MIN_POSITIVE)
     }
 }
 
-/// Measures both sizes in turns, on a scratch file in `folder`. It takes root, and `losetup`.
+/// Measures both sizes alternately on a scratch file in `folder`. Requires root and `losetup`.
 ///
 /// # Errors
 ///
-/// If the file or the devices cannot be had, or a write fails. The text says what to do.
+/// If the file or the devices cannot be created, or a write fails. The text explains the remedy.
 pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost> {
     let sizes = [WRITTEN / SECTOR_SIZE, WRITTEN / SECTOR_SIZE + 1];
     let mut sides = [SizeCost::default(); 2];
@@ -85,7 +82,7 @@ pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost
             let started = now();
             scratch.fill()?;
             let ns = now().duration_since(started).as_nanos();
-            // The first round meets pages and blocks that were never touched; it does not count.
+            // The first round touches new pages and blocks; it does not count.
             if round > 0 {
                 requests[n].push(scratch.writes()?.saturating_sub(before));
                 speeds[n].push(WRITTEN as f64 * 1e3 / (ns as f64).max(1.0));
@@ -102,7 +99,7 @@ pub fn measure(folder: &Path, now: &dyn Fn() -> Instant) -> io::Result<WriteCost
     Ok(WriteCost { bytes: WRITTEN, whole, odd })
 }
 
-/// A loop device of our own over a file without a name.
+/// A loop device of this process over a nameless file.
 struct LoopDevice {
     name: String,
     device: File,
@@ -114,10 +111,10 @@ impl LoopDevice {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             io::Error::other(format!("{}: {what}: {error}", folder.display()))
         };
-        // It loses its name when this function returns; the loop device keeps it.
+        // The name disappears when this function returns; the loop device keeps the file.
         let named = NamedScratch::new(folder).map_err(io::Error::other)?;
         let (file, path) = (named.file(), named.path());
-        // All or nothing: a write that finds no room would be an error of the loop device.
+        // Preallocate: a write without space would be an error of the loop device.
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => {}
             Err(rustix::io::Errno::OPNOTSUPP) => file.set_len(bytes)?,
@@ -126,7 +123,7 @@ impl LoopDevice {
         let node = losetup(&["--find", "--show", "--sizelimit", &bytes.to_string()], path)?;
         let name = node.trim_start_matches("/dev/").to_owned();
         let device = OpenOptions::new().read(true).write(true).open(&node);
-        // As long as it is open it lives on; then it is detached by the kernel.
+        // It stays attached while open; then the kernel detaches it.
         let detached = losetup(&["--detach"], Path::new(&node));
         let device = device.map_err(|error| failed(&node, &error))?;
         detached?;
@@ -135,8 +132,8 @@ impl LoopDevice {
         Ok(scratch)
     }
 
-    /// Checks that the device that we hold open is over our file. Another process could have taken
-    /// it between two of our calls, but not while we hold it open.
+    /// Checks that the device held open is backed by the scratch file. Another process could have
+    /// taken it between two calls, but not while it is held open.
     fn is_ours(&self, file: &File, bytes: u64) -> io::Result<()> {
         let sys = SystemRoot::here();
         let device = sys.device(&self.name).ok_or_else(|| io::Error::other("it has gone"))?;
@@ -154,8 +151,8 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// A piece of a request is a block; it has so many pieces, and so many bytes at most. A flush
-    /// counts as one more.
+    /// Computes the expected requests. A segment is one block, and a request has a limited number
+    /// of segments and bytes. A flush adds one.
     fn expected(&self, sectors: u64) -> SizeCost {
         let number = |name: &str| {
             SystemRoot::here()
@@ -170,7 +167,7 @@ impl LoopDevice {
         SizeCost { sectors, block_bytes: block, expected_requests: requests, ..SizeCost::default() }
     }
 
-    /// Write requests so far: the fifth field of its `stat`.
+    /// Returns the write requests so far, the fifth field of `stat`.
     fn writes(&self) -> io::Result<u64> {
         let stat =
             SystemRoot::here().text(format!("/sys/block/{}/stat", self.name)).unwrap_or_default();
@@ -187,7 +184,7 @@ impl LoopDevice {
     }
 }
 
-/// Runs losetup; what it prints.
+/// Runs losetup and returns its output.
 fn losetup(args: &[&str], path: &Path) -> io::Result<String> {
     let done = helper_program("losetup")
         .and_then(|program| Command::new(program).args(args).arg(path).output());
@@ -200,10 +197,10 @@ fn losetup(args: &[&str], path: &Path) -> io::Result<String> {
     Err(io::Error::other(format!("{error}; it takes root and loop devices")))
 }
 
-/// Written each time: enough for a thousand requests, and little enough for any folder.
+/// Bytes written each time: enough for a thousand requests, and few enough for any folder.
 const WRITTEN: u64 = 64 << 20;
 
-/// What is written: whole pages, so that nothing has to be read first.
+/// Data to write: whole pages, so that nothing has to be read first.
 const PAGE: [u8; 4096] = [0x5a; 4096];
 const _: () = assert!(PAGE.len() as u64 == PAGE_SIZE);
 

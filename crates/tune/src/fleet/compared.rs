@@ -1,8 +1,4 @@
-//! Reports, compared.
-//!
-//! In:    reports.
-//! Out:   classes, outliers, commands.
-//! Never: an outlier where no value is that of most.
+//! Compares reports: classes, outliers, commands. Without a majority value there is no outlier.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +15,7 @@ pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
         groups.entry(report.hardware.clone()).or_default().push(report);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    // Stable: classes of one size stay in the order of their hardware.
+    // The sort is stable: classes of one size stay in the order of their hardware.
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
     let mut fleet = Fleet { notes, ..Fleet::default() };
     for (at, (hardware, members)) in groups.into_iter().enumerate() {
@@ -35,7 +31,8 @@ pub fn compare(mut reports: Vec<MachineReport>) -> Fleet {
     fleet
 }
 
-/// One machine whose reports were given twice would weigh twice; two machines may have one name.
+/// Finds repeated host names: one machine given twice would count twice, yet two machines may share
+/// a name.
 fn same_names(sorted: &[MachineReport]) -> Vec<String> {
     let groups = sorted.chunk_by(|a, b| a.host == b.host).filter(|group| group.len() > 1);
     let note = |group: &[MachineReport]| {
@@ -78,7 +75,7 @@ fn machine(report: &MachineReport, class: &str, members: &[MachineReport]) -> Fl
     }
 }
 
-/// The value that more than half of a class of at least three machines have.
+/// Returns the value of more than half of a class of at least three machines.
 fn usual(setting: &str, members: &[MachineReport]) -> Option<String> {
     if members.len() < CLASS_MIN {
         return None;
@@ -94,7 +91,7 @@ fn usual(setting: &str, members: &[MachineReport]) -> Option<String> {
     (2 * count > members.len()).then(|| value.to_owned())
 }
 
-/// What was found on a class, the most frequent first.
+/// Returns the findings of a class, the most frequent first.
 fn findings(members: &[MachineReport]) -> Vec<ClassFinding> {
     let mut found: Vec<ClassFinding> = Vec::new();
     for member in members {
@@ -123,7 +120,7 @@ fn findings(members: &[MachineReport]) -> Vec<ClassFinding> {
     found
 }
 
-/// `A` to `Z`, then `A1`.
+/// Returns a class name: `A` to `Z`, then `A1`.
 fn class_name(at: usize) -> String {
     let letter = char::from(b'A' + u8::try_from(at % 26).expect("less than 26"));
     match at / 26 {
@@ -132,7 +129,7 @@ fn class_name(at: usize) -> String {
     }
 }
 
-/// Of two that differ, neither is the usual one.
+/// Of two machines that differ, neither is usual.
 const CLASS_MIN: usize = 3;
 
 #[cfg(test)]

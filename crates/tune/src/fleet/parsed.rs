@@ -1,49 +1,46 @@
-//! A report of one machine, read.
-//!
-//! In:    the text that `doctor --json` has printed.
-//! Out:   [`MachineReport`], or one line that says what is wrong.
-//! Never: a report of another version of the shape taken for one of this.
+//! Parses the `doctor --json` report of one machine. Reports in another format version are
+//! rejected.
 
 use serde::Deserialize;
 
-/// What one machine said.
+/// Report of one machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineReport {
-    /// The file that it came from.
+    /// File of the report.
     pub file: String,
-    /// Its name.
+    /// Host name.
     pub host: String,
-    /// Its kernel.
+    /// Kernel release.
     pub kernel: Option<String>,
-    /// Its hardware: product, disks, kinds of mounts with a window of their own.
+    /// Hardware: product, disks, kinds of mounts with their own window.
     pub hardware: String,
-    /// Each setting by name: `sda read_ahead_kb`.
+    /// Settings by name: `sda read_ahead_kb`.
     pub settings: Vec<SettingValue>,
-    /// How many devices it has.
+    /// Number of devices.
     pub devices: usize,
-    /// How many mounts it has.
+    /// Number of mounts.
     pub mounts: usize,
-    /// What was found on it.
+    /// Findings.
     pub findings: Vec<ParsedFinding>,
 }
 
 /// A setting of a machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SettingValue {
-    /// `sda read_ahead_kb`
+    /// Name: `sda read_ahead_kb`.
     pub name: String,
     /// Its value.
     pub value: String,
 }
 
-/// A finding, as far as a fleet needs it.
+/// The parts of a finding that a fleet needs.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct ParsedFinding {
-    /// The device or mount.
+    /// Device or mount.
     pub device: String,
-    /// Which check.
+    /// Name of the check.
     pub check: String,
-    /// Commands.
+    /// Commands that fix it.
     pub mend: Vec<String>,
 }
 
@@ -85,11 +82,11 @@ struct ParsedMount {
     read_ahead_kb: Option<u64>,
 }
 
-/// Reads a report.
+/// Parses a report.
 ///
 /// # Errors
 ///
-/// One line, with the file, if the text is none.
+/// One line, with the file, if the text is not a report.
 pub fn parse(file: &str, text: &str) -> Result<MachineReport, String> {
     let none = |why: String| format!("{file}: is no output of doctor --json: {why}");
     let read: Envelope = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
@@ -136,14 +133,14 @@ pub fn parse(file: &str, text: &str) -> Result<MachineReport, String> {
     })
 }
 
-/// `PowerEdge R640; 2 x disk 447G SAMSUNG; nfs4`
+/// Describes the hardware: `PowerEdge R640; 2 x disk 447G SAMSUNG; nfs4`.
 fn hardware(machine: &ParsedMachine, devices: &[ParsedDevice], mounts: &[ParsedMount]) -> String {
     let product = machine.product.clone().or_else(|| machine.virtual_machine.clone());
     let mut disks: Vec<String> = devices
         .iter()
         .filter(|device| !device.kind.starts_with("partition") && device.kind != "loop")
         .map(|device| {
-            // Maps are called differently on each machine.
+            // Names of maps differ between machines.
             let kind = device.kind.split(' ').next().unwrap_or_default();
             let maker = device.maker.iter().map(|maker| format!(" {maker}")).collect::<String>();
             format!("{kind} {}G{maker}", device.bytes >> 30)
@@ -159,7 +156,7 @@ fn hardware(machine: &ParsedMachine, devices: &[ParsedDevice], mounts: &[ParsedM
     words.join("; ")
 }
 
-/// `a a b` is `2 x a`, `b`.
+/// Groups repeated items: `a a b` becomes `2 x a`, `b`.
 fn counted(sorted: &[String]) -> Vec<String> {
     let groups = sorted.chunk_by(|a, b| a == b);
     let text = |group: &[String]| match group.len() {

@@ -1,8 +1,5 @@
-//! Memory that O_DIRECT takes: it begins where the device wants it to begin.
-//!
-//! In:    a length, an alignment.
-//! Out:   [`AlignedBuffer`].
-//! Never: `unsafe`: a vector that is longer than asked for has an aligned part.
+//! An aligned buffer for `O_DIRECT`, without `unsafe`: an oversized vector contains an aligned
+//! part.
 
 /// Aligned bytes.
 pub(super) struct AlignedBuffer {
@@ -12,7 +9,7 @@ pub(super) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Zeroed bytes that begin at a multiple of `align`.
+    /// Creates a zeroed buffer that begins at a multiple of `align`.
     pub(super) fn new(len: usize, align: usize) -> Self {
         assert!(align.is_power_of_two(), "{align}");
         let bytes = vec![0; len + align];
@@ -20,12 +17,12 @@ impl AlignedBuffer {
         Self { bytes, start, len }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.len]
     }
 
-    /// The bytes, to be filled.
+    /// Returns the bytes for writing.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.len]
     }

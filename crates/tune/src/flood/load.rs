@@ -1,9 +1,7 @@
-//! The mixed load on a real device: 64 threads that write, one that reads.
+//! The mixed load on a real device: 64 writer threads and one reader.
 //!
-//! In:    a scratch file, a clock, the settings that we may change, a flag that ends it.
-//! Out:   [`MixedSample`]s.
-//! Never: a wait without an end. A thread that the device does not answer cannot be killed; after
-//!        a while it is left behind, and it keeps nothing but the nameless file.
+//! No wait is unbounded. A thread stuck in the device cannot be killed; after a while it is
+//! abandoned, and it holds nothing but the nameless file.
 //!
 //! ```text
 //!   writers   |--- fill the device's queue ---|--------------- go on ---------------|
@@ -11,8 +9,8 @@
 //!                                             ^ after 64 writes           the last one ends
 //! ```
 //!
-//! A run ends with a read, not at a time: else the slow reads, the ones in question, would be the
-//! ones that do not count.
+//! A run ends with a read, not at a fixed time. Otherwise the slow reads, the ones in question,
+//! would not count.
 
 use std::fs::File;
 use std::io;
@@ -45,8 +43,8 @@ pub struct RealMixedLoad<'a> {
 }
 
 impl<'a> RealMixedLoad<'a> {
-    /// The load on the whole device `device`, on which `scratch` lies. `set` sets one thing, and
-    /// should know how to put it back if this process is killed.
+    /// Creates the load on the whole device `device`, which holds `scratch`. `set` makes one
+    /// setting, and should be able to restore it if this process is killed.
     pub fn new(
         scratch: ScratchFile,
         sys: SystemRoot,
@@ -58,7 +56,7 @@ impl<'a> RealMixedLoad<'a> {
         Self { scratch, sys, device: device.to_owned(), set, clock, interrupted, runs: 0 }
     }
 
-    /// Starts all threads. Each has a sender: when all are gone, all threads have ended.
+    /// Starts all threads. Each holds a sender, so the channel closes when all threads have ended.
     fn start(&mut self, time: Duration) -> io::Result<(Arc<LoadThreads>, Receiver<ThreadMessage>)> {
         let scratch = &self.scratch;
         self.runs += 1;
@@ -112,7 +110,7 @@ impl MixedLoad for RealMixedLoad<'_> {
                 Ok(ThreadMessage::Failed(doing, error)) => {
                     outcome = Err(self.scratch.failed(doing, &error));
                 }
-                // Of what failed the reader knows nothing: it has only been ended.
+                // The reader was merely stopped; its result does not reflect the failure.
                 Ok(ThreadMessage::Read(_)) if matches!(outcome, Err(Stopped::Failed(_))) => {}
                 Ok(ThreadMessage::Read(sample)) => outcome = Ok(sample),
                 Err(RecvTimeoutError::Disconnected) => return outcome,
@@ -138,13 +136,13 @@ impl MixedLoad for RealMixedLoad<'_> {
     }
 }
 
-/// What a thread says.
+/// Message from a thread.
 enum ThreadMessage {
     Read(MixedSample),
     Failed(&'static str, io::Error),
 }
 
-/// What the threads of one run share.
+/// State shared by the threads of one run.
 struct LoadThreads {
     file: File,
     align: usize,
@@ -153,19 +151,19 @@ struct LoadThreads {
     clock: fn() -> Nanos,
     is_over: AtomicBool,
     interrupted: Arc<AtomicBool>,
-    /// Bytes.
+    /// In bytes.
     written: AtomicU64,
 }
 
 impl LoadThreads {
-    /// One thread: number 0 reads, the others write. Whichever ends first ends all.
+    /// Runs one thread: number 0 reads, the others write. The first to end ends all.
     fn work(&self, number: u64, time: Duration, rng: Rng, said: &Sender<ThreadMessage>) {
         let outcome = match number {
             0 => self.read(time, rng),
             _ => self.write(number, rng).map(|()| None),
         };
         self.is_over.store(true, Ordering::Relaxed);
-        // Fails if the run was given up.
+        // Fails if the run was abandoned.
         let _ = match outcome {
             Ok(Some(sample)) => said.send(ThreadMessage::Read(sample)),
             Ok(None) => Ok(()),
@@ -196,8 +194,8 @@ impl LoadThreads {
         Ok(())
     }
 
-    /// The chain of reads. None if it was interrupted; a chain that was ended because it starved
-    /// includes the read that starved.
+    /// Reads the chain. None if it was interrupted; a chain that starved includes the starving
+    /// read.
     fn read(&self, time: Duration, mut rng: Rng) -> io::Result<Option<MixedSample>> {
         let unit = self.align as u64;
         let mut buffer = AlignedBuffer::new(self.align, self.align);
@@ -231,29 +229,29 @@ impl LoadThreads {
     }
 }
 
-/// As many as in the published runs: more than a disk queues by itself, fewer than the kernel does.
+/// Number of writers in the published runs: more than a disk queues, fewer than the kernel does.
 const WRITERS: u64 = 64;
 
 /// A thread calls `pwrite` and little else.
 const STACK: usize = 64 * 1024;
 
-/// So long at least the flood runs before anything counts.
+/// Minimum duration of the flood before reads count.
 const WARM_UP: Duration = Duration::from_millis(50);
 
-/// Below this a run says nothing, however short it was meant to be.
+/// With fewer reads a run is meaningless, however short it was meant to be.
 const LEAST_READS: usize = 3;
 
-/// How often a run is looked at.
+/// Polling interval of a run.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A read that waits longer starves, and how much longer it would have waited is no matter.
+/// A read that waits longer starves; its exact latency no longer matters.
 const STARVED: Duration = Duration::from_secs(20);
 
-/// A device that writes nothing for so long does not work. The kernel's own limit for one request
-/// is 30 s on most disks.
+/// A device that writes nothing for this long has failed. The kernel's own request timeout is 30 s
+/// on most disks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same after Ctrl-C: a user who interrupts does not want to wait for a device that hangs.
+/// Limit after Ctrl-C: a user who interrupts will not wait for a hanging device.
 const PATIENCE_WHEN_INTERRUPTED: Duration = Duration::from_secs(5);
 
 const _: () = assert!(WRITE.0.is_multiple_of(PAGE));

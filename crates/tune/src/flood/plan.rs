@@ -1,17 +1,15 @@
-//! Which trial is run next, and when it is enough.
+//! Chooses the next trial, and ends the measurement once the result is clear.
 //!
-//! In:    trials, a budget of time; what each run gave and how long it took.
-//! Out:   [`NextTrial`].
-//! Never: a clock, a device. The order comes from a seed.
+//! It needs no clock and no device. The order follows from a seed.
 //!
 //! ```text
 //!   survey    the one in force, then each other one once, shuffled
 //!   rounds    the one in force and the best few, each once a round, shuffled, until it is clear
 //! ```
 //!
-//! In rounds, because a disk that is flooded slows down: its cache fills, its flash has to be
-//! erased. What is compared is measured side by side, and a survey's lucky winner proves itself
-//! again.
+//! Trials run in rounds because a flooded disk slows down: its cache fills, its flash needs
+//! erasing. Compared settings are measured side by side, and a lucky winner of the survey has to
+//! win again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,39 +21,39 @@ use super::verdict::{LEAST_WORK, LEAST_WRITES, is_settled};
 use crate::rng::Rng;
 use crate::sysfs::Queue;
 
-/// What to do next.
+/// Next action.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NextTrial {
     /// One run.
     Run {
-        /// Of this trial,
+        /// Index of the trial.
         index: usize,
-        /// so long.
+        /// Duration of the run.
         time: Duration,
     },
-    /// Nothing more.
+    /// Nothing; the result is clear.
     Enough,
 }
 
-/// The course of a measurement.
+/// State of a measurement.
 #[derive(Clone, Debug)]
 pub struct TrialPlan {
     trials: Vec<Trial>,
     tried: Vec<TrialRuns>,
     budget: Duration,
     rng: Rng,
-    /// What is left of this round.
+    /// Remaining trials of this round.
     line: VecDeque<usize>,
     round: u32,
     finalists: Vec<usize>,
-    /// When the last run had ended, and what a run costs with its start and end.
+    /// End of the last run, and the cost of a run including its start and end.
     last: Duration,
     cost: Duration,
     left_out: usize,
 }
 
 impl TrialPlan {
-    /// A measurement that has not begun. The first trial is the one in force.
+    /// Creates a measurement. The first trial is the one in force.
     ///
     /// # Panics
     ///
@@ -77,19 +75,19 @@ impl TrialPlan {
         }
     }
 
-    /// All trials.
+    /// Returns all trials.
     #[must_use]
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
-    /// What each gave.
+    /// Returns the results of each trial.
     #[must_use]
     pub fn tried(&self) -> &[TrialRuns] {
         &self.tried
     }
 
-    /// What to do after `spent` of the budget.
+    /// Returns the next action after `spent` of the budget.
     #[must_use]
     pub fn next(&mut self, spent: Duration) -> NextTrial {
         while self.line.front().is_some_and(|&index| self.tried[index].is_dropped) {
@@ -104,7 +102,7 @@ impl TrialPlan {
         }
     }
 
-    /// Takes what the run of this trial gave.
+    /// Records the result of a trial's run.
     ///
     /// # Panics
     ///
@@ -122,18 +120,18 @@ impl TrialPlan {
         }
     }
 
-    /// What was in force while a trial ran.
+    /// Records the settings in force while a trial ran.
     pub fn describe(&mut self, index: usize, queue: Queue) {
         self.tried[index].queue = queue;
     }
 
-    /// This one cannot be set: never again.
+    /// Drops a trial that cannot be set.
     pub fn drop_trial(&mut self, index: usize) {
         self.tried[index].is_dropped = true;
         self.line.retain(|&other| other != index);
     }
 
-    /// What could not be done in time.
+    /// Returns notes on trials that did not fit the time.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let slow = (self.left_out > 0).then(|| {
@@ -142,7 +140,8 @@ impl TrialPlan {
         slow.into_iter().collect()
     }
 
-    /// The rest of the survey: as much as fits its part of the budget, what promises most first.
+    /// Plans the rest of the survey: as many trials as its part of the budget allows, the most
+    /// promising first.
     fn survey(&mut self, spent: Duration) {
         let others = self.trials.len() - 1;
         let left = self.budget.mul_f64(SURVEY_PART).saturating_sub(spent);
@@ -160,7 +159,7 @@ impl TrialPlan {
         let is_alone = self.finalists.len() < 2 || self.tried[IN_FORCE].is_dropped;
         let is_clear = self.round >= LEAST_ROUNDS && is_settled(&self.tried);
         let is_late = self.runs_in(self.budget.saturating_sub(spent)) < self.finalists.len();
-        // On a device that is slower than it seemed a few rounds more are better than no answer.
+        // On a device slower than it seemed, a few extra rounds are better than no answer.
         let is_too_late = spent > self.budget * 2;
         let most = if is_alone { ROUNDS_ALONE } else { MOST_ROUNDS };
         if is_clear || self.round >= most || (is_late && self.round >= 3) || is_too_late {
@@ -172,7 +171,8 @@ impl TrialPlan {
         self.line = line.into();
     }
 
-    /// The one in force, and of those whose writers still work the ones with the fastest readers.
+    /// Chooses the trial in force, and those with the fastest readers whose writers still make
+    /// progress.
     fn choose_finalists(&self, spent: Duration) -> Vec<usize> {
         let all = || (0..self.tried.len()).filter(|&index| !self.tried[index].is_dropped);
         let sample = |index: usize| self.tried[index].runs.first().map(|(_, sample)| sample);
@@ -191,7 +191,8 @@ impl TrialPlan {
         let seats = fit.saturating_sub(1).clamp(1, MOST_FINALISTS);
         others.sort_by(|a, b| b.1.total_cmp(&a.1));
         if seats == 1 {
-            // There is no time to tell the best from those near it: then what changes least.
+            // There is no time to separate the best from its neighbours, so prefer the one that
+            // changes least.
             let best = others.first().map_or(0.0, |(_, reads)| *reads);
             others.retain(|(_, reads)| *reads >= best * SURVEY_SLACK);
             others.sort_by_key(|(index, _)| (changes(&self.tried, *index), *index));
@@ -201,44 +202,44 @@ impl TrialPlan {
         in_force.into_iter().chain(chosen).collect()
     }
 
-    /// How many runs fit.
+    /// Returns the number of runs that fit into a time.
     fn runs_in(&self, time: Duration) -> usize {
         let runs = time.as_nanos() / self.cost.as_nanos().max(1);
         usize::try_from(runs).unwrap_or(usize::MAX)
     }
 
-    /// How long one run counts.
+    /// Returns the counted duration of one run.
     fn run_time(&self) -> Duration {
         (self.budget / RUNS_IN_BUDGET).clamp(SHORTEST, LONGEST)
     }
 }
 
-/// Of the budget, for trying each once: the rounds after it decide.
+/// Share of the budget for trying each setting once; the following rounds decide.
 const SURVEY_PART: f64 = 0.45;
 
-/// Even on the slowest device: the two settings that the seeds of this project show to matter.
+/// Minimum even on the slowest device: the two settings that matter in the simulator's seeds.
 const LEAST_SURVEYED: usize = 2;
 
-/// One run each may be wrong by so much.
+/// Possible error of a single run, as a factor.
 const SURVEY_SLACK: f64 = 0.85;
 
-/// Beside the one in force.
+/// In addition to the one in force.
 const MOST_FINALISTS: usize = 3;
 
-/// From so many on a spread can be told from luck.
+/// Rounds needed to separate spread from luck.
 const LEAST_ROUNDS: u32 = 4;
 
-/// What is not clear by then is not worth a change.
+/// A gain that is still unclear by then is not worth a change.
 const MOST_ROUNDS: u32 = 16;
 
-/// With nothing to compare with.
+/// Rounds if there is nothing to compare with.
 const ROUNDS_ALONE: u32 = 4;
 
 /// Ten in the survey, four in each of ten rounds.
 const RUNS_IN_BUDGET: u32 = 50;
 
-/// Some ten reads on a disk that rotates, on flash a thousand.
+/// About ten reads on a rotating disk, a thousand on flash.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// More says nothing new.
+/// Longer runs add no information.
 const LONGEST: Duration = Duration::from_secs(1);

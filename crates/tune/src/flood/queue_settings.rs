@@ -1,18 +1,17 @@
-//! From one trial to the next, and back to what was found.
+//! Switches from one trial to the next, and back to the original settings.
 //!
-//! In:    what was in force; a trial.
-//! Out:   the calls that set it, in an order in which none undoes another.
-//! Never: a device left with fewer tags than it had.
+//! The calls are ordered so that none undoes another, and the device is never left with fewer tags
+//! than it had.
 //!
 //! ```text
-//!   scheduler ------> takes nr_requests and all of iosched/ away and brings its own
+//!   scheduler ------> replaces nr_requests and all of iosched/ by its own
 //!   nr_requests ----> sets async_depth, too
 //!   the rest
 //! ```
 //!
-//! Before a scheduler goes, everything is put back to what it came with. That matters without a
-//! scheduler: there `nr_requests` is how many tags the device has, and Linux keeps the tags and
-//! shows another number once a scheduler comes. Writing the number that is shown then changes
+//! Before a scheduler is replaced, all of its settings return to their initial values. That matters
+//! without a scheduler, where `nr_requests` is the number of device tags: Linux keeps the tags and
+//! shows another number once a scheduler is attached. Writing the shown number then changes
 //! nothing.
 
 use std::collections::BTreeMap;
@@ -24,12 +23,12 @@ use super::tunable_queue::TunableQueue;
 use crate::setting::DeviceSetting;
 use crate::sysfs::Queue;
 
-/// What is set, and what was.
+/// Switches the settings of one queue, and restores the original ones.
 pub(super) struct QueueSettings {
     device: String,
     may_set: bool,
     found: Option<String>,
-    /// What each scheduler has, as found, or as it came: names below `queue/`, in the order in
+    /// Settings of each scheduler as found, or as it starts: names below `queue/`, in the order in
     /// which they are set.
     bases: BTreeMap<String, AttributeValues>,
 }
@@ -43,7 +42,7 @@ impl QueueSettings {
         Self { device: offer.device.clone(), may_set: offer.may_set, found, bases }
     }
 
-    /// Sets what a trial wants.
+    /// Makes the settings of a trial.
     pub(super) fn apply(&mut self, mixed: &mut dyn MixedLoad, trial: &Trial) -> io::Result<()> {
         let Some(wanted) = trial.scheduler.as_ref().filter(|_| self.may_set) else {
             return Ok(());
@@ -62,13 +61,13 @@ impl QueueSettings {
         self.put(mixed, &target)
     }
 
-    /// Sets everything back.
+    /// Restores the original settings.
     pub(super) fn restore(&mut self, mixed: &mut dyn MixedLoad) -> io::Result<()> {
         let found = Trial { scheduler: self.found.clone(), changes: Vec::new() };
         self.apply(mixed, &found)
     }
 
-    /// What to set, in this order, to have from what was found what was chosen.
+    /// Returns the settings that lead from the original state to the choice, in this order.
     pub(super) fn settings_for(&self, choice: Option<&Trial>) -> Vec<DeviceSetting> {
         let Some(wanted) = choice.and_then(|trial| trial.scheduler.as_ref().map(|it| (trial, it)))
         else {
@@ -86,27 +85,27 @@ impl QueueSettings {
         settings
     }
 
-    /// What its scheduler has, and what the trial changes.
+    /// Returns the scheduler's settings with the trial's changes.
     fn target(&self, trial: &Trial) -> AttributeValues {
         let scheduler = trial.scheduler.as_deref().unwrap_or_default();
         let mut target = self.bases.get(scheduler).cloned().unwrap_or_default();
         let changes = |name: &str| trial.changes.iter().any(|(changed, _)| *changed == name);
         if changes(NR_REQUESTS) {
-            // The kernel adjusts these with it, as when a user sets it by hand.
+            // The kernel adjusts these along with it, as for a manual change.
             let follows = [ASYNC_DEPTH, QUEUE_ASYNC_DEPTH];
             target.retain(|(name, _)| changes(name) || !follows.contains(&name.as_str()));
         }
         for (name, value) in &trial.changes {
             match target.iter_mut().find(|(known, _)| known == name) {
                 Some(pair) => pair.1 = value.to_string(),
-                // It does not exist: setting it says so.
+                // The attribute does not exist: setting it returns the error.
                 None => target.push(((*name).to_owned(), value.to_string())),
             }
         }
         target
     }
 
-    /// Sets those that are not so. It looks before each: setting one may change a later one.
+    /// Writes the settings that differ. It checks before each, because one may change a later one.
     fn put(&self, mixed: &mut dyn MixedLoad, target: &AttributeValues) -> io::Result<()> {
         for (name, value) in target {
             let now = values(&mixed.queue());
@@ -126,7 +125,7 @@ impl QueueSettings {
     }
 }
 
-/// What a queue has, `nr_requests` first.
+/// Returns the settings of a queue, `nr_requests` first.
 fn values(queue: &Queue) -> AttributeValues {
     let depth = queue.nr_requests.map(|depth| (NR_REQUESTS.to_owned(), depth.to_string()));
     let scheduler = queue.scheduler.iter();

@@ -1,8 +1,4 @@
-//! What the mixed load found, as `--json` prints it.
-//!
-//! In:    a plan that has ended.
-//! Out:   [`FloodReport`].
-//! Never: a figure that was not measured.
+//! Results of the mixed load, in the form that `--json` prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,57 +7,57 @@ use super::plan::TrialPlan;
 use super::trial_runs::{TrialRuns, middle};
 use crate::setting::DeviceSetting;
 
-/// A device's schedulers measured.
+/// Measured schedulers of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloodReport {
-    /// The whole device.
+    /// Whole device.
     pub device: String,
-    /// How long it took.
+    /// Duration of the measurement.
     pub seconds: f64,
-    /// What was tried; the first one is what was in force.
+    /// Trials; the first is the setting in force.
     pub rows: Vec<FloodRow>,
-    /// What to set, in this order; nothing if what is in force should stay.
+    /// Settings to make, in this order; empty if those in force should stay.
     pub recommended: Vec<DeviceSetting>,
-    /// Why.
+    /// Reason for the recommendation.
     pub why: String,
-    /// What a reader of the figures has to know.
+    /// Notes for the interpretation of the figures.
     pub notes: Vec<String>,
-    /// Whether every setting is as it was.
+    /// True if every setting was restored.
     pub restored: bool,
 }
 
-/// One setting.
+/// One trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FloodRow {
-    /// In words: `mq-deadline, async_depth 4`.
+    /// Description: `mq-deadline, async_depth 4`.
     pub name: String,
-    /// The scheduler; None if the device has none.
+    /// Scheduler; None if the device has none.
     pub scheduler: Option<String>,
-    /// How many of one direction before the other.
+    /// Requests of one direction dispatched before the other.
     pub fifo_batch: Option<u64>,
-    /// How many writes.
+    /// Limit of asynchronous requests.
     pub async_depth: Option<u64>,
-    /// How many of any kind.
+    /// Limit of requests of any kind.
     pub nr_requests: Option<u64>,
-    /// Half of the reads took less.
+    /// Median read latency.
     pub read_median_us: f64,
-    /// 99 of 100 took less.
+    /// p99 read latency.
     pub read_p99_us: f64,
-    /// Reads a second of the chain, the median of its runs.
+    /// Reads per second of the chain, median of its runs.
     pub reads_per_s: f64,
-    /// What the writers wrote, in MB/s, the median of its runs.
+    /// Write throughput in MB/s, median of its runs.
     pub write_mb_per_s: f64,
-    /// Reads a second of the slowest run,
+    /// Reads per second of the slowest run.
     pub low: f64,
-    /// and of the fastest.
+    /// Reads per second of the fastest run.
     pub high: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
-    /// How many reads in them.
+    /// Number of reads in all runs.
     pub reads: u64,
 }
 
-/// A row for each trial that was run.
+/// Returns a row for each trial that was run.
 pub(super) fn rows(plan: &TrialPlan) -> Vec<FloodRow> {
     plan.tried().iter().filter_map(row).collect()
 }

@@ -1,12 +1,10 @@
-//! The scratch file: all that this measurement ever writes to.
+//! The scratch file, the only thing that this measurement writes to.
 //!
-//! In:    a folder.
-//! Out:   [`ScratchFile`]: a file without a name, written once, open past the page cache.
-//! Never: anything left behind. A file without a name goes with the process that has it open,
-//!        however that ends. Where the file system cannot do that, the name is taken away at once.
+//! The file is nameless, so it disappears with the process that has it open. On file systems
+//! without nameless files it is unlinked at once.
 //!
-//! Written once, because blocks that were only reserved are not read from the device, and the
-//! first write to one is paid by the file system's journal: later writes go over it, as a
+//! The file is written once in full, because reserved blocks are not read from the device, and the
+//! first write to one pays for the file system's journal. Later writes overwrite data, as a
 //! database's do.
 
 use std::fs::File;
@@ -32,15 +30,15 @@ use crate::rng::Rng;
 pub struct ScratchFile {
     pub(super) file: File,
     folder: PathBuf,
-    /// How much of it is written.
+    /// Bytes written so far.
     pub(super) size: ByteCount,
-    /// Where reads and writes may begin, and where buffers have to.
+    /// Alignment of offsets and buffers.
     pub(super) align: u64,
 }
 
 impl ScratchFile {
-    /// Makes it in `folder` and writes it once, in 4 s at most unless the device is so
-    /// slow that it would be too short.
+    /// Creates the file in `folder` and writes it once, for at most 4 s unless a slow device would
+    /// leave it too short.
     ///
     /// # Errors
     ///
@@ -54,7 +52,7 @@ impl ScratchFile {
         let failed = |what: String| Stopped::Failed(format!("{}: {what}", folder.display()));
         let (file, size) = empty(folder).map_err(failed)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
-            // Not every file system can; then writing it shows whether there is room.
+            // Some file systems cannot preallocate; then writing reveals whether there is space.
             Ok(()) | Err(Errno::OPNOTSUPP) => {}
             Err(error) => {
                 return Err(failed(format!(
@@ -70,7 +68,7 @@ impl ScratchFile {
         Ok(scratch)
     }
 
-    /// Whether there can be one in `folder`: then the device that it would lie on.
+    /// Checks that `folder` can hold a scratch file, and returns the device that it would be on.
     ///
     /// # Errors
     ///
@@ -82,18 +80,18 @@ impl ScratchFile {
         device(&file).ok_or_else(|| failed("does not say which device it lies on".into()))
     }
 
-    /// The device that it lies on.
+    /// Returns the device that holds the file.
     #[must_use]
     pub fn device(&self) -> Option<(u32, u32)> {
         device(&self.file)
     }
 
-    /// Where the writers write, from its start to the end: the reader has what lies before.
+    /// Returns the offset from which the writers write; the reader uses the bytes before it.
     pub(super) fn written_from(&self) -> u64 {
         self.size.0 / 4 / WRITE.0 * WRITE.0
     }
 
-    /// What could not be done with it.
+    /// Describes a failed operation on the file.
     pub(super) fn failed(&self, doing: &str, error: &io::Error) -> Stopped {
         Stopped::Failed(format!(
             "{}: {doing} the scratch file: {}",
@@ -102,7 +100,7 @@ impl ScratchFile {
         ))
     }
 
-    /// Writes it from its start until the time is over, and gives back what was not reached.
+    /// Writes the file from its start until the time is over, and truncates the rest.
     fn fill(&mut self, clock: fn() -> Nanos, interrupted: &AtomicBool) -> Result<(), Stopped> {
         let align = usize::try_from(self.align).expect("a device states its alignment in 32 bits");
         let mut buffer = AlignedBuffer::new(FILL_CHUNK, align);
@@ -114,7 +112,7 @@ impl ScratchFile {
                 return Err(Stopped::Interrupted);
             }
             let len = usize::try_from(self.size.0 - done).map_or(FILL_CHUNK, |n| n.min(FILL_CHUNK));
-            // No two blocks alike: some devices keep only one of them.
+            // No two blocks are alike, because some devices deduplicate.
             buffer.bytes_mut()[..8].copy_from_slice(&done.to_le_bytes());
             let wrote = self.file.write_all_at(&buffer.bytes()[..len], done);
             wrote.map_err(|error| self.failed("writing", &error))?;
@@ -131,7 +129,7 @@ fn device(file: &File) -> Option<(u32, u32)> {
     Some((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
-/// A file with nothing in it, and how large it may become.
+/// Creates an empty file, and returns its maximum size.
 fn empty(folder: &Path) -> Result<(File, ByteCount), String> {
     let stat = rustix::fs::statvfs(folder).map_err(|error| errno_text(&error.into()))?;
     let free = ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize));
@@ -139,7 +137,7 @@ fn empty(folder: &Path) -> Result<(File, ByteCount), String> {
     Ok((nameless(folder)?, size))
 }
 
-/// How large a file may be where so much is free.
+/// Returns the size of a file, given the free space.
 fn size_in(free: ByteCount) -> Result<ByteCount, String> {
     let size = (free.0 / PART_OF_FREE).min(MOST.0) / MIB * MIB;
     if size < LEAST.0 {
@@ -153,7 +151,7 @@ fn mib(size: ByteCount) -> String {
     format!("{} MiB", size.0 / MIB)
 }
 
-/// A file without a name that goes past the page cache.
+/// Opens a nameless file for `O_DIRECT`.
 fn nameless(folder: &Path) -> Result<File, String> {
     unnamed(folder, OFlags::DIRECT).map_err(|error| match error {
         Errno::INVAL => "no O_DIRECT here; name a folder on a disk".to_owned(),
@@ -162,7 +160,7 @@ fn nameless(folder: &Path) -> Result<File, String> {
     })
 }
 
-/// Bytes that no device can make smaller.
+/// Fills a buffer with incompressible bytes.
 pub(super) fn noise(bytes: &mut [u8], seed: u64) {
     let mut rng = Rng(seed);
     for word in bytes.chunks_exact_mut(8) {
@@ -170,25 +168,25 @@ pub(super) fn noise(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// One read: a block of a directory, an inode table, an index.
+/// Size of one read: a block of a directory, an inode table, an index.
 pub(super) const PAGE: u64 = 4096;
 
 const MIB: u64 = 1 << 20;
 
-/// Larger gains nothing: at 64 KiB these are 6144 places to write to, and a disk's head has to move
-/// between them.
+/// A larger file gains nothing: at 64 KiB it has 6144 positions to write to, and a disk's head has
+/// to seek between them.
 const MOST: ByteCount = ByteCount(512 * MIB);
 
-/// In less, 64 writes at a time lie so close that they are no random writes any more.
+/// In a smaller file, 64 writes at a time are too close together to be random writes.
 const LEAST: ByteCount = ByteCount(32 * MIB);
 
-/// A full file system is slow and other programs need room, too.
+/// A full file system is slow, and other programs need space, too.
 const PART_OF_FREE: u64 = 4;
 
-/// Longer would take from the measurement; a USB stick then has a shorter file.
+/// Writing for longer would shorten the measurement; a USB stick gets a shorter file.
 const FILL_TIME: Duration = Duration::from_secs(4);
 
-/// Large enough for several requests at a time on their way to the device.
+/// Large enough for several requests in flight.
 const FILL_CHUNK: usize = 4 << 20;
 
 #[cfg(test)]

@@ -1,27 +1,27 @@
-//! The settings that are worth a try.
+//! Settings worth a trial.
 //!
-//! In:    a [`TunableQueue`].
-//! Out:   [`Trial`]s, the one in force first, then by how much they may change.
-//! Never: a scheduler that the device does not offer, which would load a module.
+//! The one in force is first, then the others in order of the changes they make. A scheduler that
+//! the device does not offer is never tried: setting it would load a module.
 //!
-//! Two things keep a read waiting: what the device has taken already, and what the scheduler sends
-//! before it. `async_depth` bounds how many writes there are at all, `fifo_batch` how many go
-//! before the reads are looked at again, `nr_requests` how many requests of any kind there are.
+//! Two things delay a read: the requests that the device has accepted, and those that the scheduler
+//! dispatches first. `async_depth` limits the writes in flight, `fifo_batch` the writes before the
+//! next look at reads, `nr_requests` the requests of any kind.
 
 use std::fmt;
 
 use super::tunable_queue::TunableQueue;
 
-/// One thing to try: a scheduler, and what of it is not as it comes.
+/// A scheduler, and its settings that differ from the defaults.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Trial {
-    /// Which; None: a device without one.
+    /// Scheduler; None for a device without one.
     pub scheduler: Option<String>,
-    /// What is not as it was found, or not as a new scheduler comes: name below `queue/` and value.
+    /// Settings that differ from the original state, or from a new scheduler's defaults: name below
+    /// `queue/` and value.
     pub changes: Vec<(&'static str, u64)>,
 }
 
-/// All that is worth a try.
+/// Returns all settings worth a trial.
 #[must_use]
 pub fn trials(offer: &TunableQueue) -> Vec<Trial> {
     let in_force = Trial { scheduler: offer.scheduler.clone(), changes: Vec::new() };
@@ -69,23 +69,23 @@ impl fmt::Display for Trial {
     }
 }
 
-/// The scheduler that this is about.
+/// The scheduler whose settings are tuned.
 pub(super) const MQ_DEADLINE: &str = "mq-deadline";
 
-/// No scheduler: what comes first goes first.
+/// No scheduler: requests are dispatched in order of arrival.
 pub(super) const NONE: &str = "none";
 
-/// The scheduler itself.
+/// Attribute of the scheduler.
 pub(super) const SCHEDULER: &str = "scheduler";
 
-/// How many requests of any kind.
+/// Limit of requests of any kind.
 pub(super) const NR_REQUESTS: &str = "nr_requests";
 
-/// How many requests of one direction before the other is looked at.
+/// Requests of one direction before the scheduler looks at the other.
 pub(super) const FIFO_BATCH: &str = "iosched/fifo_batch";
 
-/// The number of asynchronous requests: writes, and reads ahead.
+/// Limit of asynchronous requests: writes, and reads ahead.
 pub(super) const ASYNC_DEPTH: &str = "iosched/async_depth";
 
-/// The same where it is the queue's own, since Linux 7.0.
+/// The same limit as an attribute of the queue, since Linux 7.0.
 pub(super) const QUEUE_ASYNC_DEPTH: &str = "async_depth";

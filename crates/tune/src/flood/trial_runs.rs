@@ -1,8 +1,4 @@
-//! A trial and the samples of its runs.
-//!
-//! In:    samples, each with the round that it was taken in.
-//! Out:   the figures of one trial: latencies, medians, how much it changes.
-//! Never: a comparison of gains; `verdict` makes it.
+//! A trial, the samples of its runs, and the figures derived from them.
 
 use super::mixed_load::MixedSample;
 use super::trial::Trial;
@@ -12,19 +8,19 @@ use crate::sysfs::Queue;
 /// The index of the trial that changes nothing.
 pub const IN_FORCE: usize = 0;
 
-/// A trial and what it gave.
+/// A trial and its results.
 #[derive(Clone, Debug)]
 pub struct TrialRuns {
-    /// What was set.
+    /// Settings of the trial.
     pub trial: Trial,
-    /// All that was in force then.
+    /// All settings in force during the trial.
     pub queue: Queue,
-    /// Its runs; at most one of each round, round 0 is the survey.
+    /// Runs with their rounds, at most one for each round; round 0 is the survey.
     pub runs: Vec<(u32, MixedSample)>,
     pub(super) is_dropped: bool,
 }
 
-/// How long reads took.
+/// Read latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ReadLatencies {
     pub(super) median_us: f64,
@@ -33,13 +29,13 @@ pub(super) struct ReadLatencies {
 }
 
 impl TrialRuns {
-    /// A trial that nothing is known of.
+    /// Creates a trial without runs.
     #[must_use]
     pub fn new(trial: Trial) -> Self {
         Self { trial, queue: Queue::default(), runs: Vec::new(), is_dropped: false }
     }
 
-    /// Of all its runs.
+    /// Returns the latencies of all its runs.
     pub(super) fn latencies(&self) -> ReadLatencies {
         let runs = self.runs.iter();
         let mut all: Vec<u64> = runs.flat_map(|(_, sample)| sample.reads_ns.clone()).collect();
@@ -50,13 +46,14 @@ impl TrialRuns {
     }
 }
 
-/// The median over a trial's runs.
+/// Returns the median of a figure over a trial's runs.
 pub(super) fn middle(tried: &TrialRuns, figure: fn(&MixedSample) -> f64) -> Option<f64> {
     let mut figures: Vec<f64> = tried.runs.iter().map(|(_, sample)| figure(sample)).collect();
     (!figures.is_empty()).then(|| median(&mut figures))
 }
 
-/// How much a trial changes: another scheduler takes all its settings away, so it counts more.
+/// Returns the number of changes of a trial. Another scheduler replaces all settings, so it counts
+/// more.
 pub(super) fn changes(tried: &[TrialRuns], index: usize) -> usize {
     let (trial, found) = (&tried[index].trial, &tried[IN_FORCE].trial);
     trial.changes.len() + if trial.scheduler == found.scheduler { 0 } else { 2 }

@@ -1,37 +1,35 @@
-//! What can be set on the device under a folder.
+//! The tunable settings of the device under a folder.
 //!
-//! In:    sysfs, the number of the device that the scratch file lies on, whether we may set.
-//! Out:   [`TunableQueue`].
-//! Never: a setting that other devices share: that of the disk below a mapped device is offered
-//!        only if it is the only one.
+//! Settings shared with other devices are excluded. The disk below a mapped device is offered only
+//! if it is the only one.
 
 use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
-/// What can be set.
+/// Tunable settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TunableQueue {
-    /// The whole device whose queue counts, as the kernel calls it.
+    /// Kernel name of the whole device whose queue is tuned.
     pub device: String,
-    /// The scheduler in force; None if it has no queue of requests.
+    /// Scheduler in force; None if the device has no request queue.
     pub scheduler: Option<String>,
-    /// What it could be.
+    /// Available schedulers.
     pub choices: Vec<String>,
-    /// How many requests are queued.
+    /// Limit of queued requests.
     pub nr_requests: Option<u64>,
-    /// Whether `async_depth` is the queue's and not the scheduler's.
+    /// True if `async_depth` belongs to the queue, not to the scheduler.
     pub is_async_depth_of_queue: bool,
-    /// Whether `nr_requests` without a scheduler, which sets how many requests the device itself
-    /// gets, is this device's own affair and known.
+    /// True if `nr_requests` without a scheduler, which sets the number of device tags, is known
+    /// and affects this device only.
     pub has_own_tags: bool,
-    /// Whether anything may be set.
+    /// True if settings may be changed.
     pub may_set: bool,
-    /// What a reader of the report has to know.
+    /// Notes for readers of the report.
     pub notes: Vec<String>,
 }
 
 impl TunableQueue {
-    /// What the device of this number offers. None if there is no such block device: tmpfs, btrfs
-    /// and nfs lie on none, or on several.
+    /// Returns the settings of the device with this number. None if there is no such block device:
+    /// tmpfs, btrfs and nfs use none, or several.
     #[must_use]
     pub fn of(sys: &SystemRoot, number: (u32, u32), may_set: bool) -> Option<Self> {
         let device = sys.device_numbered(number.0, number.1)?;
@@ -60,8 +58,8 @@ impl TunableQueue {
     }
 }
 
-/// The device whose scheduler sees the requests: below partitions, and below mapped devices as long
-/// as there is one only.
+/// Returns the device whose scheduler sees the requests: below partitions, and below mapped devices
+/// with only one device each.
 fn lowest(sys: &SystemRoot, device: BlockDevice) -> BlockDevice {
     let mut device = sys.whole(&device).unwrap_or(device);
     for _ in 0..MOST_LAYERS {
@@ -72,9 +70,9 @@ fn lowest(sys: &SystemRoot, device: BlockDevice) -> BlockDevice {
     device
 }
 
-/// Without a scheduler `nr_requests` is the number of tags, and tags belong to a host: all disks of
-/// a SCSI host share them, all namespaces of an NVMe controller do. Loop and virtio disks have
-/// their own.
+/// Returns whether the device has its own tags. Without a scheduler `nr_requests` is the number of
+/// tags, and tags belong to a host: all disks of a SCSI host and all namespaces of an NVMe
+/// controller share them. Loop and virtio disks have their own.
 fn has_own_tags(sys: &SystemRoot, device: &BlockDevice) -> bool {
     if matches!(device.kind, BlockDeviceKind::Loop { .. }) || device.name.starts_with("vd") {
         return true;
@@ -85,7 +83,7 @@ fn has_own_tags(sys: &SystemRoot, device: &BlockDevice) -> bool {
     namespaces.all(|it| it.name == device.name || controller_of(&it.name) != Some(controller))
 }
 
-/// `nvme0` of `nvme0n1`.
+/// Returns the controller: `nvme0` for `nvme0n1`.
 fn controller_of(name: &str) -> Option<&str> {
     let digits = name.strip_prefix("nvme")?;
     let (number, _) = digits.split_once('n')?;
@@ -96,7 +94,7 @@ fn is_part(device: &BlockDevice) -> bool {
     matches!(device.kind, BlockDeviceKind::Partition { .. })
 }
 
-/// LUKS on LVM on RAID is three.
+/// LUKS on LVM on RAID has three layers.
 const MOST_LAYERS: u32 = 8;
 
 #[cfg(test)]

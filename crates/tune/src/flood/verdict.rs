@@ -1,16 +1,15 @@
-//! Which setting to take, from what all of them gave.
+//! Chooses a setting from the results of all trials.
 //!
-//! In:    trials with their runs.
-//! Out:   [`FloodVerdict`]: one of them, or none: all stays as it is; and why.
-//! Never: a change that is not clearly better than what is in force, measured beside it.
+//! A change has to be clearly better than the setting in force, measured side by side. Otherwise
+//! the verdict is to keep the setting in force.
 //!
-//! What counts is how long the chain of reads takes: that is what its reader waits for. It is the
-//! mean, so the few slow reads count as they do there; median and p99 must not be worse.
+//! The criterion is the duration of the chain of reads, which its reader waits for. It is a mean,
+//! so slow reads count in full; median and p99 must not get worse.
 //!
-//! **What the writers may lose.** On a disk with one head each read takes the place of a write, so
-//! faster reads always mean fewer writes, and that is no fault of a setting. So writes and reads
-//! together are counted: of the best one's, [`LEAST_WORK`] has to be kept. And whatever readers
-//! gain, writers keep [`LEAST_WRITES`] of theirs:
+//! **Limit on the loss of writers.** On a disk with one head each read displaces a write, so faster
+//! reads always mean fewer writes, and a setting is not to blame for that. Reads and writes are
+//! therefore counted together, and [`LEAST_WORK`] of the best total has to be kept. In addition,
+//! writers keep at least [`LEAST_WRITES`] of their throughput:
 //!
 //! ```text
 //!   one head, async_depth writes for each read     1      2      4      16
@@ -21,16 +20,16 @@
 use super::mixed_load::MixedSample;
 use super::trial_runs::{IN_FORCE, TrialRuns, changes, middle};
 
-/// What to take.
+/// The chosen setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FloodVerdict {
-    /// Which trial; None: what is in force stays.
+    /// Index of the trial; None to keep the setting in force.
     pub choice: Option<usize>,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// Judges. An incomplete measurement gives no choice.
+/// Judges the trials. An incomplete measurement gives no choice.
 #[must_use]
 pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
     let keep = |why: String| FloodVerdict { choice: None, why };
@@ -44,7 +43,7 @@ pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
         (1..tried.len()).filter_map(|index| TrialCandidate::new(tried, index)).collect();
     let is_good = |it: &&TrialCandidate| it.is_clear() && it.is_fair && it.has_no_tail(tried);
     let mut good: Vec<&TrialCandidate> = candidates.iter().filter(is_good).collect();
-    // The simplest first; of equally simple ones, the best.
+    // The simplest first; among equally simple ones, the best.
     good.sort_by(|a, b| {
         let simple = changes(tried, a.index).cmp(&changes(tried, b.index));
         simple.then(b.gain.total_cmp(&a.gain))
@@ -54,7 +53,7 @@ pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
     };
     let mut chosen = first;
     for &other in rest {
-        // One that changes more has to be better beyond doubt.
+        // A trial that changes more has to be better beyond doubt.
         if other.beats(chosen, tried) {
             chosen = other;
         }
@@ -62,8 +61,8 @@ pub fn verdict(tried: &[TrialRuns], is_complete: bool) -> FloodVerdict {
     FloodVerdict { choice: Some(chosen.index), why: chosen.why(tried) }
 }
 
-/// Whether more rounds would hardly change the verdict: each is known well enough, or is no gain,
-/// or clearly behind the best.
+/// Returns whether more rounds would hardly change the verdict: each trial is known well enough, or
+/// brings no gain, or is clearly behind the best.
 pub(super) fn is_settled(tried: &[TrialRuns]) -> bool {
     let candidates: Vec<TrialCandidate> =
         (1..tried.len()).filter_map(|index| TrialCandidate::new(tried, index)).collect();
@@ -78,18 +77,18 @@ pub(super) fn is_settled(tried: &[TrialRuns]) -> bool {
     })
 }
 
-/// One trial beside the one in force.
+/// A trial compared with the one in force.
 struct TrialCandidate {
     index: usize,
-    /// How many times as fast reads are, as a logarithm, and by how much that may be too much.
+    /// Logarithm of the read speed-up, and its uncertainty.
     gain: f64,
     doubt: f64,
-    /// Whether device and writers still do enough.
+    /// True if device and writers still do enough work.
     is_fair: bool,
 }
 
 impl TrialCandidate {
-    /// None if it was not measured beside the one in force often enough.
+    /// Returns None if it was not measured often enough side by side with the one in force.
     fn new(tried: &[TrialRuns], index: usize) -> Option<Self> {
         let (base, it) = (&tried[IN_FORCE], &tried[index]);
         let (gain, doubt) = gain(&ratios(it, base))?;
@@ -108,7 +107,7 @@ impl TrialCandidate {
         })
     }
 
-    /// Whether median and p99 are not worse.
+    /// Returns whether median and p99 are no worse.
     fn has_no_tail(&self, tried: &[TrialRuns]) -> bool {
         let (ours, theirs) = (tried[self.index].latencies(), tried[IN_FORCE].latencies());
         let is_tail_known = ours.reads.min(theirs.reads) >= TAIL_READS;
@@ -116,7 +115,8 @@ impl TrialCandidate {
         ours.median_us <= theirs.median_us && !has_tail
     }
 
-    /// Whether its reads are faster than another one's, by more than luck and by more than nothing.
+    /// Returns whether its reads are faster than another's, by more than luck and by more than a
+    /// tie.
     fn beats(&self, other: &Self, tried: &[TrialRuns]) -> bool {
         let gain = gain(&ratios(&tried[self.index], &tried[other.index]));
         gain.is_some_and(|(gain, doubt)| gain > TIE.ln() && gain > doubt * TIE_DOUBT)
@@ -141,8 +141,8 @@ impl TrialCandidate {
     }
 }
 
-/// The logarithm of the ratio of one trial's read rate to the other's, for each round in which both
-/// ran. Round 0 does not count: it selected the trials, partly by chance.
+/// Returns the logarithms of the ratio of read rates, for each round in which both trials ran.
+/// Round 0 does not count: it selected the trials, partly by chance.
 fn ratios(one: &TrialRuns, other: &TrialRuns) -> Vec<f64> {
     let rate_in = |tried: &TrialRuns, round: u32| {
         let run = tried.runs.iter().find(|(number, _)| *number == round);
@@ -152,7 +152,7 @@ fn ratios(one: &TrialRuns, other: &TrialRuns) -> Vec<f64> {
     rounds.filter_map(|round| Some((rate_in(one, round)? / rate_in(other, round)?).ln())).collect()
 }
 
-/// The mean, and by how much it may be wrong. None of fewer than three: their spread is unknown.
+/// Returns the mean and its uncertainty. None for fewer than three ratios, whose spread is unknown.
 fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
     let &t = T_995.get(ratios.len().checked_sub(3)?).unwrap_or(&T_995[T_995.len() - 1]);
     let count = ratios.len() as f64;
@@ -181,31 +181,33 @@ fn shown(us: f64) -> String {
     if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
-/// A change has to be worth its explanation.
+/// Gain that makes a change worth explaining.
 const GAIN: f64 = 1.10;
 
-/// Closer together than that, the one that changes less.
+/// Within this factor, the trial that changes less wins.
 const TIE: f64 = 1.05;
 
-/// Between two good ones a wrong choice costs little: less doubt is asked for than for a change.
+/// Between two good trials a wrong choice costs little, so less certainty is required than for a
+/// change.
 const TIE_DOUBT: f64 = 0.6;
 
-/// Knowing it better than that changes nothing.
+/// More precision would change nothing.
 const PRECISE: f64 = 1.05;
 
-/// Of the best one's requests a second: a setting that loses more keeps the device idle.
+/// Share of the best trial's requests per second: a setting below it leaves the device idle.
 pub(super) const LEAST_WORK: f64 = 0.8;
 
-/// Of the best one's writes. At half, a depth of 1 on one head would be a matter of luck, and a
-/// copy of a file beside the reader would take twice as long.
+/// Share of the best trial's writes. At half, a depth of 1 on one head would pass or fail by luck,
+/// and a file copy during the reads would take twice as long.
 pub(super) const LEAST_WRITES: f64 = 0.65;
 
-/// With fewer reads p99 is the slowest one, and luck.
+/// With fewer reads, p99 is the slowest read, which is luck.
 const TAIL_READS: usize = 200;
 
-/// By so much p99 may seem worse: it is known to no better than that.
+/// p99 may seem worse by this factor: it is known no better than that.
 const WORSE_TAIL: f64 = 1.25;
 
-/// Student's t, 99.5 %, one-sided, for 3 rounds, 4, ..: several are compared, after each round.
+/// Student's t, 99.5 %, one-sided, for 3 rounds, 4, ..: several trials are compared after each
+/// round.
 const T_995: [f64; 14] =
     [9.92, 5.84, 4.6, 4.03, 3.71, 3.5, 3.36, 3.25, 3.17, 3.11, 3.05, 3.01, 2.98, 2.95];

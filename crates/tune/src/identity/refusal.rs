@@ -1,42 +1,38 @@
-//! Why a device cannot be remembered.
-//!
-//! In:    what was found instead of an identity.
-//! Out:   [`NoIdentity`], one line that says what to do.
-//! Never: a guess in its place.
+//! Reasons why a device cannot be remembered, each with a line that states the remedy.
 
 use std::fmt;
 
-/// Why a device has no identity.
+/// Reason why a device has no identity.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NoIdentity {
     /// There is no such device.
     NotThere {
-        /// The name that was asked for.
+        /// Requested name.
         device: String,
     },
-    /// Nothing about it stays the same and is its own.
+    /// No stable attribute is unique to it.
     Nothing {
-        /// The device.
+        /// Device name.
         device: String,
-        /// Why not.
+        /// Reason.
         why: &'static str,
     },
-    /// Its identity has a character that a udev rule cannot hold.
+    /// Its identity has a character that a udev rule cannot contain.
     NotLiteral {
-        /// The device.
+        /// Device name.
         device: String,
-        /// What a rule would ask.
+        /// Key in the rule.
         key: String,
-        /// What it would have to say.
+        /// Value that the rule would need.
         value: String,
     },
-    /// Other devices here have the same.
+    /// Other devices here share it.
     Twins {
-        /// The device.
+        /// Device name.
         device: String,
-        /// The others.
+        /// Names of the others.
         others: Vec<String>,
-        /// What lies on all of them, if they are paths to one.
+        /// Device stacked on all of them, if they are paths to one.
         above: Option<String>,
     },
 }

@@ -1,8 +1,5 @@
-//! The backing device (bdi) of a mounted file system.
-//!
-//! In:    a mount, all mounts, the names in `/sys/class/bdi`.
-//! Out:   [`BackingDevice`], or why it cannot be told.
-//! Never: one of several that could be meant.
+//! Finds the backing device (bdi) of a mounted file system. If several could be meant, it is an
+//! error.
 //!
 //! ```text
 //!   nfs, virtiofs, fuse    0:52            the mount's number
@@ -20,23 +17,23 @@ use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot, names_i
 /// A backing device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BackingDevice {
-    /// Its name in `/sys/class/bdi`.
+    /// Name in `/sys/class/bdi`.
     pub name: String,
 }
 
 impl BackingDevice {
-    /// The file of its window.
+    /// Returns the file of its window.
     #[must_use]
     pub fn attribute(&self) -> String {
         format!("{CLASS}/{}/read_ahead_kb", self.name)
     }
 }
 
-/// The backing device that a mount has for itself.
+/// Returns a mount's own backing device.
 ///
 /// # Errors
 ///
-/// Why it cannot be told: it has none, or several could be it.
+/// The reason: the mount has none, or it is ambiguous.
 pub fn bdi_of(
     sys: &SystemRoot,
     mounts: &[MountEntry],
@@ -56,8 +53,7 @@ pub fn bdi_of(
     by_counter(sys, mounts, entry)
 }
 
-/// Kinds that have a name and a counter: if as many are mounted as there are names, and that is
-/// one, it is the one.
+/// Matches types named by a counter: unambiguous if one such mount and one such name exist.
 fn by_counter(
     sys: &SystemRoot,
     mounts: &[MountEntry],
@@ -80,16 +76,16 @@ fn by_counter(
     }
 }
 
-/// btrfs says which one: `/sys/fs/btrfs/UUID/bdi` is a link to it.
+/// Returns the bdi of a btrfs, from the link `/sys/fs/btrfs/UUID/bdi`.
 fn bdi_of_btrfs(sys: &SystemRoot, entry: &MountEntry) -> Option<String> {
     let folder = btrfs_folder(sys, entry)?;
     let link = fs::read_link(sys.path(&folder).join("bdi")).ok();
     let of_link = link.and_then(|to| Some(to.file_name()?.to_str()?.to_owned()));
-    // In a recorded system, which has no links, a file has the name.
+    // A recorded system has no links; a file contains the name.
     of_link.or_else(|| sys.text(Path::new(&folder).join("bdi")))
 }
 
-/// The folder in `/sys/fs/btrfs` that lists the source among its devices.
+/// Returns the folder in `/sys/fs/btrfs` that lists the source among its devices.
 pub(super) fn btrfs_folder(sys: &SystemRoot, entry: &MountEntry) -> Option<String> {
     let devices = sys.devices();
     let source = devices.iter().find(|device| device.is_named(&entry.source))?;
@@ -99,14 +95,14 @@ pub(super) fn btrfs_folder(sys: &SystemRoot, entry: &MountEntry) -> Option<Strin
     folders.into_iter().find(lists)
 }
 
-/// How many devices a btrfs has.
+/// Returns the number of devices of a btrfs.
 pub(super) fn btrfs_devices(sys: &SystemRoot, entry: &MountEntry) -> Option<u64> {
     let folder = btrfs_folder(sys, entry)?;
     let count = names_in(&sys.path(folder).join("devices")).len() as u64;
     (count > 0).then_some(count)
 }
 
-/// What governs a mount.
+/// Returns the source of a mount's window.
 pub(super) fn governor(
     sys: &SystemRoot,
     devices: &[BlockDevice],
@@ -148,7 +144,7 @@ fn unknown(why: &str) -> Governor {
     Governor::Unknown { why: why.to_owned() }
 }
 
-/// The block device of a mount: the whole one, which has the window.
+/// Returns the whole block device of a mount, which has the window.
 fn on_device(devices: &[BlockDevice], entry: &MountEntry) -> Option<Governor> {
     let is_it = |device: &&BlockDevice| device.number == entry.number;
     let found = devices.iter().find(is_it);
@@ -163,16 +159,16 @@ fn on_device(devices: &[BlockDevice], entry: &MountEntry) -> Option<Governor> {
     Some(Governor::Device { name })
 }
 
-/// Where the layers of an overlay are mounted, each once: of `lowerdir=/a:/b,upperdir=/c` the
+/// Returns the mount points of an overlay's layers, each once: for `lowerdir=/a:/b,upperdir=/c` the
 /// mounts around `/a`, `/b` and `/c`.
 fn layers(mounts: &[MountEntry], entry: &MountEntry) -> Vec<String> {
     let mut points: Vec<String> = Vec::new();
     let upper = entry.option("upperdir").into_iter();
     let lower = entry.option("lowerdir").unwrap_or_default().split(':');
-    // `lowerdir+=` is how newer tools give them one by one.
+    // Newer tools pass them one by one as `lowerdir+=`.
     let added = entry.options.split(',').filter_map(|option| option.strip_prefix("lowerdir+="));
     for folder in upper.chain(lower).chain(added).filter(|folder| folder.starts_with('/')) {
-        // In a container the path is one of the host's, and would lead to the overlay itself.
+        // In a container the path belongs to the host, and would resolve to the overlay itself.
         if let Some(around) = MountEntry::around(mounts, folder)
             && around.number != entry.number
             && !points.contains(&around.point)
@@ -183,6 +179,6 @@ fn layers(mounts: &[MountEntry], entry: &MountEntry) -> Vec<String> {
     points
 }
 
-/// Where backing devices are.
+/// Folder of all backing devices.
 const CLASS: &str = "/sys/class/bdi";
 const BTRFS: &str = "/sys/fs/btrfs";

@@ -1,8 +1,5 @@
-//! The window that the kernel gives a mount by itself, and why.
-//!
-//! In:    a mount, its options, the kernel's release.
-//! Out:   [`MountDefault`]: the window, the rule in words, its source.
-//! Never: a window of a kernel of which the rule is not known.
+//! The kernel's default window for a mount, with the rule in words and its source. Kernels with
+//! unknown rules get none.
 //!
 //! ```text
 //!   nfs        before 5.4: 15 x rsize; since: 128 KiB
@@ -18,7 +15,7 @@ use crate::confidence::Confidence;
 use crate::kernel_default::{CONSTANT_KIB, version};
 use crate::sysfs::{MountEntry, SystemRoot};
 
-/// What the kernel itself gives a mount; None where the rule or a part of it is not known.
+/// Returns the kernel's default for a mount; None if the rule or one of its inputs is unknown.
 #[must_use]
 pub fn mount_default(sys: &SystemRoot, entry: &MountEntry) -> Option<MountDefault> {
     let release = sys.text("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -118,12 +115,12 @@ fn btrfs(sys: &SystemRoot, entry: &MountEntry) -> Option<MountDefault> {
     })
 }
 
-/// The kernel counts in pages.
+/// Rounds down to pages, in which the kernel counts.
 fn pages_kib(bytes: u64) -> u64 {
     bytes / 4096 * 4
 }
 
-/// What a 9p message has beside its data.
+/// Header bytes of a 9p message.
 const NINE_P_HEADER: u64 = 24;
 
 const NFS: &str = "Linux 5.4, NFS: Optimise the default readahead size (c128e575514c)";

@@ -1,27 +1,24 @@
-//! Which kinds of file systems there are, as far as their read-ahead goes.
-//!
-//! In:    the kind as mountinfo has it: `nfs4`, `fuse.sshfs`.
-//! Out:   [`FileSystemKind`].
-//! Never: a kind that is not known taken for one of a block device.
+//! File system types, classified by the source of their read-ahead window. An unknown type is never
+//! treated as one on a block device.
 
-/// What a file system's read-ahead depends on.
+/// Source of a file system's read-ahead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileSystemKind {
-    /// The kernel's own: no data is read from it.
+    /// A pseudo file system of the kernel, without data.
     Kernel,
-    /// Its files are in memory.
+    /// Files in memory.
     Memory,
-    /// It lies on one block device and has that one's window.
+    /// On one block device, with that device's window.
     Block,
     /// NFS.
     Nfs,
     /// SMB, CIFS.
     Smb,
-    /// The kernel's client of Ceph.
+    /// The kernel's Ceph client.
     Ceph,
     /// 9p.
     NineP,
-    /// FUSE by another machine or a store: each request is a way through a network.
+    /// FUSE backed by another machine or a store: each request crosses a network.
     FuseFar,
     /// Any other FUSE.
     Fuse,
@@ -29,16 +26,16 @@ pub enum FileSystemKind {
     Virtiofs,
     /// overlayfs.
     Overlay,
-    /// btrfs: on block devices, with a window of its own.
+    /// btrfs: on block devices, but with its own window.
     Btrfs,
-    /// A prefetcher of its own: see [`OWN_PREFETCHERS`].
+    /// Its own prefetcher: see [`OWN_PREFETCHERS`].
     Own(&'static str),
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 impl FileSystemKind {
-    /// The kind of a name in mountinfo.
+    /// Classifies a type as named in mountinfo: `nfs4`, `fuse.sshfs`.
     #[must_use]
     pub fn of(name: &str) -> Self {
         if let Some((_, setting)) = OWN_PREFETCHERS.iter().find(|(kind, _)| *kind == name) {
@@ -65,7 +62,7 @@ impl FileSystemKind {
         }
     }
 
-    /// Whether each request is a way through a network or out of a virtual machine.
+    /// Returns whether each request crosses a network or leaves a virtual machine.
     #[must_use]
     pub fn is_far(self) -> bool {
         matches!(
@@ -75,14 +72,14 @@ impl FileSystemKind {
     }
 }
 
-/// File systems that read ahead by themselves, and their setting.
+/// File systems with their own prefetcher, and its setting.
 pub const OWN_PREFETCHERS: [(&str, &str); 3] = [
     ("zfs", "/sys/module/zfs/parameters/zfetch_max_distance"),
     ("lustre", "lctl set_param llite.*.max_read_ahead_mb"),
     ("gpfs", "mmchconfig prefetchPct"),
 ];
 
-/// Kinds that hold no data, in the order of the alphabet.
+/// Types that hold no data, in alphabetical order.
 const KERNELS_OWN: [&str; 24] = [
     "autofs",
     "binder",
@@ -110,16 +107,16 @@ const KERNELS_OWN: [&str; 24] = [
     "tracefs",
 ];
 
-/// Kinds whose window is that of their block device.
+/// Types that use the window of their block device.
 const ON_A_DEVICE: [&str; 20] = [
     "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "gfs2", "hfs", "hfsplus", "iso9660", "isofs",
     "jfs", "msdos", "nilfs2", "ntfs3", "ocfs2", "squashfs", "udf", "vfat", "xfs",
 ];
 
-/// FUSE programs whose files are made up as they are read.
+/// FUSE programs that synthesise file contents.
 const IN_MEMORY: [&str; 3] = ["lxcfs", "portal", "gvfsd-fuse"];
 
-/// How FUSE programs that read through a network are called.
+/// Names of FUSE programs that read through a network.
 const FAR: [&str; 15] = [
     "sshfs",
     "s3fs",

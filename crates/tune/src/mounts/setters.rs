@@ -1,8 +1,5 @@
-//! Where the window of a mount came from.
-//!
-//! In:    a mount with its backing device; the kernel's rule; files that set windows.
-//! Out:   the origin in words, its source, and how sure that is.
-//! Never: a file named as the origin that sets another value.
+//! Traces the origin of a mount's window. A file that sets another value is never named as the
+//! origin.
 //!
 //! ```text
 //!   remembered by foreread?        then that
@@ -21,7 +18,7 @@ use crate::kernel_default::{Reason, kernel_default};
 use crate::sysfs::{BlockDevice, SystemRoot, names_in};
 use crate::udev::{UdevRule, matches, parse, rule_files};
 
-/// Fills in what the kernel gives and where the value in force came from.
+/// Fills in the kernel's default and the origin of the value in force.
 pub(super) fn explain(
     rules: &BdiRules<'_>,
     sys: &SystemRoot,
@@ -111,34 +108,34 @@ fn of_bdi(rules: &BdiRules<'_>, sys: &SystemRoot, bdi: &str, window: &mut MountW
     }
 }
 
-/// A rule of udev that sets the window of backing devices.
+/// A udev rule that sets the window of backing devices.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct BdiRule {
-    /// File and line.
+    /// File and line of the rule.
     place: String,
-    /// What it sets, as it stands there.
+    /// The assigned text, verbatim.
     what: String,
-    /// The value, where it is a number.
+    /// The value, if it is a number.
     value: Option<u64>,
-    /// The program that says the value is nfsrahead.
+    /// True if the value comes from the program nfsrahead.
     is_nfsrahead: bool,
-    /// Whether it asks a program first.
+    /// True if the rule runs a program first.
     asks_program: bool,
 }
 
 impl BdiRule {
-    /// Whether it may have given this value to a file system of this kind.
+    /// Returns whether it may have set this value on a file system of this kind.
     fn may_give(&self, sys: &SystemRoot, fs: &str, now_kib: u64) -> bool {
         if self.is_nfsrahead {
             return fs.starts_with("nfs") && nfsrahead_kib(sys, fs) == Some(now_kib);
         }
-        // A rule that asks a program is written for some kind, most often NFS.
+        // A rule that runs a program first targets some type, most often NFS.
         self.value == Some(now_kib) && (!self.asks_program || fs.starts_with("nfs"))
     }
 }
 
-/// The rules of all files of udev that set a window: read when a mount first needs them, and once
-/// for all mounts.
+/// Window rules from all udev files, parsed when a mount first needs them and then shared by all
+/// mounts.
 pub(crate) struct BdiRules<'a> {
     sys: &'a SystemRoot,
     files: OnceCell<Vec<(PathBuf, Vec<UdevRule>)>>,
@@ -167,7 +164,7 @@ impl<'a> BdiRules<'a> {
         found
     }
 
-    /// Those that set the window of this backing device, or may.
+    /// Returns the rules that set the window of this backing device, or may set it.
     fn for_device(&self, bdi: &str) -> Vec<BdiRule> {
         let of_file = |(file, rules): &(PathBuf, Vec<UdevRule>)| {
             let reached = reached(rules, bdi).into_iter();
@@ -178,8 +175,8 @@ impl<'a> BdiRules<'a> {
     }
 }
 
-/// The rules of a file that udev comes to when a backing device is added: those behind a GOTO that
-/// is surely followed are left out, up to its label. Without the label udev ignores the GOTO.
+/// Returns the rules that udev reaches when a backing device is added. It skips rules between a
+/// GOTO that is surely followed and its label. udev ignores a GOTO without a label.
 fn reached<'r>(rules: &'r [UdevRule], bdi: &str) -> Vec<&'r UdevRule> {
     let value = |rule: &'r UdevRule, key: &str| {
         rule.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str())
@@ -235,7 +232,7 @@ fn bdi_rule(rule: &UdevRule, bdi: &str, file: &Path) -> Option<BdiRule> {
     })
 }
 
-/// What nfsrahead gives a kind: its key, else `default`, else 128.
+/// Returns nfsrahead's value for a file system type: its key, else `default`, else 128.
 pub(crate) fn nfsrahead_kib(sys: &SystemRoot, fs: &str) -> Option<u64> {
     let folder = "/etc/nfs.conf.d";
     let more = names_in(&sys.path(folder)).into_iter();
@@ -260,7 +257,7 @@ pub(crate) fn nfsrahead_kib(sys: &SystemRoot, fs: &str) -> Option<u64> {
     values[0].or(values[1]).or(Some(128))
 }
 
-/// The CSI driver that mounted something: kubelet's folders say so.
+/// Returns the CSI driver of a mount, from kubelet's folder names.
 #[must_use]
 pub(crate) fn csi_driver(sys: &SystemRoot, mount: &str) -> Option<String> {
     if let Some((_, rest)) = mount.split_once("/plugins/kubernetes.io/csi/") {

@@ -1,8 +1,6 @@
-//! Which mounts a path leads to.
+//! Determines whether a path leads to a mount, or to another one mounted over it or above it.
 //!
-//! In:    all mounts, with the mount that each lies on.
-//! Out:   whether a path leads to one, or to another that was mounted over it or above it.
-//! Never: a look at the order of the list, which says little where mounts were moved.
+//! The order of the list is not used, because moved mounts make it unreliable.
 //!
 //! ```text
 //!   1 /         2 on 1 /srv        3 on 2 /srv/a        then  4 on 1 /srv
@@ -14,11 +12,10 @@ use std::collections::{HashMap, HashSet};
 
 use crate::sysfs::MountEntry;
 
-/// The mounts of a machine, by number and by what they lie on.
+/// Mounts of a machine, by number and by parent mount.
 pub(super) struct MountTree<'a> {
     by_id: HashMap<u32, &'a MountEntry>,
-    /// What is mounted on a mount, and where. Each is found at once: a node of Kubernetes has
-    /// thousands.
+    /// Mounts on each mount, by mount point. A hash map, because a Kubernetes node has thousands.
     on: HashMap<(u32, &'a str), u32>,
 }
 
@@ -30,19 +27,18 @@ impl<'a> MountTree<'a> {
         Self { by_id, on }
     }
 
-    /// Whether its path leads to it: on each mount on the way, nothing else is mounted between
-    /// there and the next.
+    /// Returns whether the path leads to this mount: no other mount covers it on the way.
     pub(super) fn is_visible(&self, entry: &MountEntry) -> bool {
-        // On the mount itself only what covers all of it counts.
+        // On the mount itself, only one that covers all of it hides it.
         if self.on.contains_key(&(entry.id.0, entry.point.as_str())) {
             return false;
         }
         let (mut seen, mut next) = (HashSet::new(), entry);
-        // The first of all lies on itself.
+        // The root mount is its own parent.
         while next.id.0 != next.id.1 && seen.insert(next.id.0) {
             let below = self.by_id.get(&next.id.1);
             let from = below.map_or(1, |below| below.point.len());
-            // Of two mounts on one place of one mount the later one of the list counts.
+            // Of two mounts at one point of one parent, the later in the list is on top.
             let is_other = |point: &str| {
                 let there = self.on.get(&(next.id.1, point));
                 there.is_some_and(|id| *id != next.id.0)
@@ -57,7 +53,7 @@ impl<'a> MountTree<'a> {
     }
 }
 
-/// Of `/a/b` it is `/`, `/a` and `/a/b`.
+/// Returns all prefixes: for `/a/b` these are `/`, `/a` and `/a/b`.
 fn prefixes(point: &str) -> impl Iterator<Item = &str> {
     let ends = point.match_indices('/').map(|(at, _)| at.max(1)).chain([point.len()]);
     let mut last = 0;

@@ -1,19 +1,15 @@
-//! Readings as logarithms, sorted by window and by block of neighbouring rounds.
-//!
-//! In:    readings in the order in which they were taken.
-//! Out:   [`BlockReading`]s, and the middle, the fastest and the number of some of them.
-//! Never: a judgement on a window.
+//! Readings as logarithms, grouped by window and by block of neighbouring rounds.
 
 use foreread_core::units::ByteCount;
 
 use super::robust::trimmed_mean;
 
-/// What one window delivered once.
+/// One throughput reading of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// The window.
+    /// Window size.
     pub window: ByteCount,
-    /// Readings of one round were taken close together.
+    /// Round number; readings of one round were taken close together.
     pub round: u32,
     /// Throughput.
     pub mb_per_s: f64,
@@ -26,7 +22,7 @@ pub(super) struct BlockReading {
     pub(super) ln: f64,
 }
 
-/// The windows, and the readings with theirs and with their block.
+/// Returns the windows, and the readings with the indices of their window and block.
 pub(super) fn sorted(readings: &[Reading]) -> (Vec<ByteCount>, Vec<BlockReading>) {
     let readings = readings.iter().filter(|reading| reading.mb_per_s > 0.0);
     let mut windows: Vec<ByteCount> = readings.clone().map(|reading| reading.window).collect();
@@ -68,6 +64,6 @@ pub(super) fn fastest(entries: &[BlockReading], levels: &[f64]) -> f64 {
     above.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Rounds are joined until they have this many readings: fewer know their common level no better
-/// than the noise of one, and would add that to each.
+/// Rounds are merged into blocks of at least this many readings. Smaller blocks estimate their
+/// common level no better than the noise of one reading, and would add that error to each.
 const BLOCK: usize = 10;

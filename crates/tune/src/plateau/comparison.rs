@@ -1,11 +1,9 @@
-//! Whether one window keeps what another one gives: the question before a setting is changed.
+//! Tests whether one window keeps the throughput of another, before a setting is changed.
 //!
-//! In:    two windows as they were measured.
-//! Out:   [`Certainty`]: surely, surely not, or not known yet.
-//! Never: an answer from readings so few that all of them may have been stalls.
+//! A few readings may all have been stalls, so they never give a certain answer.
 //!
 //! ```text
-//!              98 % of what is set now
+//!              98 % of the window in force
 //!   surely not |
 //!    |--o--|   |     |--o--|  surely
 //!            |-|-o--|  not known: nothing is changed
@@ -14,38 +12,38 @@
 use super::{CurvePoint, FEW, SHARE, Z};
 use crate::report::WindowResult;
 
-/// What is known of one window.
+/// Measurement of one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredWindow {
-    /// The logarithm of its throughput.
+    /// Logarithm of its throughput.
     ln: f64,
-    /// The standard error of that.
+    /// Standard error of `ln`.
     error: f64,
-    /// How often it was read.
+    /// Number of readings.
     readings: u32,
 }
 
-/// Whether a window gives at least 98 % of what another one gives.
+/// Answer to whether a window gives at least 98 % of another's throughput.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Certainty {
     /// It does, beyond doubt.
     Surely,
     /// It gives less, beyond doubt.
     SurelyNot,
-    /// More readings would tell.
+    /// Undecided without more readings.
     Unknown,
 }
 
 impl MeasuredWindow {
-    /// Whether it keeps 98 % of what `now` gives. `bias` is by which share two windows may differ
-    /// for another reason than the windows.
+    /// Tests whether it keeps 98 % of the throughput of `now`. `bias` is the relative difference
+    /// that causes other than the windows may produce.
     #[must_use]
     pub fn keeps(&self, now: &Self, bias: f64) -> Certainty {
         let (apart, error) = (self.ln - now.ln, self.error.hypot(now.error));
         if !(self.is_enough() && now.is_enough()) {
             return Certainty::Unknown;
         }
-        // Two equal readings are equal, whatever the last bit says.
+        // Equal readings compare as equal, despite rounding.
         let line = SHARE.ln() - 1e-9;
         let doubt = errors_beyond_doubt(self.readings.min(now.readings)) * error + bias;
         match (apart - doubt >= line, apart + doubt < line) {
@@ -55,7 +53,7 @@ impl MeasuredWindow {
         }
     }
 
-    /// A handful of readings says nothing of stalls, unless they hardly differ.
+    /// Returns whether there are enough readings to rule out stalls, unless they hardly differ.
     fn is_enough(&self) -> bool {
         self.readings > FEW || self.error < CALM_ERROR
     }
@@ -76,12 +74,12 @@ impl From<&WindowResult> for MeasuredWindow {
     }
 }
 
-/// Returns how many standard errors are beyond doubt for a window with so many readings.
+/// Returns the number of standard errors that are beyond doubt for a window with this many
+/// readings.
 ///
-/// A setting stays for years, and the deviation is known from some tens of readings only: the tails
-/// are heavier than the normal distribution's. This is Student's t for the probability that
-/// [`DOUBTLESS`] has with a known deviation, by the first two terms of its Cornish-Fisher
-/// expansion.
+/// A setting stays for years, and the deviation is estimated from a few dozen readings: the tails
+/// are heavier than the normal distribution's. This is Student's t at the probability that
+/// [`DOUBTLESS`] has for a known deviation, by the first two terms of its Cornish-Fisher expansion.
 fn errors_beyond_doubt(readings: u32) -> f64 {
     let z = DOUBTLESS;
     let freedom = (f64::from(readings) - 1.0 + SHARED_READINGS).max(1.0);
@@ -90,13 +88,13 @@ fn errors_beyond_doubt(readings: u32) -> f64 {
     z + first + second
 }
 
-/// How many standard errors are beyond doubt if the deviation is known.
+/// Standard errors that are beyond doubt if the deviation is known.
 const DOUBTLESS: f64 = 4.0;
 
-/// The deviation of all windows together counts as so many readings of one window.
+/// Weight of the common deviation of all windows, in readings of one window.
 const SHARED_READINGS: f64 = 8.0;
 
-/// A standard error that three calm readings reach.
+/// Standard error that three calm readings reach.
 const CALM_ERROR: f64 = 0.004;
 
 #[cfg(test)]

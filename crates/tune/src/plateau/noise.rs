@@ -1,16 +1,15 @@
-//! How much readings of the same window differ, and what that makes of their mean.
+//! Estimates the deviation of a reading and the standard error of many.
 //!
-//! In:    readings as logarithms, without what their window and their round explain.
-//! Out:   [`Noise`]: the deviation of one reading, and the standard error of many.
-//! Never: a deviation of zero by luck: a window with few readings leans on all the others.
+//! A window with few readings borrows the deviation of the others, so a lucky one does not appear
+//! noiseless.
 
 use super::block_reading::{BlockReading, values};
 use super::robust::spread;
 
-/// How much readings of the same window differ.
+/// Spread of readings of the same window.
 pub(super) struct Noise {
     pub(super) all: f64,
-    /// Of each window, leaning on all where it has few readings of its own.
+    /// Deviation of each window, shrunk towards the common one if it has few readings.
     of_window: Vec<f64>,
 }
 
@@ -18,7 +17,7 @@ impl Noise {
     pub(super) fn of(of_window: &[Vec<BlockReading>], heights: &[f64], levels: &[f64]) -> Self {
         let residuals = |index: usize, entries: &Vec<BlockReading>| {
             let n = entries.len() as f64;
-            // What is left of n readings after their mean was taken is too small by this.
+            // Corrects the residuals of n readings for the fitted mean.
             let lost = if n > 1.0 { (n / (n - 1.0)).sqrt() } else { 0.0 };
             values(entries, |entry| (entry.ln - levels[entry.block] - heights[index]) * lost)
         };
@@ -39,19 +38,19 @@ impl Noise {
         Self { all, of_window: own.collect() }
     }
 
-    /// The standard error of what stands for `n` readings. A mean's own is the deviation over the
-    /// root of n; that of a trimmed mean is a tenth more, that of a median a quarter.
+    /// Returns the standard error of a centre of `n` readings. For a mean it is the deviation over
+    /// the square root of n; for a trimmed mean it is a tenth more, for a median a quarter.
     pub(super) fn error_of(&self, window: usize, n: usize) -> f64 {
         let more = if n < 5 { 1.25 } else { 1.1 };
         self.of_window[window] * more / (n as f64).sqrt()
     }
 }
 
-/// The deviation is known once so many readings are more than their windows need.
+/// Readings beyond the windows' own that make the deviation known.
 const ENOUGH: usize = 8;
 
-/// The deviation of all counts as so many readings of a window's own.
+/// Weight of the common deviation, in readings of the window.
 const LEAN: f64 = 8.0;
 
-/// What one reading may be off by until there are enough of them to tell.
+/// Assumed deviation of one reading until there are enough readings.
 const NOISE_UNKNOWN: f64 = 0.05;

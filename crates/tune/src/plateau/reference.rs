@@ -1,8 +1,4 @@
-//! The throughput that all windows are compared with: that of the best window, with its error.
-//!
-//! In:    the points of a curve.
-//! Out:   [`Reference`].
-//! Never: a window that another one surely beats; a neighbour that does not fit.
+//! Reference throughput of a curve: that of the best window, with its error.
 //!
 //! ```text
 //!   MB/s |          o  o                  1M .. 2M are the best
@@ -13,25 +9,26 @@
 //!             line |  `-- reference: the largest window that none surely beats
 //! ```
 //!
-//! Many devices fall behind their best window: their cache or queue ends there. So the reference is
-//! the largest window that no other one beats, and never less than what another one surely gives.
+//! Many devices slow down beyond their best window, once their cache or queue is exhausted. The
+//! reference is therefore the largest window that no other one beats, and never below the certain
+//! throughput of another window.
 //!
-//! Near the top a device pays a price for each window beside its rate, so that the time of a byte
-//! is a line over 1 / window. Where the windows up to the reference lie on one, all of them say
-//! together where its end is. Where they do not (a dip), the reference stands for itself.
+//! Near the top, a device pays a fixed cost for each window in addition to its rate, so the time
+//! per byte is linear in 1 / window. If the windows up to the reference fit a line, all of them
+//! together determine its end. If they do not (a dip), the reference stands alone.
 
 use foreread_core::units::ByteCount;
 
 use super::{CurvePoint, SURE};
 
-/// The throughput of the best window.
+/// Throughput of the best window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Reference {
-    /// The window.
+    /// Window size.
     pub(super) window: ByteCount,
-    /// The logarithm of its throughput.
+    /// Logarithm of its throughput.
     pub(super) ln: f64,
-    /// The standard error of that.
+    /// Standard error of `ln`.
     pub(super) error: f64,
 }
 
@@ -40,7 +37,7 @@ impl Reference {
         let unbeaten = |point: &CurvePoint| !points.iter().any(|other| beats(other, point));
         let Some(last) = points.iter().rposition(unbeaten) else { return Self::default() };
         let found = Self::ending_at(&points[..=last]);
-        // The line may end lower than a window that was measured well: then that one counts.
+        // The line may end below a precisely measured window; then that window counts.
         let surely = |point: &CurvePoint| point.ln - SURE * point.error;
         let best = points.iter().max_by(|a, b| surely(a).total_cmp(&surely(b)));
         best.filter(|best| surely(best) > found.ln + TIE).map_or(found, Self::alone)
@@ -50,10 +47,10 @@ impl Reference {
         Self { window: point.window, ln: point.ln, error: point.error }
     }
 
-    /// What the last of these points gives, as far as its neighbours confirm it.
+    /// Estimates the last of these points, refined by its neighbours if they fit.
     fn ending_at(points: &[CurvePoint]) -> Self {
         let Some(last) = points.last() else { return Self::default() };
-        // Without noise there is nothing to gain.
+        // Without noise there is nothing to refine.
         if last.error <= 0.0 {
             return Self::alone(last);
         }
@@ -65,30 +62,30 @@ impl Reference {
     }
 }
 
-/// Whether one window is faster than another by more than noise explains. Where noise would explain
-/// anything, it is by how much that counts, unless the faster one was hardly read: a reference far
-/// below another window is none.
+/// Returns whether one window is faster than another by more than noise explains. If noise could
+/// explain any difference, its size decides, unless the faster window was hardly read: a window far
+/// below another is no reference.
 fn beats(one: &CurvePoint, other: &CurvePoint) -> bool {
     let sure = SURE * one.error.hypot(other.error);
     let is_read = 2 * one.readings >= other.readings;
     one.ln - other.ln > if is_read { sure.min(FAR) } else { sure } + TIE
 }
 
-/// So much faster is better, however uncertain: the contender is read again until that is known.
+/// Difference that counts despite noise: the contender is read again until it is certain.
 const FAR: f64 = 0.05;
 
-/// Logarithms that differ by less are equal: what the fit leaves of equal readings.
+/// Logarithms that differ by less are equal: rounding in the fit of equal readings.
 const TIE: f64 = 1e-9;
 
-/// So many of the windows up to the reference may lie on the line: a price for each window that is
-/// still seen over 1/32 of the largest is no longer a detail of the top.
+/// Most windows up to the reference that the line may use: a fixed cost still visible over 1/32 of
+/// the largest window is no longer a detail of the top.
 const REACH: usize = 8;
 
-/// The mean square distance from the line, in standard errors, up to which points lie on it.
+/// Largest mean square distance from the line, in standard errors, for points that fit.
 const FITS: f64 = 3.0;
 
 struct ReferenceLine {
-    /// Time of a byte at the last window, and the variance of that.
+    /// Time per byte at the last window, and its variance.
     end: f64,
     variance: f64,
 }
@@ -100,11 +97,10 @@ impl ReferenceLine {
     }
 }
 
-/// The line through points, by least squares of what they are off by in their standard errors;
-/// None if they do not lie on one.
+/// Fits a line through points by weighted least squares; None if they do not fit one.
 fn line(points: &[CurvePoint]) -> Option<ReferenceLine> {
     let last = points.last()?;
-    // Times of a byte, the last window's as 1; x is 0 there.
+    // Times per byte relative to the last window, where x is 0.
     let places: Vec<(f64, f64, f64)> = points
         .iter()
         .map(|point| {
@@ -122,7 +118,7 @@ fn line(points: &[CurvePoint]) -> Option<ReferenceLine> {
     let (end, slope) = ((xx * y - x * xy) / determinant, (all * xy - x * y) / determinant);
     let off = sum(&|x, y| (y - end - slope * x).powi(2));
     let mean_off = off / (points.len() - 2) as f64;
-    // Where points are further off than their errors say, so may its end be.
+    // If points scatter more than their errors, so does the end of the line.
     let variance = mean_off.max(1.0) * xx / determinant;
     (mean_off <= FITS && end > 0.0).then_some(ReferenceLine { end, variance })
 }

@@ -1,10 +1,7 @@
-//! Middle and spread of numbers of which some are disturbed.
-//!
-//! In:    numbers.
-//! Out:   one that stands for them.
-//! Never: a number that one of them alone can move far.
+//! Robust centre and spread of numbers, some of which are disturbed. No single number moves them
+//! far.
 
-/// The mean without the lowest and the highest fifth; of fewer than five the median.
+/// Returns the mean without the lowest and highest fifth; below five numbers, the median.
 pub(crate) fn trimmed_mean(values: &mut [f64]) -> f64 {
     if values.len() < 5 {
         return median(values);
@@ -15,7 +12,7 @@ pub(crate) fn trimmed_mean(values: &mut [f64]) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-/// The middle one, or what is between the two in the middle. Of nothing it is 0.
+/// Returns the median; 0 if there are no numbers.
 pub(crate) fn median(values: &mut [f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -25,14 +22,14 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     if values.len() % 2 == 1 { values[half] } else { f64::midpoint(values[half - 1], values[half]) }
 }
 
-/// The standard deviation around 0, from the median of the distances: half of the numbers may be
-/// anything.
+/// Returns the standard deviation around 0, from the median distance. Up to half of the numbers may
+/// be arbitrary.
 pub(crate) fn spread(values: &mut [f64]) -> f64 {
     values.iter_mut().for_each(|value| *value = value.abs());
     NORMAL * median(values)
 }
 
-/// The deviation of a normal distribution over its median distance from the mean.
+/// Standard deviation of a normal distribution over its median distance from the mean.
 const NORMAL: f64 = 1.4826;
 
 #[cfg(test)]

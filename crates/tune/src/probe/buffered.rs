@@ -1,20 +1,19 @@
-//! Reads through the page cache: the kernel reads ahead, with the window that is set.
+//! Reads through the page cache, with the kernel's own read-ahead at the current window.
 //!
-//! In:    a target, whose window has been set; where to read.
-//! Out:   what a stream, or reads anywhere, took.
-//! Never: a page that was there before, neither read nor dropped; a page of ours that stays.
+//! Pages that were resident before are neither read nor evicted, and pages that this run brought in
+//! do not stay.
 //!
 //! ```text
 //!   |4K|----- window -----|------ window ------| lap | lap | lap | ..   |-- read ahead --|
 //!   ^start                 the pipe fills       ^ it counts from here    dropped, too
 //! ```
 //!
-//! The first page is read alone: to the kernel it is a random read. The second read is as large as
-//! the window, so the first window is, too, and not the fourth after it.
+//! The first page is read alone, which the kernel treats as a random read. The second read is as
+//! large as the window, so the first window is full-sized; otherwise only the fourth would be.
 //!
-//! What lies ahead is surveyed before it is read, always farther than the kernel can read ahead.
-//! Only pages that another program reads after that and before ours are dropped cannot be told
-//! from ours.
+//! Residency is surveyed before reading, always farther ahead than the kernel can read. Only pages
+//! that another program reads after the survey and before eviction cannot be distinguished from
+//! this run's own.
 
 use std::fs::File;
 use std::ops::Range;
@@ -32,11 +31,11 @@ use super::{ProbeSample, RandomReads, SequentialRead, Stopped};
 use crate::clock::{now, pause};
 use crate::pages::resident;
 
-/// Touches as much memory as streams need, and gives it back: what a virtual machine has not
-/// touched yet is slow the first time, for the page cache as for us.
+/// Touches as much memory as streams need, and frees it. In a virtual machine the first touch of
+/// memory is slow, for the page cache as for this process.
 pub(super) fn warm_up(window: u64) {
     let bytes = 2 * (KEPT_BYTES + window) + window;
-    // Not zeros: those would be there without a touch.
+    // Not zeros: those could be allocated without a touch.
     let memory =
         vec![1_u8; usize::try_from(bytes).expect("windows are smaller than the address space")];
     std::hint::black_box(&memory);
@@ -85,7 +84,7 @@ pub(super) fn sequential(
     Ok(ProbeSample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
-/// The next part that is not in the cache, as long as wished if there is one, else the longest.
+/// Returns the next uncached range of the desired length, or else the longest one.
 fn free_run(run: &ProbeRun, places: &ReadOffsets, wish: u64) -> Result<Range<u64>, Stopped> {
     let file = run.open()?;
     let mut longest = 0..0;
@@ -126,19 +125,19 @@ fn untold(run: &ProbeRun) -> Stopped {
     Stopped::Failed(format!("{}: {line}", run.path.display()))
 }
 
-/// A stream from a page that was not resident, as far as none is.
+/// A stream from a page that was not resident, up to the next resident one.
 struct BufferedStream<'a> {
     run: &'a ProbeRun,
     file: &'a File,
     window: u64,
     start: u64,
-    /// Read up to here,
+    /// End of the bytes read.
     at: u64,
-    /// dropped up to here,
+    /// End of the evicted bytes.
     dropped: u64,
-    /// surveyed up to here:
+    /// End of the surveyed range.
     seen: u64,
-    /// these were there.
+    /// Pages that were resident before, within the surveyed range.
     theirs: Intervals,
 }
 
@@ -151,7 +150,7 @@ impl BufferedStream<'_> {
         is_long: bool,
     ) -> Result<(), Stopped> {
         let end = places.end_of_part(self.start);
-        // Half a window at most: a read of a whole window gets it whatever is set.
+        // At most half a window: a read of a whole window ignores the setting.
         let step = (self.window / 2).clamp(PAGE_SIZE, STEP_MAX);
         let full = self.start + PAGE_SIZE + 2 * self.window;
         let mut is_counted = !is_long;
@@ -187,7 +186,7 @@ impl BufferedStream<'_> {
                 return Ok(());
             }
             if self.at - self.dropped >= 2 * KEPT_BYTES {
-                // A folio that lies on both sides of a bound is dropped by neither call.
+                // Neither call evicts a folio that crosses a boundary.
                 let upto = (self.at - KEPT_BYTES) / FOLIO_MAX * FOLIO_MAX;
                 self.drop_ours(self.dropped..upto);
                 self.dropped = upto;
@@ -195,7 +194,8 @@ impl BufferedStream<'_> {
         }
     }
 
-    /// The offset of the first page from `at` on that another process has brought in, or `to`.
+    /// Returns the offset of the first page from `at` on that another process has brought in, or
+    /// `to`.
     fn free_to(&mut self, to: u64) -> Result<u64, Stopped> {
         let reach = to + self.ahead();
         if reach > self.seen {
@@ -209,14 +209,14 @@ impl BufferedStream<'_> {
         Ok(ahead.first().map_or(to, |theirs| theirs.start))
     }
 
-    /// Farther the kernel does not go: the window that it is in, the next one, and what it adds so
-    /// that its folios lie on their bounds.
+    /// Returns the farthest that the kernel reads ahead: the current window, the next one, and
+    /// padding that aligns its folios.
     fn ahead(&self) -> u64 {
         2 * self.window + FOLIO_MAX
     }
 
-    /// Drops what is ours, also what is still on its way: the next stream shall have the device
-    /// for itself.
+    /// Evicts the pages of this run, including those still in flight, so that the next stream has
+    /// the device to itself.
     fn forget(&self) {
         let all = self.dropped..self.at + self.ahead();
         let began = now();
@@ -241,7 +241,7 @@ impl BufferedStream<'_> {
     }
 }
 
-/// Reads anywhere, where they cannot go around the page cache.
+/// Reads at random offsets if `O_DIRECT` is impossible.
 pub(super) fn random(
     run: &ProbeRun,
     places: &mut ReadOffsets,
@@ -254,14 +254,14 @@ pub(super) fn random(
         vec![0; usize::try_from(size).expect("a read is smaller than the address space")];
     let mut latencies = Vec::new();
     let began = now();
-    // A place that is in the cache is no read; of a file that is mostly there, few are.
+    // A cached offset gives no sample; in a mostly cached file samples are rare.
     for _ in 0..ask.count.saturating_mul(TRIES) {
         let is_over = now().duration_since(began) >= ask.at_most && !latencies.is_empty();
         if latencies.len() >= ask.count as usize || is_over {
             break;
         }
         run.go_on()?;
-        // A file in many small parts may have none with room for it.
+        // A fragmented file may have no part large enough.
         let Some(place) = places.anywhere(size) else { break };
         if !resident(&file, &place).ok_or_else(|| untold(run))?.is_empty() {
             continue;
@@ -274,7 +274,7 @@ pub(super) fn random(
     Ok(latencies)
 }
 
-/// One whole read: how long it took, in nanoseconds.
+/// Reads one whole range and returns the latency in nanoseconds.
 pub(super) fn one(run: &ProbeRun, file: &File, to: &mut [u8], at: u64) -> Result<u64, Stopped> {
     let began: Instant = now();
     let got = file.read_at(to, at).map_err(|error| run.failed(at, &error))?;
@@ -282,22 +282,22 @@ pub(super) fn one(run: &ProbeRun, file: &File, to: &mut [u8], at: u64) -> Result
     if got < to.len() { Err(run.shrunk(at + got as u64)) } else { Ok(ns(took)) }
 }
 
-/// Large enough that a call costs little beside its copy, small enough not to stop the pipe.
+/// Large enough to amortise a call, small enough to keep the pipeline busy.
 const STEP_MAX: u64 = 64 << 10;
 
-/// Surveyed at a time.
+/// Bytes surveyed at a time.
 const SURVEY_BYTES: u64 = 32 << 20;
 
-/// Bytes that are kept in the cache behind the reader. So few evict no other pages, and memory that
-/// was just used is faster than memory that a virtual machine has not touched yet.
+/// Bytes kept in the cache behind the reader. This few evict no other pages, and recently used
+/// memory is faster than memory that a virtual machine has not touched yet.
 const KEPT_BYTES: u64 = 16 << 20;
 
-/// More than a huge page.
+/// Larger than a huge page.
 const FOLIO_MAX: u64 = 4 << 20;
 
-/// The last windows from a slow device come in this time.
+/// Time in which the last windows arrive from a slow device.
 const ON_THEIR_WAY: Duration = Duration::from_secs(3);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Places looked at for each read that is wanted.
+/// Offsets tried for each requested read.
 const TRIES: u32 = 8;

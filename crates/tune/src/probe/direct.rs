@@ -1,17 +1,14 @@
-//! Reads around the page cache, with the requests that the kernel would make ahead of a reader.
-//!
-//! In:    a target; a window; where to read.
-//! Out:   what a stream, or reads anywhere, took.
-//! Never: a page in the cache, and so no setting either: this needs no leave.
+//! Reads with `O_DIRECT`, with the requests that kernel read-ahead would make. It changes neither
+//! page cache nor settings, so it needs no privileges.
 //!
 //! ```text
 //!   reader      | window 0 | window 1 | window 2 |     a window is used when it and those before
 //!   on its way  | 0  1     | 1  2     | 2  3     |     it have come; then the next but one starts
 //! ```
 //!
-//! So does the kernel's read-ahead: the marker lies on a window's first page, and when the reader
-//! steps on it, the next window starts before the reader waits for this one. A read of a whole
-//! window is cut by the kernel into the same requests as its read-ahead, and all are sent at once.
+//! The kernel's read-ahead works the same way: the marker is on a window's first page, and when the
+//! reader reaches it, the next window starts before the reader waits for this one. The kernel
+//! splits a read of a whole window into the same requests as its read-ahead, and sends all at once.
 
 use std::fs::File;
 use std::ops::Range;
@@ -59,7 +56,7 @@ pub(super) fn sequential(
     Ok(ProbeSample { slices: laps.slices(now()), read_before: ByteCount(read_before) })
 }
 
-/// What two readers of every other window share.
+/// State shared by two readers that alternate between windows.
 struct WindowPipe<'a> {
     run: &'a ProbeRun,
     file: &'a File,
@@ -70,16 +67,16 @@ struct WindowPipe<'a> {
 }
 
 struct PipeState<'a> {
-    /// How many windows have come with all before them.
+    /// Number of windows that have arrived with all before them.
     used: u64,
-    /// Of the next two, how much has come.
+    /// Bytes of the next two windows, once they have arrived.
     come: [Option<u64>; 2],
     laps: &'a mut Laps,
-    /// How it ended.
+    /// Result, once the stream has ended.
     end: Option<Result<(), Stopped>>,
 }
 
-/// One stream: how far it came, and why not farther.
+/// Reads one stream; returns its length and the reason for its end.
 fn stream(
     run: &ProbeRun,
     file: &File,
@@ -94,7 +91,7 @@ fn stream(
     let state = PipeState { used: 0, come: [None; 2], laps, end: None };
     let pipe =
         WindowPipe { run, file, part, window, state: Mutex::new(state), turn: Condvar::new() };
-    // A window of one page has nothing in it that the reader could step on beforehand.
+    // A window of one page contains no marker that the reader could reach early.
     let readers = if window > PAGE_SIZE { 2 } else { 1 };
     std::thread::scope(|scope| {
         for first in 1..readers {
@@ -125,7 +122,7 @@ impl<'a> WindowPipe<'a> {
             let to = &mut memory.bytes()[..usize::try_from(len)
                 .expect("a request is no larger than its buffer, which was allocated")];
             let result = one(self.run, self.file, to, at);
-            // As the kernel copies what is read from the cache, piece by piece.
+            // Copies piece by piece, as the kernel copies from the cache.
             for piece in to.chunks(copy.len()) {
                 copy[..piece.len()].copy_from_slice(std::hint::black_box(piece));
             }
@@ -134,7 +131,7 @@ impl<'a> WindowPipe<'a> {
         }
     }
 
-    /// Waits until the reader steps on the marker that starts this window.
+    /// Blocks until the reader reaches the marker that starts this window.
     fn may_start(&self, number: u64, readers: u64) -> bool {
         let mut state = self.lock();
         while state.end.is_none() && state.used + readers <= number {
@@ -175,7 +172,7 @@ impl<'a> WindowPipe<'a> {
     }
 }
 
-/// Reads anywhere, one after the other.
+/// Reads at random offsets, one read after the other.
 pub(super) fn random(
     run: &ProbeRun,
     places: &mut ReadOffsets,
@@ -190,7 +187,7 @@ pub(super) fn random(
             break;
         }
         run.go_on()?;
-        // A file in many small parts may have none with room for it.
+        // A fragmented file may have no part large enough.
         let Some(place) = places.anywhere(ask.size.0) else { break };
         latencies.push(one(run, &file, memory.bytes(), place.start)?);
         places.read(place);
@@ -198,7 +195,7 @@ pub(super) fn random(
     Ok(latencies)
 }
 
-/// Reads anywhere, several at a time: a thread for each.
+/// Reads at random offsets, several at a time, with a thread for each.
 pub(super) fn at_once(
     run: &ProbeRun,
     places: &ReadOffsets,

@@ -1,13 +1,9 @@
-//! Which bytes: a set of half-open ranges.
-//!
-//! In:    ranges, in any order.
-//! Out:   how much of another range is in the set; what of it is not.
-//! Never: two ranges that touch: they are one.
+//! A set of half-open byte ranges. Ranges that touch are merged.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// From start to end.
+/// Maps each start to its end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Intervals(BTreeMap<u64, u64>);
 
@@ -27,7 +23,7 @@ impl Intervals {
         self.0.insert(start, end);
     }
 
-    /// The parts of `range` that are in the set.
+    /// Returns the parts of `range` that are in the set.
     pub(crate) fn within(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let before = self.0.range(..range.start).next_back();
         let among = self.0.range(range.start..range.end);
@@ -38,7 +34,7 @@ impl Intervals {
         clipped.filter(|part| part.start < part.end).collect()
     }
 
-    /// The parts that are not.
+    /// Returns the parts of `range` that are not in the set.
     pub(crate) fn gaps(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut at = range.start;
         let mut gaps = Vec::new();

@@ -1,9 +1,7 @@
-//! A stream's time, in equal parts.
+//! Divides a stream's time into equal parts.
 //!
-//! In:    how far a reader has come, and when.
-//! Out:   [`SampleSlice`]s of a few laps each; whether the stream is long enough.
-//! Never: a lap that is not a number of whole windows: it would catch a window that is on its way
-//!        at one end and not at the other.
+//! A lap is a whole number of windows. Otherwise it would include a window in flight at one end and
+//! not at the other.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +9,19 @@ use foreread_core::units::{self, ByteCount};
 
 use super::{SampleSlice, SequentialRead};
 
-/// A stream's laps.
+/// The laps of a stream.
 #[derive(Debug)]
 pub(crate) struct Laps {
-    /// What instants count from.
+    /// Origin of instants.
     zero: Instant,
     asked: SequentialRead,
     began: Instant,
-    /// Bytes of a lap.
+    /// Bytes in a lap.
     lap: u64,
     laps: Vec<Lap>,
-    /// Where the lap began that is being read; None in what comes before the full window.
+    /// Start of the current lap; None during ramp-up.
     open: Option<(Instant, u64)>,
-    /// All that was read, whether it counts or not.
+    /// Bytes read, including those that do not count.
     read: u64,
     counted: Duration,
 }
@@ -50,34 +48,34 @@ impl Laps {
         }
     }
 
-    /// Bytes of a lap.
+    /// Returns the bytes in a lap.
     pub(crate) fn lap(&self) -> u64 {
         self.lap
     }
 
-    /// From here on it counts: the stream has its full window.
+    /// Starts counting: the stream has reached its full window.
     pub(crate) fn count_from(&mut self, now: Instant) {
         self.open = Some((now, 0));
     }
 
-    /// The stream is interrupted, and what it has begun does not count.
+    /// Discards the current lap when the stream is interrupted.
     pub(crate) fn pause(&mut self) {
         self.open = None;
     }
 
-    /// The stream is at its end: nothing is on its way, so what it has begun counts.
+    /// Ends the stream. Nothing is in flight, so the current lap counts.
     pub(crate) fn close(&mut self, now: Instant) {
         if let Some((since, bytes)) = self.open.take().filter(|open| open.1 > 0 && open.0 < now) {
             self.push(since, bytes, now);
         }
     }
 
-    /// So much more has been read.
+    /// Adds bytes that have been read.
     pub(crate) fn add(&mut self, bytes: u64, now: Instant) {
         self.read += bytes;
         let Some((since, read)) = &mut self.open else { return };
         *read += bytes;
-        // Two windows can come at one moment, the first later than it should.
+        // Two windows can arrive at once, the first of them late.
         if *read < self.lap || now <= *since {
             return;
         }
@@ -96,7 +94,7 @@ impl Laps {
         }
     }
 
-    /// Whether it is enough.
+    /// Returns whether the stream is long enough.
     pub(crate) fn is_enough(&self, now: Instant) -> bool {
         now.duration_since(self.began) >= self.asked.at_most
             || (self.counted >= self.asked.time && self.bytes() >= self.asked.at_least.0)
@@ -106,7 +104,7 @@ impl Laps {
         self.laps.iter().map(|lap| lap.bytes).sum()
     }
 
-    /// Some laps each. A stream that had no time for a whole one is one slice of all that it did.
+    /// Returns slices of several laps each. A stream without a complete lap becomes one slice.
     pub(crate) fn slices(mut self, now: Instant) -> Vec<SampleSlice> {
         if self.laps.is_empty() && self.read > 0 {
             let (since, bytes) =
@@ -139,13 +137,13 @@ pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A look at the clock costs little beside a read of so much.
+/// Reading the clock costs little compared with a read of this size.
 const LAP_BYTES: u64 = 64 << 10;
 
-/// Kept of one stream; a longer one has longer laps.
+/// Most laps kept for a stream; a longer stream has longer laps.
 const LAPS_MAX: usize = 4096;
 
-/// Enough to see a device slow down.
+/// Enough to show a device that slows down.
 const SLICES_MAX: usize = 16;
 
 #[cfg(test)]

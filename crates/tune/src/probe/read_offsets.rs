@@ -1,8 +1,7 @@
-//! Where to read next: what this run has not read yet, for as long as there is some.
+//! Chooses where to read next: ranges that this run has not read yet, while there are any.
 //!
-//! In:    the parts of a target; what is done with them.
-//! Out:   places, from a random start onwards, around the end; random ones.
-//! Never: the same place twice while there are others: a cache below would answer.
+//! Streams proceed from a random start and wrap around; random reads are spread over the target. An
+//! offset repeats only when none is unread, because a cache below would answer.
 
 use std::ops::Range;
 
@@ -11,11 +10,11 @@ use foreread_core::units::PAGE_SIZE;
 use super::intervals::Intervals;
 use crate::rng::Rng;
 
-/// A walk through a target.
+/// Read positions in a target.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadOffsets {
     parts: Vec<Range<u64>>,
-    /// Where the next stream begins.
+    /// Start of the next stream.
     cursor: u64,
     read: Intervals,
     random: Rng,
@@ -34,15 +33,15 @@ impl ReadOffsets {
         places
     }
 
-    /// The same, with other random places, for a reader beside this one.
+    /// Returns a copy with other random offsets, for a reader that runs in parallel.
     pub(crate) fn elsewhere(&self, number: u64) -> Self {
         let mut random = Rng(self.random.clone().any() ^ number);
         random.any();
         Self { random, ..self.clone() }
     }
 
-    /// What follows the cursor: to the end of its part, then the other parts, then the beginning up
-    /// to the cursor.
+    /// Returns the ranges after the cursor: the rest of its part, then the other parts, then the
+    /// beginning up to the cursor.
     pub(crate) fn onwards(&self) -> Vec<Range<u64>> {
         let cursor = self.cursor;
         let after = self.parts.iter().map(|part| part.start.max(cursor)..part.end);
@@ -50,29 +49,30 @@ impl ReadOffsets {
         after.chain(before).filter(|part| part.start < part.end).collect()
     }
 
-    /// The next stream begins behind this one.
+    /// Sets the start of the next stream.
     pub(crate) fn go_on_from(&mut self, cursor: u64) {
         self.cursor = cursor;
     }
 
-    /// It has been read: how much of it was before?
+    /// Records a read, and returns how much of it had been read before.
     pub(crate) fn read(&mut self, range: Range<u64>) -> u64 {
         let before = self.read.bytes_within(&range);
         self.read.insert(range);
         before
     }
 
-    /// The end of the part that holds this.
+    /// Returns the end of the part that contains this offset.
     pub(crate) fn end_of_part(&self, at: u64) -> u64 {
         self.parts.iter().find(|part| part.contains(&at)).map_or(at, |part| part.end)
     }
 
-    /// How much there is.
+    /// Returns the size of all parts.
     pub(crate) fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.end - part.start).sum()
     }
 
-    /// A random place for `size` bytes, fresh if one is found soon; None if no part is as large.
+    /// Returns a random range of `size` bytes, unread if one is found soon; None if no part is
+    /// large enough.
     pub(crate) fn anywhere(&mut self, size: u64) -> Option<Range<u64>> {
         let align = if size.is_power_of_two() { size.max(PAGE) } else { PAGE };
         let mut found = None;
@@ -104,7 +104,7 @@ impl ReadOffsets {
 
 const PAGE: u64 = PAGE_SIZE;
 
-/// Attempts at finding an unread place; on a target that is mostly read, they may all fail.
+/// Attempts at finding an unread range; on a mostly read target all may fail.
 const TRIES: u32 = 16;
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
-//! A real device that is measured.
+//! Measures a real device, with the kernel's own read-ahead or around the page cache.
 //!
-//! In:    a target; the holder of its settings, if we may change them; the flag that Ctrl-C sets.
-//! Out:   answers to a sweep's questions, by the kernel's own read-ahead or around it.
-//! Never: a wait that Ctrl-C cannot end: a device that hangs, hangs a thread, and not us.
+//! Ctrl-C ends every wait: a hanging device blocks a worker thread, not this one.
 //!
 //! ```text
-//!   may we set read_ahead_kb?  --yes--> does the kernel tell what is resident?  --yes--> kernel
+//!   may we set read_ahead_kb?  --yes--> does the kernel reveal resident pages?  --yes--> kernel
 //!              | no                            | no
 //!              '-------------> direct <--------'     (no O_DIRECT there: an error)
 //! ```
@@ -34,37 +32,38 @@ use crate::sysfs::SystemRoot;
 use crate::target::TuneTarget;
 use crate::temporary_settings::TemporarySettings;
 
-/// How a real device is measured.
+/// Options for the measurement of a real device.
 #[derive(Clone, Debug, Default)]
 pub struct RealProbeOptions {
     /// Set by Ctrl-C: the measurement ends at the next read.
     pub interrupted: Arc<AtomicBool>,
-    /// Where the first stream begins.
+    /// Seed for the start of the first stream.
     pub seed: u64,
-    /// Read around the page cache, whatever we may do.
+    /// Read with `O_DIRECT` even if the setting may be changed.
     pub is_direct: bool,
 }
 
-/// A real device.
+/// A real device under measurement.
 pub struct RealProbe<'h> {
     run: ProbeRun,
     sys: SystemRoot,
-    /// The window's setting, of whatever value.
+    /// The window's setting; its value is a placeholder.
     window: DeviceSetting,
     held: Option<&'h TemporarySettings>,
     why_direct: Option<String>,
-    /// None while a thread is away with them, for ever if the device hangs.
+    /// None while a worker thread has the offsets; forever if the device hangs.
     places: Option<ReadOffsets>,
     is_direct_possible: bool,
     window_kib: Option<u64>,
 }
 
 impl<'h> RealProbe<'h> {
-    /// Without a holder, or if it may not set the window, the device is read with `O_DIRECT`.
+    /// Prepares the measurement. Without a holder, or if it may not set the window, the device is
+    /// read with `O_DIRECT`.
     ///
     /// # Errors
     ///
-    /// One line, if it can be read in neither way, or another run measures it.
+    /// One line, if neither way of reading works, or another run is measuring the device.
     pub fn new(
         target: &TuneTarget,
         held: Option<&'h TemporarySettings>,
@@ -73,7 +72,8 @@ impl<'h> RealProbe<'h> {
     ) -> Result<Self, String> {
         let why_direct = match why_not_by_the_kernel(target, held, sys, options) {
             Ok(()) => None,
-            // Beside it both would measure each other, and its window would pass for what is set.
+            // Two runs would measure each other, and the other's window would look like the
+            // original setting.
             Err(error) if error.kind() == ErrorKind::ResourceBusy => {
                 return Err(errno_text(&error));
             }
@@ -102,20 +102,20 @@ impl<'h> RealProbe<'h> {
         })
     }
 
-    /// How it is measured.
+    /// Returns the method of measurement.
     #[must_use]
     pub fn method(&self) -> Method {
         if self.why_direct.is_none() { Method::Kernel } else { Method::Direct }
     }
 
-    /// Why not by the kernel's own read-ahead, if not.
+    /// Returns the reason for `O_DIRECT`, if the kernel's read-ahead is not used.
     #[must_use]
     pub fn why_direct(&self) -> Option<&str> {
         self.why_direct.as_deref()
     }
 
-    /// Runs `work` in a thread of its own, and waits for it, or until the grace period after an
-    /// interrupt is over.
+    /// Runs `work` in a thread, and waits until it ends or the grace period after an interrupt is
+    /// over.
     fn away<T: Send + 'static>(
         &mut self,
         at_most: Duration,
@@ -154,7 +154,7 @@ impl<'h> RealProbe<'h> {
         }
     }
 
-    /// A device that has gone says so by an error of input and output.
+    /// Explains an error. A device that was removed reports an input/output error.
     fn explained(&self, stopped: Stopped) -> Stopped {
         match stopped {
             Stopped::Failed(line) if self.window.in_force(&self.sys).is_none() => {
@@ -164,7 +164,7 @@ impl<'h> RealProbe<'h> {
         }
     }
 
-    /// Sets the window; the stream's descriptor, opened after that, gets it.
+    /// Sets the window, which applies to descriptors opened afterwards.
     fn set_window(&mut self, bytes: u64) -> Result<(), Stopped> {
         let kib = bytes / 1024;
         if self.window_kib == Some(kib) {
@@ -182,7 +182,7 @@ impl<'h> RealProbe<'h> {
     }
 }
 
-/// Whether the kernel's own read-ahead can be measured; else why not.
+/// Returns the reason why the kernel's own read-ahead cannot be measured, if there is one.
 fn why_not_by_the_kernel(
     target: &TuneTarget,
     held: Option<&TemporarySettings>,
@@ -200,7 +200,7 @@ fn why_not_by_the_kernel(
     let first = target.parts.first().map_or(0, |part| part.start);
     let untold = || io::Error::other("the kernel does not say what is cached of it");
     resident(&file, &(first..first + 1)).ok_or_else(untold)?;
-    // The value that it has, to learn whether we may.
+    // Writes the current value, to test the permission.
     let now = target
         .window_now(sys)
         .ok_or_else(|| io::Error::other(format!("{} has no read_ahead_kb", target.device.name)))?;
@@ -232,7 +232,8 @@ impl Probe for RealProbe<'_> {
 }
 
 impl ParallelProbe for RealProbe<'_> {
-    /// Nothing where no reads go around the page cache: its readers would wait for each other.
+    /// Returns an empty sample without `O_DIRECT`, because buffered readers would wait for each
+    /// other.
     fn at_once(&mut self, ask: &ReadsAtOnce) -> Result<AtOnceSample, Stopped> {
         if !self.is_direct_possible {
             return Ok(AtOnceSample::default());
@@ -240,7 +241,7 @@ impl ParallelProbe for RealProbe<'_> {
         let ask = *ask;
         self.away(ask.time, move |run, places| {
             let sample = direct::at_once(run, places, &ask);
-            // The next ones read elsewhere.
+            // The next reads start elsewhere.
             places.anywhere(ask.size.0);
             sample
         })
@@ -254,11 +255,11 @@ impl std::fmt::Debug for RealProbe<'_> {
     }
 }
 
-/// How often the flag of an interrupt is looked at.
+/// Polling interval for the interrupt flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A read that is under way gets so long after Ctrl-C.
+/// Grace period after Ctrl-C for a read in flight.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The kernel gives up a request after 30 s, and tries some twice.
+/// The kernel fails a request after 30 s, and tries some of them twice.
 const HANGS: Duration = Duration::from_secs(90);

@@ -1,8 +1,4 @@
-//! What all ways of reading need of a run.
-//!
-//! In:    a path; the flag that Ctrl-C sets.
-//! Out:   open files, and errors that say what was read where.
-//! Never: a file opened for writing.
+//! State shared by all methods of reading: open files, and errors that name the path and offset.
 
 use std::fs::File;
 use std::io;
@@ -22,15 +18,15 @@ use crate::pages::HugePageBuffer;
 #[derive(Clone, Debug)]
 pub(super) struct ProbeRun {
     pub(super) path: PathBuf,
-    /// What instants count from.
+    /// Origin of instants.
     pub(super) zero: Instant,
-    /// The device of what lay at the path when the run began.
+    /// Device behind the path when the run began.
     pub(super) lies_on: OpenedDevice,
     pub(super) interrupted: Arc<AtomicBool>,
 }
 
-/// The numbers of a file's file system and, of a node, of its device. Not of the file: programs of
-/// FUSE may give one a new number each time it is opened.
+/// Device number of a file's file system and, for a node, of its device. The inode is not included:
+/// FUSE programs may change it at each open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct OpenedDevice(u64, u64);
 
@@ -42,12 +38,12 @@ impl OpenedDevice {
 }
 
 impl ProbeRun {
-    /// An error if the run was interrupted.
+    /// Returns an error if the run was interrupted.
     pub(super) fn go_on(&self) -> Result<(), Stopped> {
         if self.interrupted.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
     }
 
-    /// A new descriptor: the kernel copies the window into it when it is opened.
+    /// Opens a new descriptor, because the kernel copies the window into it at open.
     pub(super) fn open(&self) -> Result<File, Stopped> {
         let opened = File::open(&self.path).map_err(|error| self.unopened(&error))?;
         self.is_still_there(opened)
@@ -59,8 +55,8 @@ impl ProbeRun {
         self.is_still_there(opened.map_err(|error| self.unopened(&error))?)
     }
 
-    /// An error if something else was mounted there, or took the device's place: its window is not
-    /// the one that is set.
+    /// Returns an error if another file system or device has replaced the original: its window is
+    /// not the one that was set.
     fn is_still_there(&self, opened: File) -> Result<File, Stopped> {
         let lies_on = OpenedDevice::of(&opened).map_err(|error| self.unopened(&error))?;
         if lies_on == self.lies_on {
@@ -70,7 +66,7 @@ impl ProbeRun {
         Err(Stopped::Failed(format!("{path}: another file system or device is there now")))
     }
 
-    /// Memory that O_DIRECT takes.
+    /// Maps a buffer for `O_DIRECT`.
     pub(super) fn memory(&self, bytes: u64) -> Result<HugePageBuffer, Stopped> {
         HugePageBuffer::new(bytes).map_err(|error| {
             Stopped::Failed(format!("no memory for {} KiB: {}", bytes >> 10, errno_text(&error)))

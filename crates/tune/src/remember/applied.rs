@@ -1,8 +1,7 @@
-//! What `--apply` has set until the next boot, so that `forget` can undo it.
+//! Notes the settings made by `--apply` until the next boot, so that `forget` can undo them.
 //!
-//! In:    settings that were made, what was in force before; a device's name.
-//! Out:   `/run/foreread/applied-DEVICE.json`, which the next boot takes away.
-//! Never: a note that outlives its device: another one of this name has another `diskseq`.
+//! The notes are in `/run/foreread/applied-DEVICE.json`, which does not survive a boot. A note is
+//! ignored once another device has the name: its `diskseq` differs.
 //!
 //! ```text
 //!   --apply    sda 128 --> 1024    applied-sda.json: was 128
@@ -23,26 +22,26 @@ use crate::report::Report;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
-/// What was set on one device until the next boot.
+/// Settings made on one device until the next boot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Applied {
-    /// The whole device, as the kernel calls it.
+    /// Kernel name of the whole device.
     pub device: String,
-    /// The kernel's number of this very device (Linux 5.15), never given twice in one boot.
+    /// The kernel's sequence number of this device (Linux 5.15), unique within a boot.
     pub diskseq: Option<u64>,
-    /// When, as the caller wrote it.
+    /// Date, as written by the caller.
     pub date: String,
-    /// What was found.
+    /// Report of the measurement.
     pub report: Report,
-    /// What was set.
+    /// New settings.
     pub settings: Vec<DeviceSetting>,
-    /// What was in force before.
+    /// Previous settings.
     pub before: Vec<DeviceSetting>,
 }
 
-/// Notes that these settings were made, which were `before` at these values.
+/// Notes that these settings were made, with their values `before`.
 ///
-/// Settings that an earlier note has, and that are still in force, keep what was before that.
+/// If an earlier note's settings are still in force, its previous values are kept.
 ///
 /// # Errors
 ///
@@ -65,7 +64,7 @@ pub fn note_applied(sys: &SystemRoot, mut applied: Applied) -> io::Result<()> {
     file::write_whole(sys, &path(&applied.device), &format!("{text}\n"), is_record)
 }
 
-/// What was set on this device until the next boot, if it is still the same device.
+/// Returns the note of this device, if it is still the same device.
 #[must_use]
 pub fn applied_on(sys: &SystemRoot, device: &str) -> Option<Applied> {
     let name = device.strip_prefix("/dev/").unwrap_or(device);
@@ -74,7 +73,7 @@ pub fn applied_on(sys: &SystemRoot, device: &str) -> Option<Applied> {
     (applied.device == whole && applied.diskseq == diskseq(sys, &whole)).then_some(applied)
 }
 
-/// All devices that have such a note, in the order of their names.
+/// Returns all devices with such a note, sorted by name.
 #[must_use]
 pub fn applied(sys: &SystemRoot) -> Vec<Applied> {
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
@@ -86,8 +85,8 @@ pub fn applied(sys: &SystemRoot) -> Vec<Applied> {
     devices.iter().filter_map(|device| applied_on(sys, device)).collect()
 }
 
-/// What was in force before the first `--apply` of this boot, where what is in force now is what
-/// that has set; else what is in force now.
+/// Returns the values before the first `--apply` of this boot for settings that are still in force
+/// as applied; for others, the values in force now.
 #[must_use]
 pub fn original(earlier: Option<&Applied>, now: &[DeviceSetting]) -> Vec<DeviceSetting> {
     let first = |setting: &DeviceSetting| {
@@ -100,7 +99,7 @@ pub fn original(earlier: Option<&Applied>, now: &[DeviceSetting]) -> Vec<DeviceS
     now.iter().map(|setting| first(setting).unwrap_or_else(|| setting.clone())).collect()
 }
 
-/// Takes the note away; whether it was there.
+/// Removes the note. Returns whether there was one.
 ///
 /// # Errors
 ///
@@ -109,7 +108,7 @@ pub fn forget_applied(sys: &SystemRoot, device: &str) -> io::Result<bool> {
     file::remove(sys, &path(device))
 }
 
-/// Where the note of a device lies.
+/// Returns the path of a device's note.
 #[must_use]
 pub(super) fn path(device: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{PREFIX}{}.json", device))
@@ -119,6 +118,6 @@ fn diskseq(sys: &SystemRoot, device: &str) -> Option<u64> {
     sys.number(Path::new("/sys/block").join(device).join("diskseq"))
 }
 
-/// Gone with the next boot, as the settings are.
+/// Cleared at the next boot, as the settings are.
 const FOLDER: &str = "/run/foreread";
 const PREFIX: &str = "applied-";

@@ -1,16 +1,16 @@
-//! Other files that set the attributes that our rule sets.
+//! Finds other files that set the same attributes as a rule of foreread.
 //!
 //! In:    the files of this machine that can set an attribute of a block device.
-//! Out:   [`Conflict`]s: file, line, what it does, and whether it or we have the last word.
+//! Out:   [`Conflict`]s: file, line, effect, and which value prevails.
 //! Never: runs a program; reports a conflict that it has not read in a file.
 //!
 //! ```text
-//!   udev rules          the later name wins; what they RUN comes after all rules
+//!   udev rules          the later name wins; their RUN commands follow all rules
 //!   tuned               its active profile, once it starts and for each new device
 //!   tmpfiles, sysfs     at boot, in no order with the rules
 //!   rc.local, cron      later than any rule
 //!   systemd units       when they are enabled: later
-//!   sysctl              cannot set it at all, and is asked to all the same
+//!   sysctl              cannot set it at all, yet some files try
 //! ```
 
 mod rules;
@@ -23,35 +23,35 @@ use std::path::PathBuf;
 use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::SystemRoot;
 
-/// Something else that sets an attribute of a device, or may.
+/// A file that sets an attribute of a device, or may.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Conflict {
-    /// Its file, an absolute path of its system.
+    /// File, as an absolute path of its system.
     pub file: PathBuf,
-    /// Its line, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// Which attribute of the device: `queue/read_ahead_kb`.
+    /// Attribute of the device: `queue/read_ahead_kb`.
     pub attribute: String,
-    /// To what, in the attribute's unit, if that can be read.
+    /// Value in the attribute's unit, if it can be parsed.
     pub value: Option<String>,
-    /// What it says, and what is peculiar about it.
+    /// Description of the line and its peculiarities.
     pub what: String,
-    /// Whether its value is the one that stays.
+    /// Whether its value prevails.
     pub wins: Wins,
 }
 
-/// Which value stays.
+/// Which value prevails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wins {
-    /// It comes after our rule.
+    /// It runs after our rule.
     Yes,
-    /// Our rule comes after it.
+    /// Our rule runs after it.
     No,
-    /// The order is not known, or whether it means this device.
+    /// Unknown order, or unknown whether the line affects this device.
     Unknown,
 }
 
-/// The files that set these attributes of a whole device, whether it is remembered or not.
+/// Returns the files that set these attributes of a whole device, remembered or not.
 #[must_use]
 pub fn conflicts(sys: &SystemRoot, device: &str, attributes: &[&str]) -> Vec<Conflict> {
     let Some(device) = sys.device(device).and_then(|device| sys.whole(&device)) else {
@@ -63,7 +63,7 @@ pub fn conflicts(sys: &SystemRoot, device: &str, attributes: &[&str]) -> Vec<Con
     conflicts
 }
 
-/// How texts that set an attribute call it.
+/// Returns the names of an attribute in other programs' texts.
 fn names(attribute: &str) -> Vec<&str> {
     match attribute {
         READ_AHEAD_KB => vec!["read_ahead_kb", "--setra", "--setfra"],

@@ -1,8 +1,5 @@
-//! Rules and records: files that are there whole or not at all.
-//!
-//! In:    a path of the system and a text.
-//! Out:   the file, with mode 0644, on the disk.
-//! Never: half a file under its name; a file replaced that foreread did not write.
+//! Writes and removes rules and records atomically and durably, with mode 0644. It never replaces a
+//! file that foreread did not write.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +8,7 @@ use foreread_files::system;
 
 use crate::sysfs::SystemRoot;
 
-/// Writes a file whole. `is_ours` gets the first bytes of the file that is there.
+/// Writes a whole file. `is_ours` receives the first bytes of an existing file.
 pub(super) fn write_whole(
     sys: &SystemRoot,
     path: &Path,
@@ -21,13 +18,13 @@ pub(super) fn write_whole(
     Ok(system::write_whole(&sys.path(path), text, is_ours)?)
 }
 
-/// Removes a file; whether it was there.
+/// Removes a file. Returns whether it existed.
 pub(super) fn remove(sys: &SystemRoot, path: &Path) -> io::Result<bool> {
     Ok(system::remove(&sys.path(path))?)
 }
 
-/// The text of a record; None if it is not there. Root believes only what root alone could write:
-/// a record says which files are set to which values.
+/// Returns the text of a record; None if it is missing. Root trusts only a file that root alone
+/// could write, because a record determines which files are set to which values.
 pub(super) fn read(sys: &SystemRoot, path: &Path) -> io::Result<Option<String>> {
     let bytes = if sys.is_here() { system::read_trusted(path)? } else { sys.bytes(path) };
     let text = bytes.map(String::from_utf8).transpose();

@@ -1,9 +1,7 @@
 //! Forgets a device: restores its earlier settings and removes our files.
 //!
-//! In:    a device's name, its id, or the name that it had when it was measured.
-//! Out:   [`Forgotten`]: what was set back, what was left and why, which files are gone.
-//! Never: changes a setting that another program or the user has changed since; touches another
-//!        device that has the name today.
+//! A setting that another program or the user has changed since stays. Another device that has the
+//! name today is not affected.
 
 use std::fmt;
 use std::fs;
@@ -15,43 +13,43 @@ use super::{
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
-/// What was done.
+/// Result of forgetting a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forgotten {
-    /// Which.
+    /// Id of the record.
     pub id: String,
-    /// The devices that it was about and that are here.
+    /// Matching devices that are present.
     pub devices: Vec<String>,
-    /// What is set again as it was before.
+    /// Restored settings, with their original values.
     pub restored: Vec<DeviceSetting>,
-    /// What was left as it is, and why.
+    /// Settings that were not restored, with the reason.
     pub left: Vec<(DeviceSetting, String)>,
-    /// The files that were removed, absolute paths of their system.
+    /// Removed files, as absolute paths of their system.
     pub removed: Vec<PathBuf>,
 }
 
-/// Why nothing was forgotten.
+/// Reason why nothing was forgotten.
 #[derive(Debug)]
 pub enum NotForgotten {
-    /// Nothing is remembered under this name.
+    /// No record under this name.
     Unknown {
-        /// The name.
+        /// Requested name.
         name: String,
-        /// What is remembered, if a device had this name then and another has it now, or several
-        /// had it.
+        /// Candidates, if the name belonged to a recorded device and now belongs to another, or to
+        /// several recorded devices.
         meant: Vec<String>,
     },
-    /// The system refused to remove a file.
+    /// A file could not be removed.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
 }
 
-/// Forgets a device, given by its name, by its id, or by its old name if it is not here: what was
-/// applied until the next boot, then what is remembered.
+/// Forgets a device, given by its name, its id, or its old name if it is absent: first the settings
+/// applied until the next boot, then the remembered ones.
 ///
 /// # Errors
 ///
@@ -63,7 +61,7 @@ pub fn forget(sys: &SystemRoot, name: &str) -> Result<Forgotten, NotForgotten> {
         Ok(id) => here(sys, id).unwrap_or_else(|| name.to_owned()),
         Err(_) => name.to_owned(),
     };
-    // What was applied last is undone first: it may lie over what is remembered.
+    // The latest settings are undone first: they may override remembered ones.
     let undone = applied_on(sys, &device).map(|applied| unapply(sys, &applied)).transpose()?;
     let remembered = match (found, undone) {
         (Ok(id), undone) => (id, undone.unwrap_or_default()),
@@ -73,7 +71,7 @@ pub fn forget(sys: &SystemRoot, name: &str) -> Result<Forgotten, NotForgotten> {
     forget_remembered(sys, remembered)
 }
 
-/// Sets back what `--apply` has set.
+/// Restores the settings that `--apply` changed.
 fn unapply(sys: &SystemRoot, applied: &Applied) -> Result<Forgotten, NotForgotten> {
     let device = applied.device.clone();
     let mut forgotten =
@@ -94,7 +92,7 @@ fn unapply(sys: &SystemRoot, applied: &Applied) -> Result<Forgotten, NotForgotte
     Ok(forgotten)
 }
 
-/// The name today of what is remembered under this id.
+/// Returns the current name of the device with this id.
 fn here(sys: &SystemRoot, id: &str) -> Option<String> {
     let known = list(sys).remembered.into_iter().find(|known| known.identity.id == id)?;
     Some(known.identity.devices(sys).first()?.name.clone())
@@ -113,8 +111,8 @@ fn forget_remembered(
         }
         Err(source) => Err(NotForgotten::File { path, source }),
     };
-    // The rule first: as long as it is there, the next event would set the value again. The record
-    // last: after an error it can be tried again.
+    // The rule goes first: while it exists, the next event would set the value again. The record
+    // goes last, so that a failed attempt can be repeated.
     remove(rule_path(&id))?;
     let mut undone = known.map(|known| restore(sys, &known)).unwrap_or_default();
     remove(store_path(&id))?;
@@ -143,7 +141,7 @@ fn find(sys: &SystemRoot, name: &str) -> Result<String, NotForgotten> {
     }
 }
 
-/// The ids of rules without a record.
+/// Returns the ids of rules without a record.
 pub(super) fn orphans(sys: &SystemRoot) -> Vec<String> {
     let path = rule_path("");
     let folder = path.parent().map(|folder| sys.path(folder)).unwrap_or_default();
@@ -164,7 +162,8 @@ fn restore(sys: &SystemRoot, known: &Remembered) -> Forgotten {
             device: device.name.clone(),
             ..setting.clone()
         };
-        // Looked at before any is set: another scheduler brings its own number of requests.
+        // All values are read before any is set: changing the scheduler also changes the number of
+        // requests.
         let now = |ours: DeviceSetting| (ours.in_force(sys), ours);
         let all: Vec<_> = known.settings.iter().map(here).map(now).collect();
         for (now, ours) in all {
@@ -174,8 +173,8 @@ fn restore(sys: &SystemRoot, known: &Remembered) -> Forgotten {
                 Err(why) => forgotten.left.push((ours, why)),
             }
         }
-        // What belongs to a file system has the name of then in its path. Mounted anew, it has come
-        // back already.
+        // A file system's attribute has the old device name in its path. If it was mounted again,
+        // it is back at its default already.
         let left_out = known.left_out.iter().filter(|_| device.name == known.device);
         for ours in left_out {
             let was = known.before.iter().find(|was| was.attribute == ours.attribute).cloned();
@@ -186,7 +185,7 @@ fn restore(sys: &SystemRoot, known: &Remembered) -> Forgotten {
     forgotten
 }
 
-/// Sets what was there before; or why not.
+/// Restores the original value, or returns the reason why not.
 fn undo(
     sys: &SystemRoot,
     ours: &DeviceSetting,

@@ -1,15 +1,15 @@
-//! Mounts that are remembered: their window is set again whenever they are mounted.
+//! Remembers mounts: their window is set again whenever they are mounted.
 //!
-//! In:    a mount, its window, what was in force before; the date; where this program lies.
+//! In:    a mount, its window, the previous window; the date; the path of this program.
 //! Out:   a record for each mount, and one udev rule for all of them.
-//! Never: a window set on another mount: kind, source and place have to be the same.
+//! Never: a window set on another mount: type, source and mount point have to match.
 //!
 //! ```text
 //!   mount appears --> the kernel adds bdi 0:57 --> udev's rule --> foreread tune follow 0:57
 //!                                                                   '--> the record of this mount
 //! ```
 //!
-//! The number of a backing device may be another one after each mount, so no rule can name it.
+//! The number of a backing device may change at each mount, so no rule can name it.
 
 mod rule;
 
@@ -32,54 +32,54 @@ use crate::target::TunedMount;
 
 pub use rule::{MOUNT_RULE, is_plain_path, replaceable_program};
 
-/// A mount whose window was measured and set.
+/// A mount with a measured and applied window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RememberedMount {
-    /// A name for commands and files.
+    /// Id for commands and files.
     pub id: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
-    /// Its kind.
+    /// File system type.
     pub fs: String,
-    /// What is mounted.
+    /// Mounted source.
     pub source: String,
-    /// When, as the caller wrote it.
+    /// Date, as written by the caller.
     pub date: String,
-    /// What was found.
+    /// Report of the measurement.
     pub report: Report,
-    /// The window.
+    /// Window in KiB.
     pub read_ahead_kb: u64,
-    /// The window before the first time.
+    /// Window before the first change.
     pub before_kb: Option<u64>,
-    /// Whether it is set only until the mount goes.
+    /// True if it is set only until the file system is unmounted.
     pub is_until_unmount: bool,
-    /// Its backing device when it was set. Another mount at this place may have another one.
+    /// Backing device when it was set. Another mount at this point may have a different one.
     pub bdi: String,
 }
 
-/// All mounts that are remembered or set, and files that cannot be read.
+/// All remembered or applied mounts, and unreadable files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListedMounts {
-    /// What can be read; of one mount what is set until it goes comes after what is remembered.
+    /// Readable records; for one mount, the setting until unmount follows the remembered one.
     pub mounts: Vec<RememberedMount>,
-    /// What cannot: the file, and why.
+    /// Unreadable files, with the reason.
     pub unreadable: Vec<(PathBuf, String)>,
 }
 
-/// Notes a window that was measured: to be set at each mount, or until this one goes.
+/// Records a measured window, to be set at each mount or until this one is unmounted.
 ///
-/// The window from before the first time stays noted.
+/// The window before the first change stays on record.
 ///
 /// # Errors
 ///
-/// If the system refuses a file; then none is left that was not there before.
+/// If a file operation fails; then no new file is left.
 pub fn remember_mount(
     sys: &SystemRoot,
     known: RememberedMount,
     program: &Path,
 ) -> Result<RememberedMount, (PathBuf, io::Error)> {
     let earlier = mounts_remembered(sys).mounts.into_iter().find(|earlier| {
-        // What lasted until another mount of this place says nothing of this one.
+        // A setting that lasted until another mount's end is unrelated to this mount.
         earlier.id == known.id && (!earlier.is_until_unmount || earlier.bdi == known.bdi)
     });
     let before_kb = earlier.and_then(|earlier| earlier.before_kb).or(known.before_kb);
@@ -88,7 +88,7 @@ pub fn remember_mount(
     let text =
         serde_json::to_string_pretty(&known).map_err(|error| (path.clone(), error.into()))?;
     let before_text = sys.whole_text(&path);
-    // The record first, as with devices: a rule without a record does nothing.
+    // The record is written first, as for devices: a rule without a record does nothing.
     file::write_whole(sys, &path, &format!("{text}\n"), is_record)
         .map_err(|error| (path.clone(), error))?;
     if known.is_until_unmount {
@@ -106,7 +106,7 @@ pub fn remember_mount(
     Ok(known)
 }
 
-/// All that is noted of mounts.
+/// Returns all records of mounts.
 #[must_use]
 pub fn mounts_remembered(sys: &SystemRoot) -> ListedMounts {
     let mut listed = ListedMounts::default();
@@ -129,7 +129,7 @@ fn read(sys: &SystemRoot, path: &Path) -> Result<RememberedMount, String> {
 }
 
 impl RememberedMount {
-    /// The name of a mount in files and commands.
+    /// Returns the id of a mount for files and commands.
     #[must_use]
     pub fn id_of(mount: &TunedMount) -> String {
         let key = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -137,8 +137,8 @@ impl RememberedMount {
         readable_id("mount", &keys)
     }
 
-    /// Its setting, with the value in force; None if it is not mounted, or if its backing device
-    /// cannot be told.
+    /// Returns its setting, with the value in force; None if it is not mounted, or its backing
+    /// device is ambiguous.
     #[must_use]
     pub fn setting(&self, sys: &SystemRoot) -> Option<DeviceSetting> {
         let mounts = sys.mounts();
@@ -152,19 +152,20 @@ impl RememberedMount {
     }
 }
 
-/// What `follow` did with one mount.
+/// Result of `follow` for one mount.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FollowedMount {
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
-    /// What was in force.
+    /// Previous value.
     pub from_kb: String,
-    /// What is in force now; or why it was refused.
+    /// New value, or the error.
     pub result: Result<u64, String>,
 }
 
-/// Sets the window of each remembered mount that is mounted and has another one; of one backing
-/// device if it is named, which is waited for: the kernel adds it before the mount can be seen.
+/// Sets the window of each remembered mount whose value differs. If a backing device is named, only
+/// its mount is handled, after waiting for it: the kernel adds the device before the mount is
+/// visible.
 #[must_use]
 pub fn follow(sys: &SystemRoot, bdi: Option<&str>) -> Vec<FollowedMount> {
     let kept = mounts_remembered(sys).mounts.into_iter().filter(|mount| !mount.is_until_unmount);
@@ -194,20 +195,20 @@ pub fn follow(sys: &SystemRoot, bdi: Option<&str>) -> Vec<FollowedMount> {
     followed
 }
 
-/// Whether a remembered mount is as it should be.
+/// Verification of a remembered mount.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MountVerification {
-    /// Its id.
+    /// Id of the record.
     pub id: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
-    /// Whether it is mounted now.
+    /// True if it is mounted now.
     pub is_mounted: bool,
-    /// What is not as it should be.
+    /// Deviations.
     pub findings: Vec<String>,
 }
 
-/// Checks all remembered mounts.
+/// Verifies all remembered mounts.
 #[must_use]
 pub fn verify_mounts(sys: &SystemRoot) -> Vec<MountVerification> {
     let listed = mounts_remembered(sys);
@@ -237,19 +238,19 @@ pub fn verify_mounts(sys: &SystemRoot) -> Vec<MountVerification> {
     verdicts
 }
 
-/// What `forget` did with a mount.
+/// Result of forgetting a mount.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForgottenMount {
-    /// The window that is in force again.
+    /// Restored window.
     pub restored: Option<DeviceSetting>,
-    /// What was left as it is, and why.
+    /// Setting that was not restored, with the reason.
     pub left: Option<String>,
-    /// The files that were removed.
+    /// Removed files.
     pub removed: Vec<PathBuf>,
 }
 
-/// Forgets a mount, by its place or its id: sets back what was there before the first time, if what
-/// is in force is what was remembered. None if nothing of the name is noted.
+/// Forgets a mount, by its mount point or id, and restores the window from before the first change
+/// if the remembered one is still in force. None if there is no record.
 ///
 /// # Errors
 ///
@@ -265,7 +266,7 @@ pub fn forget_mount(
         return Ok(None);
     }
     let mut forgotten = ForgottenMount::default();
-    // The rule goes first, with the last mount: an event in between would set the value again.
+    // With the last mount, the rule goes first: an event in between would set the value again.
     let is_kept = |mount: &&RememberedMount| !mount.is_until_unmount && !is_it(mount);
     let mut gone: Vec<PathBuf> = Vec::new();
     if !listed.iter().any(|mount| is_kept(&mount)) {
@@ -277,7 +278,7 @@ pub fn forget_mount(
             forgotten.removed.push(path);
         }
     }
-    // What was set last is what is in force.
+    // The latest setting is the one in force.
     let Some(last) = meant.last() else { return Ok(Some(forgotten)) };
     match last.setting(sys) {
         None => forgotten.left = Some("it is not mounted".to_owned()),
@@ -289,7 +290,7 @@ pub fn forget_mount(
     Ok(Some(forgotten))
 }
 
-/// Sets back what was there before the first of these.
+/// Restores the window from before the first of these settings.
 fn restore(
     sys: &SystemRoot,
     meant: &[RememberedMount],
@@ -322,20 +323,20 @@ impl fmt::Display for ForgottenMount {
     }
 }
 
-/// Where the record of a mount lies.
+/// Returns the path of a mount's record.
 fn record_path(mount: &RememberedMount) -> PathBuf {
     let folder = if mount.is_until_unmount { UNTIL_BOOT } else { KEPT };
     Path::new(folder).join(format!("{}.json", mount.id))
 }
 
-/// Beside the records of devices.
+/// Folder below that of device records.
 const KEPT: &str = "/var/lib/foreread/mounts";
 
-/// Gone with the next boot, as the mounts are.
+/// Cleared at the next boot, as the mounts are.
 const UNTIL_BOOT: &str = "/run/foreread/mounts";
 
-/// A mount is to be seen some milliseconds after its backing device; a slow server takes longer,
-/// and `follow` without a name sets it later. Together 2 s.
+/// A mount becomes visible some milliseconds after its backing device. A slow server takes longer;
+/// `follow` without a name handles it later. The polls take 2 s together.
 const LOOKS: u32 = 40;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 

@@ -1,8 +1,5 @@
-//! The record of a device: what was measured, what is set at each start, and what was set before.
-//!
-//! In:    a measurement and its settings.
-//! Out:   [`Remembered`], as it stands in `/var/lib/foreread/ID.json`.
-//! Never: a file; `store` reads and writes them.
+//! The record of a device: measurement, settings for each boot, and previous settings. `store`
+//! reads and writes the files.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,24 +7,24 @@ use crate::identity::Identity;
 use crate::report::Report;
 use crate::setting::DeviceSetting;
 
-/// What is kept of a device.
+/// Record of a device, as in `/var/lib/foreread/ID.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// What stays the same of it.
+    /// Stable identity.
     pub identity: Identity,
-    /// Its name when it was measured; another device may have it today.
+    /// Device name at the time of the measurement; another device may have it today.
     pub device: String,
-    /// When, as the caller wrote it.
+    /// Date, as written by the caller.
     pub date: String,
-    /// What was found.
+    /// Report of the measurement.
     pub report: Report,
-    /// What the rule sets.
+    /// Settings that the rule makes.
     pub settings: Vec<DeviceSetting>,
-    /// What was set before any of this, of those and only of those.
+    /// Values of exactly these settings before the first change.
     pub before: Vec<DeviceSetting>,
-    /// What no udev rule can set, because it belongs to a file system: it lasts as long as that
-    /// is mounted.
+    /// Settings that no udev rule can make because they belong to a file system: they last until it
+    /// is unmounted.
     pub left_out: Vec<DeviceSetting>,
-    /// The rule's file as it was written.
+    /// Text of the rule's file as written.
     pub rule: String,
 }

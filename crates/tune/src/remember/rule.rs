@@ -1,8 +1,5 @@
-//! The rule of a device.
-//!
-//! In:    what is remembered of it.
-//! Out:   the text of a rules file that a person understands, and the file.
-//! Never: a value or a comment that could become another rule.
+//! Renders a device's udev rule with explanatory comments. No value or comment can become another
+//! rule.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,16 +10,16 @@ use crate::report::{Method, Report};
 use crate::setting::{DeviceSetting, READ_AHEAD_KB};
 use crate::sysfs::SystemRoot;
 
-/// What the names of our rules begin with. Late, so that few others come after.
+/// Prefix of our rules' file names. It sorts late, so that few others follow.
 pub(super) const PREFIX: &str = "99-foreread-";
 
-/// How each of our rules begins.
+/// First words of each of our rules.
 const WRITTEN_BY: &str = "# Written by foreread on";
 
-/// The property that a remembered device has in udev's database.
+/// Property of a remembered device in udev's database.
 const PROPERTY: &str = "FOREREAD_ID";
 
-/// Where the rule of this id lies.
+/// Returns the path of the rule with this id.
 #[must_use]
 pub fn rule_path(id: &str) -> PathBuf {
     Path::new("/etc/udev/rules.d").join(format!("{PREFIX}{id}.rules"))
@@ -33,14 +30,15 @@ pub(super) fn write(sys: &SystemRoot, remembered: &Remembered) -> Result<(), (Pa
     file::write_whole(sys, &path, &remembered.rule, is_rule).map_err(|error| (path, error))
 }
 
-/// Whether a file begins as the rules that [`rule_text`] writes.
+/// Returns whether a file begins like the rules of [`rule_text`].
 fn is_rule(head: &[u8]) -> bool {
     head.starts_with(WRITTEN_BY.as_bytes())
 }
 
-/// The text of the rules file, with a comment that says how the values were measured.
+/// Returns the text of the rules file, with a comment on the measurement.
 ///
-/// `change` besides `add`: loop, dm and md devices are told what they are after they appear.
+/// The rule matches `change` in addition to `add`, because loop, dm and md devices are configured
+/// after they appear.
 #[must_use]
 pub fn rule_text(remembered: &Remembered) -> String {
     let Remembered { identity, device, date, report, .. } = remembered;
@@ -79,7 +77,7 @@ pub fn rule_text(remembered: &Remembered) -> String {
     text
 }
 
-/// What was measured, in lines.
+/// Describes the measurement, in lines.
 fn measured(report: &Report) -> Vec<String> {
     let how = match report.method {
         Method::Kernel => "",
@@ -105,7 +103,8 @@ fn measured(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Whether a rule can hold it as it is: udev puts other texts for `$` and `%`, and a quote ends it.
+/// Returns whether a rule can contain the setting verbatim: udev substitutes `$` and `%`, and a
+/// quote ends a value.
 pub(super) fn can_stand_in_a_rule(setting: &DeviceSetting) -> bool {
     let is_plain = |text: &str, more: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
@@ -116,8 +115,8 @@ pub(super) fn can_stand_in_a_rule(setting: &DeviceSetting) -> bool {
         && is_plain(&setting.value, "_.-")
 }
 
-/// The order in which settings are made: another scheduler brings its own tunables and number of
-/// requests.
+/// Returns the sort key for making settings: changing the scheduler resets its tunables and the
+/// number of requests.
 pub(super) fn order(setting: &DeviceSetting) -> (u8, String) {
     let rank = match setting.attribute.as_str() {
         "queue/scheduler" => 0,

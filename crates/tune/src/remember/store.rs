@@ -1,8 +1,5 @@
-//! The records of what is remembered.
-//!
-//! In:    `/var/lib/foreread/*.json`.
-//! Out:   [`Listed`].
-//! Never: an end because one of them is broken: it is named, and the others are read.
+//! Reads and writes the records in `/var/lib/foreread/*.json`. A damaged record is reported, and
+//! the others are still read.
 
 use std::fmt;
 use std::fs;
@@ -14,23 +11,23 @@ use crate::sysfs::SystemRoot;
 
 const FOLDER: &str = "/var/lib/foreread";
 
-/// All that is remembered.
+/// All records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Listed {
-    /// What can be read, in the order of ids.
+    /// Readable records, sorted by id.
     pub remembered: Vec<Remembered>,
-    /// What cannot.
+    /// Unreadable records.
     pub unreadable: Vec<Unreadable>,
 }
 
 /// A record that cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Unreadable {
-    /// Its file, an absolute path of its system.
+    /// File, as an absolute path of its system.
     pub file: PathBuf,
-    /// Of what its name says that it is.
+    /// Id, taken from the file name.
     pub id: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
@@ -41,13 +38,13 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// Where the record of this id lies.
+/// Returns the path of the record with this id.
 #[must_use]
 pub fn store_path(id: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{id}.json"))
 }
 
-/// All that is remembered.
+/// Returns all records.
 #[must_use]
 pub fn list(sys: &SystemRoot) -> Listed {
     let entries = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
@@ -68,7 +65,7 @@ pub fn list(sys: &SystemRoot) -> Listed {
     listed
 }
 
-/// What is remembered of a device that is here, by its kernel name; of a partition, its disk's.
+/// Returns the record of a device that is present, by its kernel name; for a partition, its disk's.
 #[must_use]
 pub fn recall(sys: &SystemRoot, device: &str) -> Option<Remembered> {
     let whole = sys.whole(&sys.device(device)?)?;
@@ -88,7 +85,7 @@ fn read(sys: &SystemRoot, id: &str, path: &Path) -> Result<Remembered, String> {
     Ok(remembered)
 }
 
-/// The bytes of a record, if there is one.
+/// Returns the bytes of a record, if there is one.
 pub(super) fn text(sys: &SystemRoot, id: &str) -> Option<Vec<u8>> {
     fs::read(sys.path(store_path(id))).ok()
 }
@@ -100,20 +97,21 @@ pub(super) fn write(sys: &SystemRoot, remembered: &Remembered) -> Result<(), (Pa
         .map_err(|error| (path, error))
 }
 
-/// The text of a record that can be read again: JSON has no word for a figure that is no number.
+/// Serialises a record and checks that it can be read again: JSON cannot represent NaN or infinity.
 fn written(remembered: &Remembered) -> io::Result<String> {
     let text = serde_json::to_string_pretty(remembered).map_err(io::Error::other)?;
     serde_json::from_str::<Remembered>(&text).map_err(io::Error::other)?;
     Ok(format!("{text}\n"))
 }
 
-/// Any file of this name: the folder is foreread's own, and measuring again is how a damaged record
-/// is mended.
+/// Accepts any file of this name: the folder belongs to foreread, and measuring again repairs a
+/// damaged record.
 pub(super) fn is_record(_: &[u8]) -> bool {
     true
 }
 
-/// As it was before [`write()`]: the error that led here is the one to tell.
+/// Restores the state before [`write()`]. Its own failure is ignored in favour of the original
+/// error.
 pub(super) fn put_back(sys: &SystemRoot, id: &str, before: Option<Vec<u8>>) {
     let path = store_path(id);
     let _ = match before.and_then(|bytes| String::from_utf8(bytes).ok()) {

@@ -1,8 +1,4 @@
-//! Compares what is remembered with the settings in force.
-//!
-//! In:    the records, the rules, sysfs, and other files that set the same attributes.
-//! Out:   a [`Verification`] for each device that is remembered, and for what is left of others.
-//! Never: a change.
+//! Compares remembered settings with those in force. It changes nothing.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,71 +9,71 @@ use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 use crate::udev::rule_files;
 
-/// How it stands with one device.
+/// Verification of one device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verification {
-    /// Which.
+    /// Id of the record.
     pub id: String,
-    /// Its name when it was measured, if that can be read.
+    /// Device name at the time of the measurement, if it can be read.
     pub known_as: Option<String>,
-    /// Its name now, if it is here.
+    /// Current device name, if the device is present.
     pub device: Option<String>,
-    /// What is not as it should be; first what matters most.
+    /// Deviations, the most important first.
     pub findings: Vec<VerifyFinding>,
 }
 
-/// Something that is not as it should be, or that one should know.
+/// A deviation, or a fact that the user should know.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum VerifyFinding {
-    /// Another value is set than was remembered.
+    /// The value in force differs from the remembered one.
     Drift {
-        /// What should be.
+        /// Remembered setting.
         ours: DeviceSetting,
-        /// What is; None if the device does not have it now.
+        /// Value in force; None if the device lacks the attribute now.
         now: Option<String>,
-        /// What may have set it: files that set this very value, or that come after our rule.
+        /// Possible causes: files that set this very value, or that run after our rule.
         who: Vec<Conflict>,
     },
-    /// The rule is not there.
+    /// The rule is missing.
     RuleMissing {
-        /// Where it was.
+        /// Path where it was.
         file: PathBuf,
     },
-    /// The rule was turned off: it is empty, or a link to `/dev/null`.
+    /// The rule is disabled: an empty file, or a link to `/dev/null`.
     Masked {
-        /// Its file.
+        /// Path of the rule.
         file: PathBuf,
     },
-    /// The rule is not as it was written.
+    /// The rule differs from the text that was written.
     Edited {
-        /// Its file.
+        /// Path of the rule.
         file: PathBuf,
     },
     /// A rule without a record.
     NoRecord {
-        /// Its file.
+        /// Path of the rule.
         file: PathBuf,
     },
-    /// The record cannot be read.
+    /// The record is unreadable.
     Unreadable(Unreadable),
-    /// Another file sets it, after our rule.
+    /// Another file sets the attribute after our rule.
     Overridden(Conflict),
-    /// Several devices here answer to it, and the rule sets them all.
+    /// Several devices match, and the rule sets them all.
     Copies {
-        /// Their names.
+        /// Device names.
         devices: Vec<String>,
     },
-    /// A distribution has a rule of the same name; ours hides it.
+    /// Our rule hides a distribution's rule of the same name.
     Hides {
-        /// Its file.
+        /// Path of the hidden rule.
         file: PathBuf,
     },
-    /// The device is not here.
+    /// The device is absent.
     Absent,
 }
 
 impl VerifyFinding {
-    /// Whether something has to be done. Absent devices and hidden files are only told.
+    /// Returns whether action is needed. Absent devices and hidden files are only reported.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
         match self {
@@ -95,14 +91,14 @@ impl VerifyFinding {
 }
 
 impl Verification {
-    /// Whether nothing has to be done.
+    /// Returns whether no action is needed.
     #[must_use]
     pub fn is_good(&self) -> bool {
         !self.findings.iter().any(VerifyFinding::is_wrong)
     }
 }
 
-/// Looks at everything that is remembered.
+/// Verifies all records.
 #[must_use]
 pub fn verify(sys: &SystemRoot) -> Vec<Verification> {
     let listed = list(sys);
@@ -133,7 +129,7 @@ fn of_device(sys: &SystemRoot, remembered: &Remembered) -> Verification {
             remembered.settings.iter().map(|setting| setting.attribute.as_str()).collect();
         let others = conflicts(sys, device, &attributes);
         findings.extend(drifts(sys, remembered, device, &others));
-        // A file that sets the same values does no harm until the device is measured again.
+        // A file that sets the same values is harmless until the device is measured again.
         let is_same = |other: &Conflict| {
             remembered.settings.iter().any(|ours| {
                 ours.attribute == other.attribute && Some(&ours.value) == other.value.as_ref()

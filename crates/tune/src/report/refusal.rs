@@ -1,8 +1,5 @@
-//! Why a recommendation is not set, as a report says it.
-//!
-//! In:    nothing: the variants carry all figures.
-//! Out:   [`Refusal`], and a line for people: what is in doubt, and what to do about it.
-//! Never: a judgement; [`crate::advice`] makes it.
+//! Refusals as they appear in a report, each with a line on the doubt and its remedy.
+//! [`crate::advice`] decides on them.
 
 use std::fmt;
 
@@ -11,55 +8,55 @@ use serde::{Deserialize, Serialize};
 use crate::plateau::SHARE;
 use crate::target::PAGE_CACHE;
 
-/// Why a recommendation is not set, or not remembered.
+/// Reason why a recommendation is not applied, or not remembered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "refusal", rename_all = "kebab-case")]
 pub enum Refusal {
-    /// It was stopped in the middle.
+    /// The measurement was stopped early.
     Stopped {
-        /// By what.
+        /// Reason of the stop.
         why: String,
     },
-    /// The time was over before each window had been read as often as planned.
+    /// The time ran out before each window had the planned number of readings.
     Unfinished {
-        /// So many windows had been,
+        /// Windows that had them.
         read: usize,
-        /// of so many.
+        /// Planned windows.
         of: usize,
-        /// The seconds that it took.
+        /// Duration in seconds.
         seconds: u64,
     },
     /// The figures may be those of a cache below the device.
     Cached {
-        /// What says so.
+        /// Evidence of the cache.
         why: String,
     },
-    /// The window is not known within a factor of four.
+    /// The window is not known to within a factor of four.
     Uncertain {
-        /// With 95 % confidence not smaller,
+        /// Lower end of the 95 % confidence interval.
         low_kib: u64,
-        /// and not larger.
+        /// Upper end of the 95 % confidence interval.
         high_kib: u64,
     },
-    /// The window in force was not measured, so it is not known what a change would cost.
+    /// The window in force was not measured, so the cost of a change is unknown.
     NowUnknown {
-        /// It; None if the device does not tell.
+        /// Window in force; None if the device does not reveal it.
         now_kib: Option<u64>,
     },
-    /// The window was measured faster than the one in force, and the error of both leaves open
-    /// whether it is.
+    /// The window was measured faster than the one in force, but the difference is within the error
+    /// of both.
     ChangeUncertain {
-        /// The window that is recommended.
+        /// Recommended window.
         to_kib: u64,
-        /// The window in force.
+        /// Window in force.
         now_kib: u64,
     },
-    /// A quick look is no reason to set something at each start.
+    /// A quick measurement does not justify a setting for each boot.
     Quick,
 }
 
 impl Refusal {
-    /// Whether it keeps a setting from being made until the next boot, too.
+    /// Returns whether it also prevents a setting until the next boot.
     #[must_use]
     pub fn is_of_apply(&self) -> bool {
         *self != Self::Quick

@@ -1,11 +1,7 @@
-//! Points of which one knob is turned: connections, or the part size.
+//! Points that vary one parameter: connections, or the part size.
 //!
-//! In:    readings, round by round.
-//! Out:   the curve over the knob; the points of the next round.
-//! Never: a reading of a point that the store has refused.
-//!
-//! A curve is over windows. Of connections at one part size that is what they have in flight
-//! together; of part sizes it is the part.
+//! The curve's windows are the bytes in flight for connections at one part size, and the part for
+//! part sizes. Points that the store has refused have no readings.
 
 use foreread_core::units::ByteCount;
 
@@ -14,23 +10,24 @@ use super::{STORE_SHARE, StoreSweepEnd};
 use crate::plateau::{Curve, Plateau, Reading, Standing};
 use crate::rng::Rng;
 
-/// What is turned.
+/// The parameter that varies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Knob {
     Connections,
     Part,
 }
 
-/// Points of which one knob is turned, the smallest first.
+/// Points that vary one parameter, in ascending order.
 #[derive(Debug)]
 pub(super) struct Axis {
     knob: Knob,
     points: Vec<StorePoint>,
     readings: Vec<(StorePoint, Reading)>,
-    /// What is left of the round, the next one last.
+    /// Remaining points of the round, in reverse order.
     queue: Vec<StorePoint>,
     round: u32,
-    /// A point of the round did not fit what is left, for this reason: the round is the last.
+    /// Reason why a point of this round did not fit the remaining budget; the round is then the
+    /// last.
     tight: Option<StoreSweepEnd>,
 }
 
@@ -48,7 +45,7 @@ impl Axis {
         self.readings.push((point, reading));
     }
 
-    /// Leaves points out, and what was read of them.
+    /// Removes points and their readings.
     pub(super) fn remove(&mut self, is_out: impl Fn(StorePoint) -> bool) {
         self.points.retain(|point| !is_out(*point));
         self.queue.retain(|point| !is_out(*point));
@@ -62,7 +59,7 @@ impl Axis {
         }
     }
 
-    /// The point of a window of the curve.
+    /// Returns the point for a window of the curve.
     pub(super) fn point_of(&self, window: ByteCount) -> Option<StorePoint> {
         self.points.iter().copied().find(|point| self.window(*point) == window)
     }
@@ -72,13 +69,13 @@ impl Axis {
         Curve::with_share(&readings, STORE_SHARE)
     }
 
-    /// The plateau, once each point was read as often as planned.
+    /// Returns the plateau, once each point has the planned number of readings.
     pub(super) fn plateau(&self) -> Option<Plateau> {
         let is_read = self.points.iter().all(|point| self.readings_of(*point) >= FEWEST);
         self.curve().plateau().filter(|_| is_read)
     }
 
-    /// What was read of a point last, in 10^6 bytes a second.
+    /// Returns the last reading of a point, in 10^6 bytes a second.
     pub(super) fn last(&self, point: StorePoint) -> Option<f64> {
         let mut found = self.readings.iter().rev().filter(|(of, _)| *of == point);
         found.next().map(|(_, reading)| reading.mb_per_s)
@@ -88,22 +85,22 @@ impl Axis {
         self.readings.iter().filter(|(of, _)| *of == point).count()
     }
 
-    /// The next point of the round.
+    /// Returns the next point of the round.
     pub(super) fn pop(&mut self) -> Option<StorePoint> {
         self.queue.pop()
     }
 
-    /// The point that was taken last does not fit what is left.
+    /// Skips the last point returned, because it does not fit the remaining budget.
     pub(super) fn skip(&mut self, why: StoreSweepEnd) {
         self.tight.get_or_insert(why);
     }
 
-    /// Why it had to end, if it had to.
+    /// Returns the reason for the end of the axis, if the budget forced it.
     pub(super) fn tight(&self) -> Option<StoreSweepEnd> {
         self.tight
     }
 
-    /// Begins a round, in shuffled order; false if nothing is left to learn.
+    /// Begins a round in shuffled order; returns false if no open question is left.
     pub(super) fn begin_round(&mut self, rng: &mut Rng) -> bool {
         if self.tight.is_some() {
             return false;
@@ -114,13 +111,14 @@ impl Axis {
         !self.queue.is_empty()
     }
 
-    /// All points until each was read as often as planned. Then those whose side of the line is
-    /// open, the one that may be better than the best, and what they are compared with.
+    /// Returns all points until each has the planned number of readings; then the points whose side
+    /// of the threshold is open, the contender for the best, and their reference.
     fn that_matter(&self) -> Vec<StorePoint> {
         let missing = self.points.iter().copied();
         let missing: Vec<_> = missing.filter(|point| self.readings_of(*point) < LEAST).collect();
         if !missing.is_empty() {
-            // Beside all others: a reading alone cannot be told from a store that was faster then.
+            // Measure with all others: a single reading cannot be distinguished from a temporarily
+            // faster store.
             return self.points.clone();
         }
         let curve = self.curve();
@@ -152,14 +150,14 @@ impl Axis {
     }
 }
 
-/// Each point is read so often before any is left out,
+/// Readings of each point before any is left out.
 const LEAST: usize = 3;
 
-/// and so often at least before there is an answer.
+/// Minimum readings of each point for an answer.
 pub(super) const FEWEST: usize = 2;
 
-/// So many open points are in one round: the time is for those that decide.
+/// Open points in one round: the time is spent on those that decide.
 const AT_ONCE: usize = 3;
 
-/// More readings of a point do not make it clearer within the time that is usual.
+/// More readings of a point would not make it clearer within the usual time.
 const MOST: usize = 60;

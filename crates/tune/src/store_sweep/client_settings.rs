@@ -1,9 +1,7 @@
-//! What to set in programs that read objects, for a part size and a number of connections.
+//! Translates a part size and a number of connections into settings of programs that read objects.
 //!
-//! In:    what a sweep found.
-//! Out:   the settings of foreread and of other clients, as commands or code, with their source.
-//! Never: a setting that its program does not document; a value that does not follow from what was
-//!        measured.
+//! Settings are commands or code with their source. Every setting is documented by its program, and
+//! every value follows from a measurement.
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
@@ -12,40 +10,40 @@ use serde::Serialize;
 use super::STORE_SHARE;
 use super::findings::{StoreChoice, StoreFindings};
 
-/// What to set in one program.
+/// Settings of one program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClientSettings {
-    /// The program.
+    /// Name of the program.
     pub client: &'static str,
     /// Commands, flags or code, one a line.
     pub set: Vec<String>,
-    /// What it has without that, and what is to be known of it.
+    /// Default without these settings, and remarks.
     pub default: &'static str,
-    /// Where the settings are documented.
+    /// Documentation of the settings.
     pub source: &'static str,
 }
 
-/// What to set in foreread.
+/// Settings of foreread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ForereadSettings {
-    /// `--max-window`: what one stream has in flight.
+    /// `--max-window`: bytes in flight for one stream.
     pub max_window_kib: u64,
-    /// `--memory`, of which a window has an eighth.
+    /// `--memory`; a window may use an eighth of it.
     pub memory_kib: u64,
-    /// Requests of at most 1 MiB at a time that this makes.
+    /// Parallel requests of at most 1 MiB that result from the window.
     pub requests_at_once: u32,
-    /// What they gave, or as many of them as were measured.
+    /// Throughput of these requests, or of as many as were measured.
     pub mb_per_s: f64,
-    /// Whether that is less than the chosen point gives: foreread asks for no larger parts, and for
-    /// no more than 64 at a time.
+    /// True if that is less than the throughput of the chosen point: foreread sends no larger
+    /// parts, and at most 64 at a time.
     pub is_limited: bool,
 }
 
 impl ForereadSettings {
-    /// Returns them; None if nothing was chosen.
+    /// Returns the settings; None if no point was chosen.
     ///
-    /// As many requests as give what the best point gives, by what each of them gave with parts of
-    /// the size that foreread asks for.
+    /// The number of requests matches the throughput of the best point, computed from the
+    /// throughput of one request of the size that foreread sends.
     #[must_use]
     pub fn of(findings: &StoreFindings) -> Option<Self> {
         let choice = findings.chosen.as_ref()?;
@@ -69,7 +67,7 @@ impl ForereadSettings {
     }
 }
 
-/// Returns what to set in widely used clients; nothing if nothing was chosen.
+/// Returns settings for widely used clients; empty if no point was chosen.
 #[must_use]
 pub fn client_settings(findings: &StoreFindings) -> Vec<ClientSettings> {
     let Some(choice) = &findings.chosen else { return Vec::new() };
@@ -99,7 +97,7 @@ fn aws_cli(choice: &StoreChoice) -> ClientSettings {
 fn rclone(choice: &StoreChoice) -> ClientSettings {
     let StoreChoice { part_kib, connections, .. } = choice;
     let part = size(*part_kib);
-    // Its default, or one part: what a reader is ahead of within the chunks that are there.
+    // The default, or one part: read-ahead within the chunks that have arrived.
     let buffer = size((*part_kib).max(16 << 10));
     ClientSettings {
         client: "rclone mount",
@@ -127,7 +125,8 @@ fn mountpoint(choice: &StoreChoice) -> ClientSettings {
     }
 }
 
-/// One connection reads a block and waits for the next one's first byte: as large as loses 3 %.
+/// Returns the block size with 3 % loss for a client with one connection, which waits for the next
+/// block's first byte after each block.
 fn block_of_one_connection(findings: &StoreFindings) -> Option<u64> {
     let first_byte_s = findings.small_reads.as_ref()?.first_byte_ms.p50 / 1e3;
     let bytes = findings.one_connection_mb_per_s? * 1e6 * first_byte_s;
@@ -171,7 +170,7 @@ fn size(kib: u64) -> String {
     Exact(ByteCount(kib << 10)).to_string()
 }
 
-/// As `8MB`, which the AWS CLI takes for powers of 1024.
+/// Formats a size as `8MB`; the AWS CLI uses powers of 1024.
 fn with_unit(kib: u64, mib: &str, kib_unit: &str) -> String {
     if kib.is_multiple_of(1024) {
         format!("{}{mib}", kib / 1024)
@@ -180,19 +179,19 @@ fn with_unit(kib: u64, mib: &str, kib_unit: &str) -> String {
     }
 }
 
-/// The engine sends no larger requests to a source,
+/// Largest request that the engine sends to a source.
 const REQUEST_KIB: u64 = 1024;
 
-/// and no more of them at a time.
+/// Most requests that the engine has in flight.
 const REQUESTS_MAX: u32 = 64;
 
-/// A window has at most an eighth of the memory.
+/// A window may use an eighth of the memory.
 const WINDOWS_OF_MEMORY: u64 = 8;
 
-/// As `serve` and `mount` have by default.
+/// Default of `serve` and `mount`.
 const MEMORY_KIB_MIN: u64 = 64 << 10;
 
-/// No machine has a faster network.
+/// Faster than any machine's network.
 const GBPS_MAX: u32 = 10_000;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! The climb: one connection, then twice as many each time, until more give no more.
+//! The climb: doubles the connections until more give no more.
 //!
-//! In:    what each number of connections gave, once.
-//! Out:   the next number; how fast one connection is, and where the rounds begin and end.
-//! Never: a figure of the answer: each number was read once, over connections that were new.
+//! Each number is read once, over new connections, so its readings only direct the following rounds
+//! and are not part of the answer.
 
 use std::time::Duration;
 
@@ -13,13 +12,13 @@ use super::settings::PART_MIN;
 use super::step::{StorePoint, StoreStep};
 use super::{AxisBounds, StoreSweep, StoreSweepEnd, SweepStage};
 
-/// What the climb has found.
+/// Results of the climb.
 #[derive(Debug, Default)]
 pub(super) struct Climb {
-    /// Connections and 10^6 bytes a second, in order. The first is the gauge: one connection, and
-    /// often another part.
+    /// Connections and 10^6 bytes a second, in order. The first is the gauge: one connection, often
+    /// with another part size.
     rates: Vec<(StorePoint, f64)>,
-    /// No more connections than this.
+    /// Upper limit of the connections.
     limit: Option<u32>,
 }
 
@@ -28,13 +27,13 @@ impl Climb {
         self.rates.push((point, mb_per_s));
     }
 
-    /// The store has refused so many connections.
+    /// Limits the climb after the store has refused this many connections.
     pub(super) fn limit_below(&mut self, connections: u32) {
         let limit = self.limit.map_or(connections, |limit| limit.min(connections));
         self.limit = Some(limit);
     }
 
-    /// What one connection gives, as parts of the climb's size.
+    /// Returns the rate of one connection with parts of the climb's size.
     pub(super) fn of_one(&self) -> Option<f64> {
         self.rates.iter().rev().find(|(point, _)| point.connections == 1).map(|(_, rate)| *rate)
     }
@@ -43,21 +42,22 @@ impl Climb {
         self.rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max)
     }
 
-    /// What so many connections give, or the next fewer that were tried.
+    /// Returns the rate of this many connections, or of the next smaller number that was tried.
     pub(super) fn rate_of(&self, connections: u32) -> Option<f64> {
         let mut upto = self.rates.iter().rev();
         upto.find(|(point, _)| point.connections <= connections).map(|(_, rate)| *rate)
     }
 
-    /// Whether two more doublings have given nothing. The gauge, with another part, is none.
+    /// Returns whether the last two doublings gave nothing. The gauge does not count, because its
+    /// part differs.
     fn is_over(&self) -> bool {
         let climbed = self.rates.get(1..).unwrap_or_default();
         let [.., (_, before), (_, one), (_, two)] = climbed else { return false };
         one.max(*two) < before * GAIN_MIN
     }
 
-    /// The numbers of connections worth rounds: from half of the fewest that come near the best to
-    /// the best one, or twice the fewest.
+    /// Returns the numbers of connections worth rounds: from half of the fewest that come close to
+    /// the best, up to the best one or twice the fewest.
     fn worth_rounds(&self, part: ByteCount) -> Vec<u32> {
         let climbed: Vec<(u32, f64)> = self
             .rates
@@ -79,8 +79,8 @@ impl Climb {
 }
 
 impl StoreSweep {
-    /// One connection with a part that is not large for any store: so the climb knows how large its
-    /// own may be.
+    /// Measures one connection with a part that is not too large for any store, to size the parts
+    /// of the climb.
     pub(super) fn gauge(&mut self, now: Nanos) -> StoreStep {
         let part = GAUGE.min(self.settings.part_max());
         let point = StorePoint { part, connections: 1 };
@@ -88,7 +88,7 @@ impl StoreSweep {
         self.transfer(point, self.settings.window(), ByteCount(16 * part.0), at_most)
     }
 
-    /// The next number of connections; None at the end of the climb.
+    /// Returns the next step; None at the end of the climb.
     pub(super) fn climb_step(&mut self, now: Nanos) -> Option<StoreStep> {
         if self.climb.rates.len() == 1 {
             self.part = self.part_of_climb();
@@ -97,7 +97,7 @@ impl StoreSweep {
             self.end_with(StoreSweepEnd::OutOfTime);
             return None;
         };
-        // The gauge had one connection, too, but another part.
+        // The gauge used one connection, too, but with another part.
         let is_gauge = self.climb.rates.len() == 1;
         let connections = if is_gauge { 1 } else { last.connections * 2 };
         let point = StorePoint { part: self.part, connections };
@@ -108,7 +108,7 @@ impl StoreSweep {
             self.begin_connections(now);
             return None;
         }
-        // Twice the connections give at most twice as much.
+        // Doubling the connections at most doubles the rate.
         let cost = self.cost(point, if is_gauge { rate } else { 2.0 * rate });
         let share_ns = self.settings.budget.mul_f64(CLIMB_STEP_SHARE);
         let is_dear = cost.time > share_ns || cost.bytes > self.settings.bytes.0 / CLIMB_STEP_DENOM;
@@ -133,7 +133,7 @@ impl StoreSweep {
         ))
     }
 
-    /// The largest part that one connection reads within about half a second.
+    /// Returns the largest part that one connection reads within about half a second.
     fn part_of_climb(&self) -> ByteCount {
         let rate = self.climb.best() * 1e6 * PART_SECONDS;
         let slow = 1 << whole(rate).max(PART_MIN.0).ilog2();
@@ -152,7 +152,7 @@ impl StoreSweep {
         self.stage = SweepStage::Connections;
     }
 
-    /// So much of what is left.
+    /// Returns bounds for this share of the remaining budget.
     pub(super) fn bounds(&self, now: Nanos, share: f64) -> AxisBounds {
         let time = self.time_left(now).mul_f64(share);
         let bytes = self.bytes_left() as f64 * share;
@@ -163,7 +163,7 @@ impl StoreSweep {
     }
 }
 
-/// A share of a number of bytes, in whole ones.
+/// Truncates to whole bytes.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "cut on purpose")]
 pub(super) fn whole(bytes: f64) -> u64 {
     bytes.max(0.0) as u64
@@ -172,23 +172,23 @@ pub(super) fn whole(bytes: f64) -> u64 {
 /// Small enough for a store at 1 MB/s.
 const GAUGE: ByteCount = ByteCount(1 << 20);
 
-/// How long one connection may take for a part of the climb.
+/// Seconds that one connection may take for a part of the climb.
 const PART_SECONDS: f64 = 0.5;
 
-/// What two doublings have to give for a third to be tried.
+/// Gain of two doublings that justifies a third.
 const GAIN_MIN: f64 = 1.05;
 
-/// A number of connections that gave this share of the best may be the one.
+/// Share of the best rate from which a number of connections is a candidate.
 const NEAR: f64 = 0.9;
 
-/// A step of the climb takes at most this share of the time,
+/// Share of the time that one step of the climb may take.
 const CLIMB_STEP_SHARE: f64 = 0.08;
 
-/// and this part of the bytes.
+/// Divisor of the bytes that one step of the climb may take.
 const CLIMB_STEP_DENOM: u64 = 8;
 
-/// The rounds over connections have this share of what is left after the climb.
+/// Share of the remaining budget for the rounds over connections.
 const CONNECTIONS_SHARE: f64 = 0.45;
 
-/// A step is not given up before this, whatever was expected.
+/// A step is not aborted earlier, regardless of its expected duration.
 pub(super) const SLACK: Duration = Duration::from_secs(2);

@@ -1,8 +1,5 @@
-//! What a sweep of a store found, whether or not it came to its end.
-//!
-//! In:    the readings that count.
-//! Out:   [`StoreFindings`].
-//! Never: a choice that was not measured, or that the store has refused.
+//! The findings of a store sweep, complete or partial. A choice was always measured, and never
+//! refused by the store.
 
 use foreread_core::units::{ByteCount, Nanos};
 use serde::Serialize;
@@ -15,75 +12,75 @@ use crate::plateau::CurvePoint;
 
 pub use super::latency::{ConnectionCosts, LatencyQuantiles, SmallReads};
 
-/// What a sweep of a store found.
+/// Findings of a store sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoreFindings {
-    /// How long it took.
+    /// Duration of the sweep.
     pub seconds: f64,
-    /// What the store was asked for.
+    /// Requests and bytes spent.
     pub asked: StoreSpent,
-    /// The part size and the number of connections; None if too little was measured.
+    /// Chosen part size and number of connections; None if too little was measured.
     pub chosen: Option<StoreChoice>,
-    /// Numbers of connections at one part size, the fewest first.
+    /// Results by number of connections at one part size, in ascending order.
     pub connections: Vec<PointResult>,
-    /// Part sizes at the chosen number of connections, the smallest first.
+    /// Results by part size at the chosen number of connections, in ascending order.
     pub parts: Vec<PointResult>,
-    /// What one connection gives, in 10^6 bytes a second.
+    /// Rate of one connection, in 10^6 bytes a second.
     pub one_connection_mb_per_s: Option<f64>,
     /// Small reads, one at a time.
     pub small_reads: Option<SmallReads>,
-    /// What a new connection costs.
+    /// Cost of a new connection.
     pub new_connection: Option<ConnectionCosts>,
-    /// Where the store has refused requests.
+    /// Points at which the store refused requests.
     pub throttling: Vec<ThrottleSeen>,
-    /// What a reader of the figures has to know.
+    /// Notes for the interpretation of the figures.
     pub notes: Vec<String>,
-    /// How it ended; None if it was stopped.
+    /// End of the sweep; None if it was stopped.
     pub ended: Option<StoreSweepEnd>,
 }
 
-/// A point as it was measured.
+/// Result of one point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PointResult {
-    /// The part size.
+    /// Part size.
     pub part_kib: u64,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
     /// Throughput, in 10^6 bytes a second.
     pub mb_per_s: f64,
-    /// It is between here
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// and here, with 95 % confidence.
+    /// Upper end of the 95 % confidence interval.
     pub high: f64,
-    /// Requests a second that this takes.
+    /// Requests per second at this rate.
     pub requests_per_s: f64,
-    /// How often it was measured.
+    /// Number of readings.
     pub samples: u32,
 }
 
 /// The smallest part size and the fewest connections that give 97 % of the best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StoreChoice {
-    /// The part size.
+    /// Part size.
     pub part_kib: u64,
-    /// With 95 % confidence the right one is between these.
+    /// 95 % confidence interval of the part size.
     pub part_between_kib: [u64; 2],
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// With 95 % confidence the right number is between these.
+    /// 95 % confidence interval of the number of connections.
     pub connections_between: [u32; 2],
-    /// What they give, in 10^6 bytes a second.
+    /// Throughput of this choice, in 10^6 bytes a second.
     pub mb_per_s: f64,
-    /// It is between here
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// and here, with 95 % confidence.
+    /// Upper end of the 95 % confidence interval.
     pub high: f64,
-    /// Whether no more connections were measured: more may give more.
+    /// True if no larger number of connections was measured: more may be faster.
     pub is_most_connections: bool,
 }
 
 impl StoreSweep {
-    /// Returns what is known by now.
+    /// Returns the findings so far.
     #[must_use]
     pub fn findings(&self, now: Nanos) -> StoreFindings {
         let took = now.0.saturating_sub(self.began.unwrap_or(now).0);
@@ -93,7 +90,7 @@ impl StoreSweep {
             seconds: took as f64 / 1e9,
             asked: self.spent,
             chosen: self.chosen(),
-            // Of the rounds, if they have it: the climb has read each number once.
+            // Prefer the rounds: the climb has read each number only once.
             one_connection_mb_per_s: connections
                 .iter()
                 .find(|row| row.connections == 1)

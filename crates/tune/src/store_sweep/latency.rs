@@ -1,8 +1,5 @@
-//! Times of small reads and new connections: the middle and the tail.
-//!
-//! In:    times, in any order.
-//! Out:   quantiles, as far as there are enough times for them.
-//! Never: a tail of a handful of times.
+//! Latencies of small reads and new connections: median and tail. Quantiles with too few samples
+//! are None.
 
 use serde::Serialize;
 
@@ -12,48 +9,48 @@ use crate::plateau::robust::median;
 /// Quantiles of times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyQuantiles {
-    /// Half of them took less.
+    /// Median.
     pub p50: f64,
-    /// 19 of 20 took less; None of fewer than 20.
+    /// p95; None below 20 samples.
     pub p95: Option<f64>,
-    /// 99 of 100 took less; None of fewer than 100.
+    /// p99; None below 100 samples.
     pub p99: Option<f64>,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
 /// Small reads, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SmallReads {
-    /// The size of each.
+    /// Size of each read.
     pub size_kib: u64,
-    /// How many.
+    /// Number of reads.
     pub reads: usize,
-    /// From the request to the head of its response.
+    /// Time from the request to the response header.
     pub first_byte_ms: LatencyQuantiles,
-    /// From the request to the last byte.
+    /// Time from the request to the last byte.
     pub whole_ms: LatencyQuantiles,
 }
 
-/// What a new connection costs.
+/// Cost of a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ConnectionCosts {
-    /// The median of what the first request of a connection takes longer than the second.
+    /// Median of the extra time of a connection's first request over its second.
     pub median_ms: f64,
-    /// The most that was seen.
+    /// Largest extra time.
     pub max_ms: f64,
-    /// How many were opened.
+    /// Number of connections opened.
     pub connections: usize,
 }
 
 impl LatencyQuantiles {
-    /// None of no times.
+    /// Returns the quantiles; None without samples.
     fn of(times: impl Iterator<Item = u64>) -> Option<Self> {
         let mut times: Vec<u64> = times.collect();
         times.sort_unstable();
         let max = *times.last()?;
         let ms = |ns: u64| ns as f64 / 1e6;
-        // The smallest time that so many of 100 do not exceed.
+        // The smallest time that `percent` of 100 samples do not exceed.
         let at = |percent: usize| ms(times[(times.len() * percent).div_ceil(100) - 1]);
         let is_enough = |least: usize| times.len() >= least;
         Some(Self {

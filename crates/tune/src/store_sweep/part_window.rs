@@ -1,13 +1,11 @@
-//! Which part a connection reads next, and what came within the window that is measured.
+//! Assigns parts to connections, and counts the bytes that arrive within the measured window.
 //!
-//! In:    connections that are free, bytes that came, the time.
-//! Out:   ranges; the sample.
-//! Never: more bytes asked for than the step may; a window that begins before each connection has
-//!        had its first part.
+//! Requests never exceed the byte limit of the step. The window begins once each connection has
+//! completed its first part.
 //!
-//! The first parts have lengths from a share of a part to a whole one. Connections that all begin
-//! with a whole part wait for their first bytes together, and leave the link idle meanwhile; those
-//! of a program that has run for a while do not.
+//! The first parts have staggered lengths, up to a whole part. Connections that all begin with a
+//! whole part would wait for their first bytes together and leave the link idle, unlike those of a
+//! program that has been running for a while.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,15 +19,15 @@ use super::step::{TransferSample, TransferStep};
 pub struct PartWindow {
     step: TransferStep,
     object: ByteCount,
-    /// Where the next part begins.
+    /// Start of the next part.
     offset: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     asked: u64,
-    /// Bytes that came.
+    /// Bytes received.
     arrived: u64,
-    /// How far each connection is.
+    /// State of each connection.
     connections: Vec<ConnectionState>,
-    /// How many have had their first part.
+    /// Number of connections that have completed their first part.
     warm: usize,
     began: Option<WindowEdge>,
     ended: Option<WindowEdge>,
@@ -42,7 +40,7 @@ enum ConnectionState {
     Warm,
 }
 
-/// A moment, and what had come by then.
+/// A point in time, and the bytes received by then.
 #[derive(Clone, Copy, Debug)]
 struct WindowEdge {
     at: Nanos,
@@ -50,7 +48,7 @@ struct WindowEdge {
 }
 
 impl PartWindow {
-    /// Returns the parts of a step, of an object of this size.
+    /// Creates the parts of a step, for an object of this size.
     #[must_use]
     pub fn new(step: TransferStep, object: ByteCount) -> Self {
         let connections = vec![ConnectionState::New; step.point.connections as usize];
@@ -67,7 +65,8 @@ impl PartWindow {
         }
     }
 
-    /// Returns the next part for a connection, whose last one has come; None if it is to end.
+    /// Returns the next part for a connection that has completed its last one; None if the
+    /// connection should stop.
     ///
     /// # Panics
     ///
@@ -100,7 +99,7 @@ impl PartWindow {
             self.end(now);
             return None;
         }
-        // The last part of an object is as long as all others, and may begin before its boundary.
+        // The last part of an object has full length, too, and may begin before its boundary.
         let start = if self.offset + len > self.object.0 { 0 } else { self.offset };
         let end = (start + len).min(self.object.0);
         self.offset = end;
@@ -108,18 +107,18 @@ impl PartWindow {
         Some(start..end)
     }
 
-    /// Bytes of a part have come.
+    /// Adds received bytes of a part.
     pub fn arrived(&mut self, bytes: u64) {
         self.arrived += bytes;
     }
 
-    /// How many bytes have come.
+    /// Returns the bytes received.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.arrived
     }
 
-    /// What came within the window; None if it did not end.
+    /// Returns the sample of the window; None if the window did not end.
     #[must_use]
     pub fn sample(&self) -> Option<TransferSample> {
         let (began, ended) = (self.began?, self.ended?);

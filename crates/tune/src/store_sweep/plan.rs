@@ -1,8 +1,5 @@
-//! What a sweep may ask for, before it asks for anything.
-//!
-//! In:    its settings.
-//! Out:   the points, and the most requests, bytes and seconds.
-//! Never: a figure that the sweep may exceed, but for requests that are sent again.
+//! Computes the limits of a sweep before it starts. The sweep exceeds none of them, except by
+//! retried requests.
 
 use serde::Serialize;
 
@@ -10,27 +7,27 @@ use super::settings::StoreSweepSettings;
 use super::step::StorePoint;
 use super::{NEW_CONNECTIONS, SMALL_READS_MAX};
 
-/// What a sweep may ask for.
+/// Limits of a planned sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedSweep {
     /// Numbers of connections, as far as more of them give more.
     pub connections: Vec<u32>,
-    /// Part sizes, unless the store is so slow that smaller ones do.
+    /// Part sizes, unless the store is so slow that smaller ones suffice.
     pub parts_kib: Vec<u64>,
-    /// Small reads, one at a time, at most.
+    /// Most small reads, one at a time.
     pub small_reads: u32,
-    /// New connections that are timed.
+    /// New connections to time.
     pub new_connections: u32,
-    /// At most so many requests, without those that are sent again.
+    /// Most requests, without retries.
     pub requests: u64,
-    /// At most so many bytes.
+    /// Most bytes.
     pub bytes: u64,
-    /// At most so many seconds.
+    /// Most seconds.
     pub seconds: f64,
 }
 
 impl StoreSweepSettings {
-    /// Returns what a sweep with these settings may ask for.
+    /// Returns the limits of a sweep with these settings.
     #[must_use]
     pub fn plan(&self) -> PlannedSweep {
         let part = self.part_max();

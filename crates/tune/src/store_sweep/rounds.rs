@@ -1,8 +1,5 @@
-//! Rounds over connections, then over part sizes: which step is next, and what it may cost.
-//!
-//! In:    what the climb and earlier rounds have found.
-//! Out:   steps; the end of an axis.
-//! Never: a step that does not fit what is left.
+//! Rounds over connections, then over part sizes: selects the next step and predicts its cost. A
+//! step that does not fit the remaining budget is not started.
 
 use std::time::Duration;
 
@@ -15,7 +12,7 @@ use super::step::{StorePoint, StoreStep, TransferStep};
 use super::{AxisBounds, SMALL_READS_BETWEEN, SMALL_SHARE_BETWEEN};
 use super::{StoreSweep, StoreSweepEnd, SweepStage};
 
-/// What one measurement of a point takes.
+/// Predicted cost of one measurement of a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepCost {
     pub(super) time: Duration,
@@ -24,7 +21,7 @@ pub(super) struct StepCost {
 }
 
 impl StoreSweep {
-    /// The next step of the axis; None if it is over.
+    /// Returns the next step of the axis; None if it is over.
     pub(super) fn axis_step(&mut self, now: Nanos) -> Option<StoreStep> {
         let is_parts = self.stage == SweepStage::Parts;
         if std::mem::take(&mut self.is_small_due)
@@ -54,7 +51,7 @@ impl StoreSweep {
         None
     }
 
-    /// The one that is measured now.
+    /// Returns the axis being measured.
     fn axis(&mut self) -> &mut Axis {
         if self.stage == SweepStage::Parts { &mut self.parts } else { &mut self.connections }
     }
@@ -80,7 +77,8 @@ impl StoreSweep {
         self.stage = SweepStage::Parts;
     }
 
-    /// The points of which three rounds fit; what has the most in flight is left out first.
+    /// Returns the points of which three rounds fit; those with the most bytes in flight are
+    /// dropped first.
     pub(super) fn affordable(
         &mut self,
         mut points: Vec<StorePoint>,
@@ -114,7 +112,7 @@ impl StoreSweep {
         points
     }
 
-    /// A point has failed: it is not tried again.
+    /// Drops a point that has failed.
     pub(super) fn leave_out(&mut self, point: StorePoint, why: &str) {
         self.notes.push(format!(
             "{} connections with parts of {} were left out: {why}",
@@ -126,7 +124,7 @@ impl StoreSweep {
         self.climb.limit_below(point.connections);
     }
 
-    /// Which bound a step would pass, if any.
+    /// Returns the bound that a step would exceed, if any.
     fn does_not_fit(
         &self,
         point: StorePoint,
@@ -142,13 +140,13 @@ impl StoreSweep {
         }
     }
 
-    /// Whether the requests of a step are not more than are left.
+    /// Returns whether the remaining requests suffice for a step.
     pub(super) fn has_requests(&self, point: StorePoint, cost: &StepCost) -> bool {
         let takes = cost.bytes / point.part.0 + u64::from(point.connections);
         self.spent.requests + takes <= self.settings.requests()
     }
 
-    /// What a measurement is expected to take, by what is known of the point, or of as many
+    /// Predicts the cost of a measurement from the last rate of the point, or of as many
     /// connections with another part.
     pub(super) fn cost_of(&self, point: StorePoint) -> StepCost {
         let of_axes = self.parts.last(point).or_else(|| self.connections.last(point));
@@ -156,8 +154,8 @@ impl StoreSweep {
         self.cost(point, rate)
     }
 
-    /// The same at a rate, in 10^6 bytes a second: a first part of each connection, the window, and
-    /// the end of what is on its way then.
+    /// Predicts the cost at a rate in 10^6 bytes a second: a first part for each connection, the
+    /// window, and the parts in flight at its end.
     pub(super) fn cost(&self, point: StorePoint, mb_per_s: f64) -> StepCost {
         let rate = (mb_per_s * 1e6).max(1.0);
         let in_flight = point.in_flight().0 as f64;
@@ -167,7 +165,7 @@ impl StoreSweep {
         StepCost { time: of_part * 2 + window, window, bytes: whole(bytes) }
     }
 
-    /// A step that reads parts from where the last one ended.
+    /// Creates a step that reads parts from the end of the last one.
     pub(super) fn transfer(
         &mut self,
         point: StorePoint,
@@ -182,11 +180,11 @@ impl StoreSweep {
     }
 }
 
-/// Each point is read so often at least.
+/// Minimum readings of each point.
 const ROUNDS: u32 = 3;
 
-/// A store may be a quarter faster than it was.
+/// A store may become a quarter faster.
 const MARGIN: f64 = 1.25;
 
-/// No measurement takes as long.
+/// Longer than any measurement.
 const HOUR_S: f64 = 3600.0;

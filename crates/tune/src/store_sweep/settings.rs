@@ -1,74 +1,70 @@
-//! How much a sweep of a store may ask for, and which points an object has room for.
-//!
-//! In:    the size of the object; bounds.
-//! Out:   [`StoreSweepSettings`], and the sizes that follow from them.
-//! Never: a measurement.
+//! Limits of a store sweep, and the sizes that follow from them and the object.
 
 use std::time::Duration;
 
 use foreread_core::sizes::Exact;
 use foreread_core::units::ByteCount;
 
-/// The smallest object that can be measured: each of a few connections has a part of its own.
+/// Smallest measurable object: each of a few connections needs its own part.
 pub const SMALLEST_OBJECT: ByteCount = ByteCount(8 << 20);
 
-/// The bounds of a sweep.
+/// Bounds of a sweep.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoreSweepSettings {
-    /// It begins nothing after this, and gives up what is still on its way.
+    /// Nothing starts after this time, and requests in flight are aborted.
     pub budget: Duration,
-    /// It asks for at most so many bytes.
+    /// Most bytes to request.
     pub bytes: ByteCount,
-    /// The size of the object, at least [`SMALLEST_OBJECT`].
+    /// Size of the object, at least [`SMALLEST_OBJECT`].
     pub object: ByteCount,
-    /// The most connections that are tried, a power of two.
+    /// Most connections to try, a power of two.
     pub connections_max: u32,
-    /// Order and places follow from it.
+    /// Seed of order and offsets.
     pub seed: u64,
 }
 
 impl StoreSweepSettings {
-    /// The part size of the climb, unless the store is so slow that a part takes too long: what
-    /// most clients use, or a 64th of the object.
+    /// Returns the part size of the climb, unless the store is too slow for it: the default of most
+    /// clients, or a 64th of the object.
     pub(super) fn part_max(&self) -> ByteCount {
         let room = self.object.0 / u64::from(self.connections_max);
         ByteCount(PART.0.min(1 << room.max(PART_MIN.0).ilog2()))
     }
 
-    /// The smallest part that is tried.
+    /// Returns the smallest part to try.
     pub(super) fn part_min(&self) -> ByteCount {
         ByteCount((self.part_max().0 >> STEPS_DOWN).max(PART_MIN.0))
     }
 
-    /// The part sizes beside the one of the climb, the smallest first.
+    /// Returns the part sizes around that of the climb, in ascending order.
     pub(super) fn parts_around(&self, part: ByteCount) -> Vec<ByteCount> {
         let smallest = ByteCount((part.0 >> STEPS_DOWN).max(PART_MIN.0));
         let sizes = (0..=STEPS_DOWN + STEPS_UP).map(|step| ByteCount(smallest.0 << step));
         sizes.take_while(|size| size.0 <= part.0 << STEPS_UP).collect()
     }
 
-    /// Whether all parts in flight lie beside each other in the object.
+    /// Returns whether all parts in flight fit side by side into the object.
     pub(super) fn has_room_for(&self, in_flight: ByteCount) -> bool {
         in_flight <= self.object
     }
 
-    /// The size of a small read.
+    /// Returns the size of a small read.
     pub(super) fn small_read(&self) -> ByteCount {
         SMALL_READ.min(self.object)
     }
 
-    /// The most requests that it sends, without those that are sent again: all bytes in the
-    /// smallest parts, and the small reads.
+    /// Returns the most requests without retries: all bytes in the smallest parts, and the small
+    /// reads.
     pub(super) fn requests(&self) -> u64 {
         self.bytes.0 / self.part_min().0 + REQUESTS_BESIDE
     }
 
-    /// How long one point is measured for at least.
+    /// Returns the minimum duration of a point's measurement.
     pub(super) fn window(&self) -> Duration {
         (self.budget / 200).clamp(Duration::from_millis(50), Duration::from_secs(1))
     }
 
-    /// What a reader has to know of the object's size.
+    /// Returns notes on the effect of the object's size.
     pub(super) fn notes(&self) -> Vec<String> {
         if self.part_max() == PART {
             return Vec::new();
@@ -82,22 +78,22 @@ impl StoreSweepSettings {
     }
 }
 
-/// What the AWS CLI, s3transfer and Mountpoint ask for at a time by default.
+/// Default request size of the AWS CLI, s3transfer and Mountpoint.
 const PART: ByteCount = ByteCount(8 << 20);
 
-/// Below it a request is mostly its first byte.
+/// In smaller requests the first byte dominates.
 pub(super) const PART_MIN: ByteCount = ByteCount(64 << 10);
 
-/// Sizes below the one of the climb: down to an eighth,
+/// Sizes below that of the climb: down to an eighth.
 const STEPS_DOWN: u32 = 3;
 
-/// and above it: up to four times.
+/// Sizes above that of the climb: up to four times.
 const STEPS_UP: u32 = 2;
 
-/// Of Parquet's footers, index blocks and the like.
+/// Size of Parquet footers, index blocks and the like.
 const SMALL_READ: ByteCount = ByteCount(16 << 10);
 
-/// Small reads, new connections, first parts that are cut.
+/// Small reads, new connections, shortened first parts.
 const REQUESTS_BESIDE: u64 = 3000;
 
 #[cfg(test)]

@@ -1,8 +1,4 @@
-//! What a sweep asks of a store, and what comes of it.
-//!
-//! In:    nothing.
-//! Out:   [`StoreStep`], one at a time; [`StepResult`].
-//! Never: a decision.
+//! Steps of a store sweep, and their results.
 
 use std::time::Duration;
 
@@ -11,14 +7,14 @@ use foreread_core::units::ByteCount;
 /// Parts of a size, read over a number of connections.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct StorePoint {
-    /// The size of one request.
+    /// Size of one request.
     pub part: ByteCount,
-    /// How many requests are in flight; with HTTP/1.1 each has a connection.
+    /// Number of requests in flight; with HTTP/1.1 each has its own connection.
     pub connections: u32,
 }
 
 impl StorePoint {
-    /// Bytes that are asked for and not there yet.
+    /// Returns the bytes in flight.
     #[must_use]
     pub fn in_flight(self) -> ByteCount {
         ByteCount(self.part.0 * u64::from(self.connections))
@@ -28,27 +24,27 @@ impl StorePoint {
 /// One step of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreStep {
-    /// Opens so many connections, one after the other, each with a small read and a second one.
+    /// Opens new connections one after the other, each with a small read and a second one.
     NewConnections {
-        /// How many.
+        /// Number of connections.
         count: u32,
     },
     /// Reads small ranges, one at a time.
     SmallReads(SmallReadStep),
     /// Reads parts over several connections.
     Transfer(TransferStep),
-    /// Sends nothing for so long: the store has refused requests.
+    /// Pauses all requests after the store has refused some.
     Pause(Duration),
 }
 
 /// Small ranges to read, one at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SmallReadStep {
-    /// Where they begin.
+    /// Start of each range.
     pub offsets: Vec<u64>,
-    /// How long each is.
+    /// Length of each range.
     pub len: ByteCount,
-    /// No more of them begin after this.
+    /// No range is requested after this time.
     pub at_most: Duration,
 }
 
@@ -65,81 +61,82 @@ pub struct SmallReadStep {
 pub struct TransferStep {
     /// Part size and connections.
     pub point: StorePoint,
-    /// Where the first part begins; the last one of the object is followed by the first.
+    /// Start of the first part; after the object's last part follows its first.
     pub start: u64,
-    /// How long it is measured for, once each connection has had its first part.
+    /// Measured duration, once each connection has completed its first part.
     pub window: Duration,
-    /// No part is asked for that would make more than this.
+    /// Limit on the bytes requested.
     pub bytes_max: ByteCount,
-    /// It is given up after this.
+    /// The step is aborted after this time.
     pub at_most: Duration,
 }
 
-/// What a step found.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepResult {
-    /// What the store was asked for meanwhile.
+    /// Requests and bytes spent on the step.
     pub spent: StoreSpent,
-    /// What was measured.
+    /// Measurements.
     pub found: StepFindings,
 }
 
-/// What was measured.
+/// Measurements of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StepFindings {
     /// One for each connection.
     NewConnections(Vec<ConnectionCost>),
-    /// One for each read that has ended.
+    /// One for each completed read.
     SmallReads(Vec<SmallRead>),
     /// None if the window did not end.
     Transfer(Option<TransferSample>),
-    /// It was a pause.
+    /// The step was a pause.
     Nothing,
 }
 
-/// What a store was asked for.
+/// Requests and bytes spent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
 pub struct StoreSpent {
-    /// Requests, with those that were sent again.
+    /// Requests, including retries.
     pub requests: u64,
-    /// Bytes of the object that came.
+    /// Bytes of the object received.
     pub bytes: u64,
-    /// Responses of 429 and 503.
+    /// Responses 429 and 503.
     pub throttled: u64,
-    /// How long it took, in nanoseconds.
+    /// Duration, in nanoseconds.
     #[serde(skip)]
     pub ns: u64,
 }
 
-/// A request on a new connection, and the next one on the same.
+/// Times of a request on a new connection, and of the next one on the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConnectionCost {
-    /// From the request, with name, connection and TLS, to the head of the response, nanoseconds.
+    /// Time from the request, including name lookup, connection and TLS, to the response header, in
+    /// nanoseconds.
     pub first_ns: u64,
-    /// From the second request to the head of its response.
+    /// Time from the second request to its response header.
     pub next_ns: u64,
 }
 
-/// A small range that was read.
+/// Times of one small read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SmallRead {
-    /// From the request to the head of the response, in nanoseconds.
+    /// Time from the request to the response header, in nanoseconds.
     pub first_byte_ns: u64,
-    /// From the request to the last byte.
+    /// Time from the request to the last byte.
     pub ns: u64,
 }
 
-/// What came during the window of a transfer.
+/// Bytes received during the window of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransferSample {
-    /// Bytes.
+    /// Bytes received.
     pub bytes: ByteCount,
-    /// How long the window was, in nanoseconds.
+    /// Duration of the window, in nanoseconds.
     pub ns: u64,
 }
 
 impl StoreSpent {
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -150,7 +147,7 @@ impl StoreSpent {
         }
     }
 
-    /// Requests a second.
+    /// Returns the requests per second.
     #[must_use]
     pub fn requests_per_s(&self) -> f64 {
         self.requests as f64 * 1e9 / self.ns.max(1) as f64
@@ -158,7 +155,7 @@ impl StoreSpent {
 }
 
 impl TransferSample {
-    /// Throughput, in 10^6 bytes a second.
+    /// Returns the throughput, in 10^6 bytes a second.
     #[must_use]
     pub fn mb_per_s(&self) -> f64 {
         self.bytes.0 as f64 * 1e3 / self.ns.max(1) as f64

@@ -1,8 +1,5 @@
-//! A store that refuses requests: where that was seen, and what is not tried any more.
-//!
-//! In:    a point whose requests were refused.
-//! Out:   a pause, and which points ask for at least as much.
-//! Never: a point tried that asks for as much as a refused one; a pause without an end.
+//! Handles a store that refuses requests: pauses, and excludes points at least as demanding as a
+//! refused one.
 
 use std::time::Duration;
 
@@ -11,37 +8,37 @@ use serde::Serialize;
 use super::step::{StorePoint, StoreSpent};
 use super::{StoreSweep, StoreSweepEnd, SweepStage};
 
-/// Where a store has refused requests.
+/// A point at which a store refused requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ThrottleSeen {
-    /// The part size.
+    /// Part size.
     pub part_kib: u64,
-    /// Connections.
+    /// Number of connections.
     pub connections: u32,
-    /// Requests a second that were sent, the refused ones and what was sent again included.
+    /// Requests sent per second, including refused requests and retries.
     pub requests_per_s: f64,
-    /// How many requests were refused.
+    /// Number of refused requests.
     pub refused: u64,
     #[serde(skip)]
     point: StorePoint,
 }
 
 impl ThrottleSeen {
-    /// Whether a point asks for at least as much: as many connections or more, and parts that are
-    /// as small or smaller, so as many requests or more.
+    /// Returns whether a point is at least as demanding: no fewer connections and no larger parts,
+    /// and so no fewer requests.
     fn covers(&self, point: StorePoint) -> bool {
         point.connections >= self.point.connections && point.part <= self.point.part
     }
 }
 
 impl StoreSweep {
-    /// Whether a point may be tried.
+    /// Returns whether a point may be tried.
     pub(super) fn may_try(&self, point: StorePoint) -> bool {
         !self.refused.iter().any(|seen| seen.covers(point))
     }
 
-    /// The store has refused requests of this point. What came of it meanwhile does not count: it
-    /// is the rate of the store's limit and of our own pauses.
+    /// Records that the store has refused requests of this point. Its reading is discarded, because
+    /// it reflects the store's limit and our own pauses.
     pub(super) fn refuse(&mut self, point: StorePoint, spent: &StoreSpent) {
         self.refused.push(ThrottleSeen {
             part_kib: point.part.0 >> 10,
@@ -68,8 +65,8 @@ impl StoreSweep {
     }
 }
 
-/// Stores that throttle serve again within seconds; it doubles each time.
+/// First pause; it doubles each time. Throttling stores recover within seconds.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// After so many refusals the sweep is over: the store is busy, or its limit is where we measure.
+/// Refusals that end the sweep: the store is busy, or its limit is in the measured range.
 const TIMES_MAX: usize = 5;

@@ -1,8 +1,5 @@
-//! Caches below us: what was read before comes faster.
-//!
-//! In:    readings, and whether the device had been asked for the same before.
-//! Out:   those that count.
-//! Never: a reading of a cache, if there is one of the device.
+//! Filters readings that a cache below the device may have answered: repeated ranges that were
+//! faster than fresh ones.
 
 use foreread_core::units::ByteCount;
 
@@ -10,33 +7,32 @@ use super::{StepReading, SweepRun};
 use crate::plateau::Reading;
 use crate::plateau::robust::median;
 
-/// By how many times what was read before has to be faster.
+/// Speed-up of repeated reads that indicates a cache.
 const CACHED: f64 = 1.1;
 
-/// One window that is so many times as fast when it reads again is enough to doubt the figures, if
-/// not to leave readings out.
+/// A single window with this speed-up makes the figures doubtful, even if no readings are dropped.
 const SUSPECT: f64 = 1.3;
 
-/// What no noise explains, if it happens to several windows.
+/// Speed-up that no noise explains if several windows show it.
 const FAR_FASTER: f64 = 1.5;
 
 impl SweepRun<'_> {
-    /// The readings that count.
+    /// Returns the readings that count.
     pub(super) fn counted(&self) -> Vec<Reading> {
         let fresh_only = self.has_cache() && self.is_largest_fresh();
         let counts = |taken: &&StepReading| !(fresh_only && taken.is_again);
         self.taken.iter().filter(counts).map(reading).collect()
     }
 
-    /// The readings of ranges that were read for the first time, if others count beside them; none
-    /// if all that count are of this kind.
+    /// Returns the readings of fresh ranges if others count as well; None if all counted readings
+    /// are fresh.
     pub(super) fn only_fresh(&self) -> Option<Vec<Reading>> {
         let fresh: Vec<Reading> =
             self.taken.iter().filter(|taken| !taken.is_again).map(reading).collect();
         (fresh.len() < self.counted().len()).then_some(fresh)
     }
 
-    /// What is to be said about it.
+    /// Returns a note on the cache, if one was detected.
     pub(super) fn note_of_cache(&self) -> Option<String> {
         if !self.has_cache() {
             return None;
@@ -51,24 +47,24 @@ impl SweepRun<'_> {
         Some(note.into())
     }
 
-    /// Whether nothing is left that a cache below does not have.
+    /// Returns whether all remaining ranges are in a cache below.
     pub(super) fn is_all_cached(&self) -> bool {
         let is_last_again = self.taken.iter().rev().take(3).all(|taken| taken.is_again);
         is_last_again && self.has_cache()
     }
 
-    /// Whether a speed is one that only a cache has, as far as the first readings say.
+    /// Returns whether only a cache explains this speed, according to the first readings.
     pub(super) fn is_cached(&self, window: ByteCount, mb_per_s: f64) -> bool {
         let of_window = self.taken.iter().filter(|taken| taken.window == window && !taken.is_again);
         let mut fresh: Vec<f64> = of_window.map(|taken| taken.mb_per_s).collect();
         !fresh.is_empty() && mb_per_s > CACHED * median(&mut fresh)
     }
 
-    /// Whether what counts may be figures of a cache below.
+    /// Returns whether the counted readings may be those of a cache below.
     ///
     /// ```text
     ///   each window read often enough from fresh places? ------- yes --> no
-    ///   what is read again no faster than what was fresh? ------ yes --> no
+    ///   repeated reads no faster than fresh ones? -------------- yes --> no
     ///                             faster, or nothing to compare: no ---> it may: a token bucket
     ///                                                       holds fresh and cached alike back
     /// ```
@@ -89,13 +85,13 @@ impl SweepRun<'_> {
 
     fn has_cache(&self) -> bool {
         let mut gains = self.gains();
-        // A cache may be seen with some windows only: others are held back by something else.
+        // A cache may show with some windows only, because other limits bound the rest.
         let far = gains.iter().filter(|gain| **gain > FAR_FASTER.ln()).count();
         gains.len() > 1 && (median(&mut gains) > CACHED.ln() || (far > 1 && 3 * far >= gains.len()))
     }
 
-    /// By how much each window is faster where it reads again, as logarithms; of those windows that
-    /// were read both ways.
+    /// Returns the speed-up of repeated reads, as logarithms, for each window that was read both
+    /// ways.
     fn gains(&self) -> Vec<f64> {
         let of = |window: ByteCount, is_again: bool| {
             let of_window = self.taken.iter();
@@ -107,7 +103,8 @@ impl SweepRun<'_> {
         self.windows.iter().filter_map(gain).collect()
     }
 
-    /// With it all are compared: without a fresh reading of it, fresh ones of others say nothing.
+    /// Returns whether the reference window has a fresh reading, without which fresh readings of
+    /// others have nothing to compare with.
     fn is_largest_fresh(&self) -> bool {
         self.taken.iter().any(|taken| Some(taken.window) == self.largest && !taken.is_again)
     }

@@ -1,8 +1,5 @@
-//! What a sweep found, whether or not it came to its end.
-//!
-//! In:    the readings that count.
-//! Out:   [`SweepOutcome`].
-//! Never: a plateau of windows that were not all tried.
+//! The outcome of a sweep, complete or partial. A plateau is reported only if all planned windows
+//! were tried.
 //!
 //! ```text
 //!   every window read as often as planned? -- no --> Unfinished
@@ -18,56 +15,56 @@ use crate::plateau::{Curve, CurvePoint, Plateau, Standing};
 use crate::probe::Stopped;
 use crate::report::{Latency, WindowResult};
 
-/// How a sweep ended that was not stopped.
+/// End of a sweep that was not stopped.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SweepEnd {
-    /// Nothing was left to learn.
+    /// No open question was left.
     #[default]
     Settled,
-    /// The time was over; each window had been read as often as planned, and the interval says how
-    /// sure the plateau is.
+    /// The time ran out after each window had the planned number of readings; the interval states
+    /// the uncertainty.
     OutOfTime,
-    /// The time was over before that.
+    /// The time ran out before that.
     Unfinished {
-        /// So many windows were read as often as planned,
+        /// Windows with the planned number of readings.
         read: usize,
-        /// of so many.
+        /// Planned windows.
         of: usize,
     },
-    /// Something below caches, and nothing was left to read for the first time.
+    /// A cache below was detected, and no fresh range was left.
     NothingFresh,
 }
 
-/// What a sweep found.
+/// Outcome of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SweepOutcome {
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Throughput by window, the smallest first.
+    /// Throughput by window, in ascending order.
     pub rows: Vec<WindowResult>,
-    /// The same of ranges that were read for the first time only; None if `rows` are of such ranges
-    /// alone. A cache below can move `rows`, and not these.
+    /// Rows of fresh ranges only; None if `rows` contain nothing else. A cache below can distort
+    /// `rows`, but not these.
     pub fresh_rows: Option<Vec<WindowResult>>,
-    /// The smallest window that is enough; None if it was stopped before that was known.
+    /// Smallest sufficient window; None if the sweep was stopped before it was known.
     pub plateau: Option<Plateau>,
-    /// Latency by size, the smallest first.
+    /// Latency by size, in ascending order.
     pub random: Vec<Latency>,
-    /// Bursts, caches, drift, what was left out and why.
+    /// Notes on bursts, caches, drift and skipped steps.
     pub notes: Vec<String>,
-    /// How it came to its end.
+    /// Reason for the end of the sweep.
     pub ended: SweepEnd,
-    /// Whether the figures may be those of a cache below.
+    /// True if the figures may be those of a cache below.
     pub may_be_cached: bool,
-    /// By which share two windows may differ for another reason than the windows: burst credit.
+    /// Relative difference between windows that burst credit, not the window, may cause.
     pub bias: f64,
-    /// Whether it began with every second window only.
+    /// True if it began with every second window only.
     pub is_quick: bool,
-    /// Why it ended before its end.
+    /// Reason for an early end.
     pub stopped: Option<Stopped>,
 }
 
 impl SweepRun<'_> {
-    /// What is known by now.
+    /// Returns the outcome so far.
     pub(super) fn outcome(&self, stopped: Option<Stopped>) -> SweepOutcome {
         let curve = Curve::of(&self.counted());
         let largest = self.largest;
@@ -111,13 +108,13 @@ impl SweepRun<'_> {
         }
     }
 
-    /// How it ended: a plan that was not carried out is said before anything else.
+    /// Returns how the sweep ended; an unfinished plan has priority.
     fn ended(&self) -> SweepEnd {
         let (read, of) = self.plan();
         if read < of { SweepEnd::Unfinished { read, of } } else { self.ended }
     }
 
-    /// Between windows that were tried it may also be one that was not.
+    /// Widens the interval: untried windows between the tried ones may be the plateau, too.
     fn with_untried(&self, curve: &Curve, plateau: Plateau) -> Plateau {
         let standings = curve.standings();
         let mut known = curve.points.iter().zip(&standings).rev();
@@ -146,7 +143,7 @@ fn note_of_burst(burst: Burst) -> String {
     )
 }
 
-/// That larger windows give less is worth a word: most people expect the contrary.
+/// Notes that larger windows are slower, because most users expect the contrary.
 fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
     let (best, last) = (curve.at(plateau.best)?, curve.points.last()?);
     let loses = 100.0 * (1.0 - last.mb_per_s() / best.mb_per_s());
@@ -159,7 +156,7 @@ fn note_of_decline(curve: &Curve, plateau: Plateau) -> Option<String> {
     })
 }
 
-/// Percent; less is within what the rule itself gives away.
+/// In percent; a smaller decline is within the slack of the rule.
 const DECLINE_MIN: f64 = 2.0;
 
 fn row(point: &CurvePoint) -> WindowResult {

@@ -1,8 +1,5 @@
-//! Reads of one size, anywhere, one at a time.
-//!
-//! In:    a share of the time.
-//! Out:   latencies by size.
-//! Never: a size of which a few reads do not fit that share.
+//! Measures the latency of single random reads by size. Sizes of which a few reads do not fit the
+//! time share are skipped.
 
 use foreread_core::units::ByteCount;
 
@@ -12,17 +9,17 @@ use crate::plateau::robust::median;
 use crate::probe::{RandomReads, Stopped};
 use crate::report::Latency;
 
-/// The largest: beyond it the transfer is nearly all of the time, and the sweep has that.
+/// Largest size: beyond it the transfer dominates, which the sweep measures.
 const LARGEST: ByteCount = ByteCount(1 << 20);
 
-/// Turns over all sizes: load from another process disturbs a turn, and not one size only.
+/// Passes over all sizes: load from another process then disturbs one pass, not one size.
 const TURNS: u32 = 4;
 
-/// Reads of a size in one turn.
+/// Reads of a size in one pass.
 const READS: u32 = 12;
 
 impl SweepRun<'_> {
-    /// Reads of all sizes, in turns.
+    /// Reads all sizes, in several passes.
     pub(super) fn random_reads(&mut self) -> Result<(), Stopped> {
         let share_ns = self.settings.random().as_nanos() as f64;
         let mut sizes = self.sizes(share_ns);
@@ -48,7 +45,7 @@ impl SweepRun<'_> {
         Ok(())
     }
 
-    /// The sizes that fit: doubling, quick fourfold.
+    /// Returns the sizes that fit: powers of two, or of four in a quick sweep.
     fn sizes(&self, share_ns: f64) -> Vec<ByteCount> {
         let factor = if self.is_quick() { 4 } else { 2 };
         let next = |size: &ByteCount| Some(ByteCount(size.0 * factor));
@@ -59,13 +56,13 @@ impl SweepRun<'_> {
         std::iter::successors(Some(self.settings.smallest), next).take_while(fits).collect()
     }
 
-    /// What was found.
+    /// Returns the latencies by size.
     pub(super) fn latencies(&self) -> Vec<Latency> {
         let found = self.latencies.iter().filter(|(_, taken)| !taken.is_empty());
         let latency = |(size, taken): (&ByteCount, &Vec<u64>)| {
             let mut us: Vec<f64> = taken.iter().map(|ns| *ns as f64 / 1e3).collect();
             let median_us = median(&mut us);
-            // It is sorted now.
+            // The samples are sorted now.
             let p90_us = us[(us.len() * 9).div_ceil(10) - 1];
             let reads = u32::try_from(us.len()).unwrap_or(u32::MAX);
             Latency { size_kib: size.0 / 1024, median_us, p90_us, reads }

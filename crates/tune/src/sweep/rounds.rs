@@ -1,8 +1,7 @@
-//! Rounds: which windows are read again.
+//! Selects the windows of each round, in shuffled order; none if no open question is left.
 //!
-//! In:    the curve so far.
-//! Out:   the windows of the next round, shuffled; none if there is nothing left to learn.
-//! Never: a reading for a window that is surely below the line, or behind one that is surely not.
+//! A window that is surely below the threshold is not read again, nor one beyond a window that is
+//! surely above.
 
 use foreread_core::units::ByteCount;
 
@@ -12,7 +11,7 @@ use crate::plateau::{Certainty, Curve, MeasuredWindow, Standing};
 use crate::probe::Stopped;
 
 impl SweepRun<'_> {
-    /// Rounds of all windows, or of every second, until each has `least` readings.
+    /// Reads all windows, or every second, until each has `least` readings.
     pub(super) fn first_rounds(&mut self, least: usize) -> Result<(), Stopped> {
         for _ in 0..least {
             let windows = self.base();
@@ -25,11 +24,11 @@ impl SweepRun<'_> {
         Ok(())
     }
 
-    /// Rounds of those windows that still matter.
+    /// Reads the windows that still matter.
     pub(super) fn last_rounds(&mut self) -> Result<(), Stopped> {
         let (mut next, mut fitted) = (Vec::new(), 0);
         loop {
-            // The more there is, the less does one round change.
+            // The more readings there are, the less a round changes.
             if self.taken.len() * 8 >= fitted * 9 + 8 || fitted == 0 {
                 self.notices_fall()?;
                 if self.is_all_cached() {
@@ -52,12 +51,12 @@ impl SweepRun<'_> {
         }
     }
 
-    /// One round; false if there was no time for any of it.
+    /// Reads one round; returns false if there was no time for any of it.
     fn round_of(&mut self, mut windows: Vec<ByteCount>) -> Result<bool, Stopped> {
         self.round += 1;
         self.rng.shuffle(&mut windows);
         if self.burst.is_some() {
-            // What uses credit comes first, while there is none.
+            // Windows that use credit come first, while there is none.
             windows.sort_by_key(|window| !self.uses_credit(*window));
             if windows.first().is_some_and(|window| self.uses_credit(*window)) {
                 self.drain()?;
@@ -70,7 +69,7 @@ impl SweepRun<'_> {
         Ok(is_any)
     }
 
-    /// The windows that each sweep begins with.
+    /// Returns the initial windows of a sweep.
     pub(super) fn base(&self) -> Vec<ByteCount> {
         if !self.is_quick() {
             return self.windows.clone();
@@ -85,7 +84,7 @@ impl SweepRun<'_> {
         base
     }
 
-    /// How many readings each window gets.
+    /// Returns the planned number of readings for each window.
     pub(super) fn least(&self) -> usize {
         if self.is_quick() { 2 } else { 3 }
     }
@@ -94,25 +93,25 @@ impl SweepRun<'_> {
         self.taken.iter().filter(|taken| taken.window == window).count()
     }
 
-    /// How many of the windows that it begins with were read as often as planned, and how many
-    /// there are.
+    /// Returns the number of initial windows with the planned number of readings, and the number of
+    /// initial windows.
     pub(super) fn plan(&self) -> (usize, usize) {
         let base = self.base();
         let is_read = |window: &&ByteCount| self.readings_of(**window) >= self.least();
         (base.iter().filter(is_read).count(), base.len())
     }
 
-    /// Whether every window that it began with was read.
+    /// Returns whether every initial window was read.
     pub(super) fn is_complete(&self) -> bool {
         !self.windows.is_empty() && self.base().iter().all(|window| self.readings_of(*window) > 0)
     }
 
-    /// What the next round consists of, beside the reference:
+    /// Returns the windows of the next round, without the reference:
     ///
     /// ```text
-    ///   windows whose side of the 98 % line is open, and those between that were left out
+    ///   windows whose side of the 98 % line is open, and skipped ones in between
     ///   the one that could be better than the reference
-    ///   the one in force and the one that would take its place, until it is sure what that costs
+    ///   the one in force and its replacement, until the cost of the change is certain
     /// ```
     fn that_matter(&mut self) -> Vec<ByteCount> {
         let base = self.base();
@@ -131,15 +130,16 @@ impl SweepRun<'_> {
         let chosen = at(plateau.window);
         let mut open: Vec<ByteCount> = known()
             .filter(|(point, standing)| {
-                // Those far above only matter once those below have turned out to be too slow.
+                // Windows far above matter only once those below have turned out too slow.
                 **standing == Standing::Open && at(point.window) <= chosen + 1
             })
             .map(|(point, _)| point.window)
             .collect();
-        // The window with the fewest readings is known least, and could turn out to be the one.
+        // The window with the fewest readings is the least certain, and could turn out to be the
+        // plateau.
         open.sort_by_key(|window| (self.readings_of(*window), at(*window).abs_diff(chosen)));
         open.truncate(AT_ONCE);
-        // What was left out at first, from the last that is surely below the line on.
+        // Windows skipped at first, from the last that is surely below the threshold on.
         let below = known().rfind(|(point, standing)| {
             **standing == Standing::Below && point.window < plateau.window
         });
@@ -156,8 +156,8 @@ impl SweepRun<'_> {
         next
     }
 
-    /// The window in force and the one that would take its place, as long as it is not sure that
-    /// the second keeps what the first gives: without that it will not be set.
+    /// Returns the window in force and its replacement, while it is uncertain that the replacement
+    /// keeps the throughput: otherwise it will not be set.
     fn change_that_is_open(&self, curve: &Curve, chosen: ByteCount) -> Vec<ByteCount> {
         let measured = |window: ByteCount| curve.at(window).map(MeasuredWindow::from);
         let Some(now) = self.settings.now.filter(|now| *now != chosen) else { return Vec::new() };
@@ -169,19 +169,18 @@ impl SweepRun<'_> {
         }
     }
 
-    /// By which share windows of a device with credit may differ though they sustain the same: a
-    /// stream begins with what was saved while the one before was slow.
-    /// So may windows of a device whose speed moves: a bound that holds some of them hides from
-    /// those what moves the others.
+    /// Returns the relative difference that windows may show although they sustain the same speed.
+    /// On a device with credit, a stream starts with the credit saved during a slow predecessor. On
+    /// a device with drifting speed, a window with another bottleneck does not follow the drift.
     pub(super) fn bias(&self, curve: &Curve) -> f64 {
         let of_drift = DRIFT_BIAS * curve.drift().unwrap_or(0.0);
         if self.burst.is_some() { CREDIT_BIAS.max(of_drift) } else { of_drift }
     }
 
-    /// Adds what the open windows are compared with. The best window is in each comparison, and
-    /// often a dear one: what its smaller neighbours say of it is nearly as good. Those that cost
-    /// no more than others come each time, the dear ones take turns, and the open windows are then
-    /// read twice beside one of them.
+    /// Adds the reference for the open windows. The best window is part of each comparison and
+    /// often expensive, but its smaller neighbours estimate it nearly as well. Those that cost no
+    /// more than others join each round. The expensive ones alternate, and the open windows are
+    /// then read twice in a round with one of them.
     fn add_reference(&self, next: &mut Vec<ByteCount>) {
         let cheap_ns = 2.0 * next.iter().map(|one| self.cost_ns(*one)).fold(f64::MAX, f64::min);
         let best = self.best.or(self.largest);
@@ -193,14 +192,14 @@ impl SweepRun<'_> {
             next.extend_from_within(..);
             next.push(dear[self.round as usize % dear.len()]);
         }
-        // The best stands for itself, so it comes twice where that costs nothing.
+        // The best window is the reference itself, so it is read twice if that is cheap.
         next.extend(cheap.first());
         next.extend(cheap);
     }
 
-    /// Looks whether the largest window has got slower and stays so. Then there was credit that the
-    /// look did not see, or other work began; either way what was read before is of another
-    /// device.
+    /// Detects whether the largest window has become slower and stays so. Then the device had
+    /// credit that the warm-up missed, or other work began; in both cases earlier readings describe
+    /// a different device.
     fn notices_fall(&mut self) -> Result<(), Stopped> {
         let Some(largest) = self.largest else { return Ok(()) };
         if self.burst.is_some() || self.left_ns() < 0.15 * self.settings.aim.as_nanos() as f64 {
@@ -209,7 +208,7 @@ impl SweepRun<'_> {
         let of_largest: Vec<_> =
             self.taken.iter().filter(|taken| taken.window == largest && !taken.is_again).collect();
         let speeds: Vec<f64> = of_largest.iter().map(|taken| taken.mb_per_s).collect();
-        // A few stalls in a row are no end of anything.
+        // A few stalls in a row are not a fall.
         let side = (speeds.len() / 6).max(4);
         let Some(found) = speed_drop(&speeds, SURER, side) else { return Ok(()) };
         let seconds = of_largest[found.index].at.0.saturating_sub(self.began.0) as f64 / 1e9;
@@ -220,19 +219,19 @@ impl SweepRun<'_> {
     }
 }
 
-/// So many windows are looked at in one round: the time of the sweep is for those that decide.
+/// Open windows in one round: the time is spent on those that decide.
 const AT_ONCE: usize = 3;
 
-/// Seen in virtual time: a window below the rate of a token bucket seems up to 10 % faster than one
-/// that has used its credit up.
+/// From the simulator: a window below the rate of a token bucket seems up to 10 % faster than one
+/// that has exhausted its credit.
 const CREDIT_BIAS: f64 = 0.12;
 
-/// The share of the device's drift that may be left between two windows.
+/// Share of the device's drift that may remain between two windows.
 const DRIFT_BIAS: f64 = 0.25;
 
-/// So many windows up to the best are the reference.
+/// Number of windows up to the best that form the reference.
 const TOP: usize = 5;
 
-/// A fall among readings of a whole run: it is looked for again and again, and one found by chance
-/// would throw them away.
+/// Required certainty of a fall within a whole run. The test repeats, and a false detection would
+/// discard all readings.
 const SURER: f64 = 6.0;

@@ -1,102 +1,97 @@
-//! How much time a sweep has, and what it may try.
-//!
-//! In:    the size of the device; full or quick.
-//! Out:   [`SweepSettings`], and the times that follow from them.
-//! Never: a measurement.
+//! Limits of a sweep, and the durations that follow from them.
 
 use std::time::Duration;
 
 use foreread_core::units::ByteCount;
 
-/// The bounds of a sweep.
+/// Bounds of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepSettings {
-    /// It never takes longer.
+    /// Hard time limit.
     pub budget: Duration,
-    /// It begins nothing more after this.
+    /// No step begins after this time.
     pub aim: Duration,
-    /// Every second window first, then those around the plateau.
+    /// Tries every second window first, then those around the plateau.
     pub is_quick: bool,
-    /// The size of the device, or of what may be read of it.
+    /// Size of the device, or of its readable part.
     pub size: ByteCount,
-    /// The smallest window.
+    /// Smallest window.
     pub smallest: ByteCount,
-    /// The largest window.
+    /// Largest window.
     pub largest: ByteCount,
-    /// The window in force: it is measured beside the others, whatever its size, so that nothing
-    /// worse takes its place.
+    /// Window in force. It is always measured, whatever its size, so that nothing slower replaces
+    /// it.
     pub now: Option<ByteCount>,
-    /// The order within a round follows from it.
+    /// Seed for the order within a round.
     pub seed: u64,
 }
 
 impl SweepSettings {
-    /// A minute at most.
+    /// Creates settings for at most a minute.
     #[must_use]
     pub fn full(size: ByteCount) -> Self {
         Self::within(size, Duration::from_secs(60))
     }
 
-    /// A quarter of a minute at most.
+    /// Creates settings for at most a quarter of a minute.
     #[must_use]
     pub fn quick(size: ByteCount) -> Self {
         Self::within(size, Duration::from_secs(15))
     }
 
-    /// So much at most; what would be short for all windows is done as [`SweepSettings::quick`]
-    /// does.
+    /// Creates settings for this time limit; a short one works like [`SweepSettings::quick`].
     #[must_use]
     pub fn within(size: ByteCount, budget: Duration) -> Self {
         let is_quick = budget <= Duration::from_secs(20);
-        // What has begun shall end within the budget.
+        // A step that has begun has to end within the budget.
         let aim = budget.mul_f64(if is_quick { 5.0 / 6.0 } else { 13.0 / 15.0 });
-        // A stream needs two windows to get going and some more to be measured; of a device with
-        // room for fewer, most would be read twice in one step.
+        // A stream needs two windows to ramp up and some more for the measurement. On a device too
+        // small for them, one step would repeat most ranges.
         let fits = ByteCount(size.0 / STREAM_WINDOWS).0.max(SMALLEST.0).ilog2();
         let largest = ByteCount(LARGEST.0.min(1 << fits));
         Self { budget, aim, is_quick, size, smallest: SMALLEST, largest, now: None, seed: 1 }
     }
 
-    /// Measures the window in force, too. Off (0) and less than a page are one page.
+    /// Adds the window in force. 0 and less than a page count as one page.
     #[must_use]
     pub fn beside(self, now_kib: Option<u64>) -> Self {
         let now = now_kib.map(|kib| ByteCount(kib.saturating_mul(1024)).max(self.smallest));
         Self { now, ..self }
     }
 
-    /// Whether a stream with this window is long enough to be measured on this device.
+    /// Returns whether a stream with this window is long enough to be measured on this device.
     pub(super) fn fits(&self, window: ByteCount) -> bool {
         window <= self.largest || window.0 <= self.size.0 / STREAM_WINDOWS
     }
 
-    /// How long one step of the largest window may take.
+    /// Returns the time limit for one step of the largest window.
     pub(super) fn step_ns(&self) -> f64 {
         self.aim.as_nanos() as f64 * STEP_SHARE
     }
 
-    /// How long the look at the largest window takes: longer than credit usually lasts, if there is
-    /// time for that.
+    /// Returns the duration of the burst test with the largest window: longer than credit usually
+    /// lasts, if the budget allows.
     pub(super) fn look(&self) -> Duration {
         let (most, share) = if self.is_quick { (3_500, 0.28) } else { (7_500, 0.15) };
         self.aim.mul_f64(share).min(Duration::from_millis(most))
     }
 
-    /// How long random reads may take in all.
+    /// Returns the total time for random reads.
     pub(super) fn random(&self) -> Duration {
         self.aim / 9
     }
 }
 
-/// A stream has room for so many of the largest windows.
+/// Windows of the largest size that a stream needs.
 const STREAM_WINDOWS: u64 = 16;
 
 /// One page: no read-ahead at all.
 const SMALLEST: ByteCount = ByteCount(4 << 10);
 
-/// What no published sweep and no device of ours gained from any more.
+/// No published sweep and no device of ours gained from larger windows.
 const LARGEST: ByteCount = ByteCount(16 << 20);
 
-/// Some forty steps of the largest window have to fit: it is what all others are compared with.
+/// About forty steps of the largest window have to fit, because it is the reference for all others.
 const STEP_SHARE: f64 = 1.0 / 42.0;
 
 #[cfg(test)]

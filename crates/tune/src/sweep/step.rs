@@ -1,8 +1,5 @@
-//! One step: a stream with one window, as long as needed and no longer.
-//!
-//! In:    the window; what is known of its speed.
-//! Out:   a reading, the time that it took.
-//! Never: a step that begins after the aim, or could end after the budget.
+//! One step: a stream with one window, as short as the measurement allows. No step begins after the
+//! aim, or could end after the budget.
 
 use std::time::Duration;
 
@@ -12,7 +9,7 @@ use super::{StepReading, SweepActivity, SweepProgress, SweepRun, WindowEstimate}
 use crate::probe::{ProbeSample, SequentialRead, Stopped};
 
 impl SweepRun<'_> {
-    /// Reads with this window; false if there is no time left for it.
+    /// Reads with this window; returns false if there is no time left for it.
     pub(super) fn step(&mut self, window: ByteCount) -> Result<bool, Stopped> {
         let needed_ns = self.cost_ns(window);
         if needed_ns > self.left_ns() {
@@ -22,8 +19,9 @@ impl SweepRun<'_> {
         let stretch = self.stretch(window);
         let wanted = speed * stretch.as_nanos() as f64 / 1e3;
         let count = (wanted / window.0 as f64).clamp(WINDOWS_MIN, WINDOWS_MAX);
-        // Even, because the kernel asks for the next window while the last is on its way: where the
-        // device serves two at once they arrive in pairs, and an odd one is too cheap or too dear.
+        // An even number, because the kernel requests the next window while the last is in flight.
+        // If the device serves two in parallel they arrive in pairs, and an odd one would bias the
+        // time.
         let amount = window.0.saturating_mul(2 * whole((count / 2.0).ceil()));
         let ask = SequentialRead {
             window,
@@ -43,7 +41,7 @@ impl SweepRun<'_> {
                 self.was_no_credit();
                 return Ok(true);
             }
-            // It counts once the credit is gone; until then it is one that uses credit.
+            // It counts once the credit is drained; until then this window may use credit.
             self.is_drained = false;
             self.sustained_at_most(window);
             return Ok(true);
@@ -57,7 +55,7 @@ impl SweepRun<'_> {
         Ok(true)
     }
 
-    /// Reads as asked, within the budget, and keeps speed and cost.
+    /// Executes a read within the budget, and updates speed and cost.
     pub(super) fn read(
         &mut self,
         mut ask: SequentialRead,
@@ -65,7 +63,8 @@ impl SweepRun<'_> {
     ) -> Result<ProbeSample, Stopped> {
         self.tell(doing);
         self.streams += 1;
-        // A stream takes time, so the budget ends a sweep; what answers without any would not.
+        // The budget ends a sweep because streams take time; this limit catches those that take
+        // none.
         if self.streams > STREAMS_MAX + self.settings.budget.as_millis() / STREAM_MS_MIN {
             return Err(Stopped::Failed("streams end at once, with nothing read".into()));
         }
@@ -88,20 +87,20 @@ impl SweepRun<'_> {
         self.probe.now().0.saturating_sub(self.began.0) as f64
     }
 
-    /// What is left until the aim.
+    /// Returns the time left until the aim.
     pub(super) fn left_ns(&self) -> f64 {
         self.settings.aim.as_nanos() as f64 - self.elapsed_ns()
     }
 
-    /// What a step with this window may take at the most. A window that is on its way is waited
-    /// for, so that much less.
+    /// Returns the longest time for a step with this window. A window in flight is waited for, so
+    /// its time is subtracted.
     fn last_ns(&self, window: ByteCount) -> f64 {
         let budget = self.settings.budget.as_nanos() as f64 * 0.97;
         let in_flight = 2.0 * window.0 as f64 * 1e3 / self.speed(window).max(1e-6);
         (budget - self.elapsed_ns() - in_flight).max(1e6)
     }
 
-    /// What a step with this window costs, with what its stream needs to get going.
+    /// Returns the predicted cost of a step with this window, including the ramp-up of its stream.
     pub(super) fn cost_ns(&self, window: ByteCount) -> f64 {
         let least = self.stretch(window).as_nanos() as f64;
         if let Some(known) = self.known.get(&window) {
@@ -112,7 +111,7 @@ impl SweepRun<'_> {
         all.max(least * 1.2)
     }
 
-    /// What it delivered last; before that, what lies between its neighbours.
+    /// Returns its last speed, or an interpolation between its neighbours.
     pub(super) fn speed(&self, window: ByteCount) -> f64 {
         if let Some(known) = self.known.get(&window) {
             return known.mb_per_s;
@@ -130,8 +129,8 @@ impl SweepRun<'_> {
         }
     }
 
-    /// How long a step has to last. With burst credit about, longer: while its stream got going the
-    /// device saved some, and that has to be gone by half of it.
+    /// Returns the duration of a step. With burst credit it is longer: the device saved some during
+    /// the ramp-up, and that has to be gone by half of the step.
     fn stretch(&self, window: ByteCount) -> Duration {
         if self.uses_credit(window) {
             return if self.is_quick() { BURST_STRETCH / 2 } else { BURST_STRETCH };
@@ -139,25 +138,26 @@ impl SweepRun<'_> {
         STRETCH
     }
 
-    /// Whether this is more than the device sustains: what it saved while less was asked of it.
+    /// Returns whether this exceeds the sustained speed, so that it uses credit saved during a
+    /// slower load.
     fn is_on_credit(&self, mb_per_s: f64) -> bool {
         self.burst.is_some_and(|burst| mb_per_s > ON_CREDIT * burst.slow)
     }
 
-    /// What it delivered was credit: all that is known is that it could use some.
+    /// Records that its speed was credit: all that is known is that it may use some.
     fn sustained_at_most(&mut self, window: ByteCount) {
         if let (Some(burst), Some(known)) = (self.burst, self.known.get_mut(&window)) {
             known.mb_per_s = burst.slow;
         }
     }
 
-    /// Whether credit would make this window faster than it is.
+    /// Returns whether credit would make this window appear faster than it is.
     pub(super) fn uses_credit(&self, window: ByteCount) -> bool {
         self.burst.is_some_and(|burst| self.speed(window) >= CREDIT_SHARE * burst.slow)
     }
 }
 
-/// The speed of the second half of a sample, by time.
+/// Returns the speed of the second half of a sample, by time.
 pub(super) fn late(sample: &ProbeSample) -> f64 {
     let half = sample.ns() / 2;
     let (mut passed, mut bytes, mut ns) = (0, 0, 0);
@@ -175,40 +175,39 @@ pub(super) fn nanos(ns: f64) -> Duration {
     Duration::from_nanos(whole(ns.min(1e12)))
 }
 
-/// A count that was computed.
+/// Converts a computed count.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 pub(super) fn whole(count: f64) -> u64 {
     count as u64
 }
 
-/// A step of this length is short enough for hundreds of them, and long beside what it takes to
-/// ask for one.
+/// Short enough for hundreds of steps, and long compared with the overhead of a request.
 const STRETCH: Duration = Duration::from_millis(50);
 
-/// A sweep has no more streams than one every so many milliseconds,
+/// Minimum average duration of a stream.
 const STREAM_MS_MIN: u128 = 5;
 
-/// and so many that may be shorter.
+/// Number of streams that may be shorter.
 const STREAMS_MAX: u128 = 1000;
 
-/// Used-up credit does not come back while the device is being read. A device that is fast again
-/// this often was slowed down by another process.
+/// Drained credit does not return while the device is being read. A device that is fast again this
+/// often was slowed down by another process.
 const FAST_AGAIN: u32 = 3;
 
 const BURST_STRETCH: Duration = Duration::from_millis(400);
 
-/// Fewer windows say too little: the reader waits for the first and not for the last, or the other
-/// way round.
+/// With fewer windows the sample is biased: the reader waits for the first but not for the last, or
+/// vice versa.
 pub(super) const WINDOWS_MIN: f64 = 3.0;
 
-/// What can be asked for at once has a bound, however small the window.
+/// Upper limit of windows in one request, however small they are.
 const WINDOWS_MAX: f64 = 1e6;
 
-/// MB/s of a device of which nothing is known.
+/// Assumed MB/s of an unknown device.
 const SPEED_UNKNOWN: f64 = 1.0;
 
-/// A window that is slower than this share of the sustained speed leaves credit to grow.
+/// A window slower than this share of the sustained speed lets credit grow.
 const CREDIT_SHARE: f64 = 0.9;
 
-/// What is faster than sustained by more than this is no noise.
+/// A speed above the sustained one by this factor is not noise.
 const ON_CREDIT: f64 = 1.2;

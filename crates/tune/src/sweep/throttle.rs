@@ -1,8 +1,5 @@
-//! A device that is fast at first: where a series of speeds falls, if it does.
-//!
-//! In:    speeds, in the order of time.
-//! Out:   [`SpeedDrop`]: how fast before, how fast after, and for how long.
-//! Never: a fall that noise explains, or one that did not last.
+//! Detects a device that is fast only at first, by a drop in a series of speeds. A drop has to
+//! exceed noise, and to last.
 //!
 //! ```text
 //!   MB/s  |########
@@ -13,27 +10,26 @@
 
 use crate::plateau::robust::{median, spread};
 
-/// Where a series falls.
+/// A drop in a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SpeedDrop {
     /// MB/s before.
     pub(super) fast: f64,
     /// MB/s after.
     pub(super) slow: f64,
-    /// The first that is slow.
+    /// Index of the first slow speed.
     pub(super) index: usize,
 }
 
-/// The place that leaves the least distance to the medians on its two sides, if what lies between
-/// them is a fall by more than `sure` standard errors, with `side` speeds or
-/// more on each side.
+/// Finds the split with the least distance to the medians of its two sides, if the drop between
+/// them exceeds `sure` standard errors, with at least `side` speeds on each side.
 pub(super) fn speed_drop(speeds: &[f64], sure: f64, side: usize) -> Option<SpeedDrop> {
     let n = speeds.len();
     if n < LEAST.max(2 * side) {
         return None;
     }
     let logs: Vec<f64> = speeds.iter().map(|speed| speed.max(f64::MIN_POSITIVE).ln()).collect();
-    // Places one apart say the same in a long series.
+    // In a long series neighbouring splits are equivalent.
     let step = n.div_ceil(64);
     let left = |index: &usize| distance(&logs[..*index]) + distance(&logs[*index..]);
     let places = (side..=n - side).step_by(step);
@@ -43,17 +39,17 @@ pub(super) fn speed_drop(speeds: &[f64], sure: f64, side: usize) -> Option<Speed
     let mut residuals: Vec<f64> = before.iter().map(|log| log - fast).collect();
     residuals.extend(after.iter().map(|log| log - slow));
     let error = spread(&mut residuals) * (1.0 / index as f64 + 1.0 / (n - index) as f64).sqrt();
-    // Load from another process ends; used-up credit does not come back during the run.
+    // Load from another process ends; drained credit does not return during the run.
     let last = median(&mut logs[n - (n - index).div_ceil(4)..].to_vec());
     let lasts = last < f64::midpoint(fast, slow);
     let is_fall = fast - slow > FALL_MIN.ln() + sure * error && lasts;
     is_fall.then(|| SpeedDrop { fast: fast.exp(), slow: slow.exp(), index })
 }
 
-/// A smaller ratio of the speeds before and after is not taken for used-up credit.
+/// A smaller ratio of the speeds before and after is not attributed to drained credit.
 const FALL_MIN: f64 = 1.06;
 
-/// So many in all.
+/// Minimum length of a series.
 const LEAST: usize = 8;
 
 fn distance(logs: &[f64]) -> f64 {

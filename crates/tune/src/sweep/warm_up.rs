@@ -1,12 +1,8 @@
-//! How fast the device is, and whether it stays so.
+//! Measures the device's speed, and tests whether it sustains it. Its readings do not count.
 //!
-//! In:    streams with growing windows, then a long one with the largest.
-//! Out:   the windows that take part; the [`Burst`], if there is one.
-//! Never: a reading that counts.
-//!
-//! Storage with a token bucket (cloud disks, rate filters) saves credit while little is asked of
-//! it, and pays it out at full speed: 2 s of its rate is usual. A measurement that never reads so
-//! long sees a device that does not exist.
+//! Storage with a token bucket (cloud disks, rate filters) saves credit under light load and spends
+//! it at full speed; 2 s of its rate is usual. A measurement that never reads that long sees a
+//! device that does not exist.
 
 use std::time::Duration;
 
@@ -19,11 +15,11 @@ use crate::plateau::robust::median;
 use crate::probe::{ProbeSample, SampleSlice, SequentialRead, Stopped};
 
 impl SweepRun<'_> {
-    /// Short streams with windows as large as what was seen so far allows, until the largest that
-    /// fits the time is reached. Says how fast the fastest was, in MB/s.
+    /// Reads short streams with growing windows, as large as the speed so far allows, up to the
+    /// largest that fits the time. Returns the highest speed, in MB/s.
     ///
-    /// A slow device could not even fill its largest window within a look, and a fast one says
-    /// nothing with its smallest: so it goes upwards.
+    /// It grows because a slow device could not even fill its largest window in this time, and the
+    /// smallest window reveals nothing about a fast one.
     pub(super) fn climb(&mut self) -> Result<f64, Stopped> {
         let mut window = self.settings.smallest;
         let patience = if self.is_quick() { 700 } else { 2_000 };
@@ -41,8 +37,8 @@ impl SweepRun<'_> {
             }
             reached = Some(window);
             fastest = fastest.max(sample.mb_per_s());
-            // A device that lives on credit is soon much slower than it looks: with a smaller
-            // window first, that is found out before a large one takes seconds to fill.
+            // A device on credit soon becomes much slower. A smaller window first reveals that
+            // before a large one takes seconds to fill.
             let (sight, largest) = (self.largest_at(fastest / CAUTION), self.largest_at(fastest));
             window = match (sight > window, largest > window) {
                 (true, _) => sight,
@@ -65,14 +61,13 @@ impl SweepRun<'_> {
         let Some(largest) = self.largest else { return Ok(()) };
         let sight = self.largest_at(self.speed(largest) / CAUTION);
         let (at_sight, at_largest) = (self.speed(sight), self.speed(largest));
-        // The climb may have used up the credit that we are looking for. While the smallest window
-        // is read, it comes back.
+        // The climb may have drained the credit. It recovers while the smallest window is read.
         let slow = self.settings.smallest;
         if self.speed(slow) < 0.7 * at_largest {
             self.stream(slow, self.settings.look() / 8)?;
         }
-        // What is saved may be gone in no time, so the first stream is short, and both are compared
-        // with what the climb saw of the same window.
+        // Credit may be gone at once, so the first stream is short, and both are compared with the
+        // climb's speed for the same window.
         let short = self.stream(sight, 2 * CONFIRM)?;
         if self.finds_burst(sight, at_sight, &short)? {
             return Ok(());
@@ -85,7 +80,8 @@ impl SweepRun<'_> {
         Ok(())
     }
 
-    /// Whether a stream fell, or was slow all along where this window had been fast before.
+    /// Detects a stream that dropped, or one that was slow throughout although this window had been
+    /// fast.
     fn finds_burst(
         &mut self,
         window: ByteCount,
@@ -104,8 +100,8 @@ impl SweepRun<'_> {
         Ok(true)
     }
 
-    /// Whether it is still slow after a fall, and how slow: a stall ends, credit that is gone is
-    /// gone.
+    /// Returns the speed if it is still slow after a drop: a stall ends, but drained credit does
+    /// not return.
     pub(super) fn stays_below(
         &mut self,
         largest: ByteCount,
@@ -122,7 +118,7 @@ impl SweepRun<'_> {
         Ok(Some(median(&mut slow)))
     }
 
-    /// From now on only what is sustained counts.
+    /// Records a burst; from now on only sustained speed counts.
     pub(super) fn found(&mut self, burst: Burst) {
         self.taken.clear();
         for known in self.known.values_mut() {
@@ -133,8 +129,8 @@ impl SweepRun<'_> {
         self.take_part(burst.slow);
     }
 
-    /// Reads with the largest window until the device has nothing saved. If it does not get slow
-    /// again, it never was credit.
+    /// Reads with the largest window until the device has no credit left. If it does not become
+    /// slow again, there never was credit.
     pub(super) fn drain(&mut self) -> Result<(), Stopped> {
         let (Some(mut burst), Some(largest)) = (self.burst, self.largest) else {
             return Ok(());
@@ -168,7 +164,7 @@ impl SweepRun<'_> {
         Ok(())
     }
 
-    /// The device was slow for a while, for another reason than that it had used up its credit.
+    /// Discards the burst: the device was slow for a while for another reason.
     pub(super) fn was_no_credit(&mut self) {
         let Some(burst) = self.burst.take() else { return };
         self.notes.push(format!(
@@ -180,15 +176,15 @@ impl SweepRun<'_> {
         self.take_part(burst.fast);
     }
 
-    /// The windows up to the largest that fits a step at this speed.
+    /// Selects the windows up to the largest that fits a step at this speed.
     fn take_part(&mut self, mb_per_s: f64) {
         let largest = self.largest_at(mb_per_s);
         let double = |window: &ByteCount| Some(ByteCount(window.0 * 2));
         let all = std::iter::successors(Some(self.settings.smallest), double);
         self.windows = all.take_while(|window| *window <= largest).collect();
         self.largest = Some(largest);
-        // The window in force is compared with what would take its place, so it takes part if a
-        // step of it fits at all, in the time and on the device.
+        // The window in force is compared with its replacement, so it participates if one step of
+        // it fits the time and the device at all.
         let step_ns = (WINDOWS_MIN + 2.0) * 1e3 / mb_per_s.max(1e-6);
         let is_short = |now: &ByteCount| {
             now.0 as f64 * step_ns <= NOW_SHARE * self.settings.aim.as_nanos() as f64
@@ -199,12 +195,13 @@ impl SweepRun<'_> {
         self.windows.dedup();
     }
 
-    /// The largest window of which a few fit the time of a step. On a slow device a step may take
-    /// longer, as long as four rounds fit the sweep: else it would end below the plateau.
+    /// Returns the largest window of which a few fit the time of a step. On a slow device a step
+    /// may take longer, as long as four rounds fit the sweep: otherwise it would end below the
+    /// plateau.
     fn largest_at(&self, mb_per_s: f64) -> ByteCount {
         let moved = self.settings.step_ns() * mb_per_s / 1e3;
         let by_step = moved / (WINDOWS_MIN + 2.0);
-        // All windows together are twice the largest: ten times it a round.
+        // All windows together are twice the largest: ten times it in each round.
         let by_round = (moved * 42.0 * 0.7 / 4.0 / 10.0).min(ENOUGH.0 as f64);
         let fits = whole(by_step.max(by_round)).max(self.settings.smallest.0);
         ByteCount((1 << fits.ilog2()).min(self.settings.largest.0))
@@ -222,24 +219,23 @@ fn speed(slice: &SampleSlice) -> f64 {
     slice.bytes.0 as f64 * 1e3 / (slice.ns as f64).max(1.0)
 }
 
-/// A fall has to be so many standard errors deep to be one.
+/// Standard errors by which a drop has to exceed noise.
 const SURE: f64 = 4.0;
 
-/// Two streams that differ by so much differ by more than noise.
+/// Ratio of two streams that exceeds noise.
 const DEEP: f64 = 1.25;
 
-/// What a device with credit delivers later may be so many times less than at first.
+/// A device with credit may later deliver this many times less than at first.
 const CAUTION: f64 = 8.0;
 
-/// One step of the window in force may take so much of the time, if it is larger than the largest.
+/// Share of the time for one step of the window in force, if it is larger than the largest.
 const NOW_SHARE: f64 = 1.0 / 20.0;
 
-/// Credit that was gone before the first look at it.
+/// Assumed duration of credit that was exhausted before the first test.
 const BRIEF: Duration = Duration::from_millis(300);
 
-/// How long it is watched, twice, before a fall is believed.
+/// Duration of each of the two confirmations of a drop.
 const CONFIRM: Duration = Duration::from_millis(600);
 
-/// Slow devices need no larger windows: of the published ones with less than 1 MB/s the plateau is
-/// at 64 KiB.
+/// Slow devices need no larger windows: for published ones below 1 MB/s the plateau is at 64 KiB.
 const ENOUGH: ByteCount = ByteCount(256 << 10);

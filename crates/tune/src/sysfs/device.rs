@@ -1,8 +1,4 @@
-//! One block device, as sysfs describes it.
-//!
-//! In:    its folder.
-//! Out:   [`BlockDevice`].
-//! Never: a value that sysfs does not have: None instead.
+//! One block device, as sysfs describes it. Missing values are None.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,103 +10,104 @@ use super::{SystemRoot, names_in};
 /// A block device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockDevice {
-    /// As the kernel calls it: `sda`, `nvme0n1p2`.
+    /// Kernel name: `sda`, `nvme0n1p2`.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Its folder, an absolute path of its system: `/sys/block/sda/sda2`.
+    /// Folder, as an absolute path of its system: `/sys/block/sda/sda2`.
     pub folder: PathBuf,
-    /// Its capacity; 0 if it has no medium.
+    /// Capacity; 0 without a medium.
     pub size: ByteCount,
-    /// What it is.
+    /// Kind of device.
     pub kind: BlockDeviceKind,
-    /// The devices that it lies on.
+    /// Devices below it.
     pub slaves: Vec<String>,
-    /// The devices that lie on it.
+    /// Devices stacked on it.
     pub holders: Vec<String>,
-    /// Whether it is removable.
+    /// True if it is removable.
     pub is_removable: bool,
-    /// Whether it cannot be written.
+    /// True if it cannot be written.
     pub is_read_only: bool,
-    /// Bytes by which its start misses the physical block, as the kernel computed it.
+    /// Bytes by which its start misses a physical block, as computed by the kernel.
     pub alignment_offset: Option<u64>,
-    /// Its limits and settings; a partition has its disk's.
+    /// Limits and settings; those of its disk for a partition.
     pub queue: Queue,
 }
 
-/// What a device is.
+/// Kind of device.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum BlockDeviceKind {
-    /// A device of its own.
+    /// A whole device.
     Disk,
-    /// A part of one.
+    /// A partition.
     Partition {
         /// Its disk.
         of: String,
-        /// Where it starts, in sectors of 512 bytes, whatever the device's blocks are.
+        /// Start in sectors of 512 bytes, regardless of the device's block size.
         start_sector: u64,
     },
-    /// A file as a device.
+    /// A loop device.
     Loop {
-        /// The file, if one is bound.
+        /// File bound to it, if any.
         backing: Option<String>,
     },
     /// A device-mapper target.
     Mapped {
-        /// Its name under /dev/mapper.
+        /// Name under /dev/mapper.
         name: String,
-        /// What stays when its name changes.
+        /// UUID, which survives a change of its name.
         uuid: String,
     },
     /// An md array.
     Raid {
-        /// `raid5`, ..
+        /// RAID level: `raid5`, ..
         level: String,
     },
 }
 
-/// The limits that a device states, and the settings that the kernel has for it.
+/// Limits reported by a device, and its kernel settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
-    /// The largest window, in KiB.
+    /// Largest window, in KiB.
     pub read_ahead_kib: Option<u64>,
-    /// Whether it says that it rotates.
+    /// True if it reports that it rotates.
     pub is_rotational: Option<bool>,
-    /// Its unit of addressing.
+    /// Unit of addressing.
     pub logical_block: Option<ByteCount>,
-    /// Its unit of writing.
+    /// Unit of writing.
     pub physical_block: Option<ByteCount>,
-    /// The smallest request that it likes.
+    /// Preferred minimum request.
     pub io_min: Option<ByteCount>,
-    /// The request size that it likes best; 0 if it does not say.
+    /// Optimal request size; 0 if not reported.
     pub io_opt: Option<ByteCount>,
-    /// The largest request that the kernel makes, in KiB.
+    /// Largest request that the kernel sends, in KiB.
     pub max_sectors_kib: Option<u64>,
-    /// The largest that the device takes, in KiB.
+    /// Largest request that the device accepts, in KiB.
     pub max_hw_sectors_kib: Option<u64>,
-    /// How many requests are queued.
+    /// Limit of queued requests.
     pub nr_requests: Option<u64>,
-    /// How many of them may be writes; newer kernels only, others have it in the scheduler.
+    /// Limit of asynchronous requests, on kernels that have it in the queue rather than the
+    /// scheduler.
     pub async_depth: Option<u64>,
-    /// What the device itself queues at once, where it says so (SCSI, ATA).
+    /// Queue depth of the device itself, if it reports one (SCSI, ATA).
     pub queue_depth: Option<u64>,
-    /// The scheduler; None for devices that make no requests.
+    /// Scheduler; None for devices without a request queue.
     pub scheduler: Option<SchedulerAttribute>,
 }
 
 /// A device's scheduler.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SchedulerAttribute {
-    /// The one in force.
+    /// Scheduler in force.
     pub chosen: String,
-    /// All that it could be.
+    /// Available schedulers.
     pub choices: Vec<String>,
-    /// Its settings (`queue/iosched`).
+    /// Scheduler settings (`queue/iosched`).
     pub tunables: BTreeMap<String, String>,
 }
 
 impl BlockDevice {
-    /// Reads the folder; a partition's disk is given. None if it has no number: no device.
+    /// Reads the folder; the disk is given for a partition. None without a device number.
     pub(super) fn read(
         sys: &SystemRoot,
         name: &str,
@@ -144,7 +141,7 @@ impl BlockDevice {
         })
     }
 
-    /// Whether this path is its node, or what the device mapper calls it.
+    /// Returns whether this path is its node or its device-mapper name.
     #[must_use]
     pub fn is_named(&self, path: &str) -> bool {
         let is_map = match &self.kind {
@@ -157,7 +154,7 @@ impl BlockDevice {
         is_map || self.node() == Path::new(path)
     }
 
-    /// Its node: `/dev/sda2`. (sysfs writes a slash in a name as `!`.)
+    /// Returns its node: `/dev/sda2`. (sysfs writes a slash in a name as `!`.)
     #[must_use]
     pub fn node(&self) -> PathBuf {
         Path::new("/dev").join(self.name.replace('!', "/"))
@@ -182,7 +179,7 @@ impl Queue {
     fn read(sys: &SystemRoot, folder: &Path) -> Self {
         let queue = folder.join("queue");
         let number = |name: &str| sys.number(queue.join(name));
-        // nvme and others without a queue of requests still have a bdi.
+        // nvme and others without a request queue still have a bdi.
         let window = number("read_ahead_kb");
         Self {
             read_ahead_kib: window.or_else(|| sys.number(folder.join("bdi/read_ahead_kb"))),
@@ -202,8 +199,8 @@ impl Queue {
 }
 
 impl SchedulerAttribute {
-    /// `none [mq-deadline] kyber`: the one in brackets is in force. A device that makes no requests
-    /// says `none` without brackets.
+    /// Parses `none [mq-deadline] kyber`: the one in brackets is in force. A device without a
+    /// request queue shows `none` without brackets.
     fn read(sys: &SystemRoot, queue: &Path) -> Option<Self> {
         let text = sys.text(queue.join("scheduler"))?;
         let bare = |word: &str| word.trim_matches(['[', ']']).to_owned();

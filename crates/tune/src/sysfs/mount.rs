@@ -1,31 +1,27 @@
-//! One line of `/proc/self/mountinfo`.
-//!
-//! In:    the line.
-//! Out:   [`MountEntry`].
-//! Never: a path with its escapes left in.
+//! Parses one line of `/proc/self/mountinfo`, with its paths unescaped.
 
 use std::path::Path;
 
 /// A mounted file system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct MountEntry {
-    /// The number of the mount, and of the mount on which it lies.
+    /// Ids of the mount and of its parent mount.
     pub id: (u32, u32),
-    /// The number of what it lies on; major 0 where that is no single block device (btrfs, nfs).
+    /// Device number; major 0 if there is no single block device (btrfs, nfs).
     pub number: (u32, u32),
-    /// Where it is mounted.
+    /// Mount point.
     pub point: String,
-    /// `ext4`, `xfs`, ..
+    /// File system type: `ext4`, `xfs`, ..
     pub kind: String,
-    /// What was mounted: `/dev/sda2`.
+    /// Mounted source: `/dev/sda2`.
     pub source: String,
-    /// The options of the mount and of the file system, with commas between them.
+    /// Options of the mount and of the file system, separated by commas.
     pub options: String,
 }
 
 impl MountEntry {
-    /// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: after six
-    /// fields come optional ones until a lone hyphen.
+    /// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: six
+    /// fields, then optional ones up to a lone hyphen.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let before: Vec<_> = before.split(' ').collect();
@@ -46,33 +42,34 @@ impl MountEntry {
         })
     }
 
-    /// The value of an option: of `rsize` in `rw,rsize=1048576` it is `1048576`.
+    /// Returns the value of an option: for `rsize` in `rw,rsize=1048576` it is `1048576`.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&str> {
         let mut pairs = self.options.split(',').filter_map(|option| option.split_once('='));
         pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
-    /// The number that an option has.
+    /// Returns the number in an option.
     #[must_use]
     pub fn number_of(&self, option: &str) -> Option<u64> {
         self.option(option)?.parse().ok()
     }
 
-    /// The one in which a path lies: of those mounted above it the nearest, of those mounted on one
-    /// point the last.
+    /// Returns the mount that contains a path: the deepest one, and the last of those at the same
+    /// point.
     #[must_use]
     pub fn around(mounts: &[Self], path: impl AsRef<Path>) -> Option<&Self> {
-        // As mount points are kept: with what is no UTF-8 replaced.
+        // Mount points are stored with invalid UTF-8 replaced, so the path is, too.
         let path = path.as_ref().to_string_lossy();
-        // Its bytes first: a machine with ten thousand mounts asks this for each layer of each.
+        // Compare bytes first: a machine with ten thousand mounts calls this for each layer of
+        // each.
         let may_be = mounts.iter().filter(|mount| path.starts_with(&mount.point));
         let above = may_be.filter(|mount| Path::new(&*path).starts_with(&mount.point));
         above.max_by_key(|mount| mount.point.len())
     }
 }
 
-/// The kernel writes blank, tab, newline and backslash as `\040` and so on.
+/// Unescapes blank, tab, newline and backslash, which the kernel writes as `\040` and so on.
 fn unescaped(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

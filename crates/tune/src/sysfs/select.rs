@@ -1,9 +1,7 @@
-//! The devices that a name or a path on the command line selects.
+//! Resolves a name or path on the command line to block devices.
 //!
-//! In:    a name (`sda`), a node (`/dev/sda2`, `/dev/mapper/vg-root`), or a path on a device.
-//! Out:   the names of the devices to look at: a disk with its partitions, a partition with its
-//!        disk, which has its settings.
-//! Never: a guess: what is on no block device is refused.
+//! A disk selects its partitions, too, and a partition selects its disk, which has the settings. A
+//! path that is on no block device is an error.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -13,16 +11,16 @@ use super::SystemRoot;
 use super::device::{BlockDevice, BlockDeviceKind};
 use super::mount::MountEntry;
 
-/// The devices that `text` means.
+/// Returns the devices that `text` selects.
 ///
 /// # Errors
 ///
-/// One line: that there is none, and what can be written.
+/// One line: that there is none, and the accepted forms.
 pub fn devices_named(sys: &SystemRoot, text: &str) -> Result<Vec<String>, String> {
     devices_named_among(sys, &sys.devices(), text)
 }
 
-/// The same, among the devices of this system as they were read before.
+/// Returns the devices that `text` selects, among devices that were read before.
 ///
 /// # Errors
 ///
@@ -54,7 +52,7 @@ pub fn devices_named_among(
     Ok(names)
 }
 
-/// The device of this name, as the kernel or a map calls it, with `/dev/` or without.
+/// Returns the device of this kernel or map name, with or without `/dev/`.
 pub(crate) fn by_name<'d>(devices: &'d [BlockDevice], text: &str) -> Option<&'d BlockDevice> {
     let name = text.strip_prefix("/dev/").unwrap_or(text);
     let is_it = |device: &&BlockDevice| match &device.kind {
@@ -69,8 +67,8 @@ pub(crate) fn by_name<'d>(devices: &'d [BlockDevice], text: &str) -> Option<&'d 
     devices.iter().find(is_it)
 }
 
-/// A path of the system that this runs on is asked for its device. Of any other only the mounts are
-/// known.
+/// Resolves a path. On the running system the path is stat'ed for its device; on a copy, only the
+/// mounts are known.
 fn by_path<'d>(
     sys: &SystemRoot,
     devices: &'d [BlockDevice],
@@ -95,9 +93,9 @@ fn by_path<'d>(
     numbered(MountEntry::around(&mounts, path.to_str()?)?.number)
 }
 
-/// The path that a text means on this system, without links, as far as that can be told without
-/// asking a file system that may not answer: a server that hangs must not stop its diagnosis. From
-/// the first such mount on, the path is taken as it stands. None if it leads nowhere.
+/// Resolves links in a path, but never touches a file system that may not answer: a hanging server
+/// must not block its own diagnosis. From the first such mount on, the path stays as it is. None if
+/// it leads nowhere.
 #[must_use]
 pub fn place_of(sys: &SystemRoot, text: &str) -> Option<PathBuf> {
     let mounts = sys.mounts();
@@ -131,7 +129,7 @@ pub fn place_of(sys: &SystemRoot, text: &str) -> Option<PathBuf> {
     Some(place)
 }
 
-/// The names in a path, the last first; those that say nothing left out.
+/// Returns the names in a path in reverse order, without meaningless ones.
 fn parts_of(path: &Path) -> Vec<OsString> {
     let said = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -143,15 +141,14 @@ fn parts_of(path: &Path) -> Vec<OsString> {
     parts
 }
 
-/// Whether what is asked of a path is answered by this machine alone: by a block device, or by the
-/// kernel.
+/// Returns whether this machine alone answers a stat of a path: a block device or the kernel.
 fn answers_at_once(mounts: &[MountEntry], path: &Path) -> bool {
     let Some(around) = MountEntry::around(mounts, path) else { return true };
     let is_on_device = around.number.0 != 0 && around.kind != "fuseblk";
     is_on_device || ANSWERED_HERE.contains(&around.kind.as_str())
 }
 
-/// Kinds without a block device's number that wait for no program and no server.
+/// Types without a block device's number that wait for no program and no server.
 const ANSWERED_HERE: [&str; 12] = [
     "btrfs",
     "bcachefs",
@@ -167,10 +164,10 @@ const ANSWERED_HERE: [&str; 12] = [
     "zfs",
 ];
 
-/// As many as the kernel follows.
+/// The kernel's limit.
 const LINKS_MAX: u32 = 40;
 
-/// What is mounted, by the devices it lies on. btrfs has a number of its own in place of its
+/// Returns the mounts, with the devices that they use. btrfs has its own number instead of its
 /// device's, names one of its devices as the source, and lists all of them in sysfs.
 pub(crate) fn mounts_on(sys: &SystemRoot, devices: &[BlockDevice]) -> Vec<MountEntry> {
     let mut mounts = sys.mounts();

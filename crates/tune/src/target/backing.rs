@@ -1,8 +1,4 @@
-//! The file behind a loop device, and how much of it is in the page cache already.
-//!
-//! In:    a whole device.
-//! Out:   one line, if reads of it are answered by the cache of its file.
-//! Never: a read of that file: a look at what is cached must not change it.
+//! Checks whether the file behind a loop device is in the page cache, without reading it.
 //!
 //! ```text
 //!   a read --> loop0 --> page cache of /srv/disk.img --> the disk     (without direct I/O)
@@ -14,7 +10,7 @@ use std::fs::File;
 use crate::pages::resident;
 use crate::sysfs::{BlockDevice, BlockDeviceKind, SystemRoot};
 
-/// Why a sweep of this device would measure the cache of its file.
+/// Returns the reason why a sweep of this device would measure the cache of its file.
 pub(super) fn cached(device: &BlockDevice, sys: &SystemRoot) -> Option<String> {
     let BlockDeviceKind::Loop { backing: Some(backing) } = &device.kind else { return None };
     if sys.number(device.folder.join("loop/dio")) != Some(0) {
@@ -28,10 +24,10 @@ pub(super) fn cached(device: &BlockDevice, sys: &SystemRoot) -> Option<String> {
     (percent >= CACHED_PERCENT).then_some(line)
 }
 
-/// Names the cache that direct I/O of the loop device goes around; the refusal looks for it.
+/// Name of the cache that direct I/O of the loop device bypasses; the refusal searches for it.
 pub(crate) const PAGE_CACHE: &str = "the page cache";
 
-/// Less is met by a stream now and then, and trimmed away like a stall.
+/// With less, a stream hits it now and then, and the readings are trimmed like stalls.
 const CACHED_PERCENT: u64 = 10;
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
-//! Files as something to measure: what of them is stored, and which is the largest.
-//!
-//! In:    an open file; a folder.
-//! Out:   its parts that lie on the device; whether it can be read around the page cache.
-//! Never: a hole or an extent that was promised and never written: those are read from nowhere.
+//! Finds the stored parts of a file, and the largest file of a folder. Holes and unwritten extents
+//! are excluded, because reading them does not reach the device.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -18,7 +15,7 @@ use super::LEAST;
 use crate::errno_text::errno_text;
 use crate::pages::HugePageBuffer;
 
-/// The parts of a file that lie on its device, in whole pages.
+/// Returns the stored parts of a file, in whole pages.
 pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
     let len = len / PAGE_SIZE * PAGE_SIZE;
     let mut parts: Vec<Range<u64>> = Vec::new();
@@ -27,7 +24,7 @@ pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(start) => start,
             Err(Errno::NXIO) => break,
-            // A file system that does not say.
+            // The file system does not reveal its holes.
             Err(_) => return std::iter::once(0..len).collect(),
         };
         let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(len).min(len);
@@ -40,7 +37,7 @@ pub(super) fn stored(file: &File, len: u64) -> Vec<Range<u64>> {
     parts
 }
 
-/// Why a page of it cannot be read with `O_DIRECT`, if it cannot.
+/// Returns the reason why a page of it cannot be read with `O_DIRECT`, if it cannot.
 pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<String> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).expect("open's flags are a C int");
     let is_same = |direct: &File| {
@@ -59,7 +56,7 @@ pub(super) fn not_direct(path: &Path, opened: &File, offset: u64) -> Option<Stri
     }
 }
 
-/// The largest file below a folder that can be read and is stored, on the same file system.
+/// Returns the largest readable and stored file below a folder, on the same file system.
 pub(super) fn largest_in(folder: &Path) -> Option<PathBuf> {
     let device = fs::metadata(folder).ok()?.dev();
     let mut folders = VecDeque::from([folder.to_owned()]);
@@ -68,7 +65,7 @@ pub(super) fn largest_in(folder: &Path) -> Option<PathBuf> {
     while let Some(folder) = folders.pop_front() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             looks += 1;
-            // Of the entry itself: no link is followed.
+            // The entry's own metadata: links are not followed.
             let Ok(about) = entry.metadata() else { continue };
             if looks > LOOKS_MAX || about.dev() != device {
                 continue;
@@ -102,13 +99,13 @@ fn keep_largest(files: &mut Vec<(u64, PathBuf)>) {
     files.truncate(CANDIDATES);
 }
 
-/// A folder like / has millions; a second's worth finds a large one.
+/// A folder like / has millions; the files seen in one second include a large one.
 const LOOKS_MAX: u32 = 50_000;
 
-/// Some cannot be read, some are promised and not stored.
+/// Some are unreadable, or preallocated but not stored.
 const CANDIDATES: usize = 32;
 
-/// What lies in more parts than these is measured as far as they go.
+/// Only this many parts of a fragmented file are used.
 const PARTS_MAX: usize = 10_000;
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
-//! Who has the window for a file: its block device, or its mount.
-//!
-//! In:    a path of this system, and what is mounted.
-//! Out:   [`WindowOwner`], or one line that says why there is no window to tune.
-//! Never: the window of another mount: where several could be meant, that is an error.
+//! Finds the owner of a file's window: its block device, or its mount. An ambiguous mount is an
+//! error.
 //!
 //! ```text
 //!   ext4, xfs, ..              the disk
@@ -24,47 +21,47 @@ use crate::mounts::{FileSystemKind, Governor, MountWindow, bdi_of, window_of};
 use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, Queue, SystemRoot};
 
-/// A mount that is tuned.
+/// A mount under tuning.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TunedMount {
-    /// Where it is mounted.
+    /// Mount point.
     pub point: String,
-    /// Its kind: `nfs4`.
+    /// File system type: `nfs4`.
     pub fs: String,
-    /// What is mounted.
+    /// Mounted source.
     pub source: String,
-    /// Its backing device, as the kernel calls it now: `0:52`.
+    /// Current kernel name of its backing device: `0:52`.
     pub bdi: String,
-    /// What the kernel itself gives it, if that is known.
+    /// The kernel's default window, if known.
     pub kernel_kib: Option<u64>,
 }
 
-/// What has the window.
+/// Owner of a window.
 #[derive(Clone, Debug)]
 pub(super) enum WindowOwner {
     /// A block device.
     Device {
-        /// The partition or disk that the file lies on.
+        /// Partition or disk that holds the file.
         below: Box<BlockDevice>,
-        /// The kind of a file system that has a window of its own, which cannot be told.
+        /// Type of a file system whose own window cannot be identified.
         has_own_window: Option<String>,
-        /// What a reader of the figures has to know.
+        /// Notes for the interpretation of the figures.
         notes: Vec<String>,
     },
     /// A mount.
     Mount {
-        /// Which.
+        /// Description of the mount.
         mount: TunedMount,
-        /// Its window now.
+        /// Current window.
         read_ahead_kib: Option<u64>,
-        /// The file that has it.
+        /// File that has the window.
         attribute: String,
-        /// What a reader of the figures has to know.
+        /// Notes for the interpretation of the figures.
         notes: Vec<String>,
     },
 }
 
-/// What a target takes from the owner of its window.
+/// Facts that a target takes from the owner of its window.
 pub(super) struct OwnerFacts {
     pub(super) device: BlockDevice,
     pub(super) window_attribute: String,
@@ -111,7 +108,7 @@ impl WindowOwner {
     }
 }
 
-/// A backing device has a window and nothing else of a block device.
+/// Represents a backing device, which has only a window, as a block device.
 fn bdi_as_device(mount: &TunedMount, read_ahead_kib: Option<u64>, attribute: &str) -> BlockDevice {
     let folder = Path::new(attribute).parent().unwrap_or(Path::new("/")).to_owned();
     BlockDevice {
@@ -129,7 +126,7 @@ fn bdi_as_device(mount: &TunedMount, read_ahead_kib: Option<u64>, attribute: &st
     }
 }
 
-/// Who has the window for what lies at a path.
+/// Returns the owner of the window for a path.
 pub(super) fn owner(
     path: &Path,
     about: &Metadata,
@@ -138,7 +135,7 @@ pub(super) fn owner(
     let path = path.canonicalize().map_err(|error| errno_text(&error))?;
     let mounts = sys.mounts();
     let around = MountEntry::around(&mounts, &path);
-    // What was mounted says more than the number: a fuseblk has that of its device.
+    // The type is more reliable than the number: a fuseblk has the number of its device.
     let own = around.filter(|mount| FileSystemKind::of(&mount.kind) != FileSystemKind::Block);
     let Some(mount) = own else {
         return of_device(about.dev(), around, sys, Vec::new());
@@ -227,7 +224,7 @@ fn without_window(kind: &str) -> String {
     format!("lies on {kind}, which has no block device; give a file or a folder on a disk")
 }
 
-/// An overlay opens the file of the layer in which it lies, and reads with that one's window.
+/// Resolves an overlay: it opens the file in its layer, and reads with the layer's window.
 fn of_layer(
     path: &Path,
     mount: &MountEntry,

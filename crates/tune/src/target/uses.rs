@@ -1,12 +1,9 @@
-//! What uses a device.
-//!
-//! In:    what the system has mounted, swaps to, and stacks on what.
-//! Out:   lines for people; names of ext4 file systems.
-//! Never: claims that a device is unused: a program may have it open, and no file says so.
+//! Lists the visible uses of a device. It never claims that a device is unused, because a program
+//! may have it open invisibly.
 
 use crate::sysfs::{BlockDevice, BlockDeviceKind, MountEntry, SystemRoot};
 
-/// A device, its partitions, and whatever lies on any of them.
+/// Returns a device, its partitions, and all devices stacked on them.
 pub(super) fn family(sys: &SystemRoot, whole: &BlockDevice) -> Vec<BlockDevice> {
     let devices = sys.devices();
     let mut family = vec![whole.clone()];
@@ -30,7 +27,7 @@ pub(super) fn family(sys: &SystemRoot, whole: &BlockDevice) -> Vec<BlockDevice> 
     family
 }
 
-/// One line for each use.
+/// Returns one line for each use.
 pub(super) fn of(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     let mut uses = Vec::new();
     let mounts = sys.mounts();
@@ -49,7 +46,7 @@ pub(super) fn of(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     uses
 }
 
-/// The mounted ext4 file systems among them that have settings.
+/// Returns the mounted ext4 file systems on them that have settings.
 pub(super) fn ext4(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     let mounts = sys.mounts();
     let is_mounted = |device: &&BlockDevice| {
@@ -60,7 +57,7 @@ pub(super) fn ext4(sys: &SystemRoot, family: &[BlockDevice]) -> Vec<String> {
     names.filter(|name| sys.path(format!("/sys/fs/ext4/{name}")).is_dir()).collect()
 }
 
-/// Whether a file system lies on one of these.
+/// Returns whether a file system uses one of these devices.
 pub(super) fn is_on(mount: &MountEntry, family: &[BlockDevice]) -> bool {
     family.iter().any(|device| {
         let is_one_device = mount.number.0 != 0;

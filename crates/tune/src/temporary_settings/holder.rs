@@ -1,8 +1,7 @@
-//! The other process: it sets, and sets back when the run has ended.
+//! The holder process: makes settings on request, and restores them when the run has ended.
 //!
-//! In:    orders, a line each, on a socket that is its standard input.
-//! Out:   an answer each, on the same socket.
-//! Never: an end before everything is set back, whichever way the socket ended.
+//! Requests and replies are lines on a socket, its standard input. It never exits before everything
+//! is restored, however the socket was closed.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -16,18 +15,18 @@ use crate::errno_text::errno_text;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
-/// The body of the verb that starts a holder: until its standard input ends.
+/// Runs a holder until its standard input ends.
 ///
 /// # Errors
 ///
-/// If standard input is no socket: it was not started by a run.
+/// If standard input is not a socket: a run did not start it.
 pub fn serve(sys: &SystemRoot) -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.peer_addr()?;
     let mut holder = SettingsHolder { sys, notes: BTreeMap::new() };
     let mut answers = socket.try_clone()?;
     for line in BufReader::new(socket).lines() {
-        // An end in the middle of a line is an end.
+        // An incomplete line counts as the end.
         let Some(order) = line.ok().and_then(|line| serde_json::from_str(&line).ok()) else {
             break;
         };
@@ -42,7 +41,7 @@ pub fn serve(sys: &SystemRoot) -> io::Result<()> {
 
 struct SettingsHolder<'s> {
     sys: &'s SystemRoot,
-    /// Of each device of which something was set.
+    /// Journal of each device with a changed setting.
     notes: BTreeMap<String, RestoreJournal>,
 }
 
@@ -65,7 +64,7 @@ impl SettingsHolder<'_> {
     }
 
     fn set(&mut self, setting: &DeviceSetting) -> io::Result<()> {
-        // Before anything is noted: a run without the rights leaves no trace.
+        // Checked before noting anything: a run without permission leaves no trace.
         may_write(self.sys, setting)?;
         let notes = match self.notes.remove(&setting.device) {
             Some(notes) => notes,
@@ -75,7 +74,7 @@ impl SettingsHolder<'_> {
         notes.before(self.sys, setting)?;
         let result = setting.set(self.sys);
         if result.is_err() {
-            // It may have taken another value, which is ours, too.
+            // The system may have stored another value, which is then ours, too.
             notes.after(self.sys, setting)?;
         }
         result
@@ -90,11 +89,11 @@ impl SettingsHolder<'_> {
     }
 }
 
-/// Checks that a setting can be written; nothing is changed.
+/// Checks that a setting can be written, without changing it.
 ///
 /// # Errors
 ///
-/// If its file cannot be opened for writing: the message says why.
+/// If its file cannot be opened for writing; the message has the reason.
 pub fn may_write(sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
     let file = setting.file();
     let opened = OpenOptions::new().write(true).open(sys.path(&file));

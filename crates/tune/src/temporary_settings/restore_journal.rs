@@ -1,12 +1,10 @@
-//! The values from before a run changed them, in a file that outlives the process that wrote it.
+//! A journal of original values, in a file that survives the process that wrote it.
 //!
-//! In:    a device; settings, before and after they are changed.
-//! Out:   lines in `/run/foreread/held-DEVICE.notes`, on disk before the change; later, all as it
-//!        was.
-//! Never: two runs at one device; a value set back that is not the one which we have set.
+//! Each value is on disk in `/run/foreread/held-DEVICE.notes` before the setting changes. Two runs
+//! never use one device, and a value that is not ours is never overwritten.
 //!
-//! Lines are only added, so a run that is killed in the middle of one has not done what it says.
-//! A live holder keeps the file locked; a file without a lock was left behind.
+//! Lines are only appended, so a run killed while writing a line has not made its change. A live
+//! holder keeps the file locked; an unlocked file was left behind.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -25,24 +23,24 @@ use crate::errno_text::errno_text;
 use crate::setting::DeviceSetting;
 use crate::sysfs::SystemRoot;
 
-/// The notes of one device, locked.
+/// The locked journal of one device.
 pub(super) struct RestoreJournal {
     file: File,
     path: PathBuf,
     entries: Vec<JournalEntry>,
 }
 
-/// One attribute.
+/// Journal of one attribute.
 #[derive(Debug)]
 struct JournalEntry {
     was: DeviceSetting,
-    /// Which disk had the name then.
+    /// Identity of the disk with that name at the time.
     disk: Option<u64>,
-    /// The last two values that we have set: a kill can come between a note and its change.
+    /// Last two values that we have set: the process may be killed between a note and its change.
     ours: Vec<String>,
-    /// Whether it changes when we set another one.
+    /// True if it changes as a side effect of another setting.
     follows: bool,
-    /// Whether what was there came from another process while we held it.
+    /// True if the original value came from another process while we held the device.
     is_theirs: bool,
 }
 
@@ -75,10 +73,10 @@ pub(super) fn restore_all(sys: &SystemRoot) -> Restored {
     restored
 }
 
-/// Returns the settings that runs which were killed have left changed, with the values that were
-/// there before. Nothing is set, and nothing that a living run holds is named.
+/// Returns the settings that killed runs have left changed, with their original values. It changes
+/// nothing, and omits settings of live runs.
 ///
-/// Without leave to read the notes there is nothing to name.
+/// The result is empty without permission to read the journals.
 #[must_use]
 pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
     let folder = fs::read_dir(sys.path(FOLDER)).into_iter().flatten().flatten();
@@ -105,7 +103,7 @@ pub fn left_behind(sys: &SystemRoot) -> Vec<DeviceSetting> {
 }
 
 impl RestoreJournal {
-    /// New ones for a device; what was left behind there is set back first.
+    /// Creates a journal for a device, after restoring settings left behind there.
     pub(super) fn new(sys: &SystemRoot, device: &str) -> io::Result<Self> {
         let path = sys.path(FOLDER).join(format!("held-{device}{SUFFIX}"));
         let named = |error: io::Error| {
@@ -131,19 +129,20 @@ impl RestoreJournal {
         Err(named(io::ErrorKind::WouldBlock.into()))
     }
 
-    /// Locks the file, and reads what is in it.
+    /// Locks the file and reads its contents.
     fn open(path: &Path, is_new: bool) -> io::Result<Self> {
         for _ in 0..LOCK_TRIES {
             let mut file = journal::open(path, is_new)?;
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Another process may only be checking whether it was left behind; it unlocks soon.
+                // Another process may only be testing whether it was left behind; it unlocks soon.
                 Err(Errno::WOULDBLOCK) if is_new => {
                     pause(LOOK_AGAIN);
                     continue;
                 }
                 locked => locked?,
             }
-            // The process that had it locked may have removed it; then the lock protects nothing.
+            // The previous owner of the lock may have removed the file; then the lock protects
+            // nothing.
             if journal::is_at(&file, path) {
                 let mut text = String::new();
                 file.read_to_string(&mut text)?;
@@ -153,7 +152,7 @@ impl RestoreJournal {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Before it is set: what is in force now, also of what changes with it.
+    /// Notes the value in force before a change, and those of attributes that change with it.
     pub(super) fn before(&mut self, sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
         for follower in followers(sys, setting) {
             if !self.entries.iter().any(|entry| entry.follows && is_same(&entry.was, &follower)) {
@@ -179,7 +178,7 @@ impl RestoreJournal {
         self.sync()
     }
 
-    /// After it was refused: what is in force instead.
+    /// Notes the value in force after the system has refused or adjusted the setting.
     pub(super) fn after(&mut self, sys: &SystemRoot, setting: &DeviceSetting) -> io::Result<()> {
         let Some(value) = setting.in_force(sys) else { return Ok(()) };
         self.note(JournalLine::Set(DeviceSetting { value, ..setting.clone() }))?;
@@ -195,7 +194,7 @@ impl RestoreJournal {
         text.push('\n');
         let end = self.file.metadata()?.len();
         if let Err(error) = self.file.write_all(text.as_bytes()) {
-            // Half a line would hide those that follow when there is room again.
+            // A partial line would hide later ones when there is space again.
             self.file.set_len(end)?;
             return Err(unnoted(&self.path, &error));
         }
@@ -203,13 +202,13 @@ impl RestoreJournal {
         Ok(())
     }
 
-    /// Sets all back and removes the file; it stays if something could not be set.
+    /// Restores all values and removes the file, which stays if a value could not be restored.
     pub(super) fn restore(mut self, sys: &SystemRoot, restored: &mut Restored) {
         self.entries.sort_by_key(|entry| rank(&entry.was));
         let failed_before = restored.failed.len();
         for entry in &self.entries {
             let JournalEntry { was, disk, is_theirs, .. } = entry;
-            // A disk that has gone took its settings along, and another one may have its name.
+            // A removed disk took its settings along, and another one may have its name.
             let is_same_disk = *disk == disk_of(sys, was);
             let Some(now) = was.in_force(sys).filter(|_| is_same_disk) else { continue };
             if entry.is_changed_by_others(&now) || (now == was.value && *is_theirs) {
@@ -236,7 +235,7 @@ impl RestoreJournal {
 }
 
 impl JournalEntry {
-    /// Whether this value is neither what was there nor one of ours.
+    /// Returns whether this value is neither the original nor one of ours.
     fn is_changed_by_others(&self, now: &str) -> bool {
         !self.follows && now != self.was.value && !self.ours.iter().any(|ours| ours == now)
     }
@@ -286,8 +285,8 @@ fn was(sys: &SystemRoot, setting: DeviceSetting, follows: bool) -> JournalLine {
     JournalLine::Was { setting, disk, follows }
 }
 
-/// What the kernel sets anew when this is set, as it is now: a scheduler brings its own tunables
-/// and its own depth, a depth brings its share for asynchronous requests.
+/// Returns the attributes that the kernel resets along with this one, with their current values: a
+/// scheduler resets its tunables and depth, a depth resets its share for asynchronous requests.
 fn followers(sys: &SystemRoot, setting: &DeviceSetting) -> Vec<DeviceSetting> {
     let mut attributes = Vec::new();
     if [SCHEDULER, NR_REQUESTS].contains(&setting.attribute.as_str()) {
@@ -304,7 +303,7 @@ fn followers(sys: &SystemRoot, setting: &DeviceSetting) -> Vec<DeviceSetting> {
     attributes.into_iter().map(of).filter_map(with_value).collect()
 }
 
-/// What brings others comes before them.
+/// Returns the restore order: attributes that reset others come first.
 fn rank(setting: &DeviceSetting) -> u32 {
     match setting.attribute.as_str() {
         SCHEDULER => 0,
@@ -313,11 +312,11 @@ fn rank(setting: &DeviceSetting) -> u32 {
     }
 }
 
-/// A number that no other disk, and no other backing device, gets as long as the machine runs;
-/// disks of kernels before 5.15 have none.
+/// Returns a number that no other disk or backing device gets until the next boot; disks of kernels
+/// before 5.15 have none.
 ///
-/// The name of a backing device (`0:52`) is free again when its mount goes, and the next mount gets
-/// it. The number of its folder in sysfs is not given a second time.
+/// The name of a backing device (`0:52`) is reused by the next mount. The inode of its folder in
+/// sysfs is not.
 fn disk_of(sys: &SystemRoot, setting: &DeviceSetting) -> Option<u64> {
     if setting.attribute.starts_with(BACKING_DEVICES) {
         let about = fs::metadata(sys.path(setting.file()).parent()?).ok()?;
@@ -330,7 +329,7 @@ fn is_same(a: &DeviceSetting, b: &DeviceSetting) -> bool {
     (&a.device, &a.attribute) == (&b.device, &b.attribute)
 }
 
-/// Where mounts without a disk have their windows.
+/// Folder with the windows of mounts without a disk.
 const BACKING_DEVICES: &str = "/sys/class/bdi/";
 
 const SCHEDULER: &str = "queue/scheduler";
@@ -338,11 +337,11 @@ const NR_REQUESTS: &str = "queue/nr_requests";
 const ASYNC_DEPTH: &str = "queue/async_depth";
 const IOSCHED: &str = "queue/iosched";
 
-/// Where the notes lie: gone with the settings when the machine starts anew.
+/// Folder of the journals; a boot clears it together with the settings.
 const FOLDER: &str = "/run/foreread";
 const SUFFIX: &str = ".notes";
 
-/// Each try that fails is another run's start or end at the same moment.
+/// Each failed try coincides with another run's start or end.
 const LOCK_TRIES: u32 = 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 

@@ -1,8 +1,5 @@
-//! Which rules files udev reads, and in which order.
-//!
-//! In:    the four folders.
-//! Out:   [`rule_files`], by name.
-//! Never: a file that another of the same name hides.
+//! Lists udev's rules files in evaluation order, without those hidden by another file of the same
+//! name.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sysfs::SystemRoot;
 
-/// The folders of rules; of files with one name, the one in the first of them counts.
+/// Folders of rules, by priority: among files of one name, the first folder's is used.
 pub const FOLDERS: [&str; 4] = [
     "/etc/udev/rules.d",
     "/run/udev/rules.d",
@@ -21,17 +18,17 @@ pub const FOLDERS: [&str; 4] = [
 /// A rules file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RuleFile {
-    /// Its name, by which files are ordered: `99-local.rules`.
+    /// File name, which determines the order: `99-local.rules`.
     pub name: String,
-    /// The one that counts, an absolute path of its system.
+    /// File in use, as an absolute path of its system.
     pub path: PathBuf,
-    /// Those of the same name that do not count because of it.
+    /// Files of the same name that it hides.
     pub hides: Vec<PathBuf>,
-    /// Whether it is there only to hide them: empty, or a link to `/dev/null`.
+    /// True if it only hides others: empty, or a link to `/dev/null`.
     pub is_mask: bool,
 }
 
-/// All rules files, in the order in which they are read: by name, whatever folder they lie in.
+/// Returns all rules files in the order of evaluation: by name, regardless of their folder.
 #[must_use]
 pub fn rule_files(sys: &SystemRoot) -> Vec<RuleFile> {
     let mut files: BTreeMap<String, RuleFile> = BTreeMap::new();

@@ -1,8 +1,4 @@
-//! udev's values are patterns.
-//!
-//! In:    a pattern and a text; or a text that a pattern is to match and no other.
-//! Out:   whether it matches; or that pattern.
-//! Never: a pattern that could match anything else ([`literal`] gives none then).
+//! udev's patterns: matching a text, and building a pattern that matches exactly one text.
 //!
 //! ```text
 //!   *   any text        ?   any character      [a-c]  one of them      [!a]  one, but not those
@@ -10,9 +6,10 @@
 //!   \   quotes the next; but it is like others where the pattern has none of * ? [
 //! ```
 //!
-//! What is compared loses the blanks at its end, unless the pattern ends in one.
+//! Trailing blanks of the text are ignored, unless the pattern ends in a blank.
 
-/// The pattern that matches `text` and nothing else, as it stands between the quotes of a rule.
+/// Returns the pattern that matches `text` and nothing else, as written between the quotes of a
+/// rule.
 ///
 /// None if there is none: a `|` cannot be quoted, and a rule is one line.
 #[must_use]
@@ -24,8 +21,8 @@ pub fn literal(text: &str) -> Option<String> {
     for c in trimmed(text).chars() {
         match c {
             '*' | '?' | '[' => pattern.extend(['[', c, ']']),
-            // Bare, its meaning would depend on the rest of the pattern; and before the closing
-            // quote it would quote that.
+            // A bare backslash would depend on the rest of the pattern, and would escape the
+            // closing quote.
             '\\' => pattern.push_str("[\\\\]"),
             '"' => pattern.push_str("\\\""),
             _ => pattern.push(c),
@@ -34,12 +31,12 @@ pub fn literal(text: &str) -> Option<String> {
     Some(pattern)
 }
 
-/// Without the blanks at its end, and udev's are those of ASCII: a wide blank counts.
+/// Removes trailing blanks, ASCII only, as udev does: a wide blank counts.
 fn trimmed(text: &str) -> &str {
     text.trim_end_matches(|c: char| c.is_ascii_whitespace())
 }
 
-/// Whether udev's `pattern` matches `text`.
+/// Returns whether udev's `pattern` matches `text`.
 #[must_use]
 pub fn matches(pattern: &str, text: &str) -> bool {
     let is_exact_to_the_end = trimmed(pattern) != pattern;
@@ -52,7 +49,8 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// One step for each character of the pattern; for each of the text one return to the last star.
+/// Matches in one step for each character of the pattern, with at most one backtrack to the last
+/// star for each character of the text.
 fn glob(pattern: &[char], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -68,7 +66,7 @@ fn glob(pattern: &[char], text: &[char]) -> bool {
         };
         match (step, star) {
             (Some(length), _) => (p, t) = (p + length, t + 1),
-            // The star takes one more.
+            // The star matches one more character.
             (None, Some((at, from))) => {
                 star = Some((at, from + 1));
                 (p, t) = (at + 1, from + 1);
@@ -79,7 +77,7 @@ fn glob(pattern: &[char], text: &[char]) -> bool {
     pattern[p..].iter().all(|c| *c == '*')
 }
 
-/// How many characters of the pattern match `c`.
+/// Returns the number of pattern characters that match `c`; None if they do not.
 fn one(pattern: &[char], c: char) -> Option<usize> {
     match pattern {
         ['?', ..] => Some(1),
@@ -93,8 +91,8 @@ fn one(pattern: &[char], c: char) -> Option<usize> {
     }
 }
 
-/// Whether `c` is in the set that begins behind the bracket, and the set's length with its end.
-/// None if it has no end: then the bracket is a character like others.
+/// Returns whether `c` is in the set that begins after the bracket, and the set's length including
+/// its end. None for an unclosed set: the bracket is then an ordinary character.
 fn bracket(set: &[char], c: char) -> Option<(bool, usize)> {
     let is_not = matches!(set.first(), Some('!' | '^'));
     let first = usize::from(is_not);

@@ -1,39 +1,35 @@
-//! The rules of a file.
-//!
-//! In:    its text.
-//! Out:   [`UdevRule`]s, each with the line that it begins on.
-//! Never: a rule of which a part was not understood: udev drops such a line, and so do we.
+//! Parses the rules of a file. A line with an unknown part is dropped, as udev does.
 
-/// A rule: what has to match, and what is done then.
+/// A rule: its match keys and its actions.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct UdevRule {
     /// Its first line, from 1.
     pub line: usize,
-    /// What it consists of, in its order.
+    /// Its pairs, in order.
     pub pairs: Vec<RulePair>,
 }
 
-/// One of its parts: `ATTR{queue/rotational}=="1"`.
+/// A key with its operator and value: `ATTR{queue/rotational}=="1"`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RulePair {
-    /// `ATTR`
+    /// Key: `ATTR`.
     pub key: String,
-    /// `queue/rotational`, or nothing.
+    /// Key's argument: `queue/rotational`, or empty.
     pub of: String,
     /// `==`, `!=`, `=`, `+=`, `-=` or `:=`.
     pub operator: &'static str,
-    /// Without its quotes.
+    /// Value without its quotes.
     pub value: String,
 }
 
 impl RulePair {
-    /// Whether it asks, and does nothing.
+    /// Returns whether it is a match, not an action.
     #[must_use]
     pub fn is_match(&self) -> bool {
         matches!(self.operator, "==" | "!=")
     }
 
-    /// Whether udev knows the key and takes this operator there; else it leaves out the whole line.
+    /// Returns whether udev knows the key with this operator; otherwise it drops the whole line.
     fn is_known(&self) -> bool {
         let key = self.key.as_str();
         if MATCHED.contains(&key) {
@@ -46,7 +42,7 @@ impl RulePair {
     }
 }
 
-/// Keys that can only be asked for.
+/// Keys that can only be matched.
 const MATCHED: [&str; 13] = [
     "ACTION",
     "ATTRS",
@@ -63,17 +59,17 @@ const MATCHED: [&str; 13] = [
     "TEST",
 ];
 
-/// Keys that can only be set.
+/// Keys that can only be assigned.
 const ASSIGNED: [&str; 8] =
     ["GOTO", "GROUP", "LABEL", "MODE", "OPTIONS", "OWNER", "RUN", "SECLABEL"];
 
-/// Keys that can be asked for and set, and those whose operator udev ignores.
+/// Keys that can be matched and assigned, and those whose operator udev ignores.
 const EITHER: [&str; 8] = ["ATTR", "ENV", "IMPORT", "NAME", "PROGRAM", "SYMLINK", "SYSCTL", "TAG"];
 
-/// The longer ones first.
+/// Longer operators first.
 const OPERATORS: [&str; 6] = ["==", "!=", "+=", "-=", ":=", "="];
 
-/// The rules in a file's text.
+/// Parses the rules in a file's text.
 #[must_use]
 pub fn parse(text: &str) -> Vec<UdevRule> {
     let mut rules = Vec::new();
@@ -81,7 +77,7 @@ pub fn parse(text: &str) -> Vec<UdevRule> {
     let mut begins = None;
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
-        // Also inside a rule that goes on; and a comment does not go on.
+        // This also holds inside a continued rule, and a comment is not continued.
         if line.starts_with('#') {
             continue;
         }
@@ -130,8 +126,8 @@ fn pair(text: &str) -> Option<(RulePair, &str)> {
     (!key.is_empty()).then_some((pair, rest))
 }
 
-/// The value, and what follows it. Before the quote a letter may stand: `e` for a value with C's
-/// escapes, which stay as they are here, `i` for one that ignores case.
+/// Returns the value and the remaining text. A prefix is accepted: `e` for a value with C escapes,
+/// which are kept verbatim, `i` for one that ignores case.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let text = text.strip_prefix(['e', 'i']).unwrap_or(text).strip_prefix('"')?;
     let mut value = String::new();

@@ -1,8 +1,6 @@
-//! Whether a rule concerns a device.
+//! Tests whether a rule concerns a device, from sysfs and udev's database.
 //!
-//! In:    a device as udev sees it: sysfs, and what its database remembers of it.
-//! Out:   [`RuleMatch`]: yes, no, cannot tell.
-//! Never: a program run, a file system probed: what depends on that cannot be told.
+//! No program is run and no file system probed: a match that depends on them cannot be told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,19 +9,19 @@ use super::pattern::matches;
 use super::rule::RulePair;
 use crate::sysfs::{BlockDevice, SystemRoot};
 
-/// Whether all that is asked is so.
+/// Result of a rule's match keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RuleMatch {
-    /// It is.
+    /// All match.
     Yes,
-    /// It is not.
+    /// At least one does not match.
     No,
-    /// A part of it cannot be looked at, and the rest is so.
+    /// Some cannot be evaluated, and the others match.
     CannotTell,
 }
 
 impl RuleMatch {
-    /// Both.
+    /// Combines two results.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -38,22 +36,22 @@ impl RuleMatch {
     }
 }
 
-/// A device as rules see it.
+/// A device as seen by rules.
 #[derive(Clone, Debug)]
 pub struct UdevDevice<'a> {
     sys: &'a SystemRoot,
     subsystem: &'static str,
     kernel: String,
     folder: PathBuf,
-    /// Itself and what it hangs on, as absolute paths of its system.
+    /// The device and its parents, as absolute paths of its system.
     line: Vec<PathBuf>,
-    /// What rules can ask with `ENV`, if udev has ever seen the device.
+    /// Properties for `ENV`, if udev has ever seen the device.
     properties: Option<BTreeMap<String, String>>,
     own: Vec<(&'static str, String)>,
 }
 
 impl<'a> UdevDevice<'a> {
-    /// A whole block device.
+    /// Creates the view of a whole block device.
     #[must_use]
     pub fn block(sys: &'a SystemRoot, device: &BlockDevice) -> Self {
         let (major, minor) = device.number;
@@ -75,7 +73,8 @@ impl<'a> UdevDevice<'a> {
         }
     }
 
-    /// The bdi of a block device: a device of its own for udev, with the same `read_ahead_kb`.
+    /// Creates the view of a block device's bdi: a separate device for udev, with the same
+    /// `read_ahead_kb`.
     #[must_use]
     pub fn bdi(sys: &'a SystemRoot, device: &BlockDevice) -> Self {
         let folder = device.folder.join("bdi");
@@ -90,20 +89,20 @@ impl<'a> UdevDevice<'a> {
         }
     }
 
-    /// The text of one of its attributes.
+    /// Returns the text of one of its attributes.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<String> {
         self.sys.text(self.folder.join(name))
     }
 
-    /// What udev remembers of it under this name.
+    /// Returns a property from udev's database.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         let own = self.own.iter().find(|(own, _)| *own == name).map(|(_, value)| value.as_str());
         own.or_else(|| Some(self.properties.as_ref()?.get(name)?.as_str()))
     }
 
-    /// What it hangs on, itself first: the first of them with all these attributes.
+    /// Returns the nearest of the device and its parents that has all these attributes.
     #[must_use]
     pub fn parent_with(&self, attributes: &[&str]) -> Option<PathBuf> {
         let has = |folder: &&PathBuf| {
@@ -112,7 +111,7 @@ impl<'a> UdevDevice<'a> {
         self.line.iter().find(has).cloned()
     }
 
-    /// Whether all that a rule asks is so when `action` happens. What it does is not looked at.
+    /// Evaluates the match keys of a rule for `action`. Its actions are ignored.
     #[must_use]
     pub fn answers(&self, action: &str, pairs: &[RulePair]) -> RuleMatch {
         let asks = pairs.iter().filter(|pair| pair.is_match());
@@ -121,7 +120,7 @@ impl<'a> UdevDevice<'a> {
         });
         let own = own.into_iter().map(|pair| self.answer(action, pair));
         let own = own.fold(RuleMatch::Yes, RuleMatch::and);
-        // One device of the line has to answer them all.
+        // One device in the chain has to match them all.
         let is_so = |folder: &PathBuf| of_parents.iter().all(|pair| self.parent(folder, pair));
         own.and(RuleMatch::of(of_parents.is_empty() || self.line.iter().any(is_so)))
     }
@@ -132,11 +131,11 @@ impl<'a> UdevDevice<'a> {
             "ACTION" => is(action),
             "KERNEL" => is(&self.kernel),
             "SUBSYSTEM" => is(self.subsystem),
-            // Without the attribute neither == nor != is so.
+            // Without the attribute neither == nor != matches.
             "ATTR" => self.whole(&self.folder, &pair.of).map_or(RuleMatch::No, |text| is(&text)),
             "ENV" => match self.property(&pair.of) {
                 Some(value) => is(value),
-                // A name with a dot is not kept, and what was never seen may have any property.
+                // Names with a dot are not stored, and an unseen device may have any property.
                 None if pair.of.starts_with('.') || self.properties.is_none() => {
                     RuleMatch::CannotTell
                 }
@@ -150,7 +149,7 @@ impl<'a> UdevDevice<'a> {
         }
     }
 
-    /// An attribute with its blanks: whether those at the end count, the pattern says.
+    /// Returns an attribute with its trailing blanks; the pattern decides whether they count.
     fn whole(&self, folder: &Path, name: &str) -> Option<String> {
         let text = self.sys.whole_text(folder.join(name))?;
         Some(text.trim_end_matches('\n').to_owned())
@@ -171,11 +170,11 @@ impl<'a> UdevDevice<'a> {
     }
 }
 
-/// The folder of a device, then those above it, as absolute paths of the system without links.
+/// Returns the folder of a device, then its parents, as absolute paths of the system without links.
 fn line(sys: &SystemRoot, folder: &Path) -> Vec<PathBuf> {
     let Ok(root) = sys.path("/").canonicalize() else { return Vec::new() };
     let mut line = Vec::new();
-    // The second is above the first, except in a tree that was copied without its links.
+    // The second is above the first, except in a tree copied without its links.
     for start in [folder.to_owned(), folder.join("device")] {
         let Ok(start) = sys.path(start).canonicalize() else { continue };
         let inside = start.ancestors().filter_map(|path| path.strip_prefix(&root).ok());

@@ -1,8 +1,4 @@
-//! udev rules that set what we would set.
-//!
-//! In:    the rules files in their order; the device, and its bdi, which is a device of its own.
-//! Out:   conflicts.
-//! Never: a rule that a GOTO jumps over.
+//! Finds conflicting udev rules for a device and its bdi. Rules that a GOTO skips are left out.
 
 use std::path::PathBuf;
 
@@ -18,7 +14,7 @@ pub(super) fn conflicts(
     device: &BlockDevice,
     attributes: &[&str],
 ) -> Vec<Conflict> {
-    // Without an identity there is no rule of ours, and this is where it would be.
+    // A device without an identity has no rule yet; this is where it would be.
     let id = alone(sys, device).map(|identity| identity.id).unwrap_or_default();
     let ours = rule_path(&id);
     let ours = ours.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -47,12 +43,12 @@ pub(super) fn conflicts(
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum UdevEvent {
     Block,
-    /// A bdi has a uevent of its own, in no fixed order with its disk's.
+    /// A bdi has its own uevent, in no fixed order with its disk's.
     Bdi,
 }
 
-/// The rules of a file that are reached, and whether they concern the device: for `add`, or for
-/// `change`, whichever says more.
+/// Returns the reachable rules of a file, each with its match for `add` or `change`, whichever is
+/// more definite.
 fn reached<'a>(target: &UdevDevice<'_>, rules: &'a [UdevRule]) -> Vec<(&'a UdevRule, RuleMatch)> {
     let walks = ["add", "change"].map(|action| walk(target, rules, action));
     let both = rules.iter().zip(walks[0].iter().zip(&walks[1]));
@@ -64,15 +60,15 @@ fn reached<'a>(target: &UdevDevice<'_>, rules: &'a [UdevRule]) -> Vec<(&'a UdevR
     answers.filter(|(_, answer)| *answer != RuleMatch::No).collect()
 }
 
-/// One answer for each rule, in order.
+/// Returns the match of each rule, in order.
 fn walk(target: &UdevDevice<'_>, rules: &[UdevRule], action: &str) -> Vec<RuleMatch> {
     let mut jumps_to: Option<&str> = None;
-    // Labels that may have been jumped to: until there, nothing is sure.
+    // Labels of uncertain jumps: up to them, nothing is certain.
     let mut may_jump_to: Vec<&str> = Vec::new();
     let mut answers = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
         let of = |key: &str| named(rule, key);
-        // udev passes over a jump to where nothing is.
+        // udev ignores a jump to a missing label.
         let is_there = |to: &&RulePair| {
             rules[at..]
                 .iter()
@@ -101,7 +97,7 @@ fn walk(target: &UdevDevice<'_>, rules: &[UdevRule], action: &str) -> Vec<RuleMa
     answers
 }
 
-/// What a rule does by this key.
+/// Returns the action of a rule with this key.
 fn named<'a>(rule: &'a UdevRule, key: &str) -> Option<&'a RulePair> {
     rule.pairs.iter().find(|pair| pair.key == key && !pair.is_match())
 }
@@ -149,8 +145,8 @@ impl RuleContext<'_> {
         })
     }
 
-    /// Which of the attributes is meant: the window has a second name on the disk, and a third one
-    /// on its bdi.
+    /// Returns the attribute that a name refers to: the window has a second name on the disk, and a
+    /// third on its bdi.
     fn named<'a>(&self, of: &str, attributes: &[&'a str]) -> Option<&'a str> {
         let is = |it: &&&str| match self.event {
             UdevEvent::Block => of == **it || (**it == READ_AHEAD_KB && of == "bdi/read_ahead_kb"),
@@ -159,7 +155,7 @@ impl RuleContext<'_> {
         attributes.iter().find(is).copied()
     }
 
-    /// Which of them a command sets, or the script that it runs.
+    /// Returns the attribute that a command sets, directly or in the script that it runs.
     fn run<'a>(&self, command: &str, attributes: &[&'a str]) -> Option<&'a str> {
         let in_script = || {
             let (_, text) = super::scripts::script_in(self.sys, command)?;
@@ -169,7 +165,7 @@ impl RuleContext<'_> {
     }
 }
 
-/// The first that a text mentions.
+/// Returns the first attribute that a text mentions.
 fn mentioned<'a>(text: &str, attributes: &[&'a str]) -> Option<&'a str> {
     let is = |it: &&&str| names(it).iter().any(|name| text.contains(name));
     attributes.iter().find(is).copied()

@@ -1,8 +1,5 @@
-//! Files that run at boot or by the clock and set what we would set.
-//!
-//! In:    tmpfiles, sysfsutils, rc.local, cron, systemd's units, sysctl; scripts that they name.
-//! Out:   conflicts: lines that mention the attribute and this device, or none that can be read.
-//! Never: a file larger than a script.
+//! Finds conflicts in files that run at boot or by a timer: tmpfiles, sysfsutils, rc.local, cron,
+//! systemd units, sysctl, and the scripts that they name. Files larger than a script are skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +14,7 @@ use crate::udev::{RuleMatch, matches};
 /// Longer files are not scripts written by hand.
 const SCRIPT_BYTES_MAX: u64 = 256 << 10;
 
-/// A file, what reads it, and whose value stays if it means this device.
+/// A file, the program that reads it, and which value prevails if it affects this device.
 struct ScriptSource {
     file: PathBuf,
     what: &'static str,
@@ -83,7 +80,7 @@ fn of_line(
     })
 }
 
-/// The files of a device's attribute, by all their names.
+/// Returns the files of a device's attribute, under all their names.
 pub(super) fn files_of(device: &BlockDevice, attribute: &str) -> Vec<String> {
     let name = &device.name;
     let mut files = vec![
@@ -99,7 +96,7 @@ pub(super) fn files_of(device: &BlockDevice, attribute: &str) -> Vec<String> {
     files
 }
 
-/// Whether a line means this device: by the devices that it names, if it names any.
+/// Tests whether a line affects this device, by the devices that it names, if any.
 fn means(sys: &SystemRoot, device: &BlockDevice, line: &str) -> RuleMatch {
     let bdi = format!("{}:{}", device.number.0, device.number.1);
     let mut answer = None;
@@ -133,12 +130,12 @@ fn means(sys: &SystemRoot, device: &BlockDevice, line: &str) -> RuleMatch {
     answer.unwrap_or(RuleMatch::CannotTell)
 }
 
-/// A window set for a partition is its disk's.
+/// Returns whether a name is a partition of the disk: its window is the disk's.
 fn is_part_of(sys: &SystemRoot, name: &str, device: &BlockDevice) -> bool {
     name.starts_with(&device.name) && sys.path(device.folder.join(name)).exists()
 }
 
-/// The value that a line sets, in the attribute's unit, and what to say of it.
+/// Returns the value that a line sets, in the attribute's unit, and a remark on it.
 fn value(line: &str) -> (Option<String>, String) {
     let words: Vec<_> = line.split([' ', '\t', '=']).filter(|word| !word.is_empty()).collect();
     let bare = |word: &&str| word.trim_matches(['"', '\'', ';', ')']).to_owned();
@@ -154,7 +151,7 @@ fn value(line: &str) -> (Option<String>, String) {
     (after("echo").or(last), String::new())
 }
 
-/// The script that a command runs, if it is one that can be read.
+/// Returns the script that a command runs, if it can be read.
 pub(super) fn script_in(sys: &SystemRoot, command: &str) -> Option<(PathBuf, String)> {
     let words = command.split([' ', '\t', '=', '"', '\'', ';', '&', '|', '(', ')']);
     let paths = words.map(|word| word.trim_start_matches(['-', '@', '+', '!', ':']));
@@ -185,7 +182,7 @@ fn sources(sys: &SystemRoot) -> Vec<ScriptSource> {
     add(vec!["/etc/sysfs.conf".into()], "sysfsutils", Wins::Unknown);
     add(files_in(sys, "/etc/sysfs.d"), "sysfsutils", Wins::Unknown);
     for file in ["/etc/rc.local", "/etc/rc.d/rc.local"] {
-        // It is run only if it may be.
+        // Only executable files are run.
         let runs = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 != 0;
         if fs::metadata(sys.path(file)).is_ok_and(runs) {
             add(vec![file.into()], "rc.local", Wins::Yes);
@@ -217,7 +214,7 @@ fn is_enabled(sys: &SystemRoot, unit: &Path) -> bool {
     links.any(|link| fs::symlink_metadata(sys.path(link)).is_ok())
 }
 
-/// The files of a folder that systemd reads, each in the first place where it lies.
+/// Returns the files of a systemd folder, each from the first location that has it.
 fn layered(sys: &SystemRoot, folder: &str) -> Vec<PathBuf> {
     let mut files = BTreeMap::new();
     for above in ["/etc", "/run", "/usr/local/lib", "/usr/lib"] {

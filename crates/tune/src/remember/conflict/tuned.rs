@@ -1,8 +1,6 @@
-//! tuned, which sets windows and schedulers by its profile.
+//! Finds conflicts with the active profile of tuned and the profiles that it includes.
 //!
-//! In:    the active profile and what it includes, of `/etc/tuned` before `/usr/lib/tuned`.
-//! Out:   conflicts, with the window in KiB whatever unit the profile has.
-//! Never: a guess which profile would be recommended where none is active.
+//! Windows are converted to KiB. If no profile is active, the recommended one is not guessed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,14 +10,14 @@ use crate::setting::READ_AHEAD_KB;
 use crate::sysfs::{BlockDevice, SystemRoot};
 use crate::udev::{RuleMatch, matches};
 
-/// Where profiles lie; since 2.24 those of `profiles` only.
+/// Folders of profiles; since 2.24 only those named `profiles`.
 const FOLDERS: [&str; 4] =
     ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
 
-/// Profiles include each other; a circle ends here.
+/// Limit on nested includes, which ends cycles.
 const DEPTH_MAX: usize = 16;
 
-/// An option, and where it stands.
+/// An option, with its file and line.
 #[derive(Clone)]
 struct TunedOption {
     value: String,
@@ -27,7 +25,7 @@ struct TunedOption {
     line: usize,
 }
 
-/// The options of each section, those of later profiles in place of earlier ones.
+/// Options by section; those of later profiles override earlier ones.
 type TunedProfile = BTreeMap<String, BTreeMap<String, TunedOption>>;
 
 pub(super) fn conflicts(
@@ -90,7 +88,7 @@ fn of_disks<'a>(
     attributes: &[&'a str],
 ) -> Vec<TunedMatch<'a>> {
     let answer = match (options.get("devices_udev_regex"), options.get("devices")) {
-        // It leaves removable disks alone.
+        // tuned ignores removable disks.
         _ if device.is_removable => RuleMatch::No,
         (Some(_), _) => RuleMatch::CannotTell,
         (None, None) => RuleMatch::Yes,
@@ -122,7 +120,7 @@ fn of_sysfs<'a>(
     found
 }
 
-/// `sd*, !sdb`: in the list, and not taken out of it.
+/// Tests whether a list such as `sd*, !sdb` includes a name and does not exclude it.
 fn listed(list: &str, name: &str) -> RuleMatch {
     let words = || list.split([',', ' ', '\t']).filter(|word| !word.is_empty());
     let is_out = words().filter_map(|word| word.strip_prefix('!')).any(|out| matches(out, name));
@@ -131,8 +129,8 @@ fn listed(list: &str, name: &str) -> RuleMatch {
     if !is_out && (is_in || only_out) { RuleMatch::Yes } else { RuleMatch::No }
 }
 
-/// tuned's `readahead` in KiB, and what to say of it: `8192 s` is in sectors, but only with the
-/// blank; `>4096` is a least value.
+/// Parses tuned's `readahead` into KiB, with a remark: `8192 s` is in sectors, but only with the
+/// blank; `>4096` is a minimum.
 fn kib(said: &str) -> (Option<String>, String) {
     let (bound, amount) = match said.trim().split_at_checked(1) {
         Some((">", amount)) => ("at least ", amount),
@@ -151,7 +149,7 @@ fn kib(said: &str) -> (Option<String>, String) {
     (value, format!(", {of}{bound}{kib} KiB"))
 }
 
-/// Variables of the profile are put in; what else it computes stays as it stands.
+/// Substitutes variables of the profile; other expressions stay unchanged.
 fn resolved(profile: &TunedProfile, value: &str) -> String {
     let Some(name) = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return value.to_owned();
@@ -191,7 +189,7 @@ fn load(sys: &SystemRoot, name: &str, profile: &mut TunedProfile, depth: usize) 
     }
 }
 
-/// `profile_dirs` of tuned's own configuration: of these the last counts most.
+/// Reads `profile_dirs` from tuned's configuration; later folders have priority.
 fn custom_folders(sys: &SystemRoot) -> Vec<PathBuf> {
     let text = sys.text(Path::new("/etc/tuned/tuned-main.conf")).unwrap_or_default();
     let mut list = text.lines().filter_map(|line| line.trim().split_once('='));

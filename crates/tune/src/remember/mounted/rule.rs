@@ -1,8 +1,6 @@
-//! The one udev rule for all remembered mounts.
+//! The single udev rule for all remembered mounts.
 //!
-//! In:    where this program lies.
-//! Out:   the rule's file; what is wrong with it.
-//! Never: a path in it that udev would take apart, or that a user other than root can replace.
+//! Its program path contains nothing that udev would split, and only root can replace the program.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +10,7 @@ use foreread_files::trusted_path::{TrustedUse, replaceable};
 use super::file;
 use crate::sysfs::SystemRoot;
 
-/// Where the rule lies. Late, so that what nfs-utils and others set comes before.
+/// Path of the rule. It sorts late, after those of nfs-utils and others.
 pub const MOUNT_RULE: &str = "/etc/udev/rules.d/98-foreread-mounts.rules";
 
 const WRITTEN_BY: &str = "# Written by foreread on";
@@ -42,15 +40,15 @@ fn text(date: &str, program: &Path) -> String {
     )
 }
 
-/// Whether udev takes a path as it stands: an absolute one without blanks, quotes and percents.
+/// Returns whether udev takes a path literally: absolute, without blanks, quotes and percents.
 #[must_use]
 pub fn is_plain_path(path: &Path) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     path.is_absolute() && path.to_str().is_some_and(|text| text.chars().all(is_plain))
 }
 
-/// Why root must not run a program at each mount: another user can replace it, or it is not there.
-/// None: only root can replace it, or it belongs to a copy of a system.
+/// Returns the reason why root must not run a program at each mount: another user can replace it,
+/// or it is missing. None if only root can replace it, or if it belongs to a copy of a system.
 #[must_use]
 pub fn replaceable_program(sys: &SystemRoot, program: &Path) -> Option<String> {
     if !sys.is_here() {
@@ -69,7 +67,8 @@ pub fn replaceable_program(sys: &SystemRoot, program: &Path) -> Option<String> {
     ))
 }
 
-/// The command that puts a program into the first usual directory that only root can change.
+/// Returns the command that installs a program into the first usual directory that only root can
+/// change.
 fn install_command(program: &Path) -> String {
     let is_safe = |directory: &&str| {
         matches!(replaceable(Path::new(directory), TrustedUse::Program), Ok(None))
@@ -78,7 +77,7 @@ fn install_command(program: &Path) -> String {
     format!("sudo install -o root -g root -m 755 {} {directory}/foreread", program.display())
 }
 
-/// What is wrong with the rule, if something is.
+/// Returns the defect of the rule, if it has one.
 pub(super) fn finding(sys: &SystemRoot) -> Option<String> {
     let Some(text) = sys.whole_text(MOUNT_RULE) else {
         return Some(format!("{MOUNT_RULE} is gone: remember it again, or forget it"));
