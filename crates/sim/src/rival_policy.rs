@@ -1,12 +1,12 @@
-//! Read-ahead policies of the literature and of the field, to compare `adaptive` with.
+//! Read-ahead policies from the literature and from other systems, as baselines for `adaptive`.
 //!
 //! In:    the questions that the core asks its own policies.
 //! Out:   windows, as close to the source as its text allows.
-//! Never: a policy that the library offers, or source code of the system that it stands for: each
-//!        is written from a description, which its file names.
+//! Never: source code of the original system: each policy is written from a description, which its
+//!        file cites. The library does not offer these policies.
 //!
 //! To add one: a file here, and a line in the list below; docs/simulator.md has the steps and an
-//! example. It can then be named wherever the simulator takes a policy.
+//! example. The simulator then accepts its name as a policy.
 
 #[cfg(test)]
 mod twice;

@@ -24,7 +24,7 @@ pub(super) struct Amp;
 const P: usize = 0;
 const G: usize = 1;
 
-/// Pages of a stream's first prefetch, beside its read.
+/// Pages of a stream's first prefetch, in addition to its read.
 const FIRST: u64 = 4;
 
 impl CustomPolicy for Amp {
