@@ -1,9 +1,8 @@
-//! Scenarios in which a rival beats `adaptive`, and by how much. A rival counts only if it serves
-//! as well: reading less in the same time takes fewer requests.
+//! Scenarios in which a rival beats `adaptive`, and by how much.
 //!
-//! In:    rows.
-//! Out:   for each scenario and measure, the rival furthest ahead of `adaptive`; if its readers wait
-//!        longer, also the furthest one whose readers do not.
+//! For each scenario and measure this is the rival furthest ahead; if its readers wait longer, also
+//! the furthest one whose readers do not. A rival counts only if it serves as well: reading less in
+//! the same time takes fewer requests.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Video capture: frames arrive at a fixed rate, and are dropped while the buffer is full.
+//! Video capture: pictures arrive at a fixed rate, and are dropped while the buffer is full.
 //!
 //! ```text
 //!   camera --pictures--> [ buffer: room for so many ] --> writer --> device
