@@ -125,7 +125,7 @@ mod tests {
         let two = [(linux, SMALL), (linux, LARGE), (adaptive, SMALL), (adaptive, LARGE)];
         let of_first = [None, None, Some(0), Some(1)];
         assert_eq!(bases(&two, 2), [&of_first[..], &[None, None, Some(4), Some(5)]].concat());
-        // `none` has no windows; what stands for it is compared with each.
+        // `none` ignores the window, so its single run is the baseline for both windows.
         let first = [(Policy::None, SMALL), (linux, SMALL), (linux, LARGE)];
         assert_eq!(bases(&first, 1), [None, Some(0), Some(0)]);
         let last = [(linux, SMALL), (linux, LARGE), (Policy::None, SMALL)];

@@ -31,7 +31,7 @@ pub(crate) struct ExternalCache {
     /// Pages that the path must drop.
     leaving: Vec<(FileId, PageIndex)>,
     evicted: u64,
-    /// Those of them evicted before their first use.
+    /// Number of pages evicted before their first use.
     evicted_unread: u64,
 }
 

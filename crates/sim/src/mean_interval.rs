@@ -117,7 +117,8 @@ mod tests {
         assert!((value - wanted).abs() <= error, "{value} instead of {wanted}");
     }
 
-    /// Ten figures with mean 5.5 and variance 55 / 6: t of 9 degrees of freedom is 2.262157.
+    /// Ten figures with mean 5.5 and variance 55 / 6; the t quantile for 9 degrees of freedom is
+    /// 2.262157.
     #[test]
     fn the_interval_of_known_figures_is_that_of_the_text_book() {
         let figures: Vec<f64> = (1..=10).map(f64::from).collect();

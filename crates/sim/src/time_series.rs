@@ -152,7 +152,7 @@ mod tests {
         series.rows().map(|(start, length, figures)| (start, length, figures.done.ops)).collect()
     }
 
-    /// An operation of one byte that ends at this time.
+    /// Adds an operation of one byte that ends at this time.
     fn end(recorder: &mut SeriesRecorder, at: u64) {
         recorder.advance(Nanos(1000 + at), NONE);
         let one = ProcessProgress { ops: 1, bytes: 1, ..ProcessProgress::default() };
@@ -165,7 +165,8 @@ mod tests {
         [0, 10, 11, 20, 35].iter().for_each(|at| end(&mut recorder, *at));
         let series = recorder.finish(Nanos(1035), NONE);
         assert_eq!(ops(&series), [(0, 10, 2), (10, 10, 2), (20, 10, 0), (30, 5, 1)]);
-        // A run that ends with an interval has no empty one behind it; one without time has one.
+        // A run that ends on an interval boundary adds no empty interval; a run of length 0 has
+        // one.
         let mut recorder = self::recorder(10, 8);
         end(&mut recorder, 20);
         assert_eq!(ops(&recorder.finish(Nanos(1020), NONE)), [(0, 10, 0), (10, 10, 1)]);
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(levels, [256, 512, 768, 0], "those at the end of each");
     }
 
-    /// Thirty years in steps of a nanosecond take no longer than their doublings.
+    /// Thirty years at an interval of a nanosecond take only as many steps as doublings.
     #[test]
     fn a_long_pause_is_passed_at_once() {
         let mut recorder = recorder(1, 4096);

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// Keys come and go, and the table grows meanwhile.
+    /// Random insertions and removals, while the table grows.
     #[test]
     fn it_finds_what_a_map_of_std_finds() {
         let mut rng = Rng::new(3);

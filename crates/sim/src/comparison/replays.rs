@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The waiting of what each is compared with.
+    /// Returns the wait of each combination's baseline.
     fn bases(policies: &[(&str, Option<u64>)]) -> Vec<Option<f64>> {
         let each = |eviction| policies.iter().map(move |(name, window)| (*name, eviction, *window));
         let mut waited = 0.0;
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn each_is_compared_with_the_first_policy_with_its_eviction_and_the_window_of_its_place() {
         let (small, large) = (Some(64 << 10), Some(128 << 10));
-        // The second windows of both have other sizes.
+        // The second windows of the two policies have different sizes.
         let two = [("linux", small), ("linux", large), ("adaptive", small), ("adaptive", None)];
         let expected = [None, None, Some(1.0), Some(2.0), None, None, Some(5.0), Some(6.0)];
         assert_eq!(bases(&two), expected);

@@ -210,7 +210,8 @@ mod tests {
         assert_eq!(losses(&[row("linux-6", 100.0, 149, 2), ours]), [], "a hundredth is nothing");
     }
 
-    /// A policy that makes its readers wait hid one that was ahead without that.
+    /// Regression: a policy that made its readers wait hid another one that was ahead without
+    /// waits.
     #[test]
     fn where_the_readers_of_the_furthest_wait_longer_one_whose_do_not_is_named_too() {
         let waits = |waited_s, row: RivalRow| RivalRow { waited_s, ..row };
