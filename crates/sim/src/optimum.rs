@@ -2,9 +2,9 @@
 //! reference for a policy, computed from the true rates, not from learnt ones.
 //!
 //! ```text
-//!   pages of a stream that are cached          a window of w pages is asked for when r L pages are
-//!     |\        |\        |\                   left, and is used up w / r later: w/2 + r L pages
-//!     | \       | \       | \                  in the mean, and r / w requests a second
+//!   pages of a stream that are cached          a window of w pages is requested when r L pages are
+//!     |\        |\        |\                   left, and consumed w / r later: w/2 + r L pages
+//!     | \       | \       | \                  on average, and r / w requests per second
 //!     |  \      |  \      |  \
 //!     |...\.....|...\.....|...\..  r L
 //! ```

@@ -31,7 +31,7 @@ pub(super) struct SpinningDisk {
     at_work: Option<QueuedCommand>,
     /// Time at which the last sector of the current command is under the head, in ns.
     reading_ns: f64,
-    /// Arm position after the last command, its time, and the direction of the transfer.
+    /// Arm position after the last command, its time and operation.
     last: HeadPosition,
     /// Sectors that the last read left in the buffer; empty without `read_on`.
     buffered: Range<Sector>,

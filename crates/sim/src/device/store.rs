@@ -35,7 +35,7 @@ pub(super) struct StoreLink {
     limit: RequestLimit,
     /// Unanswered commands, by number.
     requests: HashMap<u64, StoreRequest>,
-    /// Those of them without a connection yet.
+    /// Unanswered commands without a connection yet.
     waiting: WaitingRequests<u64>,
     /// Pending events; events at the same time fire in the order in which they were scheduled.
     events: BinaryHeap<Reverse<(Nanos, u64, StoreEvent)>>,

@@ -5,10 +5,10 @@
 //!   # comments, in front
 //!   foreread layout 1
 //!   blocks 1048576 inodes-per-group 8192 inode-size 256 root 2
-//!   tables 1042:8192 1554:5051 ..      each group: the table's first block, how many are used
-//!   9266 0:1,2:2,1:3d                  a directory: its blocks, its entries by their names
-//!   9268-9270 0:2,1:7@1,..             the k-th one is the k-th entry with a d, after the root
-//!   - =1                               entries as those of directory 1; no blocks: inline
+//!   tables 1042:8192 1554:5051 ..      each group: the table's first block, inodes used
+//!   9266 0:1,2:2,1:3d                  a directory: its blocks, its entries by name
+//!   9268-9270 0:2,1:7@1,..             directory k is the k-th entry with a d, after the root
+//!   - =1                               same entries as directory 1; no blocks: inline
 //! ```
 //!
 //! An entry: `rank:inode`, then `@` and a block if it is not in the first, and `d` for a directory.

@@ -80,15 +80,15 @@ pub struct DeviceRow<'r> {
 pub struct CacheRow {
     /// Pages of reads that missed.
     pub pages_wanted: u64,
-    /// Those of them requested for the read.
+    /// Missed pages requested for the read.
     pub pages_missed: u64,
-    /// Those of them already in flight.
+    /// Missed pages already in flight.
     pub pages_joined: u64,
     /// Pages that were read ahead.
     pub pages_ahead: u64,
     /// Evicted pages.
     pub evicted: u64,
-    /// Those of them that were never used.
+    /// Evicted pages that were never used.
     pub evicted_before_use: u64,
 }
 

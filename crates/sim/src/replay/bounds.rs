@@ -2,12 +2,12 @@
 //! a replay.
 //!
 //! ```text
-//!   fewest bytes      MIN's misses: no cache of that memory, with or without read-ahead, asks its
-//!                     device for fewer
+//!   fewest bytes      MIN's misses: a lower bound for any cache of that memory, with or without
+//!                     read-ahead
 //!   fewest requests   see lower_bounds
-//!   least waiting     of read-ahead that knows all reads, transfers MIN's misses in the order of
-//!                     the trace at the device's best rate from the start on, pays one latency in
-//!                     all, and has no more pages ahead than fit the memory
+//!   least waiting     of an ideal read-ahead with perfect knowledge: from the start it transfers
+//!                     MIN's misses in trace order at the device's best rate, pays one latency in
+//!                     total, and is ahead by at most the memory
 //! ```
 //!
 //! The bound on waiting holds for any schedule that serves reads in trace order. One that lets a

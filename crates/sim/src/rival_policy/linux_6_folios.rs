@@ -4,9 +4,9 @@
 //! ```text
 //!   marker met       1       2        3         4          5
 //!   folio size      16K     64K     256K        1M         2M      order 2, 4, 6, 8, 9
-//!                   but no larger than the window, nor than the alignment of where it begins
+//!                   at most the window, and the alignment of its start
 //!
-//!   window    |=== folio ===|=== folio ===|--|     the rest that fills no folio is left to the
+//!   window    |=== folio ===|=== folio ===|--|     a rest smaller than a folio is left to the
 //!                                         ^end     next window
 //! ```
 //!

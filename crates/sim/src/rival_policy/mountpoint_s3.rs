@@ -2,7 +2,7 @@
 //! times as large, up to the largest window.
 //!
 //! ```text
-//!   |1.125M|======== 9M ========|=== .. 72M .. 2G        the next is asked for at the middle
+//!   |1.125M|======== 9M ========|=== .. 72M .. 2G        the next is requested at the middle
 //! ```
 //!
 //! A seek of up to 16 MiB forwards keeps the stream; any other ends it.

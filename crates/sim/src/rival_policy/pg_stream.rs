@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   |<----------- distance ----------->|
-//!   reader   |== 128K ==|== 128K ==|== 128K ==|      a marker on each: one is used, one is asked
+//!   reader   |== 128K ==|== 128K ==|== 128K ==|      a marker on each: one consumed, one requested
 //! ```
 //!
 //! Source: PostgreSQL 17's documentation of `io_combine_limit` (128 KiB) and

@@ -1,7 +1,7 @@
 //! Video capture: pictures arrive at a fixed rate, and are dropped while the buffer is full.
 //!
 //! ```text
-//!   camera --pictures--> [ buffer: room for so many ] --> writer --> device
+//!   camera --pictures--> [ buffer: limited capacity ] --> writer --> device
 //!                         full: a picture is lost           '-- a bitmap block is read
 //!                                                               before each stretch
 //! ```

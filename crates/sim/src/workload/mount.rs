@@ -1,8 +1,8 @@
 //! A mounted ext4: access to directories and inodes for a process that walks a tree.
 //!
 //! ```text
-//!   stat -> the inode's block is cached           nothing
-//!        -> it is not: hint its window, read it   docs/itable.md says which window
+//!   stat -> hit: no I/O
+//!        -> miss: hint the window of the inode's block, read it   docs/itable.md has the windows
 //! ```
 //!
 //! All blocks are read through the device, with the advice `random`: only the window is read ahead.

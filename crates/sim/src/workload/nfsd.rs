@@ -155,7 +155,7 @@ impl Nfsd {
     ///
     /// ```text
     ///   |======= window =======|======= window =======|
-    ///   ^ read                 ^marker: when the program comes here, the next window is asked for
+    ///   ^ read                 ^marker: when the program gets here, it requests the next window
     /// ```
     async fn ask(&self, process: &Process, file: SimFile, wire: &NfsWire) {
         let end = self.amount.map_or(file.len, |amount| amount.0.min(file.len));
