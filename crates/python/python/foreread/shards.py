@@ -52,6 +52,10 @@ class ShardDataset:
         sample of each shard.
     transform : callable or None
         Called with each sample; its result replaces the sample.
+    engine : Engine or None
+        Engine to use; by default that of the process.
+    storage_options : mapping or None
+        Options for URLs; see `foreread.Engine.open`.
     """
 
     def __init__(

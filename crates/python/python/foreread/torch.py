@@ -93,13 +93,17 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
 
     Parameters
     ----------
-    sources : name or sequence of names
+    sources : str, os.PathLike or sequence of them
         Files whose rows are concatenated.
-    names : iterable of str or None
+    names : sequence of str or None
         Tensors that form the columns; None: all tensors of the first file. In each file they must
         all have the same number of rows, which is the first dimension.
     transform : callable or None
         Called with each row; its result replaces the row.
+    engine : Engine or None
+        Engine to use; by default that of the process.
+    storage_options : mapping or None
+        Options for URLs; see `foreread.Engine.open`.
     """
 
     def __init__(
