@@ -42,7 +42,7 @@ pub struct MountSpec {
 pub enum InodeReadahead {
     /// Windows of this size, a power of two; 0 reads each block alone.
     Fixed(u64),
-    /// Window size learnt from use.
+    /// Windows sized by the device's cost and the use of earlier ones.
     Adaptive,
 }
 
