@@ -1,8 +1,5 @@
-//! Reads for event loops: asyncio, uvloop, and others that watch a descriptor.
-//!
-//! In:    reads that missed; a loop that watches one descriptor.
-//! Out:   which reads to poll again; their bytes.
-//! Never: a thread of ours that attaches to the interpreter to wake a task.
+//! Reads for event loops that watch a descriptor, such as asyncio and uvloop. No thread of the
+//! engine attaches to the interpreter to wake a task.
 //!
 //! ```text
 //!   the engine's thread: wake -> number of the read, eventfd ->'
@@ -25,15 +22,15 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::errors::ReadFailures;
 use crate::shutdown::detached;
 
-/// Tells one event loop which of its reads to poll.
+/// Notifies an event loop which of its reads to poll.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct LoopNotifier {
     inbox: Arc<WokenReads>,
 }
 
-/// The reads that were woken since the loop looked.
+/// Reads woken since the loop last polled.
 struct WokenReads {
-    /// Readable while there are some.
+    /// Readable while there are any.
     event: OwnedFd,
     woken: Mutex<BTreeSet<u64>>,
 }
@@ -56,20 +53,20 @@ impl LoopNotifier {
         Ok(Self { inbox: Arc::new(WokenReads { event, woken: Mutex::default() }) })
     }
 
-    /// The descriptor to watch for reading.
+    /// Returns the descriptor to watch for reading.
     fn fileno(&self) -> i32 {
         self.inbox.event.as_raw_fd()
     }
 
     /// Takes the numbers of the reads to poll.
     fn take(&self) -> Vec<u64> {
-        // First the descriptor: what is woken after that makes it readable again.
+        // Clear the descriptor first: a read woken after that makes it readable again.
         let _ = rustix::io::read(&self.inbox.event, &mut [0; 8]);
         std::mem::take(&mut *self.inbox.lock()).into_iter().collect()
     }
 }
 
-/// Wakes one read's loop.
+/// Wakes the loop of a read.
 struct ReadWaker {
     number: u64,
     inbox: Arc<WokenReads>,
@@ -78,18 +75,18 @@ struct ReadWaker {
 impl Wake for ReadWaker {
     fn wake(self: Arc<Self>) {
         self.inbox.lock().insert(self.number);
-        // It is full only if it is readable.
+        // The write fails only if the counter is full, and then the descriptor is readable.
         let _ = rustix::io::write(&self.inbox.event, &1_u64.to_ne_bytes());
     }
 }
 
-/// A read on its way. Dropping it ends it.
+/// A read in flight. Dropping it cancels it.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct PendingRead {
     number: u64,
     waker: Waker,
     failures: ReadFailures,
-    /// None when it has ended.
+    /// None once it has ended.
     read: Mutex<Option<ReadInto<Vec<u8>>>>,
 }
 
@@ -110,13 +107,14 @@ impl PendingRead {
 
 #[pymethods]
 impl PendingRead {
-    /// The number by which the notifier names it.
+    /// Number that identifies the read to the notifier.
     #[getter]
     fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the bytes, or None if they have not come: then the notifier tells when to ask again.
+    /// Returns the bytes, or None if they have not arrived yet: the notifier reports when to poll
+    /// again.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let polled = detached(py, || {
             let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +132,7 @@ impl PendingRead {
         }
     }
 
-    /// Ends the read, whose bytes are not wanted any more.
+    /// Cancels the read.
     fn cancel(&self, py: Python<'_>) {
         detached(py, || {
             let read = self.read.lock().unwrap_or_else(PoisonError::into_inner).take();

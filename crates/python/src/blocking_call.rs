@@ -1,8 +1,5 @@
-//! Calls that block, made by a thread of their own, so that Ctrl-C ends the wait for them.
-//!
-//! In:    a call.
-//! Out:   its result; or the exception of a signal handler.
-//! Never: an end of the call itself: it returns in that thread, and its result is dropped.
+//! Runs a blocking call in a separate thread, so that Ctrl-C can interrupt the wait. The call
+//! itself runs to its end, and its result is then dropped.
 
 use std::ffi::OsStr;
 use std::future::poll_fn;
@@ -18,17 +15,17 @@ use pyo3::prelude::*;
 use crate::errors;
 use crate::waiting::wait;
 
-/// The result of a call that another thread makes.
+/// Result of a call in another thread.
 struct CallResult<T> {
     result: Option<thread::Result<T>>,
     waker: Option<Waker>,
 }
 
-/// Waits for a call that a thread of its own makes.
+/// Runs a call in a new thread, and waits for it.
 ///
 /// # Errors
 ///
-/// As for [`wait`]; `OSError` if the system has no thread.
+/// Like [`wait`]; `OSError` if the thread cannot be created.
 pub(crate) fn wait_for_call<T: Send + 'static>(
     py: Python<'_>,
     name: &OsStr,

@@ -1,8 +1,5 @@
-//! A caller's buffer that bytes are read into.
-//!
-//! In:    any object that lends writable contiguous memory: bytearray, memoryview, NumPy array.
-//! Out:   its bytes as a slice.
-//! Never: a buffer that is freed or resized meanwhile: it is lent until this is dropped.
+//! A caller's writable buffer: any object that exports writable contiguous memory, such as a
+//! bytearray, memoryview or NumPy array. The export prevents its owner from freeing or resizing it.
 
 use std::slice;
 
@@ -11,13 +8,13 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-/// A buffer that its owner lends for writing.
+/// A buffer exported by its owner for writing.
 pub(crate) struct WritableBuffer(PyUntypedBuffer);
 
 impl WritableBuffer {
     /// Borrows the memory of an object.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // A memoryview states the strides that some objects, as those of ctypes, leave out.
+        // A memoryview fills in the strides that some objects, such as those of ctypes, omit.
         let of_view = || PyUntypedBuffer::get(PyMemoryView::from(object)?.as_any());
         let buffer = PyUntypedBuffer::get(object).or_else(|_| of_view()).map_err(|_| {
             let name = object.get_type().name();
@@ -39,9 +36,9 @@ impl WritableBuffer {
         if len == 0 {
             return &mut [];
         }
-        // SAFETY: the owner has lent `len` contiguous writable bytes from `at` on, until the buffer
-        // is released, which the borrow of `self` outlives not. A thread that looks at them
-        // meanwhile sees old and new bytes mixed, as with `readinto` of any file of Python's.
+        // SAFETY: the owner exports `len` contiguous writable bytes from `at` until the buffer is
+        // released, which the borrow of `self` does not outlive. A thread that reads them
+        // concurrently sees a mix of old and new bytes, as with `readinto` of any Python file.
         unsafe { slice::from_raw_parts_mut(at, len) }
     }
 }

@@ -1,8 +1,4 @@
-//! An engine, as the Python class above it uses it.
-//!
-//! In:    settings; paths and fetchers to open.
-//! Out:   files, counters.
-//! Never: a wait while attached to the interpreter.
+//! The engine behind the Python class. No call waits while attached to the interpreter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +17,10 @@ use crate::file::{RawFile, RemoteLimits};
 use crate::objects::{EngineStores, ListedObject, ObjectVersion};
 use crate::shutdown::{DroppedDetached, detached};
 
-/// A cache of pages, and the ring that fills it.
+/// A page cache, and the ring that fills it.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawEngine {
-    /// The last handle of an engine waits for what is read of local files.
+    /// Dropping the last handle of an engine waits for pending reads of local files.
     engine: DroppedDetached<Engine>,
     limits: RemoteLimits,
     failures: Arc<FetchFailures>,
@@ -73,7 +69,7 @@ impl RawEngine {
         let engine = engine.map_err(|error| errors::of_engine(&error))?;
         Ok(Self {
             engine: DroppedDetached::new(engine),
-            // A quarter of the memory may be pinned.
+            // At most a quarter of the memory may be pinned.
             limits: RemoteLimits { timeout, pinned: memory / 4 },
             failures: Arc::default(),
             queue: Arc::default(),
@@ -92,8 +88,8 @@ impl RawEngine {
         Ok(RawFile::of_path(file, &name, Arc::clone(&self.failures)))
     }
 
-    /// Opens an object of a store by its URL, and returns the file and what the store says of the
-    /// object: `ETag`, version, seconds since 1970.
+    /// Opens an object by its URL. Returns the file, and the object's `ETag`, version and
+    /// modification time in seconds since 1970.
     #[cfg(feature = "objects")]
     fn open_url(
         &self,
@@ -108,7 +104,7 @@ impl RawEngine {
         Ok((RawFile::of_object(file, url, self.limits, Arc::clone(&self.failures)), version))
     }
 
-    /// Lists the names below a prefix of a store.
+    /// Lists the names under a prefix of a store.
     #[cfg(feature = "objects")]
     fn list_url(
         &self,
@@ -120,8 +116,7 @@ impl RawEngine {
         self.stores.list(py, url, settings, is_deep)
     }
 
-    /// Opens what a callable returns the bytes of. Of the same name and version there is one set
-    /// of pages.
+    /// Opens a file backed by a callable. Files with the same name and version share their pages.
     #[pyo3(signature = (fetch, size, name, version, device = None))]
     fn open_fetcher(
         &self,
@@ -144,12 +139,12 @@ impl RawEngine {
         Ok(RawFile::of_fetcher(file, name, self.limits, rescue, Arc::clone(&self.failures)))
     }
 
-    /// Returns what gives the requests of fetchers to threads.
+    /// Returns the dispatcher of fetcher requests to threads.
     fn server(&self) -> FetchServer {
         self.queue.server()
     }
 
-    /// Returns what was done so far, in numbers.
+    /// Returns the counters of the engine.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counters = detached(py, || self.engine.counters()).map_err(errors::of_fork)?;
         let (path, cache) = (&counters.path, &counters.cache);
@@ -180,12 +175,12 @@ impl RawEngine {
         Ok(all)
     }
 
-    /// Returns how reads get to the kernel, in words.
+    /// Returns a description of the I/O backend in use.
     fn io_backend(&self) -> String {
         self.engine.io_backend().to_string()
     }
 
-    /// Returns the settings that `set` changes, as they are now.
+    /// Returns the current values of the settings that `set` accepts.
     fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let settings = detached(py, || self.engine.settings()).map_err(errors::of_fork)?;
         let all = PyDict::new(py);
@@ -195,18 +190,18 @@ impl RawEngine {
         Ok(all)
     }
 
-    /// Changes one setting while the engine runs.
+    /// Changes a setting at run time.
     fn set(&self, py: Python<'_>, name: &str, value: &str) -> PyResult<()> {
         let set = detached(py, || self.engine.set_by_name(name, value));
         set.map_err(|error| errors::of_setting(&error))
     }
 }
 
-/// Where the window of a fetcher or an object begins, in bytes. A store serves many requests at
-/// once, which is learnt only where there are several at a time: 8 of the largest requests, half of
-/// what a fetcher has threads for.
+/// Initial window for fetchers and objects, in bytes. A store serves many requests in parallel,
+/// which can be learnt only with several in flight: this is 8 of the largest requests, half of the
+/// threads of a fetcher.
 const STARTING_WINDOW: u64 = 8 << 20;
 
-/// How reads get to the kernel, by name.
+/// I/O backends by name.
 const IO_BACKENDS: [(&str, IoBackend); 3] =
     [("auto", IoBackend::Probe), ("io_uring", IoBackend::IoUring), ("threads", IoBackend::Threads)];

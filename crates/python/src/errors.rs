@@ -1,8 +1,5 @@
-//! Errors of the library as exceptions that users of `io` expect.
-//!
-//! In:    errors of opening, reading, stores and of the engine; exceptions that fetchers raised.
-//! Out:   `OSError`, and the subclass of it that belongs to the errno, with the name of the file.
-//! Never: an exception of a fetcher that is lost: it becomes the cause.
+//! Maps errors of the library to the exceptions that users of `io` expect: `OSError`, or its
+//! subclass for the errno, with the file name. An exception raised by a fetcher becomes the cause.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -34,19 +31,19 @@ create_exception!(
     "The object of a store is another one than when it was opened: open it again."
 );
 
-/// What a file is, as far as its errors are concerned.
+/// Kind of file, for error reporting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FileOrigin {
     /// A path.
     Path,
-    /// A callable, whose exceptions are causes.
+    /// A callable; its exceptions become causes.
     Fetcher,
     /// An object of a store, which may be replaced.
     #[cfg_attr(not(feature = "objects"), expect(dead_code, reason = "without stores"))]
     Object,
 }
 
-/// What turns the errors of a file's reads into exceptions, wherever they are met.
+/// Context for converting read errors of a file into exceptions.
 #[derive(Clone)]
 pub(crate) struct ReadFailures {
     pub(crate) name: OsString,
@@ -109,18 +106,18 @@ fn of_read(name: &OsStr, error: ReadError) -> PyErr {
     PyOSError::new_err((errno, text, name.to_owned()))
 }
 
-/// Returns the exception for the system's answer to a question about a file.
+/// Returns the exception for a failed system call on a file.
 pub(crate) fn of_io(name: &OsStr, error: &io::Error) -> PyErr {
     let errno = error.raw_os_error().unwrap_or_else(|| errno_of_kind(error.kind()));
     PyOSError::new_err((errno, error.to_string(), name.to_owned()))
 }
 
-/// Returns the exception for a call of a forked child.
+/// Returns the exception for a call in a forked child.
 pub(crate) fn of_fork(error: ForkedError) -> PyErr {
     EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()))
 }
 
-/// Returns the exception for an engine that could not be made.
+/// Returns the exception for an engine that could not be created.
 pub(crate) fn of_engine(error: &EngineError) -> PyErr {
     if matches!(error, EngineError::Memory { .. }) {
         return PyValueError::new_err(error.to_string());
@@ -129,7 +126,7 @@ pub(crate) fn of_engine(error: &EngineError) -> PyErr {
     PyOSError::new_err((errno, error.to_string()))
 }
 
-/// Returns the exception for a setting that was refused.
+/// Returns the exception for a rejected setting.
 pub(crate) fn of_setting(error: &SettingError) -> PyErr {
     if matches!(error, SettingError::Forked(_)) {
         return EngineForkedError::new_err((libc::EOPNOTSUPP, error.to_string()));
@@ -137,7 +134,7 @@ pub(crate) fn of_setting(error: &SettingError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Returns the exception for a read of a fetcher that failed, with what it raised as the cause.
+/// Returns the exception for a failed read of a fetcher, with the fetcher's exception as the cause.
 fn of_fetch(py: Python<'_>, name: &OsStr, error: &ReadError, cause: PyErr) -> PyErr {
     let text = without_name(name, &error.to_string());
     let exception = PyOSError::new_err((errno_of_exception(py, &cause), text, name.to_owned()));
@@ -145,7 +142,7 @@ fn of_fetch(py: Python<'_>, name: &OsStr, error: &ReadError, cause: PyErr) -> Py
     exception
 }
 
-/// Returns the number of an exception: its `errno`, or that of its type.
+/// Returns the errno of an exception: its `errno`, or that of its type.
 pub(crate) fn errno_of_exception(py: Python<'_>, error: &PyErr) -> i32 {
     let errno = error.value(py).getattr("errno").and_then(|errno| errno.extract::<i32>());
     match errno {
@@ -154,13 +151,14 @@ pub(crate) fn errno_of_exception(py: Python<'_>, error: &PyErr) -> i32 {
     }
 }
 
-/// The exceptions that the fetchers of an engine raised last, by the name of their file.
+/// Latest exceptions of an engine's fetchers, by file name.
 #[derive(Debug, Default)]
 pub(crate) struct FetchFailures(Mutex<VecDeque<(String, PyErr)>>);
 
 impl FetchFailures {
-    /// Keeps an exception until its reader asks for it, and returns the oldest if there are too
-    /// many. To drop it may run Python, which may fetch and fail: hold nothing then.
+    /// Keeps an exception until its reader takes it. Returns the oldest if there are too many.
+    /// Dropping that may run Python code, which may fetch and fail, so the caller must hold no
+    /// lock.
     #[must_use]
     pub(crate) fn keep(&self, name: &str, error: PyErr) -> Option<PyErr> {
         let mut kept = self.lock();
@@ -169,14 +167,14 @@ impl FetchFailures {
         oldest.map(|(_, error)| error)
     }
 
-    /// Takes what was raised for the file of this name last.
+    /// Takes the latest exception for the file with this name.
     pub(crate) fn take(&self, name: &OsStr) -> Option<PyErr> {
         let mut kept = self.lock();
         let all = std::mem::take(&mut *kept).into_iter();
         let (mut taken, others): (VecDeque<_>, _) = all.partition(|(of, _)| OsStr::new(of) == name);
         *kept = others;
         drop(kept);
-        // The others are dropped without the lock, too.
+        // The others are dropped outside the lock, too.
         taken.pop_back().map(|(_, error)| error)
     }
 
@@ -186,16 +184,16 @@ impl FetchFailures {
     }
 }
 
-/// Exceptions keep the frames that raised them, so few are kept.
+/// Exceptions keep their stack frames alive, so few are kept.
 const FAILURES_MAX: usize = 16;
 
-/// The text of an error without the name at its front, which the exception has of its own.
+/// Strips the file name from the front of an error text, because the exception has it separately.
 fn without_name(name: &OsStr, text: &str) -> String {
     let front = format!("{}: ", name.display());
     text.strip_prefix(&front).unwrap_or(text).to_owned()
 }
 
-/// The number of the system's error inside of this one.
+/// Returns the errno of the system error that caused this one.
 fn inner_errno(error: &dyn Error) -> Option<i32> {
     let inner = error.source()?.downcast_ref::<io::Error>()?;
     Some(inner.raw_os_error().unwrap_or_else(|| errno_of_kind(inner.kind())))
@@ -206,7 +204,7 @@ fn errno_of_kind(kind: io::ErrorKind) -> i32 {
     known.map_or(libc::EIO, |(_, errno)| *errno)
 }
 
-/// What Python makes its subclasses of `OSError` by.
+/// Errnos from which Python selects the subclass of `OSError`.
 const ERRNOS: [(io::ErrorKind, i32); 14] = [
     (io::ErrorKind::NotFound, libc::ENOENT),
     (io::ErrorKind::AlreadyExists, libc::EEXIST),

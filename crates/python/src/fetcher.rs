@@ -1,16 +1,15 @@
 //! A Python callable as a source of the engine.
 //!
 //! In:    `fetch(start, end) -> bytes`, a size, a name and a version; requests of the engine.
-//! Out:   jobs for Python's own threads; what they bring, as the answer.
-//! Never: an exception that is lost. A reader that depends on another thread: that may wait for a
-//!        lock which the reader has.
+//! Out:   jobs for Python's threads, whose results are the replies. An exception is never lost.
+//! Never: a reader that depends on another thread, which may wait for a lock held by the reader.
 //!
 //! ```text
 //!   engine: fetch(range, reply) -> queue -> next(): a Python thread -> fetch(..) -> done(bytes)
 //!                                    '----> a reader that has waited for long: rescue.rs
 //! ```
 //!
-//! A native store joins beside this file: another `Source`, and a method of `RawEngine` to open it.
+//! A native store needs another `Source`, and a method of `RawEngine` to open it.
 
 mod rescue;
 
@@ -32,9 +31,9 @@ use crate::errors::{FetchFailures, errno_of_exception};
 use crate::shutdown::detached;
 use crate::waiting::now;
 
-/// How many requests of one fetcher are on their way at a time.
+/// Limit of requests in flight per fetcher.
 const JOBS_OF_ONE_MAX: usize = 16;
-/// How many threads an engine has for fetchers: four that hang leave the others none.
+/// Limit of fetcher threads per engine: four fetchers that hang can occupy all of them.
 const THREADS_MAX: usize = 64;
 
 /// A callable that returns the bytes of a range.
@@ -42,14 +41,14 @@ pub(crate) struct Fetcher {
     pub(crate) fetch: Py<PyAny>,
     pub(crate) len: u64,
     pub(crate) identity: SourceIdentity,
-    /// What it has in common with others: its host, or its bucket.
+    /// Device shared with other fetchers: a host or a bucket.
     pub(crate) device: Option<String>,
     pub(crate) failures: Arc<FetchFailures>,
-    /// How many of its requests are on their way.
+    /// Number of its requests in flight.
     pub(crate) running: AtomicUsize,
 }
 
-/// The same, as the engine calls it.
+/// The fetcher's implementation of a source.
 pub(crate) struct FetcherSource {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) queue: Arc<QueueOwner>,
@@ -71,7 +70,7 @@ impl Source for FetcherSource {
         state.waiting.push_back(waiting);
         drop(state);
         self.queue.0.changed.notify_one();
-        // Without the lock: with the last request of a fetcher its callable may end.
+        // Dropped outside the lock: the last request of a fetcher may drop its callable.
         drop(over);
     }
 
@@ -80,7 +79,7 @@ impl Source for FetcherSource {
     }
 }
 
-/// The requests of an engine's fetchers, and the threads that serve them.
+/// Requests of an engine's fetchers, and the threads that serve them.
 #[derive(Default)]
 struct JobQueue {
     state: Mutex<JobQueueState>,
@@ -90,7 +89,7 @@ struct JobQueue {
 #[derive(Default)]
 struct JobQueueState {
     waiting: VecDeque<WaitingJob>,
-    /// Those that threads have taken, as far as they are not answered.
+    /// Unanswered requests that a thread has taken.
     taken: Vec<Weak<OpenJob>>,
     threads: usize,
     idle: usize,
@@ -103,13 +102,13 @@ struct WaitingJob {
     reply: Reply,
 }
 
-/// A request that a thread has taken, to be answered once.
+/// A request taken by a thread, answered exactly once.
 struct OpenJob {
     fetcher: Arc<Fetcher>,
     range: Range<u64>,
-    /// None once it is answered.
+    /// None once answered.
     open: Mutex<Option<(Reply, RunningPlace)>>,
-    /// When a thread took it last.
+    /// Time at which a thread last took it.
     taken: Mutex<Instant>,
 }
 
@@ -127,8 +126,8 @@ impl JobQueue {
 }
 
 impl JobQueueState {
-    /// Takes out the requests that no reader waits for any more, because they have timed out while
-    /// all threads were in calls that hang: as many come while readers try again.
+    /// Removes the requests that no reader waits for any more. They have timed out while all
+    /// threads hung in calls; readers that retry keep adding new ones.
     fn take_over(&mut self) -> VecDeque<WaitingJob> {
         let all = std::mem::take(&mut self.waiting).into_iter();
         let (over, waiting) = all.partition(|job| job.reply.remaining() == 0);
@@ -136,7 +135,7 @@ impl JobQueueState {
         over
     }
 
-    /// Takes out a waiting request, for the thread that calls.
+    /// Takes a waiting request for the calling thread.
     fn take_waiting(&mut self, at: usize, queue: &Arc<JobQueue>) -> Option<Arc<OpenJob>> {
         let WaitingJob { fetcher, range, reply } = self.waiting.remove(at)?;
         fetcher.running.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +147,7 @@ impl JobQueueState {
         Some(job)
     }
 
-    /// The first request whose fetcher may have one more.
+    /// Returns the first request whose fetcher is below its limit.
     fn first_runnable(&self) -> Option<usize> {
         let is_runnable =
             |job: &WaitingJob| job.fetcher.running.load(Ordering::Relaxed) < JOBS_OF_ONE_MAX;
@@ -156,7 +155,7 @@ impl JobQueueState {
     }
 }
 
-/// Ends the threads of a queue when the engine and its fetchers are gone.
+/// Ends the threads of a queue once the engine and its fetchers are gone.
 #[derive(Default)]
 pub(crate) struct QueueOwner(Arc<JobQueue>);
 
@@ -165,7 +164,7 @@ impl QueueOwner {
         FetchServer { queue: Arc::clone(&self.0) }
     }
 
-    /// Returns what lets readers of a fetcher call it themselves.
+    /// Returns the handle with which readers call a fetcher themselves.
     pub(crate) fn rescue(&self, identity: SourceIdentity) -> FetchRescue {
         FetchRescue::new(Arc::clone(&self.0), identity)
     }
@@ -178,7 +177,7 @@ impl Drop for QueueOwner {
     }
 }
 
-/// Gives the requests of an engine's fetchers to the threads of Python that serve them.
+/// Dispatches the requests of an engine's fetchers to Python threads.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct FetchServer {
     queue: Arc<JobQueue>,
@@ -186,8 +185,8 @@ pub(crate) struct FetchServer {
 
 #[pymethods]
 impl FetchServer {
-    /// Whether a thread is to be started: then it is counted already. One is always idle, because
-    /// the engine's threads, from which requests come, cannot start one.
+    /// Returns true if the caller must start a thread, which is then already counted. One thread is
+    /// always kept idle, because requests arrive in the engine's threads, which cannot start one.
     fn needs_thread(&self) -> bool {
         let mut state = self.queue.lock();
         let is_needed = state.idle == 0 && state.threads < THREADS_MAX;
@@ -195,16 +194,16 @@ impl FetchServer {
         is_needed
     }
 
-    /// A thread that was counted could not be started.
+    /// Reports that a counted thread could not be started.
     fn thread_failed(&self) {
         self.queue.lock().threads -= 1;
     }
 
-    /// Waits for a request, and returns it; None when the thread is to end.
+    /// Blocks until there is a request, and returns it; None when the thread must end.
     fn next(&self, py: Python<'_>) -> Option<FetchJob> {
         let queue = &self.queue;
         let job = detached(py, || {
-            // Dropped after the lock.
+            // Dropped after the lock is released.
             let mut over = VecDeque::new();
             let mut state = queue.lock();
             state.idle += 1;
@@ -226,7 +225,7 @@ impl FetchServer {
     }
 }
 
-/// A request of a fetcher, to be answered once.
+/// A request of a fetcher, answered exactly once.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct FetchJob(Arc<OpenJob>);
 
@@ -241,8 +240,8 @@ impl FetchJob {
                 drop(place);
             });
         }
-        // After the answer, and without a place: what an exception keeps may run Python, which may
-        // read through a fetcher, and so wait for a request of which none could be made otherwise.
+        // Dropped after the answer, without a slot: the frames kept by an exception may run Python
+        // code that reads through a fetcher, and would otherwise wait for the slot held here.
         drop(oldest);
     }
 }
@@ -264,7 +263,7 @@ impl FetchJob {
         self.0.range.end
     }
 
-    /// Answers with what the fetcher returned.
+    /// Answers with the fetcher's result.
     fn done(&self, py: Python<'_>, answer: &Bound<'_, PyAny>) {
         let bytes = match bytes_of(answer) {
             Ok(bytes) => bytes,
@@ -280,13 +279,13 @@ impl FetchJob {
         });
     }
 
-    /// Answers with what the fetcher raised.
+    /// Answers with the fetcher's exception.
     fn failed(&self, py: Python<'_>, error: &Bound<'_, PyAny>) {
         self.fail(py, PyErr::from_value(error.clone()));
     }
 }
 
-/// One of the requests of a fetcher that are on their way.
+/// A fetcher's slot for a request in flight.
 struct RunningPlace {
     fetcher: Arc<Fetcher>,
     queue: Arc<JobQueue>,
@@ -295,7 +294,7 @@ struct RunningPlace {
 impl Drop for RunningPlace {
     fn drop(&mut self) {
         self.fetcher.running.fetch_sub(1, Ordering::Relaxed);
-        // One of the same fetcher may wait for this.
+        // Another request of the same fetcher may wait for this slot.
         drop(self.queue.lock());
         self.queue.changed.notify_one();
     }

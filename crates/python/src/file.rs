@@ -1,8 +1,8 @@
-//! An open file, as the Python class above it uses it.
+//! An open file behind the Python class.
 //!
 //! In:    offsets, sizes, buffers; from any thread.
 //! Out:   bytes, pinned pages, hints.
-//! Never: two threads in one stream. A wait while attached to the interpreter.
+//! Never: two threads in one stream, or a wait while attached to the interpreter.
 
 mod position;
 mod reads;
@@ -35,19 +35,19 @@ pub(crate) struct RawFile {
     limits: RemoteLimits,
     failures: ReadFailures,
     position: Position,
-    /// Streams that no thread reads by: each read takes one, or makes one.
+    /// Idle streams: each read takes one, or creates one.
     streams: Mutex<Vec<ReadStream>>,
-    /// Of a fetcher, what lets a reader call it.
+    /// For a fetcher: the handle with which a reader calls it.
     rescue: Option<FetchRescue>,
     process: ProcessStamp,
 }
 
-/// What bounds the waits for a file that is no path.
+/// Limits for files that are not paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RemoteLimits {
-    /// Of a call.
+    /// Timeout of a call.
     pub(crate) timeout: Option<Duration>,
-    /// How many bytes the engine pins at most.
+    /// Limit of the bytes pinned by the engine.
     pub(crate) pinned: u64,
 }
 
@@ -96,7 +96,8 @@ impl RawFile {
         }
     }
 
-    /// Whether it is no path: then waits for it end with Ctrl-C, and its length does not change.
+    /// Returns true if the file is not a path: Ctrl-C then interrupts waits, and the length is
+    /// fixed.
     fn is_remote(&self) -> bool {
         self.failures.origin != FileOrigin::Path
     }
@@ -104,7 +105,7 @@ impl RawFile {
 
 #[pymethods]
 impl RawFile {
-    /// Reads from the position on: all that is left if `size` is negative or None.
+    /// Reads at the position: up to the end if `size` is negative or None.
     #[pyo3(signature = (size = None))]
     fn read<'py>(&self, py: Python<'py>, size: Option<i64>) -> PyResult<Bound<'py, PyBytes>> {
         self.check_process()?;
@@ -115,7 +116,7 @@ impl RawFile {
         Ok(bytes)
     }
 
-    /// Reads into a buffer from the position on.
+    /// Reads into a buffer at the position.
     fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         self.check_process()?;
         let mut buffer = WritableBuffer::of(buffer)?;
@@ -125,21 +126,21 @@ impl RawFile {
         Ok(count)
     }
 
-    /// Reads at an offset; the position stays.
+    /// Reads at an offset without moving the position.
     fn pread<'py>(&self, py: Python<'py>, size: i64, at: i64) -> PyResult<Bound<'py, PyBytes>> {
         self.check_process()?;
         self.bytes(py, not_negative("size", size)?, not_negative("offset", at)?)
     }
 
-    /// Reads into a buffer at an offset; the position stays.
+    /// Reads into a buffer at an offset without moving the position.
     fn preadinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, at: i64) -> PyResult<usize> {
         self.check_process()?;
         let at = not_negative("offset", at)?;
         self.fill_rest(py, WritableBuffer::of(buffer)?.bytes(), at)
     }
 
-    /// Begins to read at an offset: the bytes if they are in memory, else a read on its way, which
-    /// `notifier` tells of.
+    /// Starts a read at an offset. Returns the bytes on a cache hit, else a pending read that
+    /// reports to `notifier`.
     fn pread_start<'py>(
         &self,
         py: Python<'py>,
@@ -168,7 +169,7 @@ impl RawFile {
         Ok(Bound::new(py, read)?.into_any())
     }
 
-    /// Reads many ranges at once: merged, split and ordered by what the device costs.
+    /// Reads many ranges at once: merged, split and ordered by the device's costs.
     fn read_ranges<'py>(
         &self,
         py: Python<'py>,
@@ -186,7 +187,7 @@ impl RawFile {
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)))
     }
 
-    /// Says that these ranges will be read soon, and returns how many pages were asked for.
+    /// Announces ranges that will be read soon. Returns the number of pages requested.
     fn will_need(&self, py: Python<'_>, ranges: Vec<(i64, i64)>) -> PyResult<u64> {
         self.check_process()?;
         let ranges = self.clipped(py, checked_ranges(ranges)?)?;
@@ -194,7 +195,7 @@ impl RawFile {
         asked.map_err(|error| self.failures.exception(py, error))
     }
 
-    /// Says how this file is going to be read.
+    /// Sets the expected access pattern of the file.
     fn advise(&self, advice: &str) -> PyResult<()> {
         self.check_process()?;
         let known = ADVICE.iter().find(|(name, _)| *name == advice);
@@ -203,7 +204,7 @@ impl RawFile {
             return Err(PyValueError::new_err(format!("no advice {advice:?}: {names}")));
         };
         self.file.advise(*advice);
-        // Streams take the advice over when they are made.
+        // Streams adopt the advice when they are created.
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = std::mem::take(&mut *streams);
         drop(streams);
@@ -211,7 +212,7 @@ impl RawFile {
         Ok(())
     }
 
-    /// Pins the pages of a range; to the end of the page of `at` if there is no size.
+    /// Pins the pages of a range; without a size, to the end of the page at `at`.
     #[pyo3(signature = (at, size = None))]
     fn pin(&self, py: Python<'_>, at: i64, size: Option<i64>) -> PyResult<PinnedRange> {
         self.check_process()?;
@@ -226,34 +227,34 @@ impl RawFile {
         }
         let len = range.end - range.start;
         if self.is_remote() && len <= self.limits.pinned && !self.is_cached(&range) {
-            // A wait for a pin cannot be interrupted, so what is missing is read first. Of more
-            // than may be pinned nothing is.
+            // A wait for a pin cannot be interrupted, so missing pages are read first, unless the
+            // range exceeds the pin limit.
             self.bytes(py, len, at)?;
         }
         Ok(PinnedRange::new(self.pinned(py, range)?))
     }
 
-    /// Forgets a range, because another program has written it.
+    /// Drops a range from the cache because another program has written it.
     fn invalidate(&self, py: Python<'_>, start: i64, end: i64) -> PyResult<()> {
         self.check_process()?;
         let range = not_negative("start", start)?..not_negative("end", end)?;
         detached(py, || self.file.invalidate(range)).map_err(errors::of_fork)
     }
 
-    /// Asks the system how long the file is.
+    /// Updates the length of the file from the system, and returns it.
     fn refresh(&self, py: Python<'_>) -> PyResult<u64> {
         self.check_process()?;
         let len = detached(py, || self.file.refresh());
         len.map_err(|error| errors::of_io(&self.failures.name, &error))
     }
 
-    /// The length in bytes.
+    /// Length in bytes.
     #[getter]
     fn len(&self) -> u64 {
         self.file.len()
     }
 
-    /// Why reads go through the kernel's page cache; None if they go around it.
+    /// Reason that reads use the kernel's page cache; None if they bypass it.
     #[getter]
     fn direct_io_unavailable(&self) -> Option<&'static str> {
         self.file.direct_io_unavailable()
@@ -264,7 +265,7 @@ impl RawFile {
         Ok(*self.position.take(py)?)
     }
 
-    /// Moves the position, as `io.RawIOBase.seek` does.
+    /// Moves the position, like `io.RawIOBase.seek`.
     #[pyo3(signature = (offset, whence = 0))]
     fn seek(&self, py: Python<'_>, offset: i64, whence: i64) -> PyResult<u64> {
         self.check_process()?;
@@ -289,10 +290,10 @@ impl RawFile {
     }
 }
 
-/// The size of a page of the engine.
+/// Page size of the engine.
 const PAGE: u64 = 4096;
 
-/// Advice by name.
+/// Access patterns by name.
 const ADVICE: [(&str, Advice); 4] = [
     ("normal", Advice::Normal),
     ("sequential", Advice::Sequential),

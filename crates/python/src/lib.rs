@@ -4,7 +4,7 @@
 //! Out:   bytes, views of pinned pages, exceptions.
 //! Never: a wait, for the device or for a lock, while the thread is attached to the interpreter.
 //!
-//! What a user imports is in `python/foreread`; design and limits are in docs/python.md.
+//! The public API is in `python/foreread`; design and limits are in docs/python.md.
 
 mod asynchronous;
 #[cfg(feature = "objects")]
@@ -24,7 +24,7 @@ mod waiting;
 
 use pyo3::prelude::*;
 
-/// What the package's Python modules use.
+/// Classes and functions for the Python modules of the package.
 #[pymodule(gil_used = false)]
 mod _foreread {
     #[pymodule_export]
@@ -48,7 +48,7 @@ mod _foreread {
 
     use pyo3::prelude::*;
 
-    /// Adds the policies that an engine takes by name.
+    /// Adds the names of the engine's policies, and its default memory.
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("POLICIES", foreread::Policy::ALL.map(foreread::Policy::name))?;

@@ -1,8 +1,6 @@
 //! Objects of stores, opened by URL without Python: S3-compatible, Google, Azure, web servers.
-//!
-//! In:    URLs; settings by the names of `object_store`, above those of the environment.
-//! Out:   sources of the engine, what stores say of their objects, counters.
-//! Never: a thread of the stores that attaches to the interpreter. A wait that Ctrl-C does not end.
+//! Settings have the names of `object_store`, and override the environment. Store threads never
+//! attach to the interpreter, and Ctrl-C interrupts every wait.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -19,19 +17,19 @@ use crate::fork::ProcessStamp;
 use crate::shutdown::detached;
 use crate::waiting::wait;
 
-/// The `ETag` of an object, its version, and when it was modified, in seconds since 1970.
+/// `ETag` of an object, its version, and its modification time in seconds since 1970.
 pub(crate) type ObjectVersion = (Option<String>, Option<String>, i64);
 
-/// A name below a prefix, and its length; that of a prefix ends with `/` and has none, and so has a
-/// key that no request can name.
+/// A name under a prefix and its length. The length is None for a prefix, which ends with `/`, and
+/// for a key that no request can name.
 pub(crate) type ListedObject = (String, Option<u64>);
 
 type Settings = Vec<(String, String)>;
 
-/// The stores that an engine reads from: clients of their own for each set of settings.
+/// Stores that an engine reads from, with separate clients for each set of settings.
 pub(crate) struct EngineStores {
     of_environment: Stores,
-    /// Of others, the one that was used last at the end.
+    /// Stores with explicit settings, the most recently used one last.
     of_settings: Mutex<VecDeque<(Settings, Stores)>>,
     process: ProcessStamp,
 }
@@ -46,7 +44,7 @@ impl EngineStores {
         Self { of_environment, of_settings: Mutex::default(), process }
     }
 
-    /// Asks a store for an object.
+    /// Opens an object of a store.
     pub(crate) fn open(
         &self,
         py: Python<'_>,
@@ -56,7 +54,7 @@ impl EngineStores {
     ) -> PyResult<(Object, ObjectVersion)> {
         self.check_process(url)?;
         let refused = |error| errors::of_object(url, error);
-        // The first use of a bucket makes its client, which reads the system's certificates.
+        // The first use of a bucket creates its client, which loads the system's certificates.
         let opening = detached(py, || self.of(settings).open_async(url));
         let opening = pin!(opening.map_err(refused)?);
         let object = wait(py, url.as_ref(), opening, timeout)?.map_err(refused)?;
@@ -66,7 +64,7 @@ impl EngineStores {
         Ok((object, version))
     }
 
-    /// Lists what is directly below a prefix, or all keys that begin with it, sorted.
+    /// Lists the direct children of a prefix, or all keys that begin with it, sorted.
     pub(crate) fn list(
         &self,
         py: Python<'_>,
@@ -87,7 +85,7 @@ impl EngineStores {
             let size = listed.meta.map(|meta| meta.size);
             (listed.name, size)
         });
-        // An open of one of them says why it cannot be read: it is not left out without a word.
+        // Unreadable names stay in the list; opening one reports the reason.
         let unreadable = listing.unreadable.into_iter().map(|name| (name, None));
         let mut all: Vec<_> = listed.chain(unreadable).collect();
         all.sort();
@@ -102,7 +100,7 @@ impl EngineStores {
         Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, url.to_owned())))
     }
 
-    /// Returns the stores of these settings.
+    /// Returns the stores with these settings.
     fn of(&self, settings: Settings) -> Stores {
         if settings.is_empty() {
             return self.of_environment.clone();
@@ -122,7 +120,7 @@ impl EngineStores {
         stores
     }
 
-    /// Returns what all stores were asked so far.
+    /// Returns the totals over all stores.
     pub(crate) fn counts(&self) -> [(&'static str, u64); 6] {
         let StoreCounts { requests, retried, hedged, throttled, failed, bytes } =
             self.of_environment.counters();
@@ -137,5 +135,6 @@ impl EngineStores {
     }
 }
 
-/// Keys that expire are new settings each time; a file keeps the client that it was opened with.
+/// Limit of cached settings: expiring keys are new settings each time. An open file keeps its
+/// client.
 const SETTINGS_MAX: usize = 64;

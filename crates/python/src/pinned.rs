@@ -1,8 +1,5 @@
-//! Pinned pages as objects that lend their memory: memoryview and NumPy read it without a copy.
-//!
-//! In:    a range of pinned pages.
-//! Out:   read-only buffers.
-//! Never: a page that is unpinned while a view of it lives.
+//! Pinned pages as objects that export their memory: memoryview and NumPy read it without a copy.
+//! The pages stay pinned as long as a view exists.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -18,11 +15,11 @@ pub(crate) struct PinnedRange {
     pages: Arc<PageRange>,
 }
 
-/// Some of them that lie side by side in memory.
+/// A run of pinned pages that is contiguous in memory.
 #[pyclass(frozen, module = "foreread")]
 pub(crate) struct PinnedPart {
     pages: Arc<PageRange>,
-    /// The first of its pages, and how many bytes it has.
+    /// Index of its first page. `len` is in bytes.
     first: usize,
     len: usize,
 }
@@ -39,13 +36,13 @@ impl PinnedRange {
         self.pages.len()
     }
 
-    /// Whether all bytes lie side by side in memory, so that `memoryview(..)` works.
+    /// Whether all bytes are contiguous in memory, so that `memoryview(..)` works.
     #[getter]
     fn contiguous(&self) -> bool {
         self.pages.contiguous().is_some()
     }
 
-    /// Returns the runs of pages that lie side by side in memory, in the order of the file.
+    /// Returns the runs of pages that are contiguous in memory, in file order.
     fn parts(&self) -> Vec<PinnedPart> {
         let mut parts: Vec<PinnedPart> = Vec::new();
         let mut end = None;
@@ -63,7 +60,7 @@ impl PinnedRange {
         parts
     }
 
-    /// Copies the bytes.
+    /// Returns a copy of the bytes.
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
         pyo3::types::PyBytes::new_with(py, self.pages.len(), |to| {
             self.pages.copy_to(to);
@@ -73,7 +70,7 @@ impl PinnedRange {
 
     /// # Safety
     ///
-    /// `view` is the interpreter's, to be filled.
+    /// `view` comes from the interpreter, to be filled.
     unsafe fn __getbuffer__(
         slf: &Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -85,8 +82,8 @@ impl PinnedRange {
             ));
         };
         let (at, len) = (bytes.as_ptr(), bytes.len());
-        // SAFETY: `view` is ours to fill, by the contract of this function. The bytes stay where
-        // they are and as they are while `slf` lives, and the view keeps it alive.
+        // SAFETY: `view` is ours to fill, by the contract of this function. The bytes neither move
+        // nor change while `slf` lives, and the view keeps it alive.
         unsafe { fill(slf.as_any(), at, len, view, flags) }
     }
 }
@@ -99,7 +96,7 @@ impl PinnedPart {
 
     /// # Safety
     ///
-    /// `view` is the interpreter's, to be filled.
+    /// `view` comes from the interpreter, to be filled.
     unsafe fn __getbuffer__(
         slf: &Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -107,16 +104,16 @@ impl PinnedPart {
     ) -> PyResult<()> {
         let part = slf.get();
         let at = part.pages.parts().nth(part.first).map_or(std::ptr::null(), <[u8]>::as_ptr);
-        // SAFETY: as above; the pages from the first on lie side by side for `len` bytes.
+        // SAFETY: as above; the pages from the first on are contiguous for `len` bytes.
         unsafe { fill(slf.as_any(), at, part.len, view, flags) }
     }
 }
 
-/// Fills a view with read-only bytes that `owner` keeps.
+/// Fills a view with read-only bytes owned by `owner`.
 ///
 /// # Safety
 ///
-/// `view` may be written to, and the `len` bytes at `at` stay as they are while `owner` lives.
+/// `view` is writable, and the `len` bytes at `at` do not change while `owner` lives.
 unsafe fn fill(
     owner: &Bound<'_, PyAny>,
     at: *const u8,

@@ -1,15 +1,12 @@
-//! The end of the interpreter: threads that it would end inside of Rust are kept out of it.
+//! Interpreter shutdown: keeps threads with Rust frames from attaching while the interpreter would
+//! terminate them. The exit waits for at most [`PATIENCE`].
 //!
-//! In:    a call from `atexit`; threads that attach to the interpreter.
-//! Out:   the same threads, or their sleep until the process is gone.
-//! Never: an exit that waits for longer than [`PATIENCE`].
-//!
-//! CPython before 3.14 ends a thread that attaches while it shuts down by `pthread_exit(3)`, whose
-//! unwinding aborts the process when it meets a frame of Rust that catches panics. So threads count
-//! themselves while they attach, the exit waits until there is none, and a thread that comes later
-//! sleeps, as all threads do from 3.14 on. Fetchers run in threads that Python has made, without a
-//! frame of Rust below them, unless a reader has waited for long and calls one itself: that is
-//! counted for as long as the call takes.
+//! CPython before 3.14 terminates a thread that attaches during shutdown with `pthread_exit(3)`,
+//! whose unwinding aborts the process at a Rust frame that catches panics. So threads count
+//! themselves while they attach, the exit waits until the count is 0, and a later thread sleeps, as
+//! all threads do from 3.14 on. Fetchers run in threads created by Python, without a Rust frame
+//! below them, except when a reader calls one itself after a long wait: that counts for the
+//! duration of the call.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,22 +16,22 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How long the exit waits for threads to attach: one may hold the interpreter for long.
+/// Time that the exit waits for attaching threads: one may hold the interpreter for long.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 static IS_CLOSING: AtomicBool = AtomicBool::new(false);
-/// Threads that attach.
+/// Number of attaching threads.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
-/// The thread that ends the interpreter.
+/// The thread that shuts down the interpreter.
 static LAST: OnceLock<ThreadId> = OnceLock::new();
 static IDLE: Condvar = Condvar::new();
 static IDLE_LOCK: Mutex<()> = Mutex::new(());
 
-/// Counts a thread as busy.
+/// Counts the current thread as busy.
 struct Busy;
 
 impl Busy {
-    /// None if the interpreter is about to end, and another thread ends it.
+    /// Returns None if another thread is shutting down the interpreter.
     fn enter() -> Option<Self> {
         BUSY.fetch_add(1, Ordering::SeqCst);
         let busy = Self;
@@ -45,7 +42,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        // In a forked child the count begins anew.
+        // A forked child resets the count.
         let less = |busy: usize| Some(busy.saturating_sub(1));
         let before = BUSY.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         if before == Ok(1) && IS_CLOSING.load(Ordering::SeqCst) {
@@ -55,7 +52,7 @@ impl Drop for Busy {
     }
 }
 
-/// Runs `act` detached from the interpreter, and attaches again.
+/// Runs `act` detached from the interpreter, then attaches again.
 pub(crate) fn detached<T, F>(py: Python<'_>, act: F) -> T
 where
     F: Send + FnOnce() -> T,
@@ -74,8 +71,8 @@ where
     result
 }
 
-/// Runs `act`, which may detach and attach again below this frame: the exit waits for it as for a
-/// thread that attaches. None if the interpreter is about to end.
+/// Runs `act`, which may detach and attach again: the exit waits for it as for an attaching thread.
+/// Returns None if the interpreter is shutting down.
 pub(crate) fn counted_busy<T>(act: impl FnOnce() -> T) -> Option<T> {
     let busy = Busy::enter()?;
     let result = act();
@@ -83,7 +80,7 @@ pub(crate) fn counted_busy<T>(act: impl FnOnce() -> T) -> Option<T> {
     Some(result)
 }
 
-/// A value whose drop may wait: that happens detached from the interpreter.
+/// A value that is dropped detached from the interpreter, because the drop may wait.
 pub(crate) struct DroppedDetached<T: Send>(Option<T>);
 
 impl<T: Send> DroppedDetached<T> {
@@ -103,12 +100,12 @@ impl<T: Send> Deref for DroppedDetached<T> {
 impl<T: Send> Drop for DroppedDetached<T> {
     fn drop(&mut self) {
         let value = self.0.take();
-        // Where a thread cannot attach any more, it drops the value all the same.
+        // A thread that can no longer attach still drops the value.
         let _ = Python::try_attach(move |py| detached(py, move || drop(value)));
     }
 }
 
-/// Waits until no thread attaches; from then on none does.
+/// Blocks until no thread is attaching, and keeps any from attaching afterwards.
 #[pyfunction]
 pub(crate) fn note_exit(py: Python<'_>) {
     let _ = LAST.set(thread::current().id());
@@ -120,7 +117,7 @@ pub(crate) fn note_exit(py: Python<'_>) {
     });
 }
 
-/// Forgets the threads of the parent, in a forked child.
+/// Resets the count of the parent's threads, in a forked child.
 pub(crate) fn forget_threads() {
     BUSY.store(0, Ordering::SeqCst);
 }

@@ -1,10 +1,10 @@
 //! The simulator: scenarios and traces in virtual time, for `foreread.sim`.
 //!
-//! In:    the text of a scenario, or the path of a trace; what to change of it; a policy by name or
-//!        as an object of Python.
+//! In:    the text of a scenario, or the path of a trace; changes to it; a policy by name or as a
+//!        Python object.
 //! Out:   the figures of the command line's `--json`, distributions, pictures.
-//! Never: a figure that is computed here: those are the simulator's. A run while attached to the
-//!        interpreter, but with a policy of Python.
+//! Never: a figure computed here instead of in the simulator, or a run while attached to the
+//!        interpreter, except with a Python policy.
 
 mod background;
 mod figures;
@@ -31,7 +31,7 @@ pub(crate) use residency::LentResidency;
 use scenario::ScenarioChanges;
 pub(crate) use traces::RawTrace;
 
-/// Returns what the simulator knows by name: policies, devices, scenarios and so on.
+/// Returns the simulator's names: policies, devices, scenarios and so on.
 #[pyfunction]
 pub(crate) fn sim_names(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let names = PyDict::new(py);
@@ -45,20 +45,20 @@ pub(crate) fn sim_names(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(names)
 }
 
-/// Returns the text of a built-in scenario; None if there is none of this name.
+/// Returns the text of a built-in scenario; None if the name is unknown.
 #[pyfunction]
 pub(crate) fn sim_scenario(name: &str) -> Option<&'static str> {
     rivals::find(name).map(|rival| rival.text)
 }
 
-/// Checks a scenario with its changes. Errors: the line that is wrong.
+/// Checks a scenario with its changes. The error names the line.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "an argument is extracted by value")]
 pub(crate) fn sim_check(text: &str, changes: ScenarioChanges) -> PyResult<()> {
     changes.read(text).map(drop)
 }
 
-/// Runs a scenario. Returns its figures, and with `keeps_events` each event as a line.
+/// Runs a scenario. Returns its figures, and with `keeps_events` one line per event.
 #[pyfunction]
 #[pyo3(signature = (text, changes, keeps_events = false))]
 pub(crate) fn sim_run(
@@ -67,7 +67,7 @@ pub(crate) fn sim_run(
     changes: ScenarioChanges,
     keeps_events: bool,
 ) -> PyResult<Bound<'_, PyDict>> {
-    // Read here, so that no thread is in the middle of it when Python forks.
+    // Loaded here, so that no thread is in the middle of it when Python forks.
     let _devices = known::all();
     let mode = if keeps_events { RecordMode::Lines } else { RecordMode::Hash };
     let ran = match changes.decider() {
@@ -89,7 +89,7 @@ pub(crate) fn sim_run(
     figures::of_run(py, &ran?)
 }
 
-/// Runs a scenario to its end, or until `is_stopped`, which is called once in so many events.
+/// Runs a scenario to its end, or until `is_stopped`, which is called every `steps` events.
 fn run_until(
     text: &str,
     changes: &ScenarioChanges,
@@ -104,13 +104,13 @@ fn run_until(
     Ok(FinishedRun {
         policy: changes.policy_name().unwrap_or(policy).to_owned(),
         scenario,
-        // A run that was stopped has figures that its caller drops.
+        // The caller drops the figures of a stopped run.
         ran: prepared.run.end(),
     })
 }
 
-/// Some hundredths of a second.
+/// Takes some hundredths of a second.
 const STEPS: u64 = 50_000;
 
-/// The same where decisions are Python's.
+/// Steps between checks when a Python policy decides.
 const STEPS_WITH_PYTHON: u64 = 256;

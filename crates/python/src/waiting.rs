@@ -1,8 +1,5 @@
-//! Waits that Ctrl-C ends.
-//!
-//! In:    a future of the engine.
-//! Out:   its result; or the exception of a signal handler, and the future is dropped.
-//! Never: a wait while the thread is attached to the interpreter.
+//! Interruptible waits for futures of the engine: Ctrl-C raises the signal handler's exception and
+//! drops the future. The thread waits detached from the interpreter.
 
 use std::ffi::OsStr;
 use std::future::Future;
@@ -16,7 +13,7 @@ use pyo3::prelude::*;
 
 use crate::shutdown::detached;
 
-/// How long a thread sleeps before it asks whether a signal has come: what Ctrl-C may take.
+/// Interval between checks for signals while a thread sleeps: the largest delay of Ctrl-C.
 pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 /// Wakes a thread that waits for a future.
@@ -35,7 +32,7 @@ impl Wake for ThreadSignal {
 }
 
 impl ThreadSignal {
-    /// Sleeps until it is woken, or for [`SIGNAL_CHECK`].
+    /// Sleeps until woken, or for [`SIGNAL_CHECK`].
     fn sleep(&self) {
         let woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
         let slept = self.changed.wait_timeout_while(woken, SIGNAL_CHECK, |is_woken| !*is_woken);
@@ -48,7 +45,8 @@ impl ThreadSignal {
 ///
 /// # Errors
 ///
-/// What a signal handler raised; `TimeoutError` of the file of this name after `timeout`.
+/// An exception raised by a signal handler; `TimeoutError` with the given file name after
+/// `timeout`.
 pub(crate) fn wait<F>(
     py: Python<'_>,
     name: &OsStr,
@@ -62,12 +60,12 @@ where
     wait_helping(py, name, future, timeout, |_, _| Ok(()))
 }
 
-/// Waits for a future as [`wait`] does, and calls `help` with how long it has waited: at least
-/// every [`SIGNAL_CHECK`], attached to the interpreter.
+/// Like [`wait`], and calls `help` with the time waited so far: at least every [`SIGNAL_CHECK`],
+/// attached to the interpreter.
 ///
 /// # Errors
 ///
-/// As for [`wait`], and those of `help`.
+/// Like [`wait`], and those of `help`.
 pub(crate) fn wait_helping<F>(
     py: Python<'_>,
     name: &OsStr,
@@ -82,7 +80,7 @@ where
     let began = now();
     let signal = Arc::new(ThreadSignal::default());
     let waker = Waker::from(Arc::clone(&signal));
-    // Of the whole call: a part of it that comes does not begin it anew.
+    // The deadline covers the whole call: partial progress does not extend it.
     let deadline = timeout.and_then(|timeout| began.checked_add(timeout));
     loop {
         let (future, signal, waker) = (future.as_mut(), &*signal, &waker);

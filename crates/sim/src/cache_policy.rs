@@ -1,12 +1,12 @@
-//! Eviction policies alone: the miss count of a trace for a number of pages.
+//! Eviction policies in isolation: the miss count of a trace at a given cache size, without
+//! read-ahead, device or time.
 //!
-//! In:    keys of pages or objects, in the order of their use; a capacity.
-//! Out:   whether each was a hit.
-//! Never: read-ahead, a device, or time: those are the simulator's whole path.
+//! In:    keys of pages or objects, in order of use; a capacity.
+//! Out:   hit or miss for each use.
 //!
-//! One file per policy, each with its source. The counts of `fifo`, `lru` and `sieve` are those of
-//! libCacheSim, exactly; a test compares them, and bounds the difference of the others.
-//! [`FutureUses`] has the fewest misses that any of them can have.
+//! One file per policy, each with its source. The miss counts of `fifo`, `lru` and `sieve` equal
+//! those of libCacheSim exactly; a test compares them, and bounds the difference of the others.
+//! [`FutureUses`] computes the optimum, which no policy can beat.
 
 mod arc;
 mod belady;
@@ -25,12 +25,12 @@ use foreread_core::units::PAGE_SIZE;
 
 pub use belady::{FutureUses, UseCollector};
 
-/// The key of a page or an object: a file, and a page or a byte in it.
+/// Key of a page or an object: a file, and a page or a byte offset in it.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CacheKey {
     /// The file.
     pub file: u32,
-    /// The page of the file, or the offset of an object.
+    /// Page of the file, or offset of an object.
     pub place: u64,
 }
 
@@ -41,56 +41,56 @@ pub enum CachePolicyKind {
     Fifo,
     /// Least recently used.
     Lru,
-    /// One queue, and a hand that passes what was used (NSDI '24).
+    /// One queue with a clock hand that skips visited keys (NSDI '24).
     Sieve,
     /// Three queues: small, main, ghost (SOSP '23).
     S3Fifo,
-    /// Recency and frequency in balance (FAST '03).
+    /// Balances recency and frequency (FAST '03).
     Arc,
-    /// A window, and admission by frequency (TOS '17).
+    /// LRU window, and admission by frequency (TOS '17).
     WTinyLfu,
-    /// Sequential and other pages, in lists whose sizes are adapted (ATC '05).
+    /// Sequential and other pages, in two lists of adaptive size (ATC '05).
     Sarc,
-    /// The library's own: active and inactive list, and shadows (docs/cache.md).
+    /// The library's own policy: active and inactive list, and shadows (docs/cache.md).
     #[default]
     TwoLists,
 }
 
 /// A cache of a fixed number of keys.
 pub trait CachePolicy: std::fmt::Debug {
-    /// Uses a key. Returns whether it was a hit; a miss puts it into the cache.
+    /// Uses a key, inserting it on a miss. Returns true on a hit.
     fn access(&mut self, key: CacheKey) -> bool;
 
-    /// Puts a page into the cache that was read ahead. It counts as a miss that was used once; with
-    /// that use, which is still to come, the caller calls [`Self::first_use`].
+    /// Inserts a page that was read ahead. It counts as a miss and as one use; when that use
+    /// happens, the caller calls [`Self::first_use`].
     fn insert_ahead(&mut self, key: CacheKey) {
         self.access(key);
     }
 
-    /// The first use of a page that was read ahead. It is not a second use; policies that order
-    /// their pages by the last use order them anew.
+    /// Records the first use of a page that was read ahead. It does not count as a second use;
+    /// policies ordered by last use reorder the page.
     fn first_use(&mut self, _key: CacheKey) {}
 
-    /// Returns the key that the last call evicted; None the second time.
+    /// Takes the key that the last call evicted; None on the second call.
     fn take_evicted(&mut self) -> Option<CacheKey>;
 
-    /// Forgets a key that left the cache otherwise than by eviction.
+    /// Drops a key that left the cache by other means than eviction.
     fn forget(&mut self, key: CacheKey);
 
     /// The number of keys in the cache.
     fn len(&self) -> usize;
 
-    /// Whether the cache is empty.
+    /// Returns true if the cache is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Keys are numbered in 31 bits.
+/// Largest number of keys: they are numbered in 31 bits.
 pub(crate) const MAX_KEYS: usize = (1 << 31) - 1;
 
 impl CachePolicyKind {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 8] = [
         Self::Fifo,
         Self::Lru,
@@ -102,7 +102,7 @@ impl CachePolicyKind {
         Self::TwoLists,
     ];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name used on the command line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,23 +117,23 @@ impl CachePolicyKind {
         }
     }
 
-    /// The policy of that name.
+    /// Returns the policy with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The most keys that a cache can hold.
+    /// Returns the largest capacity, in keys.
     #[must_use]
     pub fn max_capacity(self) -> usize {
         if self != Self::TwoLists {
             return MAX_KEYS;
         }
-        // As many frames as the library's page table can name.
+        // Limited by the frames that the library's page table can address.
         usize::try_from(PageCache::MAX_BOUND.0 / PAGE_SIZE).unwrap_or(usize::MAX)
     }
 
-    /// Returns an empty cache of so many keys.
+    /// Creates an empty cache with this capacity, in keys.
     ///
     /// # Panics
     ///

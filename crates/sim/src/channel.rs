@@ -1,8 +1,4 @@
-//! Channels and links between processes of a run.
-//!
-//! In:    items, or bytes, that one process sends.
-//! Out:   the items in their order; the time at which the bytes have passed the link.
-//! Never: a bound on the items that wait.
+//! Unbounded channels and bandwidth-limited links between the processes of a run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,16 +19,16 @@ pub struct Channel<T> {
     items: RefCell<VecDeque<T>>,
 }
 
-/// A link that transfers bytes at a rate, one message after the other: a network or a bus.
+/// A link that transfers one message after the other at a fixed rate: a network or a bus.
 #[derive(Debug)]
 pub struct BandwidthLink {
     mb_per_s: f64,
-    /// When the last message has passed.
+    /// Time at which the link becomes idle.
     free: Cell<Nanos>,
 }
 
 impl<T> Channel<T> {
-    /// Returns an empty channel.
+    /// Creates an empty channel.
     #[must_use]
     pub fn new() -> Rc<Self> {
         Rc::new(Self { waiting: RefCell::default(), items: RefCell::default() })
@@ -46,7 +42,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Takes the first item. Waits until there is one.
+    /// Removes the first item, blocking until there is one.
     pub async fn receive(&self, by: &Process) -> T {
         poll_fn(|_| {
             if let Some(item) = self.items.borrow_mut().pop_front() {
@@ -60,13 +56,13 @@ impl<T> Channel<T> {
 }
 
 impl BandwidthLink {
-    /// Returns an idle link.
+    /// Creates an idle link.
     #[must_use]
     pub fn new(mb_per_s: f64) -> Rc<Self> {
         Rc::new(Self { mb_per_s, free: Cell::new(Nanos(0)) })
     }
 
-    /// Sends bytes after those that were sent before, and waits until they have passed.
+    /// Queues bytes behind earlier messages, and blocks until they are transferred.
     pub async fn send(&self, by: &Process, bytes: ByteCount) {
         let from = self.free.get().max(by.now());
         let end = after_transfer(from, bytes, self.mb_per_s);

@@ -1,15 +1,12 @@
-//! Virtual time: a queue of events, ordered by time.
-//!
-//! In:    events and the times at which they happen.
-//! Out:   the earliest event; of events at the same time, the one that was scheduled first.
-//! Never: a step back in time.
+//! Virtual time: an event queue ordered by time. Events at the same time fire in the order in which
+//! they were scheduled.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use foreread_core::units::Nanos;
 
-/// The current time, and the events to come.
+/// Current time and pending events.
 #[derive(Debug)]
 pub(crate) struct VirtualClock<E> {
     now: Nanos,
@@ -51,12 +48,12 @@ impl<E> VirtualClock<E> {
         Some(next.event)
     }
 
-    /// Whether no event is left.
+    /// Returns true if no event is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Advances to `until`, before which no event is left.
+    /// Advances to `until`; no event may be pending before it.
     pub(crate) fn advance_to(&mut self, until: Nanos) {
         debug_assert!(
             self.events.peek().is_none_or(|Reverse(next)| next.at > until),

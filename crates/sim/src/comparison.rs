@@ -1,9 +1,8 @@
-//! Policies, windows and memory sizes in one scenario or trace, each with the same seeds.
+//! Compares policies, windows and memory sizes on one scenario or trace, each with the same seeds.
 //!
-//! In:    the scenario, what is combined, the seeds; of a trace the rows of its replays.
-//! Out:   a row for each combination: the mean of each figure with its interval over the seeds, and
-//!        its ratio to that of the first policy.
-//! Never: a figure that depends on the number of threads, or a ratio of runs with other seeds.
+//! In:    the scenario, the combinations, the seeds; for a trace, the rows of its replays.
+//! Out:   a row per combination: the mean of each figure with its interval over the seeds, and its
+//!        ratio to the first policy, over the same seeds. Independent of the number of threads.
 
 mod figure;
 mod replays;
@@ -25,26 +24,26 @@ use crate::rivals::RunKeeps;
 use crate::scenario::{PolicyName, Scenario};
 use crate::size::Size;
 
-/// One combination of a policy, a largest window and a memory size.
+/// A policy, a largest window and a memory size to run together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Combination {
     /// The policy.
     pub policy: Policy,
-    /// The largest window; None: learnt.
+    /// Largest window; None: learnt.
     pub max_window: Option<ByteCount>,
     /// The memory bound.
     pub memory: ByteCount,
-    /// The index of the combination that it is compared with: the first policy with the same memory
-    /// and, if it was given several windows, the same window. None for the first policy itself.
+    /// Index of the baseline: the first policy with the same memory and, if it was given several
+    /// windows, the same window. None for the first policy itself.
     pub base: Option<usize>,
 }
 
 impl Combination {
-    /// Each memory size with each of these policies, which come with their windows.
+    /// Returns the cross product of these policies with their windows and the memory sizes.
     ///
     /// # Panics
     ///
-    /// If there is no policy, or one comes twice with others between.
+    /// If there is no policy, or if a policy reappears after another one.
     #[must_use]
     pub fn all(policies: &[(Policy, Option<ByteCount>)], memories: &[ByteCount]) -> Vec<Self> {
         let windows: Vec<&[(Policy, Option<ByteCount>)]> =
@@ -65,7 +64,7 @@ impl Combination {
         all
     }
 
-    /// Sets it in a scenario.
+    /// Applies the combination to a scenario.
     pub fn set(&self, scenario: &mut Scenario) {
         scenario.cache.policy = PolicyName(self.policy);
         scenario.cache.max_window = Some(self.max_window.into());
@@ -73,9 +72,9 @@ impl Combination {
     }
 }
 
-/// Runs each combination with each seed, on so many threads; the rows come in the order of the
-/// combinations. `keeps` says what is kept of each run; `begun` is told how many runs have begun,
-/// and of which combination and seed the last is.
+/// Runs each combination with each seed, on the given number of threads. Rows are in the order of
+/// the combinations. `keeps` selects the data kept per run; `begun` receives the number of runs
+/// that have begun, and the combination and seed of the latest.
 ///
 /// # Panics
 ///
@@ -126,7 +125,7 @@ mod tests {
         let two = [(linux, SMALL), (linux, LARGE), (adaptive, SMALL), (adaptive, LARGE)];
         let of_first = [None, None, Some(0), Some(1)];
         assert_eq!(bases(&two, 2), [&of_first[..], &[None, None, Some(4), Some(5)]].concat());
-        // `none` has no windows; what stands for it is compared with each.
+        // `none` ignores the window, so its single run is the baseline for both windows.
         let first = [(Policy::None, SMALL), (linux, SMALL), (linux, LARGE)];
         assert_eq!(bases(&first, 1), [None, Some(0), Some(0)]);
         let last = [(linux, SMALL), (linux, LARGE), (Policy::None, SMALL)];

@@ -1,11 +1,7 @@
-//! Device models: how long a command takes, and which of the held commands comes next.
+//! Device models: the service time of a command, and the order in which queued commands are served.
 //!
-//! In:    parameters; then commands and the time.
-//! Out:   when each command ends.
-//! Never: bytes, a clock, a decision of the host.
-//!
-//! `params` has the parameters and `model` the interface. Each kind of device is one file. The
-//! models and what they were fitted to: docs/simulator.md.
+//! `params` defines the parameters and `model` the interface. Each kind of device is one file. The
+//! models and the data they were fitted to: docs/simulator.md.
 
 mod flash;
 mod hdd;
@@ -28,7 +24,7 @@ use store::StoreLink;
 use crate::rng::DEFAULT_SEED;
 
 impl DeviceParams {
-    /// Returns a model with these parameters, at rest.
+    /// Creates an idle model with these parameters.
     ///
     /// # Errors
     ///
@@ -37,7 +33,7 @@ impl DeviceParams {
         self.build_in(DEFAULT_SEED)
     }
 
-    /// The same in a run of this seed, which what varies follows from.
+    /// Like [`Self::build`], with the seed of the run for random variation.
     ///
     /// # Errors
     ///

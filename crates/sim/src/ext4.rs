@@ -1,9 +1,8 @@
-//! Where ext4 puts the inodes and directories of a tree.
+//! Placement of the inodes and directories of a tree on ext4.
 //!
-//! In:    a tree that is drawn from random numbers ([`SyntheticTree`]), or one that was taken from
-//!        an image ([`RecordedLayout`]).
-//! Out:   for each directory its blocks and its entries; for each inode its block.
-//! Never: a read, a cache, a file's content.
+//! In:    random numbers ([`SyntheticTree`]), or a layout recorded from an image
+//!        ([`RecordedLayout`]).
+//! Out:   the blocks and entries of each directory, and the block of each inode.
 //!
 //! ```text
 //!   group   |bitmaps|== inode table ==|------------ data: directories, files ------------|

@@ -1,8 +1,5 @@
-//! An eviction policy of `cache_policy` in place of the core's, below the whole path.
-//!
-//! In:    which pages came from a device, which of them are used, which leave otherwise.
-//! Out:   the pages that leave next.
-//! Never: a page that is dirty or in flight: the core keeps those.
+//! Runs an eviction policy of `cache_policy` in place of the core's, below the whole path. Dirty
+//! pages and pages in flight stay under the core's control.
 //!
 //! ```text
 //!   path --request--> device --done--> insert --evicted?--> path.invalidate, page by page
@@ -10,9 +7,9 @@
 //!   reader --use of a page----------------'
 //! ```
 //!
-//! The path has an eighth more frames than the policy has keys, for what is in flight; so its own
-//! eviction finds a free frame, and evicts nothing. Where more is in flight it has to, and what it
-//! evicts is counted apart.
+//! The path has an eighth more frames than the policy has keys, for requests in flight, so the path
+//! finds a free frame without evicting. If more is in flight, the path has to evict, and those
+//! evictions are counted separately.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -23,22 +20,22 @@ use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex, Pages, SECTOR
 
 use crate::cache_policy::{CacheKey, CachePolicy, CachePolicyKind};
 
-/// The policy, and what is needed to tell the path's pages from device addresses.
+/// The policy, and the state that maps device addresses to the path's pages.
 #[derive(Debug)]
 pub(crate) struct ExternalCache {
     policy: Box<dyn CachePolicy>,
-    /// By device and first byte on it.
+    /// By device and first byte on the device.
     files: BTreeMap<(u32, u64), ExternalFile>,
     ids: HashMap<FileSlot, FileId>,
     in_flight: HashMap<Tag, PagesInFlight>,
-    /// Pages that the path is to drop.
+    /// Pages that the path must drop.
     leaving: Vec<(FileId, PageIndex)>,
     evicted: u64,
-    /// Of those, pages that were evicted before their first use.
+    /// Number of pages evicted before their first use.
     evicted_unread: u64,
 }
 
-/// A request for pages.
+/// Pages of a request in flight.
 #[derive(Clone, Debug)]
 struct PagesInFlight {
     device: u32,
@@ -46,17 +43,17 @@ struct PagesInFlight {
     is_ahead: bool,
 }
 
-/// A file, as the path names it.
+/// A file, with the path's slot.
 #[derive(Clone, Copy, Debug)]
 struct ExternalFile {
     slot: FileSlot,
     len: u64,
 }
 
-/// What is in flight has so many-eighths of the policy's pages.
+/// Share of the policy's pages reserved for requests in flight, as a divisor.
 const IN_FLIGHT_DENOM: u64 = 8;
 
-/// The memory of a path whose pages an external policy evicts, where the whole is `memory`.
+/// Returns the memory of a path under an external policy, for a total of `memory`.
 pub(crate) fn memory_of_path(memory: ByteCount, kind: CachePolicyKind) -> ByteCount {
     let is_own = kind == CachePolicyKind::TwoLists;
     let in_flight = if is_own { 0 } else { memory.0 / IN_FLIGHT_DENOM };
@@ -64,7 +61,7 @@ pub(crate) fn memory_of_path(memory: ByteCount, kind: CachePolicyKind) -> ByteCo
 }
 
 impl ExternalCache {
-    /// A cache for a path of so many frames; None if the path's own policy is asked for.
+    /// Creates the cache for a path with this many frames; None for the path's own policy.
     pub(crate) fn new(kind: CachePolicyKind, frames: u32) -> Option<Self> {
         if kind == CachePolicyKind::TwoLists {
             return None;
@@ -83,26 +80,26 @@ impl ExternalCache {
         })
     }
 
-    /// Notes a file, and where it lies.
+    /// Registers a file and its position on the device.
     pub(crate) fn open(&mut self, device: u32, start: Sector, id: FileId, len: ByteCount) {
         let file = ExternalFile { slot: IoPath::slot(id), len: len.0 };
         self.files.insert((device, start.0 * SECTOR_SIZE), file);
         self.ids.insert(file.slot, id);
     }
 
-    /// Notes a request for pages.
+    /// Registers a request for pages.
     pub(crate) fn sent(&mut self, tag: Tag, device: u32, bytes: Range<u64>, is_ahead: bool) {
         self.in_flight.insert(tag, PagesInFlight { device, bytes, is_ahead });
     }
 
-    /// Drops the pages that it has evicted.
+    /// Drops the evicted pages from the path.
     pub(crate) fn drop_leaving(&mut self, path: &mut IoPath, now: Nanos) {
         for (file, page) in self.leaving.drain(..) {
             path.invalidate(now, file, page..page + Pages(1));
         }
     }
 
-    /// Notes that pages of a read are used, as far as they are resident.
+    /// Marks the resident pages of a read as used.
     pub(crate) fn note_uses(&mut self, slot: FileSlot, pages: Range<PageIndex>, table: &PageTable) {
         for page in (pages.start.0..pages.end.0).map(PageIndex) {
             let Some(found) = table.look_up(slot, page) else { continue };
@@ -112,17 +109,17 @@ impl ExternalCache {
         }
     }
 
-    /// How many pages it evicted unused.
+    /// Returns the number of pages evicted unused.
     pub(crate) fn evicted_unread(&self) -> u64 {
         self.evicted_unread
     }
 
-    /// How many pages it evicted.
+    /// Returns the number of evicted pages.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Notes the use of a resident page.
+    /// Marks a resident page as used.
     pub(crate) fn used(
         &mut self,
         slot: FileSlot,
@@ -139,14 +136,14 @@ impl ExternalCache {
         self.note_evicted(table);
     }
 
-    /// Notes that an application dropped pages.
+    /// Handles pages that an application dropped.
     pub(crate) fn forget(&mut self, slot: FileSlot, pages: Range<PageIndex>) {
         for page in pages.start.0..pages.end.0 {
             self.policy.forget(key_of(slot, PageIndex(page)));
         }
     }
 
-    /// Takes the pages of a request that has ended.
+    /// Inserts the pages of a completed request.
     pub(crate) fn filled(&mut self, tag: Tag, table: &PageTable) {
         let Some(PagesInFlight { device, bytes, is_ahead }) = self.in_flight.remove(&tag) else {
             return;
@@ -162,7 +159,7 @@ impl ExternalCache {
         }
     }
 
-    /// What the policy evicted leaves, if the path still has it.
+    /// Queues the policy's victim for removal, if the path still holds it.
     fn note_evicted(&mut self, table: &PageTable) {
         let Some(victim) = self.policy.take_evicted() else { return };
         let (slot, page) = (FileSlot(victim.file), PageIndex(victim.place));
@@ -172,7 +169,7 @@ impl ExternalCache {
         self.leaving.extend(self.ids.get(&slot).map(|id| (*id, page)));
     }
 
-    /// The resident page of a file at this address. Files may lie over each other.
+    /// Returns the resident page of a file at this address. Files may overlap.
     fn page_at(&self, device: u32, at: u64, table: &PageTable) -> Option<CacheKey> {
         let before = self.files.range((device, 0)..=(device, at)).rev();
         before.take(MOST_OVERLAPPING).find_map(|((_, start), file)| {
@@ -188,5 +185,5 @@ fn key_of(slot: FileSlot, page: PageIndex) -> CacheKey {
     CacheKey { file: slot.0, place: page.0 }
 }
 
-/// Files that begin before an address and are looked at for it.
+/// Number of files before an address that are searched for it.
 const MOST_OVERLAPPING: usize = 8;

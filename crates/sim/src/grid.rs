@@ -1,10 +1,11 @@
-//! The grid: devices of every distance and width, with several readers, in virtual time.
+//! The grid: devices over a range of latencies and parallelism, with one or several readers, in
+//! virtual time. The devices form a full grid, not a selection that favours the result.
 //!
-//! In:    which cells of it.
-//! Out:   for each cell how fast learnt windows are, beside the best fixed window of `linux-6`.
-//! Never: a device that was chosen because something is good at it.
+//! In:    the cells to run.
+//! Out:   for each cell the throughput of learnt windows, relative to the best fixed window of
+//!        `linux-6`.
 //!
-//! How windows are learnt, and the figures of the whole grid: docs/devices.md.
+//! The learning of windows, and the figures of the whole grid: docs/devices.md.
 
 mod cell;
 mod row;
@@ -21,16 +22,16 @@ use crate::rivals::PolicySetup;
 use crate::run::SimRun;
 use crate::time::seconds;
 
-/// The windows that are fixed, in bytes: 128 KiB to 16 MiB.
+/// Fixed windows, in bytes: 128 KiB to 16 MiB.
 pub const FIXED_WINDOWS: [u64; 8] =
     [128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 
-/// How long a run took, in seconds.
+/// Duration of a run, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub struct GridTime {
-    /// All of it.
+    /// Whole run.
     pub whole_s: f64,
-    /// Its second half: from when half of the bytes were read.
+    /// Second half of the run: from the point at which half of the bytes had been read.
     pub second_half_s: f64,
 }
 
@@ -54,13 +55,13 @@ pub fn time(cell: &GridCell, how: &PolicySetup) -> GridTime {
     run.go(until);
     let end = run.end();
     assert!(end.unfinished == 0, "the readers of {cell:?} read to the end");
-    // The run may go on to a change of its device after that.
+    // The run may continue to a device change after that.
     let last = end.processes.iter().filter_map(|process| process.ended).max().unwrap_or(end.end);
     let since = |from: Nanos| seconds(last.0.saturating_sub(from.0));
     GridTime { whole_s: since(Nanos(0)), second_half_s: since(middle) }
 }
 
-/// Runs one cell with some fixed windows of `linux-6`, in bytes, and with learnt ones.
+/// Runs one cell with several fixed windows of `linux-6`, in bytes, and with learnt windows.
 ///
 /// # Panics
 ///
@@ -78,12 +79,12 @@ pub fn run(cell: &GridCell, windows: &[u64]) -> GridRow {
     GridRow::new(cell, &fixed, time(cell, &learnt))
 }
 
-/// Runs these cells on so many threads; the rows come in the order of the cells. `progress` is told
-/// how many have begun.
+/// Runs these cells on the given number of threads. Rows are in the order of the cells. `progress`
+/// receives the number of cells that have begun, and the latest.
 ///
 /// # Panics
 ///
-/// If one of them does.
+/// If a run panics.
 pub fn run_all(
     cells: &[GridCell],
     threads: usize,
@@ -92,5 +93,5 @@ pub fn run_all(
     run_in_order(cells, threads, progress, &|cell| run(cell, &FIXED_WINDOWS))
 }
 
-/// How many events pass between two looks at how much was read.
+/// Number of events between two samples of the bytes read.
 const STEPS: u64 = 16;

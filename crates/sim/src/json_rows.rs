@@ -1,8 +1,5 @@
-//! Rows of `--json`: what the command line prints of a run and Python returns of it.
-//!
-//! In:    figures of runs, replays and cache counts.
-//! Out:   values that serialise, with the same keys and floats wherever they are used.
-//! Never: a figure that is measured here.
+//! Rows of `--json`: printed by the command line and returned by Python, with the same keys and
+//! floats. Nothing is measured here.
 
 mod misses;
 mod replay;
@@ -19,12 +16,12 @@ fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// A quantile of times in ns, in ms.
+/// Returns a quantile of times in ns, in ms.
 pub(crate) fn wait_ms(times: &Histogram<u64>, quantile: f64) -> f64 {
     ms(times.value_at_quantile(quantile))
 }
 
-/// A ratio; 0 of nothing.
+/// Returns a ratio; 0 for an empty whole.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64

@@ -1,8 +1,8 @@
-//! foreread in virtual time: the same path, driven by a queue of events instead of a ring.
+//! foreread in virtual time: the same I/O path, driven by an event queue instead of a ring.
 //!
 //! In:    a scenario: devices as models, files, processes, a seed.
-//! Out:   what each process and each device did, and one number for all that happened.
-//! Never: a clock, a thread, a real byte. The same seed is the same run, on every machine.
+//! Out:   figures of each process and device, and one hash over all events.
+//! Never: a clock, a thread, a real byte. The same seed gives the same run on every machine.
 
 pub mod cache_policy;
 pub mod channel;

@@ -1,9 +1,5 @@
-//! What no cache and no read-ahead can do with less of, whatever they know of the future.
-//!
-//! In:    the pages that reads use, in their order; the pages that the cache holds, the largest
-//!        request of the device.
-//! Out:   the fewest pages and the fewest requests that bring them.
-//! Never: an estimate: both are bounds, and the first one is exact.
+//! Lower bounds of the pages and requests that any cache and read-ahead need, even with knowledge
+//! of the future. The first bound is exact.
 //!
 //! ```text
 //!   fewest pages       the misses of Belady's MIN
@@ -11,10 +7,10 @@
 //!                                      ranges of that size that cover each page that is ever used
 //! ```
 //!
-//! The second bound on requests holds for a memory of any size, the first for this one. Between
-//! them and the true optimum lies what both leave out: a request that reads pages which are not
-//! used needs frames for them. Where a device takes requests as large as the memory, neither says
-//! anything of read-ahead, and there is no bound.
+//! The second bound on requests holds for any memory size, the first for this one. Both ignore that
+//! a request which reads unused pages needs frames for them, so the true optimum can be higher. If
+//! the device accepts requests as large as the memory, neither constrains read-ahead, and there is
+//! no bound.
 
 use std::ops::Range;
 
@@ -22,18 +18,18 @@ use foreread_core::units::Pages;
 
 use crate::cache_policy::{CacheKey, UseCollector};
 
-/// The bounds.
+/// Lower bounds of a sequence of reads.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LowerBounds {
-    /// Pages that a device has to read.
+    /// Pages that must be read from a device.
     pub fewest_pages: u64,
-    /// Requests for them; None where the device takes requests as large as the memory.
+    /// Requests for them; None if the device accepts requests as large as the memory.
     pub fewest_requests: Option<u64>,
 }
 
 impl LowerBounds {
-    /// The bounds of reads of pages, each of a device. `cached` pages may be in the cache before.
-    /// None if there are too many reads to keep.
+    /// Computes the bounds of reads of device pages. `cached` pages may be cached beforehand. None
+    /// if there are too many reads to keep.
     #[must_use]
     pub fn of(
         reads: impl IntoIterator<Item = (u32, Range<u64>)>,
@@ -57,8 +53,9 @@ impl LowerBounds {
     }
 }
 
-/// The fewest requests that bring so many pages, and so many ranges of the largest request's size.
-/// None if one request may fill the memory: then a few bring all pages, however they are used.
+/// Returns the fewest requests that bring `fewest_pages` pages and `cover` ranges of the largest
+/// request's size. None if one request can fill the memory: a few requests then bring all pages, in
+/// any access pattern.
 pub(crate) fn fewest_requests(
     fewest_pages: u64,
     cover: u64,
@@ -69,8 +66,8 @@ pub(crate) fn fewest_requests(
     (largest_request < capacity).then_some(by_size.max(cover))
 }
 
-/// How many ranges of this many pages cover these at least: each begins at the first page that the
-/// one before leaves out.
+/// Returns the fewest ranges of `size` pages that cover these pages: each begins at the first page
+/// not covered by the previous one.
 ///
 /// ```text
 ///   pages    x x . x . . . . x . x x

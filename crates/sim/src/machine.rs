@@ -1,8 +1,5 @@
-//! The machine of a scenario: its cache, its devices and its files, as TOML tables.
-//!
-//! In:    the tables.
-//! Out:   their values, and the errors of workloads and files that do not fit the machine.
-//! Never: a process, or a key that is not in docs/simulator.md.
+//! The machine of a scenario: its cache, devices and files, parsed from TOML tables. The keys are
+//! documented in docs/simulator.md.
 
 mod cache;
 mod expected;
@@ -28,12 +25,12 @@ use crate::validate::{check, unknown};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
-    /// A known device by its name, or `hdd`, `flash` or `mapped` with parameters.
+    /// A known device by name, or `hdd`, `flash` or `mapped` with parameters.
     pub model: Spanned<ModelChoice>,
-    /// `noop`, or another scheduler, with settings.
+    /// Scheduler: `noop`, or another one with settings.
     #[serde(default)]
     pub scheduler: SchedulerSpec,
-    /// What is expected of it at first, as of an object store; without it, nothing.
+    /// Prior expectation of its performance, as for an object store.
     pub expected: Option<Spanned<ExpectedDevice>>,
     /// Later changes of its parameters.
     #[serde(default)]
@@ -44,9 +41,9 @@ pub struct DeviceSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceChange {
-    /// From when on, in seconds.
+    /// Time of the change, in seconds.
     pub at_s: f64,
-    /// The parameters: the capacity and what the host was told stay the same.
+    /// New parameters: the capacity and the geometry stay the same.
     pub model: Spanned<ModelChoice>,
 }
 
@@ -54,12 +51,12 @@ pub struct DeviceChange {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSpec {
-    /// The name of its device.
+    /// Name of its device.
     pub device: Spanned<String>,
-    /// Where it begins on the device.
+    /// Offset on the device.
     #[serde(default)]
     pub at: Size,
-    /// Its length.
+    /// Length of the file.
     pub size: Size,
 }
 
@@ -68,9 +65,9 @@ pub struct FileSpec {
 pub(crate) struct Machine<'s> {
     pub(crate) devices: &'s BTreeMap<String, DeviceSpec>,
     pub(crate) files: &'s BTreeMap<String, FileSpec>,
-    /// The bound of the cache.
+    /// Memory bound of the cache.
     pub(crate) memory: ByteCount,
-    /// Whether the run stops at a time.
+    /// True if the run stops at a fixed time.
     pub(crate) stops: bool,
 }
 
@@ -85,7 +82,7 @@ impl<'s> Machine<'s> {
         self.devices.get(name).ok_or_else(|| unknown("device", name, self.devices.keys()))
     }
 
-    /// Checks that a range lies on a device.
+    /// Checks that a range is within a device.
     pub(crate) fn check_range(
         &self,
         device: &str,
@@ -102,7 +99,7 @@ impl<'s> Machine<'s> {
         Err(format!("at: {size} bytes from there on end behind {device}, which has {capacity}"))
     }
 
-    /// Checks that a device takes requests of this size: direct requests are not split.
+    /// Checks that a device accepts requests of this size: direct requests are not split.
     pub(crate) fn check_request(
         &self,
         device: &str,
@@ -114,7 +111,7 @@ impl<'s> Machine<'s> {
         check(request <= max, parameter, &wants)
     }
 
-    /// Checks that a file lies on its device.
+    /// Checks that a file is within its device.
     pub(crate) fn check_file(&self, file: &FileSpec) -> Result<(), String> {
         let capacity = self.device(file.device.get_ref())?.capacity();
         let end = file.at.0.0.checked_add(file.size.0.0);
@@ -132,7 +129,7 @@ impl<'s> Machine<'s> {
 }
 
 impl DeviceSpec {
-    /// The capacity of the device.
+    /// Returns the capacity of the device.
     #[must_use]
     pub fn capacity(&self) -> ByteCount {
         self.model.get_ref().model.geometry().capacity

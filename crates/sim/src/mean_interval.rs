@@ -1,41 +1,38 @@
-//! The mean of a figure over runs with other seeds, and how sure it is.
-//!
-//! In:    the figure of each run.
-//! Out:   the mean with its 95 % confidence interval; the ratio of two policies, paired by seed.
-//! Never: an interval of one run, or a ratio to nothing.
+//! Mean of a figure over runs with different seeds, with a 95 % confidence interval, and the ratio
+//! of two policies paired by seed. A single run has no interval.
 
 use serde::Serialize;
 
-/// The mean of a figure over independent runs.
+/// Mean of a figure over independent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MeanInterval {
     /// The mean.
     pub mean: f64,
-    /// Half the width of its 95 % confidence interval, by Student's t; None of one run.
+    /// Half the width of the 95 % confidence interval, by Student's t; None for one run.
     pub half_width: Option<f64>,
 }
 
-/// How many times as large a figure is with one policy as with another, with the same seeds.
+/// Ratio of a figure under two policies, with the same seeds.
 ///
-/// It is the geometric mean over seeds: that of the reverse is its reciprocal.
+/// It is the geometric mean over seeds, so the inverse comparison gives the reciprocal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatioInterval {
     /// The ratio.
     pub ratio: f64,
-    /// The lower end of its 95 % confidence interval; None of one run.
+    /// Lower end of the 95 % confidence interval; None for one run.
     pub low: Option<f64>,
-    /// The upper end.
+    /// Upper end.
     pub high: Option<f64>,
 }
 
 impl MeanInterval {
-    /// Of these figures; None of none.
+    /// Returns the mean of these figures; None without any.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
     pub fn of(figures: &[f64]) -> Option<Self> {
         let first = *figures.first()?;
         let count = figures.len() as f64;
-        // Around the first: the mean of equal figures is exact.
+        // Relative to the first: the mean of equal figures is exact.
         let mean = first + figures.iter().map(|figure| figure - first).sum::<f64>() / count;
         let squares = figures.iter().map(|figure| (figure - mean) * (figure - mean)).sum::<f64>();
         let half_width = (figures.len() > 1).then(|| {
@@ -47,11 +44,12 @@ impl MeanInterval {
 }
 
 impl RatioInterval {
-    /// Of figures to those of another policy with the same seeds; None where one of them is 0.
+    /// Returns the ratio of figures to those of another policy with the same seeds; None if one of
+    /// them is 0.
     ///
     /// # Panics
     ///
-    /// If there are more of the one than of the other.
+    /// If the lengths differ.
     #[must_use]
     pub fn of(figures: &[f64], base: &[f64]) -> Option<Self> {
         assert_eq!(figures.len(), base.len(), "both ran with the same seeds");
@@ -65,10 +63,10 @@ impl RatioInterval {
     }
 }
 
-/// The 97.5 % quantile of Student's t: how many standard errors a 95 % interval reaches to each
-/// side.
+/// Returns the 97.5 % quantile of Student's t: the half width of a 95 % interval, in standard
+/// errors.
 ///
-/// Beyond the table it is the first terms of its Cornish-Fisher expansion, to within 1e-5.
+/// Beyond the table it uses the first terms of the Cornish-Fisher expansion, accurate to 1e-5.
 #[expect(clippy::cast_precision_loss, reason = "a number of runs")]
 fn student_t(freedom: usize) -> f64 {
     assert!(freedom > 0, "one run has no interval");
@@ -83,10 +81,10 @@ fn student_t(freedom: usize) -> f64 {
     z + (first + (second + third / freedom) / freedom) / freedom
 }
 
-/// The 97.5 % quantile of the normal distribution.
+/// 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// The same of Student's t with 1, 2, .. degrees of freedom.
+/// 97.5 % quantiles of Student's t with 1, 2, .. degrees of freedom.
 const STUDENT_T: [f64; 20] = [
     12.706_205,
     4.302_652_7,
@@ -119,7 +117,8 @@ mod tests {
         assert!((value - wanted).abs() <= error, "{value} instead of {wanted}");
     }
 
-    /// Ten figures with mean 5.5 and variance 55 / 6: t of 9 degrees of freedom is 2.262157.
+    /// Ten figures with mean 5.5 and variance 55 / 6; the t quantile for 9 degrees of freedom is
+    /// 2.262157.
     #[test]
     fn the_interval_of_known_figures_is_that_of_the_text_book() {
         let figures: Vec<f64> = (1..=10).map(f64::from).collect();

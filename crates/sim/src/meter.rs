@@ -1,8 +1,5 @@
-//! What is measured in a run: of each process and of each device.
-//!
-//! In:    what they do, when.
-//! Out:   counts, times, and how long reads took.
-//! Never: an estimate. Times are virtual, so they are exact; quantiles are to three digits.
+//! Measurements of each process and device in a run. Times are virtual, so they are exact;
+//! quantiles have three digits.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,42 +11,42 @@ use hdrhistogram::Histogram;
 use crate::device::{DeviceCommand, StoreTotals};
 use crate::time::seconds;
 
-/// What a process did.
+/// Measurements of a process.
 #[derive(Clone, Debug)]
 pub struct ProcessMeter {
-    /// Its name.
+    /// Name of the process.
     pub name: String,
-    /// How many reads, or writes, it did.
+    /// Number of reads or writes.
     pub ops: u64,
-    /// How many bytes they came to.
+    /// Bytes read or written.
     pub bytes: ByteCount,
-    /// When it began, or begins.
+    /// Start time, possibly in the future.
     pub began: Nanos,
-    /// When it ended; None if it was still at it when the run ended.
+    /// End time; None if it was still running when the run ended.
     pub ended: Option<Nanos>,
-    /// How many of the reads, or writes, took time: all but hits.
+    /// Number of operations that took time: all except hits.
     pub waits: u64,
-    /// How long it waited for reads through the cache, in ns.
+    /// Time spent waiting for reads through the cache, in ns.
     pub waited_ns: u64,
-    /// How many windows were asked for by its files' streams.
+    /// Number of windows requested by its files' streams.
     pub windows: u64,
-    /// How many pages those asked the device for.
+    /// Number of pages in those windows that were read from a device.
     pub window_pages: u64,
-    /// What only its own kind measures, by name.
+    /// Measurements specific to its workload, by name.
     pub other: BTreeMap<&'static str, f64>,
-    /// Made with the first operation: an empty histogram takes 16 KB, and a trace may have 200,000
-    /// threads.
+    /// Allocated at the first operation: an empty histogram takes 16 KB, and a trace may have
+    /// 200,000 threads.
     latency: Option<Box<Histogram<u64>>>,
-    /// Whether `latency` is kept.
+    /// If false, `latency` is not recorded.
     keeps_latency: bool,
 }
 
-/// What a device did.
+/// Measurements of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceMeter {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Of an object store, what it was asked over the network.
+    /// For an object store, its network requests.
     pub store: Option<StoreTotals>,
     reads: OpCounts,
     writes: OpCounts,
@@ -65,40 +62,40 @@ struct OpCounts {
     bytes: u64,
 }
 
-/// What happened in a run up to a time, in sums: the difference of two is what happened between.
+/// Cumulative totals of a run; the difference of two covers the time between.
 #[derive(Clone, Debug)]
 pub struct RunTotals {
-    /// The time.
+    /// Time of the snapshot.
     pub at: Nanos,
-    /// How many requests all devices were sent.
+    /// Number of requests sent to all devices.
     pub requests: u64,
-    /// How many bytes those asked for.
+    /// Bytes of those requests.
     pub device_bytes: u64,
-    /// How long devices were at work, in seconds.
+    /// Busy time of the devices, in seconds.
     pub device_s: f64,
-    /// What each process did, in the order in which they began.
+    /// Totals of each process, in start order.
     pub processes: Vec<ProcessTotals>,
-    /// How long all processes waited for reads, in seconds.
+    /// Time that all processes waited for reads, in seconds.
     pub waited_s: f64,
-    /// How many pages were read ahead and evicted unused.
+    /// Number of pages read ahead and evicted unused.
     pub evicted_unread: u64,
 }
 
-/// What a process did up to a time, in sums.
+/// Cumulative totals of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessTotals {
-    /// How many bytes it read.
+    /// Bytes read.
     pub bytes: u64,
-    /// How many windows its streams asked for.
+    /// Number of windows requested by its streams.
     pub windows: u64,
-    /// How many pages those asked the device for.
+    /// Number of pages in those windows that were read from a device.
     pub window_pages: u64,
-    /// How long it waited for reads, in ns.
+    /// Time spent waiting for reads, in ns.
     pub waited_ns: u64,
 }
 
 impl ProcessTotals {
-    /// What was done since `before`.
+    /// Returns the difference since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -110,21 +107,21 @@ impl ProcessTotals {
     }
 }
 
-/// The operations of a process up to a time, in sums.
+/// Cumulative operations of a process.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ProcessProgress {
-    /// How many it did.
+    /// Number of operations.
     pub ops: u64,
-    /// Bytes that they read or wrote.
+    /// Bytes read or written.
     pub bytes: u64,
-    /// How many of them took time: all but hits.
+    /// Number of operations that took time: all except hits.
     pub waits: u64,
-    /// How long it waited for reads through the cache, in ns.
+    /// Time spent waiting for reads through the cache, in ns.
     pub waited_ns: u64,
 }
 
 impl ProcessProgress {
-    /// What was done since `before`.
+    /// Returns the difference since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -135,7 +132,7 @@ impl ProcessProgress {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -175,14 +172,14 @@ impl ProcessMeter {
         }
     }
 
-    /// Keeps no latencies from now on: a histogram of long waits has up to 400 KB, and a run may
-    /// have a thousand processes whose own latencies are not shown.
+    /// Stops recording latencies: a histogram of long waits takes up to 400 KB, and a run may have
+    /// a thousand processes whose individual latencies are not shown.
     pub(crate) fn leave_out_latency(&mut self) {
         self.latency = None;
         self.keeps_latency = false;
     }
 
-    /// Counts an operation that has ended.
+    /// Counts a completed operation.
     ///
     /// # Panics
     ///
@@ -196,30 +193,30 @@ impl ProcessMeter {
             return;
         }
         let latency = self.latency.get_or_insert_with(|| Box::new(no_latencies()));
-        // The largest trackable value grows as needed.
+        // The histogram grows with its largest value.
         latency.record(now.0 - began.0).expect("a histogram without bounds resizes itself");
     }
 
-    /// Counts the time from when the read that has just ended was due until it began.
+    /// Adds the delay between the due time and the start of the read that has just ended.
     ///
     /// # Panics
     ///
     /// If it began before it was due, or after it ended.
     pub(crate) fn began_late(&mut self, due: Nanos, began: Nanos, now: Nanos) {
         assert!(due < began && began <= now, "a late read begins after it was due");
-        // One that took time is counted already.
+        // A read that took time is already counted.
         self.waits += u64::from(began == now);
         self.waited_ns = self.waited_ns.saturating_add(began.0 - due.0);
     }
 
-    /// How long each operation took, in ns; empty if that is not kept.
+    /// Returns the latency of each operation, in ns; empty if it is not recorded.
     #[must_use]
     pub fn latency(&self) -> &Histogram<u64> {
         static NONE: LazyLock<Histogram<u64>> = LazyLock::new(no_latencies);
         self.latency.as_deref().unwrap_or(&NONE)
     }
 
-    /// How long the operations of all these processes took, in ns.
+    /// Returns the latency of the operations of all these processes, in ns.
     #[must_use]
     pub fn latency_of_all<'m>(meters: impl IntoIterator<Item = &'m Self>) -> Histogram<u64> {
         let mut all = no_latencies();
@@ -228,29 +225,28 @@ impl ProcessMeter {
         all
     }
 
-    /// How long it ran, in seconds; until `end` if it has not ended.
+    /// Returns the running time in seconds, up to `end` if it is still running.
     #[must_use]
     pub fn seconds(&self, end: Nanos) -> f64 {
-        // One that would have begun later did not run.
+        // A process whose start was still in the future did not run.
         seconds(self.ended.unwrap_or(end).0.saturating_sub(self.began.0))
     }
 
-    /// How fast it was, in MB/s.
+    /// Returns the throughput, in MB/s.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn mb_per_s(&self, end: Nanos) -> f64 {
         self.bytes.0 as f64 / self.seconds(end).max(1e-9) / 1e6
     }
 
-    /// The mean time of an operation, in ms.
+    /// Returns the mean latency of an operation, in ms.
     #[must_use]
     pub fn mean_ms(&self) -> f64 {
         self.latency().mean() / 1e6
     }
 }
 
-/// The same without the operations that took no time: hits, a million of which would hide how long
-/// the others waited.
+/// Removes the operations that took no time: a million hits would hide the waits of the others.
 ///
 /// # Panics
 ///
@@ -295,7 +291,7 @@ impl DeviceMeter {
         self.in_flight_bytes += command.sectors.bytes();
     }
 
-    /// Counts the end of a command of so many bytes.
+    /// Counts a completed command of this size.
     pub(crate) fn ended(&mut self, now: Nanos, bytes: ByteCount) {
         assert!(self.in_flight > 0, "a command ends once");
         debug_assert!(now >= self.busy_since, "a command ends after it has begun");
@@ -306,25 +302,25 @@ impl DeviceMeter {
         }
     }
 
-    /// How many commands it got.
+    /// Returns the number of commands received.
     #[must_use]
     pub fn requests(&self, op: Op) -> u64 {
         self.counts(op).requests
     }
 
-    /// How many bytes they asked for.
+    /// Returns the bytes of those commands.
     #[must_use]
     pub fn bytes(&self, op: Op) -> ByteCount {
         ByteCount(self.counts(op).bytes)
     }
 
-    /// How many bytes the commands ask for that have not ended.
+    /// Returns the bytes of the commands in flight.
     #[must_use]
     pub fn in_flight_bytes(&self) -> ByteCount {
         self.in_flight_bytes
     }
 
-    /// How long it was at work, in seconds.
+    /// Returns the busy time, in seconds.
     #[must_use]
     pub fn busy_seconds(&self, end: Nanos) -> f64 {
         let now_busy = if self.in_flight > 0 { end.0 - self.busy_since.0 } else { 0 };

@@ -1,26 +1,24 @@
-//! The fewest requests that any windows can come to, for streams whose rates are known.
-//!
-//! In:    the rate of each stream, the memory, the device.
-//! Out:   a window for each, and how many requests those come to.
-//! Never: what a policy learnt. This is what it is held against, from the true figures.
+//! Fewest requests that any choice of windows can reach, for streams with known rates. It is the
+//! reference for a policy, computed from the true rates, not from learnt ones.
 //!
 //! ```text
-//!   pages of a stream that are cached          a window of w pages is asked for when r L pages are
-//!     |\        |\        |\                   left, and is used up w / r later: w/2 + r L pages
-//!     | \       | \       | \                  in the mean, and r / w requests a second
+//!   pages of a stream that are cached          a window of w pages is requested when r L pages are
+//!     |\        |\        |\                   left, and consumed w / r later: w/2 + r L pages
+//!     | \       | \       | \                  on average, and r / w requests per second
 //!     |  \      |  \      |  \
 //!     |...\.....|...\.....|...\..  r L
 //! ```
 //!
-//! Fewest is the minimum of `sum r_i / w_i` with `sum (w_i / 2 + r_i L) <= M`. There the gain of a
-//! page is the same for every stream, `r_i / w_i^2`, so `w_i` is as the root of `r_i`:
+//! The optimum minimises `sum r_i / w_i` subject to `sum (w_i / 2 + r_i L) <= M`. There the
+//! marginal gain of a page is the same for every stream, `r_i / w_i^2`, so `w_i` is proportional to
+//! the root of `r_i`:
 //!
 //! ```text
 //!   w_i = 2 (M - R L) sqrt(r_i) / sum sqrt(r_j)        R = sum r_i
 //! ```
 //!
-//! No window is larger than what is of use on the device, or than the file: those that would be
-//! stay at that, and the rest of the memory is shared out among the others by the same rule.
+//! A window is capped at the largest useful size on the device and at the file size. The memory
+//! that capped streams leave over is distributed among the others by the same rule.
 
 use foreread_core::units::{Nanos, PAGE_SIZE};
 
@@ -30,17 +28,17 @@ use crate::scenario::Scenario;
 use crate::workload::Workload;
 use crate::workload::streaming::Streaming;
 
-/// A stream: how fast it is read, and what its window may be at most.
+/// A stream's rate, and the cap of its window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatedStream {
-    /// Pages a second.
+    /// Read rate, in pages per second.
     pub pages_per_s: f64,
-    /// Pages.
+    /// Largest window, in pages.
     pub most_pages: f64,
 }
 
-/// The best windows, in pages: of streams in `pages` of memory, from a device that takes
-/// `latency_s` for a request.
+/// Returns the optimal windows, in pages, for streams in `pages` of memory on a device with a
+/// request time of `latency_s`.
 #[must_use]
 pub fn best_windows(streams: &[RatedStream], pages: f64, latency_s: f64) -> Vec<f64> {
     let all: f64 = streams.iter().map(|stream| stream.pages_per_s).sum();
@@ -68,11 +66,12 @@ pub fn best_windows(streams: &[RatedStream], pages: f64, latency_s: f64) -> Vec<
     }
 }
 
-/// How many requests the clients of a scenario's streaming servers come to with the best windows,
-/// from `from` to `until`. None if the scenario has other readers, or another device than one
-/// flash device whose parameters stay.
+/// Returns the number of requests of a scenario's streaming clients with the optimal windows, from
+/// `from` to `until`. None if the scenario has other readers, or anything but a single flash device
+/// with constant parameters.
 ///
-/// Where clients want more than the device gives with these windows, all get the same part of it.
+/// If the clients exceed the throughput of the device with these windows, all are slowed by the
+/// same factor.
 #[must_use]
 pub fn of_scenario(scenario: &Scenario, frames: u32, from: Nanos, until: Nanos) -> Option<f64> {
     let servers = servers(scenario)?;
@@ -91,10 +90,10 @@ pub fn of_scenario(scenario: &Scenario, frames: u32, from: Nanos, until: Nanos) 
     Some(times.windows(2).map(part).sum())
 }
 
-/// How many requests a second that is.
+/// Returns the requests per second with the optimal windows.
 fn requests(streams: &[RatedStream], frames: f64, flash: &Flash) -> f64 {
     let mut windows = best_windows(streams, frames, 0.0);
-    // The latency of a request depends on its size, and hardly: this is at its end at once.
+    // Latency hardly depends on the request size, so a few iterations converge.
     for _ in 0..3 {
         let mean = windows.iter().sum::<f64>() / windows.len() as f64;
         windows = best_windows(streams, frames, request_s(flash, mean));
@@ -107,8 +106,8 @@ fn requests(streams: &[RatedStream], frames: f64, flash: &Flash) -> f64 {
     wanted / busy.max(1.0)
 }
 
-/// The largest window that is of use to a reader of one stream: the smallest power of two such that
-/// twice as many pages bring less than a fiftieth of its throughput.
+/// Returns the largest useful window for a single stream: the smallest power of two from which
+/// doubling gains less than a fiftieth of the throughput.
 #[must_use]
 pub fn ceiling_pages(flash: &Flash) -> f64 {
     let mut pages = 1.0;
@@ -118,7 +117,7 @@ pub fn ceiling_pages(flash: &Flash) -> f64 {
     pages
 }
 
-/// What a request of so many pages takes alone.
+/// Returns the time of a request of this size on an idle device.
 fn request_s(flash: &Flash, pages: f64) -> f64 {
     let bytes = pages * PAGE_SIZE as f64;
     let commands = (bytes / flash.max_command.0.0 as f64).ceil().max(1.0);
@@ -129,7 +128,7 @@ fn request_s(flash: &Flash, pages: f64) -> f64 {
 
 type Server<'s> = (&'s Streaming, String, Nanos);
 
-/// The streaming servers of a scenario; None if anything else reads there.
+/// Returns the streaming servers of a scenario; None if it has any other reader.
 fn servers(scenario: &Scenario) -> Option<Vec<Server<'_>>> {
     let all = scenario.processes();
     all.map(|(spec, name, start)| {
@@ -146,7 +145,7 @@ fn only_flash(scenario: &Scenario) -> Option<&Flash> {
     (other.is_none() && spec.change.is_empty()).then_some(flash)
 }
 
-/// The streams of a server at a time, in seconds, when all its clients have come.
+/// Returns the streams of a server at a time in seconds, after all its clients have arrived.
 fn streams((server, name, start): &Server<'_>, at_s: f64, ceiling: f64) -> Vec<RatedStream> {
     let changed = server.changes.iter().rev().find(|change| change.at_s <= at_s);
     let times = changed.map_or(1.0, |change| change.times);
@@ -162,8 +161,8 @@ fn seconds(at: Nanos) -> f64 {
     at.0 as f64 / 1e9
 }
 
-/// Twice as many pages have to bring at least this much of a reader's throughput.
+/// Least gain in throughput that justifies doubling the window.
 const LEAST_GAIN: f64 = 0.02;
 
-/// A window is no more than an eighth of the frames, whatever device that is.
+/// A window is at most an eighth of the frames, on any device.
 const SHARE_OF_A_WINDOW: f64 = 8.0;

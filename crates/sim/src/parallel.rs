@@ -1,16 +1,14 @@
-//! Independent runs on several threads.
-//!
-//! In:    jobs, and what is done for each.
-//! Out:   the results in the order of the jobs, whichever thread ran which.
-//! Never: anything that two jobs share: a result follows from its job alone.
+//! Runs independent jobs on several threads and returns the results in job order, independent of
+//! scheduling.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs each job, on so many threads. `begun` is told how many have begun, and which was the last.
+/// Runs each job, on the given number of threads. `begun` receives the number of jobs that have
+/// begun, and the latest.
 ///
 /// # Panics
 ///
-/// If a job does.
+/// If a job panics.
 pub fn run_in_order<J: Sync, R: Send>(
     jobs: &[J],
     threads: usize,

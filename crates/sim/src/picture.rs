@@ -1,8 +1,6 @@
-//! What a run keeps for a picture of itself: reads by time and place, and what each stream had.
-//!
-//! In:    reads, decisions, the page table.
-//! Out:   a grid of at most [`COLUMNS`] times [`ROWS`] cells; windows of the largest streams.
-//! Never: memory that grows with the length of a run: where time goes on, two columns become one.
+//! A bounded picture of a run: reads by time and position, and the windows of the largest streams.
+//! A grid of at most [`COLUMNS`] times [`ROWS`] cells; as the run goes on, pairs of columns are
+//! merged.
 //!
 //! ```text
 //!   place ^  . . w p p h h .        h hit, p prefetched, w waited, x wasted: evicted unread
@@ -17,14 +15,14 @@ use foreread_core::prefetch::Decided;
 use foreread_core::table::{FileSlot, PageTable};
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, PageIndex, Pages};
 
-/// What became of a read, or of a page that was read ahead.
+/// Outcome of a read, or of a page that was read ahead.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PictureKind {
-    /// A read of pages that were cached because they were used before.
+    /// A read of pages that were cached from an earlier use.
     Hit,
-    /// A read of pages that were read ahead for it; it did not wait.
+    /// A read of prefetched pages that did not wait.
     Prefetched,
-    /// A page that was read ahead and evicted before its reader came, at the time of its request.
+    /// A prefetched page that was evicted before its first use, at the time of its request.
     Wasted,
     /// A read that waited for the device.
     Waited,
@@ -33,55 +31,55 @@ pub enum PictureKind {
 /// A picture of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunPicture {
-    /// The width of a column.
+    /// Width of a column.
     pub column_ns: u64,
-    /// The height of a row.
+    /// Height of a row.
     pub row_bytes: u64,
-    /// The cells that are not empty, by column and row.
+    /// Non-empty cells, by column and row.
     pub cells: Vec<PictureCell>,
-    /// Reads, and of [`PictureKind::Wasted`] pages, in the order of the kinds.
+    /// Number of reads, and of [`PictureKind::Wasted`] pages, in the order of the kinds.
     pub counts: [u64; KINDS],
-    /// The streams that requested most, the largest first.
+    /// Streams that requested most, largest first.
     pub streams: Vec<StreamPicture>,
 }
 
 /// A cell of a picture.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PictureCell {
-    /// The number of its column.
+    /// Column index.
     pub column: u32,
-    /// The number of its row.
+    /// Row index.
     pub row: u32,
-    /// The kind that it shows: `Waited` if a tenth of its reads waited, else the most frequent.
+    /// Kind that the cell shows: `Waited` if a tenth of its reads waited, else the most frequent.
     pub kind: PictureKind,
 }
 
-/// What one stream had.
+/// Requests of one stream over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamPicture {
-    /// Its thread.
+    /// Thread of the stream.
     pub thread: u32,
-    /// The number of its file.
+    /// Number of its file.
     pub file: u32,
-    /// The pages that its decisions requested.
+    /// Pages requested by its decisions.
     pub pages: u64,
-    /// For each column with a decision.
+    /// One point for each column with a decision.
     pub points: Vec<StreamPoint>,
 }
 
-/// What a stream had in one column.
+/// A stream's window and memory in one column.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StreamPoint {
-    /// The number of the column.
+    /// Column index.
     pub column: u32,
-    /// Its largest window.
+    /// Largest window.
     pub window: ByteCount,
-    /// The most that was requested ahead of its reader: its memory.
+    /// Most bytes requested ahead of the reader: the stream's memory.
     pub ahead: ByteCount,
 }
 
 /// Collects a picture. A cell shows [`PictureKind::Waited`] if a tenth of its reads waited, else
-/// the kind that is most frequent in it.
+/// its most frequent kind.
 #[derive(Debug)]
 pub(crate) struct PictureRecorder {
     began: Nanos,
@@ -90,11 +88,11 @@ pub(crate) struct PictureRecorder {
     /// By column, then row, then kind.
     counts: Vec<[[u32; KINDS]; ROWS]>,
     totals: [u64; KINDS],
-    /// Where the files begin on the device.
+    /// Offset of each file on the device.
     files: HashMap<FileSlot, u64>,
     streams: HashMap<u32, StreamLabel>,
     tracks: BTreeMap<(u32, u32), StreamTrack>,
-    /// Read ahead, and not seen used or evicted; with the time at which they were requested.
+    /// Prefetched pages not yet seen used or evicted, with the time of their request.
     unread: HashMap<(FileSlot, PageIndex), Nanos>,
     unread_limit: usize,
     has_met_unread: bool,
@@ -114,7 +112,7 @@ struct StreamTrack {
 }
 
 impl PictureRecorder {
-    /// Returns a recorder from `began` on, of a device with `bytes` in use.
+    /// Creates a recorder that starts at `began`, for a device with `bytes` in use.
     pub(crate) fn new(began: Nanos, bytes: u64, frames: u32) -> Self {
         Self {
             began,
@@ -131,7 +129,7 @@ impl PictureRecorder {
         }
     }
 
-    /// Names a stream, whose file begins at `start` of the device.
+    /// Names a stream of the file at `start` on the device.
     pub(crate) fn name(
         &mut self,
         stream: StreamId,
@@ -143,7 +141,7 @@ impl PictureRecorder {
         self.streams.insert(stream.index(), StreamLabel { thread, file, slot });
     }
 
-    /// Notes what a decision requested, right after it.
+    /// Records the pages that a decision requested, right after it.
     pub(crate) fn decided(
         &mut self,
         now: Nanos,
@@ -177,17 +175,17 @@ impl PictureRecorder {
         }
     }
 
-    /// A read begins.
+    /// Begins a read.
     pub(crate) fn begin_read(&mut self) {
         self.has_met_unread = false;
     }
 
-    /// A read uses a page that no reader used before.
+    /// Records that a read uses a page for the first time.
     pub(crate) fn meet_unread(&mut self, slot: FileSlot, page: PageIndex) {
         self.has_met_unread |= self.unread.remove(&(slot, page)).is_some();
     }
 
-    /// A read ends, that began at byte `pos` of its file.
+    /// Ends a read that began at byte `pos` of its file.
     pub(crate) fn end_read(
         &mut self,
         now: Nanos,
@@ -213,7 +211,7 @@ impl PictureRecorder {
         self.totals[kind as usize] += 1;
     }
 
-    /// Ends the picture.
+    /// Finishes the picture.
     pub(crate) fn finish(mut self, table: &PageTable) -> RunPicture {
         self.sweep(table);
         let mut cells = Vec::new();
@@ -234,8 +232,8 @@ impl PictureRecorder {
         RunPicture { column_ns, row_bytes, cells, counts: self.totals, streams }
     }
 
-    /// Finds the pages that were evicted unread since the last time. They are shown at the time at
-    /// which the device was asked for them.
+    /// Finds the pages evicted unread since the last sweep. They are drawn at the time of their
+    /// request.
     fn sweep(&mut self, table: &PageTable) {
         let mut evicted = Vec::new();
         self.unread.retain(|(slot, page), requested| {
@@ -265,7 +263,7 @@ impl PictureRecorder {
         }
     }
 
-    /// The column of a time; columns become wider until there is one.
+    /// Returns the column of a time, widening the columns until the time fits.
     fn column(&mut self, now: Nanos) -> u32 {
         let since = now.0.saturating_sub(self.began.0);
         while since / self.column_ns >= COLUMNS as u64 {
@@ -296,7 +294,7 @@ impl PictureRecorder {
         }
     }
 
-    /// The track of a stream. Where there are many, a new one takes the place of the smallest.
+    /// Returns the track of a stream. If all tracks are taken, a new stream replaces the smallest.
     fn track(&mut self, key: (u32, u32)) -> &mut StreamTrack {
         if !self.tracks.contains_key(&key) && self.tracks.len() >= MAX_TRACKS {
             let smallest = self.tracks.iter().min_by_key(|(key, track)| (track.pages, **key));
@@ -308,7 +306,7 @@ impl PictureRecorder {
     }
 }
 
-/// The kind that a cell shows; None if it is empty.
+/// Returns the kind that a cell shows; None if it is empty.
 fn shown(counts: &[u32; KINDS]) -> Option<PictureKind> {
     let [hit, prefetched, wasted, waited] = counts.map(u64::from);
     let reads = hit + prefetched + waited;
@@ -326,7 +324,7 @@ fn shown(counts: &[u32; KINDS]) -> Option<PictureKind> {
     kinds.into_iter().max_by_key(|(count, _)| *count).map(|(_, kind)| kind)
 }
 
-/// Columns of a picture: half as many as a small chart has pixels.
+/// Columns of a picture: half the pixel width of a small chart.
 pub const COLUMNS: usize = 240;
 
 /// Rows of a picture.
@@ -335,10 +333,10 @@ pub const ROWS: usize = 120;
 /// The number of [`PictureKind`]s.
 pub const KINDS: usize = 4;
 
-/// Streams that are followed at a time.
+/// Number of streams tracked at a time.
 const MAX_TRACKS: usize = 64;
 
-/// Narrower than any read of a device.
+/// Shorter than any device read.
 const FIRST_COLUMN_NS: u64 = 1000;
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
-//! A page that a process keeps where it is, to read it without a copy.
-//!
-//! In:    a page of a file that is in the cache.
-//! Out:   a pin, or none; whether the page is still in the frame in which it was pinned.
-//! Never: a read: the process has read the page before it pins it.
+//! A page pinned by a process, for reading without a copy. The process reads the page before it
+//! pins it.
 
 use foreread_core::path::IoPath;
 use foreread_core::table::{FileSlot, Frame, Generation};
@@ -11,7 +8,7 @@ use foreread_core::units::PageIndex;
 use crate::process::Process;
 use crate::run_state::SimFile;
 
-/// A page that is pinned, until this is dropped.
+/// A page that stays pinned until this is dropped.
 #[derive(Debug)]
 #[must_use = "a pin ends when it is dropped"]
 pub struct PinnedPage {
@@ -23,7 +20,8 @@ pub struct PinnedPage {
 }
 
 impl Process {
-    /// Pins a page of a file. None if it is not in the cache, or a quarter of the cache is pinned.
+    /// Pins a cached page of a file. None if it is not cached, or if a quarter of the cache is
+    /// pinned.
     pub fn pin(&self, file: SimFile, page: PageIndex) -> Option<PinnedPage> {
         let slot = IoPath::slot(file.id);
         let pinned = self.world(|world| {
@@ -42,8 +40,8 @@ impl Process {
 }
 
 impl PinnedPage {
-    /// Whether a reader would find the page in the frame in which it was pinned. It leaves only if
-    /// it is forgotten; until then its frame must not be reused.
+    /// Returns true if a lookup finds the page in its pinned frame. It leaves only when it is
+    /// forgotten; until then the frame must not be reused.
     #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.process.world(|world| {
@@ -58,7 +56,7 @@ impl PinnedPage {
 
 impl Drop for PinnedPage {
     fn drop(&mut self) {
-        // A run that ends drops its processes while the world is not borrowed.
+        // The world is not borrowed when a run that ends drops its processes.
         if let Ok(mut world) = self.process.state().world.try_borrow_mut() {
             if world.table.unpin(self.frame, self.generation) {
                 let now = world.now();

@@ -1,8 +1,4 @@
-//! A run that a scenario has been built into, with the names of its devices and files.
-//!
-//! In:    devices and files from the scenario; processes from its workloads.
-//! Out:   the run.
-//! Never: the TOML file.
+//! A run built from a scenario, with the names of its devices and files.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +15,11 @@ use crate::validate::unknown;
 pub struct PreparedRun {
     /// The run.
     pub run: SimRun,
-    /// Its devices, by name.
+    /// Devices, by name.
     pub devices: BTreeMap<String, DeviceId>,
-    /// Its files, by name.
+    /// Files, by name.
     pub files: BTreeMap<String, SimFile>,
-    /// The submitter of the processes that are added now; None: each process is its own.
+    /// Submitter of the processes added now; None: each process is its own submitter.
     pub submitter: Option<Submitter>,
 }
 
@@ -38,7 +34,7 @@ impl PreparedRun {
         let submitter = self.submitter;
         self.run.spawn(name, async move |process: Process| {
             process.set_submitter(submitter);
-            // The wait for its start is no time of its work.
+            // The wait for its start does not count as running time.
             process.meter(|meter, now| meter.began = now.max(start));
             process.until(start).await;
             body(process).await;

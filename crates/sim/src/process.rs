@@ -1,8 +1,5 @@
-//! A process of a workload, as an `async` block in virtual time.
-//!
-//! In:    requests and waits, in the order of the block.
-//! Out:   their results; the time at which they are done.
-//! Never: two requests at a time: that takes another process.
+//! A process of a workload: an `async` block in virtual time, with at most one request at a time.
+//! Concurrent requests take several processes.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,15 +17,15 @@ use crate::slots::SlotsId;
 use crate::task::TaskId;
 use crate::world::{DirectReceiver, SimEvent, SimWorld, TaskCompletion};
 
-/// The handle of a process, for the code of that process.
+/// Handle of a process, for its code.
 #[derive(Clone, Debug)]
 pub struct Process {
     state: Rc<RunState>,
     task: TaskId,
-    /// The index of its meter.
+    /// Index of its meter.
     meter: usize,
     class: Cell<Class>,
-    /// None: the process is a submitter of its own.
+    /// None: the process is its own submitter.
     submitter: Cell<Option<Submitter>>,
 }
 
@@ -56,7 +53,7 @@ impl Process {
         }));
     }
 
-    /// Begins another process, for the same submitter. It runs beside this one.
+    /// Spawns a concurrent process with the same submitter.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &self,
         name: &str,
@@ -69,24 +66,24 @@ impl Process {
         });
     }
 
-    /// The current virtual time.
+    /// Returns the current virtual time.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.world(|world| world.now())
     }
 
-    /// Returns random numbers that follow from the seed of the run and this name.
+    /// Returns a random number generator seeded by the run's seed and this name.
     #[must_use]
     pub fn rng(&self, name: &str) -> Rng {
         Rng::named(self.state.seed, name)
     }
 
-    /// Sets the priority class of its direct requests, from now on.
+    /// Sets the priority class of later direct requests.
     pub fn set_class(&self, class: Class) {
         self.class.set(class);
     }
 
-    /// Waits until a time.
+    /// Blocks until a time.
     pub async fn until(&self, at: Nanos) {
         if at <= self.now() {
             return;
@@ -96,16 +93,17 @@ impl Process {
         debug_assert!(self.now() >= at, "a wait ends at its time");
     }
 
-    /// Waits for a duration, or computes as long on a processor of its own.
+    /// Blocks for a duration: sleeps, or computes on a dedicated processor.
     pub async fn pass_ns(&self, ns: u64) {
         self.until(Nanos(self.now().0.saturating_add(ns))).await;
     }
 
-    /// Sends a request to a device past the cache, and waits for it. The meter counts it.
+    /// Sends a request to a device, bypassing the cache, and blocks until it ends. The meter counts
+    /// it.
     ///
     /// # Errors
     ///
-    /// The fault of the device.
+    /// The device's fault.
     pub async fn direct(
         &self,
         device: DeviceId,
@@ -123,8 +121,8 @@ impl Process {
         done.fault.map_or(Ok(()), Err)
     }
 
-    /// Sends a request to a device past the cache, and does not wait for it. The request holds one
-    /// of `slots` until it has ended; the process waits for a free one.
+    /// Sends a request to a device, bypassing the cache, without waiting for its end. The request
+    /// occupies one of `slots` until it ends; the process blocks until one is free.
     pub async fn post(
         &self,
         slots: SlotsId,
@@ -140,19 +138,19 @@ impl Process {
         self.meter(|meter, now| meter.op(began, now, sectors.bytes()));
     }
 
-    /// Returns a pool of `count` slots, for [`Self::post`].
+    /// Creates a pool of `count` slots, for [`Self::post`].
     #[must_use]
     pub fn slots(&self, count: u32) -> SlotsId {
         self.world(|world| world.slots.add(count))
     }
 
-    /// Waits for a free slot, and takes it.
+    /// Blocks until a slot is free, and takes it.
     pub async fn take_slot(&self, slots: SlotsId) {
         let take = || self.world(|world| world.slots.take(slots, self.task));
         poll_fn(|_| if take() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
-    /// Frees a slot that [`Self::take_slot`] took.
+    /// Frees a slot taken by [`Self::take_slot`].
     ///
     /// # Panics
     ///
@@ -169,7 +167,7 @@ impl Process {
         });
     }
 
-    /// Changes its meter.
+    /// Updates the process's meter.
     pub fn meter<R>(&self, change: impl FnOnce(&mut ProcessMeter, Nanos) -> R) -> R {
         self.world(|world| {
             let now = world.now();
@@ -182,7 +180,7 @@ impl Process {
         })
     }
 
-    /// The submitter of its requests, for schedulers and policies.
+    /// Returns the submitter of its requests, for schedulers and policies.
     ///
     /// # Panics
     ///
@@ -193,7 +191,7 @@ impl Process {
         self.submitter.get().unwrap_or_else(own)
     }
 
-    /// Sets the submitter of the files that it opens from now on; None: the process itself.
+    /// Sets the submitter of files opened from now on; None: the process itself.
     pub fn set_submitter(&self, submitter: Option<Submitter>) {
         self.submitter.set(submitter);
     }
@@ -202,7 +200,7 @@ impl Process {
         with(&mut self.state.world.borrow_mut())
     }
 
-    /// The state of its run, for what outlives the process.
+    /// Returns the state of the run, for objects that outlive the process.
     pub(crate) fn state(&self) -> &Rc<RunState> {
         &self.state
     }
@@ -215,7 +213,7 @@ impl Process {
         self.meter
     }
 
-    /// Waits for the completion of its request.
+    /// Blocks until its request completes.
     pub(crate) async fn completion(&self) -> TaskCompletion {
         let take = || self.world(|world| world.take_completion(self.task));
         poll_fn(|_| take().map_or(Poll::Pending, Poll::Ready)).await

@@ -1,8 +1,5 @@
-//! The reads of a run, in the order in which they began: what lower bounds are computed from.
-//!
-//! In:    each read of a process through the cache.
-//! Out:   the pages of its device that it used, and when it began.
-//! Never: a request of a device, or a read past the cache. More than [`LoggedRead::MAX_READS`].
+//! Log of the reads of a run through the cache, in start order, as input to the lower bounds. Holds
+//! at most [`LoggedRead::MAX_READS`].
 
 use std::ops::Range;
 
@@ -11,16 +8,16 @@ use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, SECTOR_SIZE, Sector};
 /// A read of a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LoggedRead {
-    /// When it began.
+    /// Start time.
     pub at: Nanos,
-    /// The device of its file.
+    /// Device of the file.
     pub device: u32,
-    /// The pages of the device.
+    /// Pages of the device.
     pub pages: Range<u64>,
 }
 
 impl LoggedRead {
-    /// Of a run with more reads none is kept: these take 512 MiB.
+    /// Largest number of reads, which takes 512 MiB; a run with more has no log.
     pub const MAX_READS: usize = 1 << 24;
 }
 
@@ -33,12 +30,12 @@ pub(crate) struct ReadLog {
 }
 
 impl ReadLog {
-    /// A log of at most so many reads.
+    /// Creates a log with this limit.
     pub(crate) fn new(most: usize) -> Self {
         Self { reads: Vec::new(), most, is_full: false }
     }
 
-    /// Notes a read of a file that begins at `start` on its device.
+    /// Records a read of a file that begins at `start` on its device.
     pub(crate) fn add(
         &mut self,
         at: Nanos,
@@ -46,7 +43,8 @@ impl ReadLog {
         pos: ByteCount,
         len: ByteCount,
     ) {
-        // A file that begins within a page has pages of its own: they are as many.
+        // A file that begins within a device page has shifted page boundaries; the number of pages
+        // is the same.
         let base = start.0 * SECTOR_SIZE / PAGE_SIZE;
         let pages = base + pos.0 / PAGE_SIZE..base + (pos.0 + len.0).div_ceil(PAGE_SIZE);
         if pages.is_empty() || self.is_full {

@@ -1,9 +1,5 @@
-//! A reader: an open file of a process.
-//!
-//! In:    reads, hints.
-//! Out:   the number of bytes that each read returned, when it is done.
-//! Never: hits that differ from the engine's. Resident pages are used and their markers taken
-//!        before the path is called for the rest; a full hit takes no time.
+//! A reader: an open file of a process. Hits follow the engine: the reader uses resident pages and
+//! takes their markers before it calls the path for the rest. A full hit takes no time.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +13,7 @@ use crate::process::Process;
 use crate::run_state::{RunState, SimFile};
 use crate::world::{SimWorld, TaskCompletion};
 
-/// An open file of a process, with a stream of its own or one that it shares.
+/// An open file of a process, with a private or a shared stream.
 #[derive(Debug)]
 pub struct SimReader {
     process: Process,
@@ -26,7 +22,7 @@ pub struct SimReader {
     submitter: Cell<Submitter>,
 }
 
-/// The stream of an open file, which readers of several processes may share.
+/// Stream of an open file; readers of several processes may share it.
 #[derive(Debug)]
 struct SimStream {
     state: Rc<RunState>,
@@ -36,7 +32,7 @@ struct SimStream {
 }
 
 impl Process {
-    /// Opens a file, with a stream of its own.
+    /// Opens a file with a new stream.
     #[must_use]
     pub fn open(&self, file: SimFile) -> SimReader {
         SimReader::new(self.clone(), file)
@@ -52,32 +48,32 @@ impl SimReader {
         Self { process, file, stream, submitter }
     }
 
-    /// Returns a reader of another process for the same open file: both continue one stream.
+    /// Creates a reader for another process on the same open file: both continue one stream.
     #[must_use]
     pub fn shared_with(&self, process: &Process) -> Self {
         let (process, submitter) = (process.clone(), Cell::new(process.submitter()));
         Self { process, file: self.file, stream: Rc::clone(&self.stream), submitter }
     }
 
-    /// The length of the file.
+    /// Returns the length of the file.
     #[must_use]
     pub fn len(&self) -> ByteCount {
         self.file.len
     }
 
-    /// Whether the file is empty.
+    /// Returns true if the file is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.file.len == ByteCount::ZERO
     }
 
-    /// Advises the path how it will read, from now on.
+    /// Advises the path on the access pattern of later reads.
     pub fn advise(&self, advice: Advice) {
         self.stream.advice.set(advice);
         self.process.world(|world| world.path.advise(self.stream.id, advice));
     }
 
-    /// Names its stream in the picture of the run, if one is kept.
+    /// Names its stream in the picture of the run, if one is recorded.
     pub(crate) fn name_in_picture(&self, thread: u32, file: u32) {
         let (slot, start) = (IoPath::slot(self.file.id), self.file.start.0 * SECTOR_SIZE);
         self.process.world(|world| {
@@ -87,24 +83,24 @@ impl SimReader {
         });
     }
 
-    /// Tells the path that the next read follows a seek.
+    /// Notifies the path that the next read follows a seek.
     pub fn seeked(&self) {
         self.process.world(|world| world.path.seeked(self.stream.id));
     }
 
-    /// Sets the submitter of its reads, if that is not its process.
+    /// Sets the submitter of its reads, if it is not the process.
     pub fn set_submitter(&self, submitter: Submitter) {
         self.submitter.set(submitter);
     }
 
-    /// Returns how many pages were requested from the device again, for a reader that reads from
-    /// the start of its file and leaves no page out.
+    /// Returns the number of pages requested twice from the device, for a reader that reads its
+    /// file from the start without gaps.
     #[must_use]
     pub fn read_twice(&self) -> Pages {
         self.process.world(|world| world.read_twice(self.stream.id))
     }
 
-    /// Requests a range that will be read, and does not wait for it.
+    /// Requests a range that will be read, without waiting.
     pub fn will_need(&self, pos: ByteCount, len: ByteCount) {
         let (start, end) = (pos.page(), PageIndex((pos + len).pages_up().0));
         self.process.world(|world| {
@@ -113,7 +109,7 @@ impl SimReader {
         });
     }
 
-    /// Whether the page at `pos` is cached and up to date.
+    /// Returns true if the page at `pos` is cached and up to date.
     #[must_use]
     pub fn is_resident(&self, pos: ByteCount) -> bool {
         let slot = IoPath::slot(self.file.id);
@@ -136,18 +132,18 @@ impl SimReader {
         });
     }
 
-    /// Drops the pages that a read has read to their end.
+    /// Drops the pages that a read has consumed completely.
     pub fn forget_read(&self, pos: ByteCount, got: ByteCount) {
         let start = pos.page().offset();
         self.forget(start, pos + got - start);
     }
 
-    /// Reads, and returns the number of bytes: fewer than `len` at the end of the file. The meter
-    /// of the process counts the read.
+    /// Reads and returns the number of bytes, less than `len` at the end of the file. The meter of
+    /// the process counts the read.
     ///
     /// # Errors
     ///
-    /// The fault of the device.
+    /// The device's fault.
     ///
     /// # Panics
     ///
@@ -200,14 +196,14 @@ impl SimReader {
         });
         self.process.meter(|meter, now| {
             meter.op(began, now, wanted);
-            // A hit takes no time: whatever passed was spent waiting.
+            // A hit takes no time, so any elapsed time was a wait.
             meter.waited_ns += now.0 - began.0;
         });
         Ok(wanted)
     }
 
-    /// Uses the resident pages at the start of a read, and returns their bytes. Reports the markers
-    /// on them to the path.
+    /// Consumes the resident pages at the start of a read, and returns their bytes. Reports their
+    /// markers to the path.
     fn hit(
         &self,
         world: &mut SimWorld,
@@ -262,12 +258,12 @@ impl SimReader {
 
 impl Drop for SimStream {
     fn drop(&mut self) {
-        // A run that ends drops its processes while the world is not borrowed.
+        // The world is not borrowed when a run that ends drops its processes.
         if let Ok(mut world) = self.state.world.try_borrow_mut() {
             world.path.close_stream(self.id);
         }
     }
 }
 
-/// As in the engine: a read takes at most this many markers and leaves others for the next read.
+/// As in the engine: a read takes at most this many markers and leaves the rest for the next read.
 const MAX_MARKERS: usize = 8;

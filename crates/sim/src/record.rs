@@ -1,9 +1,5 @@
-//! What happened in a run, as one number, and as lines on request.
-//!
-//! In:    events, in their order.
-//! Out:   a hash: two runs with the same hash did the same. The lines, or the first that differs
-//!        from those of another run.
-//! Never: an event that is in the lines and not in the hash, or the other way round.
+//! Record of a run: a hash over its events, and their lines on request. Two runs with the same hash
+//! had the same events; an event is in the hash exactly if it is in the lines.
 
 use std::fmt;
 
@@ -12,33 +8,32 @@ use foreread_core::sched::Op;
 use foreread_core::trace::{EventKind, TraceEvent};
 use foreread_core::units::Nanos;
 
-/// What is kept of a run beside its hash.
+/// Data recorded of a run in addition to its hash.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum RecordMode {
-    /// Nothing.
+    /// The hash only.
     #[default]
     Hash,
     /// One line for each event.
     Lines,
-    /// What another run said: the first line that differs.
+    /// The first line that differs from these lines of another run.
     Compare(Vec<String>),
-    /// What was done to the path and what it said: see
-    /// [`RunOutcome::replay`](crate::run::RunOutcome::replay).
+    /// The path's calls and outputs: see [`RunOutcome::replay`](crate::run::RunOutcome::replay).
     Log,
 }
 
-/// Where two runs part.
+/// First difference between two runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TraceDifference {
-    /// Which event, from 1: the line of the file.
+    /// Number of the event, from 1: the line of the file.
     pub line: usize,
-    /// What the other run had; None if it was over.
+    /// Line of the other run; None if it had ended.
     pub wanted: Option<String>,
-    /// What this one had; None if it was over.
+    /// Line of this run; None if it had ended.
     pub got: Option<String>,
 }
 
-/// The events of a run.
+/// Events of a run.
 #[derive(Debug)]
 pub(crate) struct RunRecord {
     hash: u64,
@@ -78,7 +73,7 @@ impl RunRecord {
         }
     }
 
-    /// A process said something, or ended.
+    /// Records an event or the end of a process.
     pub(crate) fn process(&mut self, at: Nanos, name: &str, what: &str, number: u64) {
         let words = [4, of_text(name), of_text(what), number];
         self.add(at, &words, || format!("{name} {what} {number}"));
@@ -105,7 +100,8 @@ impl RunRecord {
         }
     }
 
-    /// The hash, the number of events, the lines, and where they part from the other run's.
+    /// Returns the hash, the number of events, the lines, and the first difference from the other
+    /// run.
     pub(crate) fn end(mut self) -> (u64, u64, Vec<String>, Option<TraceDifference>) {
         let events = usize::try_from(self.events).unwrap_or(usize::MAX);
         if let RecordMode::Compare(other) = &self.keep
@@ -141,7 +137,7 @@ fn letter(op: Op) -> char {
     }
 }
 
-/// FNV-1a's first state, as good as any.
+/// Initial state of FNV-1a; the choice is arbitrary.
 const FIRST: u64 = 0xCBF2_9CE4_8422_2325;
 
 const fn mix(hash: u64, word: u64) -> u64 {

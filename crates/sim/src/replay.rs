@@ -1,10 +1,10 @@
-//! Replay: the reads of a trace, in virtual time on a device model, or its pages in caches alone.
+//! Replay: the reads of a trace in virtual time on a device model, or its pages in isolated caches.
 //!
 //! In:    a trace that can be read several times; a device, a cache, a pace.
-//! Out:   how long its reads waited, what the device did.
-//! Never: the whole trace in memory: at most [`MAX_QUEUED`] records wait for their threads.
+//! Out:   the waits of its reads, and the work of the device.
+//! Never: the whole trace in memory: at most [`MAX_QUEUED`] records are queued for their threads.
 //!
-//! How to read the figures, and what a block trace cannot tell: docs/replay.md.
+//! Interpretation of the figures, and limits of block traces: docs/replay.md.
 
 mod bounds;
 mod caches;
@@ -20,13 +20,13 @@ pub use player::{Replay, ReplayGroup, ReplayPace, replay, with_capacity};
 
 use foreread_trace::{TraceError, TraceReader};
 
-/// Opens the same trace again, from its first record.
+/// Reopens the trace at its first record.
 pub type OpenTrace<'t> = dyn Fn() -> Result<TraceReader<'static>, TraceError> + 't;
 
-/// Why a trace was not replayed.
+/// Reason that a trace was not replayed.
 #[derive(Debug)]
 pub enum ReplayError {
-    /// The trace is wrong.
+    /// The trace is malformed.
     Trace(TraceError),
     /// The trace does not fit the machine.
     Machine(String),

@@ -1,34 +1,30 @@
-//! What the streams of a run requested by their windows.
-//!
-//! In:    each decision.
-//! Out:   how many pages a stream requested, and how many of them again.
-//! Never: a request.
+//! Pages that the windows of each stream requested, and how many of them more than once.
 
 use foreread_core::path::StreamId;
 use foreread_core::prefetch::Decided;
 use foreread_core::units::{PageIndex, Pages};
 
-/// The requested pages of all streams.
+/// Requested pages of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct RequestedByStream(Vec<RequestedPages>);
 
-/// The requested pages of one stream.
+/// Requested pages of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RequestedPages {
-    /// The meter of the process that opened the file.
+    /// Meter of the process that opened the file.
     meter: usize,
     pages: Pages,
-    /// One past the last page that was requested.
+    /// One past the last requested page.
     end: PageIndex,
 }
 
 impl RequestedByStream {
-    /// Begins a stream, which may have the index of one that has ended.
+    /// Starts a stream; the index of an ended stream may be reused.
     pub(crate) fn begin(&mut self, stream: StreamId, meter: usize) {
         *self.of(stream) = RequestedPages { meter, ..RequestedPages::default() };
     }
 
-    /// Notes a window. Returns the meter that is to count it, if anything was requested.
+    /// Records a window. Returns the meter that must count it, if anything was requested.
     pub(crate) fn note(&mut self, stream: StreamId, decided: &Decided) -> Option<usize> {
         if decided.submitted == Pages::ZERO {
             return None;
@@ -47,7 +43,8 @@ impl RequestedByStream {
 }
 
 impl RequestedPages {
-    /// How many pages were requested again, where none was left out from the start of the file on.
+    /// Returns the number of pages requested again, provided the stream left no gap from the start
+    /// of the file.
     ///
     /// ```text
     ///   |=====|=========|===============|       requested: the sum of all windows

@@ -1,12 +1,12 @@
-//! Read-ahead policies of the literature and of the field, to compare `adaptive` with.
+//! Read-ahead policies from the literature and from other systems, as baselines for `adaptive`.
 //!
 //! In:    the questions that the core asks its own policies.
 //! Out:   windows, as close to the source as its text allows.
-//! Never: a policy that the library offers, or source code of the system that it stands for: each
-//!        is written from a description, which its file names.
+//! Never: source code of the original system: each policy is written from a description, which its
+//!        file cites. The library does not offer these policies.
 //!
 //! To add one: a file here, and a line in the list below; docs/simulator.md has the steps and an
-//! example. It can then be named wherever the simulator takes a policy.
+//! example. The simulator then accepts its name as a policy.
 
 #[cfg(test)]
 mod twice;
@@ -16,13 +16,13 @@ use foreread_core::units::{ByteCount, PageIndex, Pages};
 
 use crate::device::DeviceParams;
 
-/// Declares the module of each policy, and lists the policies. (`cargo fmt` does not look into
-/// modules that a macro declares; `./dev lint` checks the format of these.)
+/// Declares the module of each policy, and lists the policies. (`cargo fmt` does not format modules
+/// that a macro declares; `./dev lint` checks their format.)
 macro_rules! rival_policies {
     ($($module:ident::$policy:ident,)*) => {
         $(mod $module;)*
 
-        /// All of them.
+        /// All policies of this list.
         pub const ALL: &[Policy] = &[$(Policy::Custom(&$module::$policy)),*];
     };
 }
@@ -41,24 +41,24 @@ rival_policies! {
     fsspec_adaptive::FsspecAdaptive,
 }
 
-/// The core's policies and these.
+/// Iterates over the core's policies and these.
 pub fn all() -> impl Iterator<Item = Policy> {
     Policy::ALL.into_iter().chain(ALL.iter().copied())
 }
 
-/// The policy of this name: one of these, or one of the core's.
+/// Returns the policy with this name: one of these, or one of the core's.
 #[must_use]
 pub fn find(name: &str) -> Option<Policy> {
     all().find(|policy| policy.name() == name)
 }
 
-/// The largest window of a policy that follows from its device; None: it follows from nothing.
+/// Returns the largest window of a policy that derives it from the device; None for other policies.
 #[must_use]
 pub fn window_of_device(policy: Policy, device: &DeviceParams) -> Option<ByteCount> {
     (policy.name() == competitive::NAME).then(|| device.switch_bytes())
 }
 
-/// Whether a read continues where the handle's last read ended, or is its first at page 0.
+/// Returns true if a read continues the handle's last read, or is its first and at page 0.
 fn continues(ask: Ask) -> bool {
     match ask.prev_pos {
         None => ask.page == PageIndex(0),
@@ -66,14 +66,14 @@ fn continues(ask: Ask) -> bool {
     }
 }
 
-/// Whether a page lies in the last window, or directly behind it.
+/// Returns true if a page is in the last window, or directly after it.
 fn is_of(last: Window, page: PageIndex) -> bool {
     last.size > Pages::ZERO && last.start <= page && page <= last.end()
 }
 
-/// The pages of the read, and no more.
+/// Reads the requested pages and nothing ahead.
 fn only_the_read(ask: Ask) -> Option<Decision> {
-    // A marker asks for what lies ahead; the page itself is resident.
+    // At a marker the page itself is resident, and the marker concerns pages ahead only.
     if ask.trigger == Trigger::Marker {
         return None;
     }
@@ -81,13 +81,14 @@ fn only_the_read(ask: Ask) -> Option<Decision> {
     Some(Decision { pattern: Pattern::Random, window })
 }
 
-/// A window of at least a page and at most `max`, whose marker lies `ahead` pages before its end.
+/// Creates a window of 1 to `max` pages, with its marker `ahead` pages before its end.
 fn window(start: PageIndex, size: u64, ahead: u64, max: Pages) -> Window {
     let size = size.clamp(1, max.0.max(1));
     Window { start, size: Pages(size), async_size: Pages(ahead.min(size)) }
 }
 
-/// The next window of a stream: it begins where the last one ends, or at the page that was missing.
+/// Creates the next window of a stream: it starts at the end of the last one, or at the missing
+/// page.
 fn subsequent(ask: Ask, last: Window, size: u64, ahead: u64, max: Pages) -> Option<Decision> {
     let start = match ask.trigger {
         Trigger::Miss => ask.page,
@@ -96,7 +97,7 @@ fn subsequent(ask: Ask, last: Window, size: u64, ahead: u64, max: Pages) -> Opti
     Some(Decision { pattern: Pattern::Subsequent, window: window(start, size, ahead, max) })
 }
 
-/// The first window of a stream.
+/// Creates the first window of a stream.
 fn first(ask: Ask, size: u64, ahead: u64, max: Pages) -> Option<Decision> {
     Some(Decision { pattern: Pattern::Initial, window: window(ask.page, size, ahead, max) })
 }

@@ -1,10 +1,9 @@
 //! Every policy in the same scenarios.
 //!
-//! In:    which scenarios, which policies, which parts of `adaptive` are left out.
-//! Out:   a row of figures for each, beside the fewest requests that there could be.
-//! Never: a verdict that the figures do not give.
+//! In:    the scenarios, the policies, the disabled parts of `adaptive`.
+//! Out:   a row of figures for each, with the lower bound of requests.
 //!
-//! The scenarios are in `scenarios/rivals/`: what each one shows stands there.
+//! The scenarios are in `scenarios/rivals/`; each file describes its purpose.
 
 mod list;
 mod losses;
@@ -28,7 +27,7 @@ use crate::parallel::run_in_order;
 use crate::run::SimRun;
 use crate::scenario::{EvictionName, Scenario};
 
-/// Runs a scenario. `look` is called now and then.
+/// Runs a scenario. `look` is called at intervals.
 ///
 /// # Panics
 ///
@@ -40,7 +39,7 @@ pub fn run(rival: &Rival, how: &PolicySetup, look: &mut dyn FnMut(&SimRun)) -> R
     row(rival, how, &scenario, &measure(&scenario, look))
 }
 
-/// The same, with an eviction policy, and with the bounds that no policy can better.
+/// Like [`run`], with an eviction policy and the lower bounds for any policy.
 fn run_bounded(rival: &Rival, how: &PolicySetup, eviction: CachePolicyKind) -> RivalRow {
     let mut scenario = rival.scenario();
     how.set(&mut scenario);
@@ -80,21 +79,21 @@ fn row(rival: &Rival, how: &PolicySetup, scenario: &Scenario, measured: &Measure
     }
 }
 
-/// A scenario and a way to run it.
+/// A scenario and a policy to run it with.
 #[derive(Clone, Debug)]
 pub struct RivalJob {
-    /// Which.
+    /// The scenario.
     pub rival: &'static Rival,
-    /// How.
+    /// The policy.
     pub how: PolicySetup,
 }
 
-/// Runs all of them, on so many threads; the rows come in the order of the jobs. `progress` is told
-/// how many have begun, and which was the last.
+/// Runs all jobs, on the given number of threads. Rows are in the order of the jobs. `progress`
+/// receives the number of jobs that have begun, and the latest.
 ///
 /// # Panics
 ///
-/// If one of them does.
+/// If a job panics.
 pub fn run_all(
     jobs: &[RivalJob],
     threads: usize,
@@ -103,11 +102,11 @@ pub fn run_all(
     run_all_over(jobs, &[CachePolicyKind::TwoLists], threads, progress)
 }
 
-/// The same, each job with each of these eviction policies.
+/// Like [`run_all`], each job with each of these eviction policies.
 ///
 /// # Panics
 ///
-/// If one of them does.
+/// If a job panics.
 pub fn run_all_over(
     jobs: &[RivalJob],
     evictions: &[CachePolicyKind],

@@ -1,72 +1,68 @@
-//! Random numbers from a seed: the same on every machine, for ever.
-//!
-//! In:    a seed.
-//! Out:   numbers.
-//! Never: a source of its own, or a function of the machine's own library, whose last bit may be
-//!        another elsewhere: logarithms come from `libm`.
+//! Seeded random numbers, stable across machines and versions. Logarithms come from `libm`, because
+//! the last bit of a platform's functions may differ.
 
-/// SplitMix64: 64 bits of state, and good enough that neighbouring seeds share nothing.
+/// SplitMix64: 64 bits of state; the sequences of neighbouring seeds are unrelated.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The numbers of this seed.
+    /// Creates a generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The numbers of one of several draws with the same seed, each by its own name: a process that
-    /// draws more does not change what the others get.
+    /// Creates one of several independent generators with the same seed, distinguished by name: a
+    /// process that draws more does not affect the others.
     #[must_use]
     pub fn named(seed: u64, name: &str) -> Self {
         let of_name = name.bytes().fold(seed, |state, byte| mix(state ^ u64::from(byte)));
         Self(mix(of_name))
     }
 
-    /// The numbers of a device with a seed of its own, in a run of this seed: another in each run,
-    /// and in that of [`DEFAULT_SEED`] those of its own seed.
+    /// Creates the generator of a device with seed `own`, in a run with seed `run`. It differs in
+    /// each run; with [`DEFAULT_SEED`] it depends on `own` only.
     #[must_use]
     pub const fn of_device(own: u64, run: u64) -> Self {
         Self(own ^ mix(run) ^ mix(DEFAULT_SEED))
     }
 
-    /// Any number.
+    /// Draws 64 random bits.
     pub fn any(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix(self.0)
     }
 
-    /// One of `0..end`, each as likely.
+    /// Draws uniformly from `0..end`.
     ///
     /// # Panics
     ///
     /// If `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "one of nothing");
-        // 2^64 is so much larger than any range here that what it favours cannot be seen.
+        // 2^64 is so much larger than any range used here that the bias is negligible.
         let wide = u128::from(self.any()) * u128::from(end);
         (wide >> 64) as u64
     }
 
-    /// From 0 to just under 1.
+    /// Draws uniformly from 0 to just below 1.
     #[expect(clippy::cast_precision_loss, reason = "53 bits are kept")]
     pub fn unit(&mut self) -> f64 {
         (self.any() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Of the exponential distribution with this mean.
+    /// Draws from the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.unit())
     }
 
-    /// Of the normal distribution, mean 0, deviation 1.
+    /// Draws from the standard normal distribution.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * libm::log(1.0 - self.unit())).sqrt();
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
 
-    /// Shuffles the items: each order is as likely as any other.
+    /// Shuffles the items uniformly.
     #[expect(clippy::cast_possible_truncation, reason = "a number below a length is an index")]
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -76,7 +72,7 @@ impl Rng {
     }
 }
 
-/// That of a run that names none.
+/// Seed of a run that sets none.
 pub const DEFAULT_SEED: u64 = 1;
 
 const fn mix(state: u64) -> u64 {

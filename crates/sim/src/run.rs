@@ -1,12 +1,11 @@
 //! A run: processes that take turns in virtual time.
 //!
-//! In:    devices, files and processes; when to stop.
+//! In:    devices, files and processes; a stop time.
 //! Out:   the figures of each process and device, and the hash of all events.
-//! Never: a thread, a clock of the machine, an order of events that the seed does not fix.
+//! Never: a thread, a clock of the machine, an order of events that the seed does not determine.
 //!
 //! A process is an `async` block: it calls `reader.read(pos, len).await`, and virtual time passes
-//! until the read is done. Processes that are runnable at the same time continue in the order in
-//! which they became runnable.
+//! until the read is done. Processes that become runnable at the same time continue in that order.
 
 mod kept;
 
@@ -38,47 +37,47 @@ use crate::world::SimWorld;
 pub struct SimRun {
     shared: Rc<RunState>,
     tasks: Vec<SimTask>,
-    /// The number of tasks that have not ended.
+    /// Number of tasks that have not ended.
     alive: usize,
 }
 
-/// The outcome of a run.
+/// Outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// The virtual time at its end.
+    /// Virtual time at the end.
     pub end: Nanos,
-    /// The hash of all events: runs with the same hash had the same events.
+    /// Hash of all events: runs with the same hash had the same events.
     pub hash: u64,
-    /// The number of events.
+    /// Number of events.
     pub events: u64,
-    /// The events, with [`RecordMode::Lines`].
+    /// Lines of the events, with [`RecordMode::Lines`].
     pub lines: Vec<String>,
-    /// The first difference from the run that it was compared with.
+    /// First difference from the compared run.
     pub difference: Option<TraceDifference>,
-    /// The figures of each process, in the order in which they began.
+    /// Figures of each process, in start order.
     pub processes: Vec<ProcessMeter>,
-    /// The figures of each device.
+    /// Figures of each device.
     pub devices: Vec<DeviceMeter>,
-    /// The path's counters.
+    /// Counters of the path.
     pub stats: Stats,
-    /// The cache's counters.
+    /// Counters of the cache.
     pub cache: CacheStats,
-    /// With an eviction policy other than the library's own: how many pages that evicted. `cache`
-    /// has those that the path had to evict itself.
+    /// Evictions by an external eviction policy, if there is one. `cache` counts those that the
+    /// path had to make itself.
     pub external_evictions: Option<u64>,
-    /// The number of processes that had not ended.
+    /// Number of processes that had not ended.
     pub unfinished: usize,
-    /// The number of frames of the cache.
+    /// Number of frames of the cache.
     pub frames: u32,
-    /// The number of frames that were neither being filled nor held.
+    /// Number of frames that were neither being filled nor held.
     pub idle_frames: u64,
-    /// The calls and the outputs of the path, with [`RecordMode::Log`].
+    /// Calls and outputs of the path, with [`RecordMode::Log`].
     pub log: Vec<LogStep>,
     config: Config,
 }
 
 impl SimRun {
-    /// Returns a run without devices and processes, at time 0.
+    /// Creates a run without devices and processes, at time 0.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl SimRun {
         Ok(Self { shared, tasks: Vec::new(), alive: 0 })
     }
 
-    /// Adds a device, with a scheduler in front of it.
+    /// Adds a device and its scheduler.
     ///
     /// # Errors
     ///
@@ -110,12 +109,12 @@ impl SimRun {
         self.shared.world.borrow_mut().add_device(name, model, scheduler, seed)
     }
 
-    /// Begins with what is expected of a device.
+    /// Sets the prior expectation of a device.
     pub(crate) fn expect_of_device(&mut self, device: DeviceId, learnt: LearntDevice) {
         self.shared.world.borrow_mut().path.restore_device(device, learnt);
     }
 
-    /// Changes the parameters of a device from `at` on. Calls come in the order of `at`.
+    /// Changes the parameters of a device from `at` on. Calls must be in order of `at`.
     ///
     /// # Errors
     ///
@@ -138,7 +137,7 @@ impl SimRun {
         self.try_file(device, start, len).expect("the caller opens few files")
     }
 
-    /// Adds a file in one extent, where the number of files is not known to be small.
+    /// Like [`Self::file`], for callers that may open many files.
     ///
     /// # Errors
     ///
@@ -154,7 +153,7 @@ impl SimRun {
         Ok(SimFile { id, device, start, len })
     }
 
-    /// Gives the readers of a submitter a weight: see [`IoPath::set_weight`].
+    /// Sets the weight of a submitter's readers: see [`IoPath::set_weight`].
     ///
     /// [`IoPath::set_weight`]: foreread_core::path::IoPath::set_weight
     ///
@@ -179,7 +178,7 @@ impl SimRun {
         self.shared.world.borrow_mut().set_scheduler(device, name, value)
     }
 
-    /// Adds a process. It begins when the run continues.
+    /// Adds a process, which starts when the run continues.
     pub fn spawn<F: Future<Output = ()> + 'static>(
         &mut self,
         name: &str,
@@ -190,17 +189,17 @@ impl SimRun {
     }
 
     /// Continues until all processes have ended, no event is left, or the time is `until`. The run
-    /// may then be added to and continued.
+    /// can then be extended and continued.
     pub fn go(&mut self, until: Nanos) {
         while self.go_some(u64::MAX, until) {}
     }
 
-    /// Continues as [`Self::go`] does, for at most `steps` events. Returns whether more is to do.
-    /// For callers that show progress.
+    /// Like [`Self::go`], for at most `steps` events, for callers that show progress. Returns false
+    /// when there is nothing more to do.
     pub fn go_some(&mut self, steps: u64, until: Nanos) -> bool {
         for _ in 0..steps {
             self.poll_all();
-            // Later events stay on the clock: the run may continue.
+            // Later events stay queued: the run may continue.
             if !self.is_any_left() {
                 return false;
             }
@@ -218,58 +217,57 @@ impl SimRun {
         true
     }
 
-    /// The current virtual time.
+    /// Returns the current virtual time.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.shared.world.borrow().now()
     }
 
-    /// The number of requests that the devices got so far: for a progress line.
+    /// Returns the number of requests sent to the devices so far, for a progress line.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.shared.world.borrow().requests()
     }
 
-    /// The seed of all random numbers of the run.
+    /// Returns the seed of all random numbers of the run.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.shared.seed
     }
 
-    /// The number of processes that have not ended.
+    /// Returns the number of processes that have not ended.
     #[must_use]
     pub fn left(&self) -> usize {
         self.alive + self.shared.born()
     }
 
-    /// The sums of all figures so far.
+    /// Returns the totals of all figures so far.
     #[must_use]
     pub fn totals(&self) -> RunTotals {
         self.shared.world.borrow().totals()
     }
 
-    /// How long the operations of all processes took so far, in ns.
+    /// Returns the latency of all operations so far, in ns.
     #[must_use]
     pub fn latency(&self) -> Histogram<u64> {
         ProcessMeter::latency_of_all(&self.shared.world.borrow().meters)
     }
 
-    /// The figures of each device so far.
+    /// Returns the figures of each device so far.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceMeter> {
         self.shared.world.borrow().device_meters().cloned().collect()
     }
 
-    /// Lets an eviction policy decide which pages leave, in place of the library's own. Called
-    /// before files are added.
+    /// Replaces the library's eviction policy. Must be called before files are added.
     ///
-    /// The path's frames should be an eighth more than the policy is to have pages.
+    /// The path should have an eighth more frames than the policy has pages.
     pub fn evict_by(&mut self, kind: CachePolicyKind) {
         let mut world = self.shared.world.borrow_mut();
         world.external = ExternalCache::new(kind, world.path.frame_count());
     }
 
-    /// Whether a process has not ended.
+    /// Returns true while a process is running.
     #[must_use]
     pub fn is_any_left(&self) -> bool {
         self.left() > 0
@@ -313,8 +311,8 @@ impl SimRun {
         }
     }
 
-    /// Takes over the processes that have begun. Processes hold the shared state: it must not hold
-    /// them, or neither would be dropped.
+    /// Moves the processes that have begun into the run. Processes hold the shared state: it must
+    /// not hold them, or neither would be dropped.
     fn take_in(&mut self) {
         let born = self.shared.take_born();
         self.alive += born.len();
@@ -322,7 +320,7 @@ impl SimRun {
         debug_assert!(self.alive <= self.tasks.len(), "more processes are alive than have begun");
     }
 
-    /// Polls each runnable process, until none is runnable.
+    /// Polls runnable processes until there are none.
     fn poll_all(&mut self) {
         loop {
             self.take_in();
@@ -341,14 +339,14 @@ impl SimRun {
 }
 
 impl RunOutcome {
-    /// The hash as reports show it.
+    /// Formats the hash for reports.
     #[must_use]
     pub fn hash_text(&self) -> String {
         format!("{:016x}", self.hash)
     }
 
-    /// Makes the calls of the run on a fresh path, and compares its outputs: they must follow from
-    /// the calls alone. Without [`RecordMode::Log`] there is nothing to compare.
+    /// Repeats the calls of the run on a fresh path, and compares its outputs: they must follow
+    /// from the calls alone. Without [`RecordMode::Log`] there is nothing to compare.
     ///
     /// # Errors
     ///
@@ -358,5 +356,5 @@ impl RunOutcome {
     }
 }
 
-/// The pages of a simulated cache have no bytes, but the page table has: 7 GiB for this bound.
+/// Pages of a simulated cache have no bytes, but the page table does: 7 GiB for this bound.
 const MAX_MEMORY: ByteCount = ByteCount(64 << 30);

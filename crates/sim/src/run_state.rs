@@ -1,4 +1,4 @@
-//! The state that a run and its processes share.
+//! State shared by a run and its processes.
 
 use std::cell::RefCell;
 
@@ -13,9 +13,9 @@ use crate::world::SimWorld;
 pub(crate) struct RunState {
     pub(crate) world: RefCell<SimWorld>,
     pub(crate) seed: u64,
-    /// Processes that have begun and that the run has not taken over.
+    /// Processes that have begun but are not yet part of the run.
     born: RefCell<Vec<SimTask>>,
-    /// The number of processes that have begun.
+    /// Number of processes that have begun.
     count: RefCell<usize>,
 }
 
@@ -34,22 +34,22 @@ impl RunState {
         Self { world: RefCell::new(world), seed, born, count }
     }
 
-    /// Returns the id of the next process: [`begin`](Self::begin) follows with its future.
+    /// Returns the id of the next process; [`begin`](Self::begin) must follow with its future.
     pub(crate) fn next_task(&self) -> TaskId {
         TaskId(self.count.replace_with(|count| *count + 1))
     }
 
-    /// Adds the future of a process. Futures are added in the order of their ids.
+    /// Adds the future of a process. Futures must be added in order of their ids.
     pub(crate) fn begin(&self, task: TaskFuture) {
         self.born.borrow_mut().push(SimTask(Some(task)));
     }
 
-    /// The number of processes that [`take_born`](Self::take_born) would return.
+    /// Returns the number of processes that [`take_born`](Self::take_born) would return.
     pub(crate) fn born(&self) -> usize {
         self.born.borrow().len()
     }
 
-    /// Takes the processes that have begun since the last call.
+    /// Returns the processes that have begun since the last call.
     pub(crate) fn take_born(&self) -> Vec<SimTask> {
         self.born.take()
     }

@@ -1,8 +1,8 @@
-//! A scenario: a machine and its processes, as a TOML file.
+//! A scenario: a machine and its processes, as a TOML file. All keys and defaults are in
+//! docs/simulator.md.
 //!
 //! In:    the text.
-//! Out:   a run that is ready to begin; or the line that is wrong, and what is allowed there.
-//! Never: a key that is not known, or a default that is not in docs/simulator.md.
+//! Out:   a run that is ready to begin; or the line with the error, and the allowed values.
 
 mod device_file;
 mod error;
@@ -32,19 +32,18 @@ use crate::time::{MAX_MS, check_time, ns_of_ms};
 use crate::validate::check;
 use crate::workload::Workload;
 
-/// A machine, its processes, and when the run stops.
+/// A machine, its processes, and its stop time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows, in a few words.
+    /// Short description.
     pub name: String,
-    /// The seed of all random numbers.
+    /// Seed of all random numbers.
     #[serde(default = "default_seed")]
     pub seed: u64,
-    /// When the run stops, in seconds; without it, when all processes have ended.
+    /// Stop time in seconds; by default, when all processes have ended.
     pub until_s: Option<f64>,
-    /// Where policies are compared: from when on figures count, in seconds. Before that the run
-    /// warms up.
+    /// Start of the measurement for policy comparisons, in seconds. Before that the run warms up.
     #[serde(default)]
     pub count_from_s: f64,
     /// The cache.
@@ -63,20 +62,20 @@ pub struct Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessSpec {
-    /// The name; of several, with their number behind it.
+    /// Name of the process; for several, its number is appended.
     pub name: String,
-    /// The number of processes.
+    /// Number of processes.
     #[serde(default = "one_process")]
     pub count: u32,
-    /// When it begins, in ms.
+    /// Start time, in ms.
     #[serde(default)]
     pub start_ms: f64,
-    /// The submitter of its requests.
+    /// Submitter of its requests.
     pub submitter: Option<u32>,
-    /// The weight of its submitter: how many parts of the memory for read-ahead it gets. Submitters
-    /// without a weight share one part.
+    /// Weight of its submitter: number of parts of the read-ahead memory. Submitters without a
+    /// weight share one part.
     pub weight: Option<u32>,
-    /// Its workload.
+    /// Workload.
     pub run: Spanned<Workload>,
 }
 
@@ -85,7 +84,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The line that is wrong, and why.
+    /// The line with the error, and the reason.
     pub fn parse(text: &str) -> Result<Self, BadScenario> {
         let scenario: Self =
             toml::from_str(text).map_err(|error| BadScenario::of_toml(text, &error))?;
@@ -97,7 +96,7 @@ impl Scenario {
     ///
     /// # Panics
     ///
-    /// If it is wrong.
+    /// If it is invalid.
     #[must_use]
     pub fn built_in(text: &str) -> Self {
         Self::parse(text).unwrap_or_else(|error| panic!("a built-in scenario: {error}"))
@@ -145,13 +144,13 @@ impl Scenario {
         Ok(building)
     }
 
-    /// The largest window of the run: what the scenario says, or that of its policy.
+    /// Returns the largest window of the run: the scenario's, or the default of its policy.
     #[must_use]
     pub fn max_window(&self) -> MaxWindowSpec {
         self.cache.max_window_on(self.models())
     }
 
-    /// The same with another policy.
+    /// Like [`Self::max_window`], for another policy.
     #[must_use]
     pub fn max_window_of(&self, policy: Policy) -> MaxWindowSpec {
         self.cache.max_window.unwrap_or_else(|| MaxWindowSpec::default_of(policy, self.models()))
@@ -161,7 +160,7 @@ impl Scenario {
         self.device.values().map(|spec| &spec.model.get_ref().model)
     }
 
-    /// Returns each process: its description, its name, when it begins.
+    /// Returns each process: its description, name and start time.
     pub fn processes(&self) -> impl Iterator<Item = (&ProcessSpec, String, Nanos)> {
         self.each_process().map(|(spec, index)| (spec, spec.name_of(index), spec.start()))
     }
@@ -170,21 +169,21 @@ impl Scenario {
         self.process.iter().flat_map(|spec| (0..spec.count).map(move |index| (spec, index)))
     }
 
-    /// When the run stops: after thirty years at the latest, so that no sum of times overflows.
+    /// Returns the stop time: at most thirty years, so that no sum of times overflows.
     #[must_use]
     pub fn until(&self) -> Nanos {
         let end = self.until_s.map_or(MAX_MS, |seconds| seconds * 1e3);
         Nanos(ns_of_ms(end))
     }
 
-    /// The submitter of processes without one. It is the same for all, as in the library, except
-    /// where a scheduler tells submitters apart.
+    /// Returns the submitter of processes without one. As in the library, it is the same for all,
+    /// unless a scheduler distinguishes submitters.
     fn default_submitter(&self) -> Option<Submitter> {
         let is_cfq = |spec: &DeviceSpec| matches!(spec.scheduler.choice, SchedulerKind::Cfq(_));
         (!self.device.values().any(is_cfq)).then(Submitter::default)
     }
 
-    /// From when on figures count, where policies are compared.
+    /// Returns the start of the measurement for policy comparisons.
     #[must_use]
     pub fn count_from(&self) -> Nanos {
         Nanos(ns_of_ms(self.count_from_s * 1e3))
@@ -194,7 +193,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// The line that is wrong, and why.
+    /// The line with the error, and the reason.
     pub fn check(&self, text: &str) -> Result<(), BadScenario> {
         let machine = self.machine();
         for spec in self.device.values() {
@@ -235,7 +234,7 @@ impl ProcessSpec {
         Nanos(ns_of_ms(self.start_ms))
     }
 
-    /// The name of the process with this number.
+    /// Returns the name of the process with this number.
     fn name_of(&self, index: u32) -> String {
         if self.count == 1 { self.name.clone() } else { format!("{}-{index}", self.name) }
     }
@@ -268,8 +267,8 @@ fn check_weight(spec: &ProcessSpec) -> Result<(), String> {
     Err("weight: wants 1 to 1000, and a submitter beside it".into())
 }
 
-/// The random numbers of a process follow from its name: two processes of one name would read the
-/// same places.
+/// Process names must be unique, because they seed the random numbers: equal names would read the
+/// same positions.
 fn check_names(spec: &ProcessSpec, names: &mut BTreeSet<String>) -> Result<(), String> {
     match (0..spec.count).map(|index| spec.name_of(index)).find(|name| names.contains(name)) {
         Some(name) => Err(format!("name: wants another than {name:?}, which a process has")),

@@ -1,11 +1,10 @@
-//! The seeds: every published table beside what the simulator makes of it.
+//! The seeds: every published table, and the same figures from the simulator.
 //!
-//! In:    nothing; the tables are part of the program.
-//! Out:   each cell as it was published and as it comes out here, and a verdict on each table.
-//! Never: a cell that is left out because it does not fit.
+//! Out:   each cell as published and as simulated, and a verdict on each table.
+//! Never: a cell left out because it does not fit.
 //!
-//! One file per seed. A table's scenarios are in `scenarios/`; only what the table varies is set
-//! here.
+//! One file per seed. The scenarios of a table are in `scenarios/`; the code here sets only the
+//! parameters that the table varies.
 
 mod csv;
 mod s000;
@@ -18,7 +17,7 @@ mod table;
 
 pub use table::{SeedCell, SeedProgress, SeedTable, SeedVerdict};
 
-/// A seed by its number, and how its tables are made.
+/// A seed by its number, and the function that computes its tables.
 struct Seed {
     number: &'static str,
     tables: fn(SeedProgress<'_>) -> Vec<SeedTable>,
@@ -32,12 +31,12 @@ const SEEDS: [Seed; 5] = [
     Seed { number: "004", tables: s004::tables },
 ];
 
-/// The numbers of all seeds.
+/// Returns the numbers of all seeds.
 pub fn numbers() -> impl Iterator<Item = &'static str> {
     SEEDS.iter().map(|seed| seed.number)
 }
 
-/// The tables of all seeds, or of one; `progress` is told what is being run.
+/// Computes the tables of all seeds, or of one; `progress` receives a description of each run.
 #[must_use]
 pub fn tables(only: Option<&str>, progress: SeedProgress<'_>) -> Vec<SeedTable> {
     let wanted = SEEDS.iter().filter(|seed| only.is_none_or(|only| only == seed.number));

@@ -6,7 +6,7 @@ use foreread_core::sizes;
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A size as a scenario writes it.
+/// A size in the syntax of a scenario.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Size(pub ByteCount);
 

@@ -1,14 +1,11 @@
-//! Slots that limit how many requests are in flight.
-//!
-//! In:    processes that take slots; the ends of the requests that hold them.
-//! Out:   whether a slot was free; the process to wake when one becomes free.
-//! Never: a slot that is handed over. A process that is woken takes one again, and may find none.
+//! Slots that limit the number of requests in flight. A freed slot is not handed over: a woken
+//! process has to take one again, and may find none.
 
 use std::collections::VecDeque;
 
 use crate::task::TaskId;
 
-/// Identifies a pool of slots, of which each request in flight takes one.
+/// Identifies a pool of slots; each request in flight takes one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SlotsId(usize);
 
@@ -29,7 +26,8 @@ impl SlotPools {
         SlotsId(self.0.len() - 1)
     }
 
-    /// Takes a slot. If none is free the process waits: [`free`](Self::free) returns it later.
+    /// Takes a slot. If none is free, the process is queued and [`free`](Self::free) returns it
+    /// later.
     pub(crate) fn take(&mut self, id: SlotsId, task: TaskId) -> bool {
         let pool = &mut self.0[id.0];
         if pool.free == 0 {

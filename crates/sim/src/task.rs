@@ -1,9 +1,9 @@
-//! A process as the run keeps it: a number, and a future until it ends.
+//! A process as stored by a run: a number, and a future until it ends.
 
 use std::fmt;
 use std::pin::Pin;
 
-/// Identifies a process of a run: its index in the order of their beginnings.
+/// Identifies a process of a run: its index in start order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct TaskId(pub(crate) usize);
 

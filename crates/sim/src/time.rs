@@ -1,8 +1,5 @@
-//! Times of scenarios and reports in milliseconds and seconds, and nanoseconds of virtual time.
-//!
-//! In:    a time as a floating-point number of ms, or nanoseconds.
-//! Out:   the other of the two; an error for a time that is negative or too long.
-//! Never: the current time: `clock` has it.
+//! Converts between milliseconds, seconds, and nanoseconds of virtual time, and checks times of
+//! scenarios.
 
 /// Converts milliseconds to nanoseconds. Values above the range of `u64` saturate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked before")]

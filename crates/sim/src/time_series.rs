@@ -1,9 +1,5 @@
-//! What a run did over virtual time: figures of intervals of equal length.
-//!
-//! In:    operations that have ended, requests that devices were sent, what memory holds.
-//! Out:   the figures of each interval.
-//! Never: memory that grows with the length of a run: where there would be too many intervals, each
-//!        two become one.
+//! Time series of a run: figures for intervals of equal length of virtual time. Memory is bounded:
+//! when there are too many intervals, pairs of them are merged.
 //!
 //! ```text
 //!   time        0      1      2      3    3.5      an operation that ends at 2 counts in the
@@ -14,51 +10,51 @@ use foreread_core::units::Nanos;
 
 use crate::meter::ProcessProgress;
 
-/// How a series is kept.
+/// Parameters of a series.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SeriesSpec {
-    /// The length of an interval, at first.
+    /// Initial length of an interval.
     pub interval: Nanos,
-    /// The number of intervals at which each two become one: even, and at least 2.
+    /// Number of intervals at which pairs are merged: even, and at least 2.
     pub limit: usize,
 }
 
-/// The figures of a run over time.
+/// Figures of a run over time.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TimeSeries {
-    /// The length of each interval but the last one, in ns.
+    /// Length of each interval except the last, in ns.
     pub interval_ns: u64,
-    /// How long the series is, in ns.
+    /// Length of the series, in ns.
     pub length_ns: u64,
-    /// The figures of each interval, from the first on.
+    /// Figures of each interval, in order.
     pub intervals: Vec<IntervalFigures>,
 }
 
-/// The figures of one interval.
+/// Figures of one interval.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct IntervalFigures {
-    /// What processes did in it.
+    /// Progress of the processes.
     pub done: ProcessProgress,
-    /// How many requests devices were sent.
+    /// Number of requests sent to devices.
     pub requests: u64,
-    /// How many bytes those asked for.
+    /// Bytes of those requests.
     pub device_bytes: u64,
-    /// What there was at its end.
+    /// Levels at its end.
     pub levels: SeriesLevels,
 }
 
-/// What there is at one time.
+/// Memory and requests at one time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SeriesLevels {
-    /// Memory of pages, in bytes: cached, or being read.
+    /// Memory of cached pages and pages in flight, in bytes.
     pub cached_bytes: u64,
-    /// Bytes of the requests that devices have.
+    /// Bytes of the requests in flight.
     pub in_flight_bytes: u64,
 }
 
 impl TimeSeries {
-    /// When each interval begins, and how long it is, in ns from the start of the series; with its
-    /// figures.
+    /// Returns the start and the length of each interval, in ns from the start of the series, and
+    /// its figures.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64, &IntervalFigures)> {
         let starts = (0..).map(|index: u64| index * self.interval_ns);
         starts
@@ -78,7 +74,7 @@ pub(crate) struct SeriesRecorder {
 }
 
 impl SeriesRecorder {
-    /// Returns a recorder from `began` on.
+    /// Creates a recorder that starts at `began`.
     pub(crate) fn new(spec: SeriesSpec, began: Nanos) -> Self {
         let SeriesSpec { interval: Nanos(interval_ns), limit } = spec;
         assert!(interval_ns > 0, "an interval has a length");
@@ -87,13 +83,13 @@ impl SeriesRecorder {
         Self { began, interval_ns, limit, ended: Vec::new(), current }
     }
 
-    /// Whether the current interval has ended before `now`.
+    /// Returns true if the current interval has ended before `now`.
     pub(crate) fn is_over(&self, now: Nanos) -> bool {
         let end_ns = (self.ended.len() as u64 + 1).saturating_mul(self.interval_ns);
         now.0 - self.began.0 > end_ns
     }
 
-    /// Ends each interval that has ended before `now`. Until then nothing changes the levels.
+    /// Ends each interval that has ended before `now`. The levels have been constant since.
     pub(crate) fn advance(&mut self, now: Nanos, levels: SeriesLevels) {
         while self.is_over(now) {
             self.end_interval(levels);
@@ -103,18 +99,18 @@ impl SeriesRecorder {
         }
     }
 
-    /// Counts what a process did, from what it had done before and what it has now.
+    /// Adds the progress of a process between two snapshots.
     pub(crate) fn add_progress(&mut self, before: ProcessProgress, after: ProcessProgress) {
         self.current.done = self.current.done.plus(after.since(before));
     }
 
-    /// Counts a request that a device was sent.
+    /// Counts a request sent to a device.
     pub(crate) fn add_request(&mut self, bytes: u64) {
         self.current.requests += 1;
         self.current.device_bytes += bytes;
     }
 
-    /// Ends the series.
+    /// Finishes the series.
     pub(crate) fn finish(mut self, now: Nanos, levels: SeriesLevels) -> TimeSeries {
         self.advance(now, levels);
         self.end_interval(levels);
@@ -156,7 +152,7 @@ mod tests {
         series.rows().map(|(start, length, figures)| (start, length, figures.done.ops)).collect()
     }
 
-    /// An operation of one byte that ends at this time.
+    /// Adds an operation of one byte that ends at this time.
     fn end(recorder: &mut SeriesRecorder, at: u64) {
         recorder.advance(Nanos(1000 + at), NONE);
         let one = ProcessProgress { ops: 1, bytes: 1, ..ProcessProgress::default() };
@@ -169,7 +165,8 @@ mod tests {
         [0, 10, 11, 20, 35].iter().for_each(|at| end(&mut recorder, *at));
         let series = recorder.finish(Nanos(1035), NONE);
         assert_eq!(ops(&series), [(0, 10, 2), (10, 10, 2), (20, 10, 0), (30, 5, 1)]);
-        // A run that ends with an interval has no empty one behind it; one without time has one.
+        // A run that ends on an interval boundary adds no empty interval; a run of length 0 has
+        // one.
         let mut recorder = self::recorder(10, 8);
         end(&mut recorder, 20);
         assert_eq!(ops(&recorder.finish(Nanos(1020), NONE)), [(0, 10, 0), (10, 10, 1)]);
@@ -197,7 +194,7 @@ mod tests {
         assert_eq!(levels, [256, 512, 768, 0], "those at the end of each");
     }
 
-    /// Thirty years in steps of a nanosecond take no longer than their doublings.
+    /// Thirty years at an interval of a nanosecond take only as many steps as doublings.
     #[test]
     fn a_long_pause_is_passed_at_once() {
         let mut recorder = recorder(1, 4096);

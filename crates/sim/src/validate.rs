@@ -1,8 +1,4 @@
-//! Errors about parameters: what is wrong with a value, and which values are allowed.
-//!
-//! In:    a condition on a parameter; a name and the names that exist.
-//! Out:   `PARAMETER: wants RANGE`, or the list of names to choose from.
-//! Never: a value. The parameters stay with their owners.
+//! Error messages for parameters: the offending name, and the allowed values or names.
 
 /// Returns an error that names the parameter and its allowed values, unless the condition holds.
 pub(crate) fn check(holds: bool, parameter: &str, wants: &str) -> Result<(), String> {

@@ -1,10 +1,9 @@
-//! Workloads: what a process of a scenario does.
+//! Workloads: the behaviour of the processes of a scenario.
 //!
-//! In:    its parameters, the files and devices of the scenario.
-//! Out:   one process, or several that belong together.
-//! Never: a policy. What it reads, it reads for its own reasons.
+//! In:    parameters, and the files and devices of the scenario.
+//! Out:   one process, or a group of cooperating ones.
 //!
-//! One file per workload: its parameters, what is wrong with them, and its life as an `async fn`.
+//! One file per workload: its parameters, their checks, and its behaviour as an `async fn`.
 
 pub mod blkid;
 pub mod capture;
@@ -34,34 +33,34 @@ use crate::prepared_run::PreparedRun;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Workload {
-    /// Reads a file from one end, as `dd` and `cat` do.
+    /// Reads a file sequentially, like `dd` and `cat`.
     Sequential(sequential::Sequential),
-    /// Reads at random places, through the cache or past it.
+    /// Reads at random positions, through the cache or bypassing it.
     Random(random::Random),
-    /// Scans from place to place, each of which ends.
+    /// Runs finite scans from random positions.
     Scans(scans::Scans),
-    /// Looks at the head of a device, as `blkid` does.
+    /// Reads the head of a device, like `blkid`.
     Blkid(blkid::Blkid),
-    /// Reads several streams in turns, through one handle.
+    /// Alternates between several streams on one handle.
     Interleaved(interleaved::Interleaved),
     /// Reads the small files of directories, one after the other.
     CatDir(cat_dir::CatDir),
-    /// Writes as fast as a queue takes them.
+    /// Writes as fast as a queue accepts.
     Flood(flood::Flood),
     /// Records video.
     Capture(capture::Capture),
-    /// Walks a tree of ext4, as `find` does.
+    /// Walks an ext4 tree, like `find`.
     Find(find::Find),
-    /// Looks at all files of a tree of ext4, as `git status` does.
+    /// Checks all files of an ext4 tree, like `git status`.
     GitStatus(git_status::GitStatus),
-    /// An NFS server whose threads take turns at one file, and its client.
+    /// An NFS server whose threads share one file, and its client.
     Nfsd(nfsd::Nfsd),
-    /// A server of large files and its clients, each with a rate of its own.
+    /// A server of large files, and its clients with individual rates.
     Streaming(streaming::Streaming),
 }
 
 impl Workload {
-    /// What is wrong with its parameters, if anything.
+    /// Checks the parameters.
     pub(crate) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         match self {
             Self::Sequential(params) => params.check(machine),
@@ -79,7 +78,7 @@ impl Workload {
         }
     }
 
-    /// Begins it at `start`; `index` is its number among those that are alike.
+    /// Starts the workload at `start`; `index` is its number among identical ones.
     pub(crate) fn begin(
         &self,
         building: &mut PreparedRun,

@@ -2,7 +2,6 @@
 //!
 //! In:    requests of processes; events of the clock.
 //! Out:   completions for processes; the record and the meters of the run.
-//! Never: the future of a process: `run` polls those.
 //!
 //! ```text
 //!   process --read, direct--> path --poll_dispatch--> device model --CommandEnd--> clock
@@ -55,15 +54,15 @@ pub(crate) enum DirectReceiver {
 /// An event of virtual time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SimEvent {
-    /// A process has waited until this time.
+    /// The waiting time of a process is over.
     Wake(TaskId),
-    /// A device has ended a command.
+    /// A device has completed a command.
     Ended(DeviceId, Tag),
-    /// So many bytes of a command have come, before its end.
+    /// The next bytes of a command have arrived, before its end.
     Arrived(DeviceId, CommandEnd, ByteCount),
-    /// A device asked to be woken.
+    /// A device requested to be woken.
     WakeDevice(DeviceId),
-    /// The path's timeout.
+    /// Timeout of the path.
     Timeout,
 }
 
@@ -81,14 +80,14 @@ pub(crate) struct SimWorld {
     pub(crate) read_log: Option<ReadLog>,
     pub(crate) series: Option<Box<SeriesRecorder>>,
     devices: Vec<SimDevice>,
-    /// By the index of the read: the process that waits for it.
+    /// By read index: the waiting process.
     read_waiters: Vec<Option<TaskId>>,
-    /// By the index of the direct request.
+    /// By index of the direct request: its receiver.
     direct_receivers: Vec<Option<DirectReceiver>>,
-    /// By the index of the process: a completion that it has not taken.
+    /// By process index: a completion that the process has not taken yet.
     completions: Vec<Option<TaskCompletion>>,
     requested: RequestedByStream,
-    /// The time of the earliest scheduled `Timeout` event.
+    /// Time of the earliest scheduled `Timeout` event.
     timeout: Option<Nanos>,
 }
 
@@ -96,7 +95,7 @@ pub(crate) struct SimWorld {
 struct SimDevice {
     model: Box<dyn BlockDevice>,
     meter: DeviceMeter,
-    /// The time of its earliest scheduled `WakeDevice` event.
+    /// Time of its earliest scheduled `WakeDevice` event.
     wake_at: Option<Nanos>,
 }
 
@@ -179,12 +178,12 @@ impl SimWorld {
         self.clock.now()
     }
 
-    /// Lets a process continue, after those that became runnable before it.
+    /// Makes a process runnable, after those that are runnable already.
     pub(crate) fn wake(&mut self, task: TaskId) {
         self.runnable.push_back(task);
     }
 
-    /// Notes that a process waits for a read.
+    /// Registers a process as waiting for a read.
     pub(crate) fn wait_for_read(&mut self, id: ReadId, task: TaskId) {
         put(&mut self.read_waiters, id.index(), task);
     }
@@ -213,7 +212,7 @@ impl SimWorld {
         }
     }
 
-    /// Handles an event whose time has come.
+    /// Handles an event that is due.
     pub(crate) fn handle(&mut self, event: SimEvent) {
         let now = self.now();
         self.advance_series(now);
@@ -245,8 +244,8 @@ impl SimWorld {
         }
     }
 
-    /// Takes every output of the path: commands for devices, completions for processes, events for
-    /// the record. Each call of the path is followed by this one.
+    /// Processes every output of the path: commands for devices, completions for processes, events
+    /// for the record. Must follow each call of the path.
     pub(crate) fn pump(&mut self) {
         let now = self.now();
         if let Some(external) = &mut self.external {
@@ -291,8 +290,8 @@ impl SimWorld {
         stream
     }
 
-    /// Returns how many pages were requested again, for a stream that reads from the start of its
-    /// file and leaves no page out.
+    /// Returns the number of pages requested again, for a stream that reads its file from the start
+    /// without gaps.
     pub(crate) fn read_twice(&mut self, stream: StreamId) -> Pages {
         self.requested.of(stream).twice()
     }
@@ -322,12 +321,12 @@ impl SimWorld {
 
     fn schedule_end(&mut self, device: DeviceId, end: Option<CommandEnd>) {
         let Some(mut end) = end else { return };
-        // Only reads of pages are told of what has come.
+        // Only reads of pages are notified of partial arrivals.
         end.pieces = end.pieces.filter(|_| !self.path.pages(end.tag).is_empty());
         self.schedule_piece(device, end, ByteCount::ZERO);
     }
 
-    /// The end of a command comes after its last piece.
+    /// Schedules the next piece of a command, or its end after the last piece.
     fn schedule_piece(&mut self, device: DeviceId, end: CommandEnd, arrived: ByteCount) {
         match end.next_piece(arrived) {
             Some((bytes, at)) => self.clock.schedule(at, SimEvent::Arrived(device, end, bytes)),
@@ -370,7 +369,7 @@ impl SimWorld {
         }
     }
 
-    /// Returns the number of requests that all devices were sent.
+    /// Returns the number of requests sent to all devices.
     pub(crate) fn requests(&self) -> u64 {
         let requests = |meter: &DeviceMeter| meter.requests(Op::Read) + meter.requests(Op::Write);
         self.device_meters().map(requests).sum()
@@ -384,6 +383,6 @@ fn put<T: Copy>(values: &mut Vec<Option<T>>, index: u32, value: T) {
     values[index] = Some(value);
 }
 
-/// The capacity of the path's trace: more events than one call of the path can cause, which is a
-/// read of all frames in requests of a page.
+/// Capacity of the path's trace: more events than one call of the path can cause, a read of all
+/// frames in requests of a page.
 const MAX_EVENTS_PER_CALL: usize = 1 << 20;

@@ -1,27 +1,24 @@
-//! Places of which some are likelier than others: the n-th likeliest as `1 / n^power`.
-//!
-//! In:    how many places, the power, random numbers.
-//! Out:   a place.
-//! Never: the likeliest places side by side: those of one rank after the other lie far apart.
+//! Zipf-distributed positions: the n-th most frequent has weight `1 / n^power`. Frequent positions
+//! are scattered, not adjacent.
 //!
 //! The closed form is that of Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly
 //! generating billion-record synthetic databases", SIGMOD 1994; it is not exact beyond rank 2.
 
 use crate::rng::Rng;
 
-/// A distribution of places.
+/// A Zipf distribution of positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zipf {
     places: u64,
     power: f64,
-    /// The sum of `1 / n^power` of all.
+    /// Sum of `1 / n^power` over all positions.
     zeta: f64,
     eta: f64,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no more than 2^22 places")]
 impl Zipf {
-    /// The sum over all places takes some ns each.
+    /// The sum over all positions takes some ns per position.
     pub(crate) const MOST_PLACES: u64 = 1 << 22;
 
     pub(crate) fn new(places: u64, power: f64) -> Self {
@@ -34,8 +31,8 @@ impl Zipf {
     }
 
     pub(crate) fn draw(&self, rng: &mut Rng) -> u64 {
-        // The largest prime below 2^32: no number of places has it as a factor, so this only
-        // changes the order of the places.
+        // The largest prime below 2^32: it divides no number of positions, so the map is a
+        // permutation.
         let spread = |rank: u64| rank * 4_294_967_291 % self.places;
         spread(self.rank(rng.unit()))
     }

@@ -2,13 +2,13 @@
 
     import foreread
 
-    with foreread.open("/data/table") as file:      # a file object of io: seekable, thread-safe
+    with foreread.open("/data/table") as file:      # an io file object: seekable, thread-safe
         header = file.read(512)
-        footer = file.pread(512, 1 << 30)           # the position stays
+        footer = file.pread(512, 1 << 30)           # does not move the position
 
-    file = foreread.open("s3://bucket/key")         # an object of a store, without fsspec
+    file = foreread.open("s3://bucket/key")         # an object in a store, without fsspec
 
-`foreread.fsspec` brings the same to every file system of fsspec.
+`foreread.fsspec` does the same for every file system of fsspec.
 """
 
 from foreread._engine import Engine, default_engine, open, parse_size

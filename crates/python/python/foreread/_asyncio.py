@@ -1,4 +1,4 @@
-"""Reads for event loops: one descriptor for each loop tells which reads to poll again."""
+"""Reads for event loops: one descriptor per loop signals the reads to poll again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Reads:
-    """The reads of one event loop that are on their way."""
+    """Reads of an event loop in flight."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.notifier = LoopNotifier()
@@ -53,7 +53,7 @@ class _Reads:
 
 
     def end(self) -> None:
-        """Ends the reads of a loop that is closed: it polls none of them any more."""
+        """Cancel the reads of a closed loop, which no longer polls them."""
         for read, _ in self.pending.values():
             read.cancel()
         self.pending.clear()
@@ -63,7 +63,7 @@ _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Reads] = weakref.W
 
 
 def _end_closed() -> None:
-    """Ends the reads that nothing awaited before their loop was closed: they keep it alive."""
+    """Cancel reads that were not awaited before their loop was closed, and that keep it alive."""
     for loop in list(_loops):
         if loop.is_closed():
             reads = _loops.pop(loop, None)

@@ -1,4 +1,4 @@
-"""Engines: one memory bound for all files that are opened through one."""
+"""Engines: one memory bound for all files opened through an engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNITS = {
 
 
 def parse_size(size: int | str) -> int:
-    """Returns a number of bytes: `"2GiB"` and `"2G"` are 2 x 2**30, `"2GB"` is 2 x 10**9."""
+    """Return a size in bytes: `"2GiB"` and `"2G"` are 2 x 2**30, `"2GB"` is 2 x 10**9."""
     if isinstance(size, int):
         return size
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
@@ -39,19 +39,25 @@ def parse_size(size: int | str) -> int:
 
 
 class Engine:
-    """A cache of pages with one memory bound, and the ring that fills it.
+    """Page cache with a fixed memory bound, and the I/O ring that fills it.
 
-    memory: the bound of its pages, in bytes or as text such as "2GiB".
-    policy: the read-ahead, one of `foreread.POLICIES`.
-    max_window: the largest window; None: `adaptive` learns it, and others have 128 KiB.
-    timeout: how many seconds a read may take; None: as many as the device takes, or a store with
-        60 s for each request.
-    io_backend: "io_uring" or "threads"; "auto": io_uring where the system allows it.
-    prefault: whether all memory is taken from the system now, before the first read; False: as
-        pages are read.
+    An engine stays alive as long as one of its files is open. Unpickling an engine creates one with
+    the same settings, once per process.
 
-    It lives as long as a file of it is open. An engine that is pickled is made again, once in
-    each process, with the same settings.
+    Parameters
+    ----------
+    memory : int or str
+        Memory bound of the cached pages, in bytes or as text such as `"2GiB"`.
+    policy : str
+        Read-ahead policy, one of `foreread.POLICIES`.
+    max_window : int, str or None
+        Largest read-ahead window. None: `adaptive` learns it, and other policies use 128 KiB.
+    timeout : float or None
+        Time limit of a read, in seconds. None: no limit for devices, 60 s per request for stores.
+    io_backend : str
+        `"io_uring"`, `"threads"`, or `"auto"`: io_uring where the system allows it.
+    prefault : bool
+        Allocate all memory now. False: allocate it lazily, as pages are read.
     """
 
     def __init__(
@@ -82,19 +88,28 @@ class Engine:
         buffered: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> File:
-        """Opens a regular file, a block device, or the object of a URL for reading bytes.
+        """Open a regular file, a block device, or the object of a URL for reading bytes.
 
-        `mode` is that of the built-in `open`; all but "rb" (and "br") are a ValueError. Text is
-        read by `io.TextIOWrapper` around a file.
+        Reads bypass the kernel's page cache where the file system allows it, unless `buffered` is
+        true.
 
-        Reads go around the kernel's page cache where the file system allows that, unless
-        `buffered` is true.
+        A `str` with a scheme is a URL: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`,
+        or `file:///path`, which opens the path. A key of a store is literal, including `%`, `?` and
+        `#`; `https://` and `http://` URLs are percent-decoded. The file stays at the version of the
+        object that is current when it is opened.
 
-        A text with a scheme is a URL: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`,
-        and `file:///path`, which is the path. A key of a store is literal: `%`, `?` and `#` stand
-        for themselves; `https://` and `http://` are percent-decoded. The object is pinned to the
-        version that is there now. `storage_options` are those of s3fs, gcsfs and adlfs that name
-        endpoints, regions and credentials; what they do not say, the environment does.
+        Parameters
+        ----------
+        path : str or os.PathLike
+            Path or URL.
+        mode : str
+            `"rb"` or `"br"`; any other mode is a ValueError. Wrap the file in `io.TextIOWrapper` to
+            read text.
+        buffered : bool
+            Read through the kernel's page cache.
+        storage_options : mapping or None
+            Options of s3fs, gcsfs and adlfs for endpoints, regions and credentials, which override
+            the environment.
         """
         name = os.fsdecode(path)
         _check_mode(name, mode)
@@ -114,12 +129,12 @@ class Engine:
         recursive: bool = False,
         storage_options: StorageOptions | None = None,
     ) -> list[tuple[str, int | None]]:
-        """Returns the names below a prefix of a store, sorted, each with its size in bytes.
+        """Return the names under a prefix of a store, sorted, with their sizes in bytes.
 
-        Names begin behind the prefix: `url + name` is what to open. A name that ends with `/`
-        stands for all that begin with it, and has None for its size; with `recursive`, all keys
-        are listed instead. A key that no request can name, such as `a//b`, has None as well, and
-        opening it is an OSError (EINVAL). A listing that may lack names is an OSError.
+        Names are relative to the prefix: open `url + name`. A name that ends with `/` stands for
+        all names that begin with it, and its size is None; `recursive` lists all keys instead. A
+        key that no request can name, such as `a//b`, also has size None, and opening it is an
+        OSError (EINVAL). A listing that may be incomplete is an OSError.
         """
         self._need_stores(url)
         return self._raw.list_url(url, settings_of(url, storage_options or {}), recursive)
@@ -146,15 +161,15 @@ class Engine:
         *,
         device: str | None = None,
     ) -> File:
-        """Opens what `fetch(start, end)` returns the bytes of; it is called from other threads.
+        """Open a file backed by `fetch(start, end)`, which is called from other threads.
 
-        A reader that has waited for a second, of an engine without a timeout, calls it itself for
-        what is not there: the other thread may wait for a lock that the reader holds.
+        Without a timeout, a reader that has waited for a second calls `fetch` itself for missing
+        bytes, because the other thread may be waiting for a lock that the reader holds.
 
-        Opens of the same name and version share one set of pages while one of them is open, so
-        their contents must be the same; without a version, this one has pages of its own. What
-        the engine learns of the cost of one is where the next of the same `device` (such as a
-        host) begins.
+        Files with the same name and version share their pages while one of them is open, so their
+        contents must be equal. Without a version, a file shares no pages. A new file of the same
+        `device` (such as a host) starts with the costs that the engine has learnt from earlier
+        ones.
         """
         raw = self._fetcher(fetch, size, name, version or uuid.uuid4().hex, device)
         return FetchedFile(self, raw, name)
@@ -175,24 +190,24 @@ class Engine:
         return self._raw.open_fetcher(fetch, size, name, version, device)
 
     def counters(self) -> dict[str, int]:
-        """Returns what was done so far, in numbers: hits, misses, evictions.
+        """Return the engine's counters: hits, misses, evictions and others.
 
-        `store_requests` and `store_bytes` are what was asked of stores by URL, retries and second
-        copies of late requests included.
+        `store_requests` and `store_bytes` count all requests to stores by URL, including retries
+        and hedged copies.
         """
         return self._raw.counters()
 
     @property
     def io_backend(self) -> str:
-        """How reads get to the kernel: io_uring, or threads and why."""
+        """The I/O backend in use: io_uring, or threads and the reason."""
         return self._raw.io_backend()
 
     def settings(self) -> dict[str, str]:
-        """Returns the settings that `set` changes, as they are now."""
+        """Return the current values of the settings that `set` accepts."""
         return self._raw.settings()
 
     def set(self, name: str, value: object) -> None:
-        """Changes one setting while the engine runs."""
+        """Change a setting at run time."""
         self._raw.set(name, str(value))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -216,7 +231,7 @@ def _check_mode(name: str, mode: str) -> None:
 
 
 class FetchedFile(File):
-    """A file whose bytes a callable returns. It cannot be pickled: pickle what it was made of."""
+    """A file backed by a callable. It cannot be pickled: pickle the inputs to `open_fetcher`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(f"{self.name}: a file of a fetcher cannot be pickled; open it again there")
@@ -227,7 +242,7 @@ _engines_lock = threading.RLock()
 
 
 def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
-    """Returns the engine that was pickled, or the one that takes its place in this process."""
+    """Return the pickled engine, or its replacement in this process."""
     with _engines_lock:
         engine = _engines.get(token)
         if engine is None:
@@ -247,7 +262,7 @@ def _engine_of(token: str, settings: tuple[Any, ...]) -> Engine:
 
 
 def _name(engine: Engine, token: str) -> None:
-    """Gives an engine the name by which pickles find it."""
+    """Set the name by which pickles find an engine."""
     del _engines[engine._token]
     engine._token = token
     _engines[token] = engine
@@ -257,19 +272,18 @@ _DEFAULT = "default"
 
 
 class _DefaultEngine:
-    """The engine of the process, once it was asked for."""
+    """The engine of the process, once it exists."""
 
     engine: Engine | None = None
     memory: int | None = None
-    """Of the parent's, in a forked child."""
+    """Memory bound of the parent's engine, in a forked child."""
 
 
 def default_engine(memory: int | str | None = None) -> Engine:
-    """Returns the engine of this process, which is made when it is first asked for.
+    """Return the engine of this process, creating it at the first call.
 
-    Its memory bound is `memory`, else the environment's FOREREAD_MEMORY, else 256 MiB. A child
-    that was forked gets one of its own, with the bound of its parent's unless FOREREAD_MEMORY says
-    another.
+    Its memory bound is `memory`, else FOREREAD_MEMORY from the environment, else 256 MiB. A forked
+    child gets a new engine, with the bound of its parent's unless FOREREAD_MEMORY is set.
     """
     with _engines_lock:
         engine = _DefaultEngine.engine
@@ -301,17 +315,17 @@ def open(
     buffered: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> File:
-    """Opens a file, a block device or the object of a URL with the engine of this process."""
+    """Open a file, a block device or the object of a URL with the engine of this process."""
     return default_engine().open(path, mode, buffered=buffered, storage_options=storage_options)
 
 
 def _after_fork_in_child() -> None:
     global _engines_lock
     _foreread.note_fork()
-    # Another thread of the parent may have held it.
+    # A thread of the parent may have held the lock.
     _engines_lock = threading.RLock()
     _engines.clear()
-    # The parent's engine is kept: files of it may be open.
+    # Keep the parent's engine alive: files of it may be open.
     parent = _DefaultEngine.engine
     if parent is not None:
         _parents.append(parent)

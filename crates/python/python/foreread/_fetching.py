@@ -1,4 +1,4 @@
-"""The threads that call fetchers: Python's own, so that the interpreter can end at any time."""
+"""Threads that call fetchers. Python creates them, so that the interpreter can exit at any time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ if TYPE_CHECKING:
 
 
 def start_threads(server: FetchServer) -> None:
-    """Starts a thread if one is needed; each starts the next."""
+    """Start a thread if one is needed; each thread starts the next."""
     if not server.needs_thread():
         return
     try:
         threading.Thread(target=_serve, args=[server], name="foreread-fetch", daemon=True).start()
     except RuntimeError:
-        # The system has no thread, or the interpreter is ending. Those that there are go on.
+        # The system cannot create a thread, or the interpreter is shutting down. Existing threads
+        # go on.
         server.thread_failed()
 
 

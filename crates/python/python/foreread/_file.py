@@ -20,7 +20,7 @@ Advice = Literal["normal", "sequential", "random", "noreuse"]
 
 
 class _Closed:
-    """Takes the place of the file below when it is closed: every use is a ValueError."""
+    """Replaces the raw file when it is closed: every use is a ValueError."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise ValueError("I/O operation on closed file")
@@ -28,16 +28,16 @@ class _Closed:
 
 _CLOSED: Any = _Closed()
 
-# How much `readline` reads ahead: little after a seek, and more as lines follow each other.
+# Read-ahead of `readline`: little after a seek, growing with consecutive lines.
 _AHEAD_MIN = 4 << 10
 _AHEAD_MAX = 64 << 10
 
 
 class File(io.RawIOBase):
-    """A file that is open for reading.
+    """A file open for reading.
 
-    It has a position, as every file of `io` has. `pread` and the calls below it use none, and are
-    meant for several threads. Every wait lets other threads run.
+    It has a position, like every file of `io`. `pread` and the methods after it do not use the
+    position, and are meant for concurrent threads. A waiting thread releases the GIL.
     """
 
     _raw: RawFile
@@ -55,18 +55,18 @@ class File(io.RawIOBase):
     ) -> None:
         self._raw = raw
         self._engine = engine
-        # The absolute path: a pickle names this file, wherever the program has gone since.
+        # The absolute path: a pickle must name this file after a change of the working directory.
         self._path = path
         self._buffered = buffered
-        # Bytes in front of the position that `readline` and `peek` have read: while they are there,
-        # the position is that in them behind `_ahead_start`.
+        # Bytes that `readline` and `peek` have read ahead. While set, the position is
+        # `_ahead_start` plus the offset in them.
         self._ahead: io.BytesIO | None = None
         self._ahead_start = 0
         self.name = name
 
     mode = "rb"
 
-    # What io.RawIOBase asks for.
+    # Methods of io.RawIOBase.
 
     def readable(self) -> bool:
         self._raw.len  # noqa: B018: a closed file raises
@@ -77,28 +77,29 @@ class File(io.RawIOBase):
         return True
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Reads `size` bytes from the position on; all that is left if it is negative or None.
+        """Read `size` bytes at the position; up to the end if `size` is negative or None.
 
-        Fewer bytes come only at the end of the file.
+        Returns fewer bytes only at the end of the file.
         """
         if self._ahead is not None:
             self._settle()
         return self._raw.read(size)
 
     def readall(self) -> bytes:
-        """Reads all that is left."""
+        """Read up to the end of the file."""
         return self.read(None)
 
     def readinto(self, buffer: Buffer, /) -> int:
-        """Reads into a writable buffer, and returns how many bytes."""
+        """Read into a writable buffer, and return the number of bytes."""
         if self._ahead is not None:
             self._settle()
         return self._raw.readinto(buffer)
 
     def peek(self, size: int = 0, /) -> bytes:
-        """Returns bytes from the position on without moving it, as `io.BufferedReader` does.
+        """Return bytes at the position without moving it, like `io.BufferedReader.peek`.
 
-        At least one, except at the end of the file; how many there are does not depend on `size`.
+        Returns at least one byte, except at the end of the file; the number does not depend on
+        `size`.
         """
         for _ in range(2):
             if self._ahead is not None:
@@ -109,7 +110,7 @@ class File(io.RawIOBase):
         return b""
 
     def readline(self, size: int | None = -1, /) -> bytes:
-        """Reads up to the end of a line, or `size` bytes if it is not negative."""
+        """Read up to the end of a line, or at most `size` bytes if it is not negative."""
         limit = -1 if size is None else operator.index(size)
         ahead = self._ahead
         line = b"" if ahead is None else ahead.readline(limit)
@@ -153,10 +154,10 @@ class File(io.RawIOBase):
         return line
 
     def _read_ahead(self) -> None:
-        """Reads what follows the bytes that were read ahead; at the end of the file, nothing."""
+        """Read the bytes after the read-ahead buffer; nothing at the end of the file."""
         size = _AHEAD_MIN
         if self._ahead is not None:
-            # A reader of line after line reads on.
+            # Grow for a reader of consecutive lines.
             size = min(4 * self._ahead.getbuffer().nbytes, _AHEAD_MAX)
             self._settle()
         start = self._raw.tell()
@@ -165,93 +166,94 @@ class File(io.RawIOBase):
             self._ahead, self._ahead_start = io.BytesIO(data), start
 
     def _settle(self) -> None:
-        """Moves the position of the file below to where `readline` has come."""
+        """Move the raw file's position to that of `readline`."""
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             self._raw.seek(self._ahead_start + ahead.tell(), os.SEEK_SET)
 
     def write(self, data: Buffer, /) -> NoReturn:
-        """Refuses, as a file of `io` that is open for reading does."""
+        """Refuse, like any `io` file that is open for reading."""
         self._raw.len  # noqa: B018: a closed file raises
         raise io.UnsupportedOperation(f"{self.name}: not writable: foreread opens for reading")
 
     def seek(self, offset: SupportsIndex, whence: int = os.SEEK_SET, /) -> int:
-        """Moves the position, and returns it."""
+        """Move the position, and return it."""
         if self._ahead is not None:
             self._settle()
         return self._raw.seek(operator.index(offset), whence)
 
     def tell(self) -> int:
-        """Returns the position."""
+        """Return the position."""
         if self._ahead is not None:
             return self._ahead_start + self._ahead.tell()
         return self._raw.tell()
 
     def close(self) -> None:
-        """Closes the file. Reads of other threads that are on their way go on."""
+        """Close the file. Pending reads of other threads continue."""
         if not self.closed:
             super().close()
             self._raw, self._ahead = _CLOSED, None
 
-    # What it has beyond that: no position, any thread.
+    # Further methods: no position, any thread.
 
     @property
     def size(self) -> int:
-        """The length in bytes, as it was known last."""
+        """Last known length, in bytes."""
         return self._raw.len
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Reads `size` bytes at an offset; fewer only at the end of the file."""
+        """Read `size` bytes at an offset; fewer only at the end of the file."""
         return self._raw.pread(size, offset)
 
     def preadinto(self, buffer: Buffer, offset: int) -> int:
-        """Reads into a writable buffer at an offset, and returns how many bytes."""
+        """Read into a writable buffer at an offset, and return the number of bytes."""
         return self._raw.preadinto(buffer, offset)
 
     def pread_async(self, size: int, offset: int) -> Awaitable[bytes]:
-        """Reads as `pread` does, for `await`: the loop of asyncio, or any like it, goes on."""
+        """Read like `pread`, as an awaitable for asyncio or a similar event loop."""
         return start_read(self._raw, size, offset)
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Reads many ranges `(start, end)` at once, and returns their bytes in the same order.
+        """Read many ranges `(start, end)` at once, and return their bytes in the same order.
 
-        What is cached is not read again. The rest becomes requests by what the engine has learnt
-        of the device: near ranges are merged, large ones split, and all go out together.
+        Cached bytes are not read again. For the rest, the engine uses the learnt costs of the
+        device to merge neighbouring ranges and split large ones, and sends all requests together.
         """
         return self._raw.read_ranges(list(ranges))
 
     def will_need(self, ranges: Iterable[tuple[int, int]]) -> int:
-        """Says that these ranges will be read soon; returns how many pages were asked for."""
+        """Announce ranges that will be read soon; return the number of pages requested."""
         return self._raw.will_need(list(ranges))
 
     def advise(self, advice: Advice) -> None:
-        """Says how this file is going to be read; the policy finds out by itself otherwise."""
+        """Set the expected access pattern; without advice, the policy detects it."""
         self._raw.advise(advice)
 
     def pin(self, offset: int, size: int | None = None) -> PinnedRange:
-        """Pins the pages of a range; to the end of the page of `offset` if there is no size.
+        """Pin the pages of a range; without `size`, to the end of the page at `offset`.
 
-        The result is a read-only buffer without a copy: `memoryview(pin)`, `numpy.frombuffer(pin)`.
-        Where the pages do not lie side by side in memory, its `parts()` are. Pages stay pinned,
-        and their bytes unchanged, until it and all views of it are gone.
+        The result is a read-only buffer, without a copy: `memoryview(pin)`,
+        `numpy.frombuffer(pin)`. If the pages are not contiguous in memory, use the buffers in
+        `parts()`. Pages stay pinned, and their bytes unchanged, until the result and all views of
+        it are gone.
         """
         return self._raw.pin(offset, size)
 
     def invalidate(self, start: int = 0, end: int | None = None) -> None:
-        """Forgets a range that another program has written: the next read asks the device."""
+        """Drop a range that another program has written: the next read goes to the device."""
         self._settle()
         self._raw.invalidate(start, self._raw.len if end is None else end)
 
     def refresh(self) -> int:
-        """Asks the system how long the file is, and returns it."""
+        """Query the length of the file from the system, and return it."""
         return self._raw.refresh()
 
     @property
     def direct_io_unavailable(self) -> str | None:
-        """Why reads go through the kernel's page cache; None if they go around it."""
+        """The reason that reads use the kernel's page cache; None if they bypass it."""
         return self._raw.direct_io_unavailable
 
-    # A handle that is pickled is opened again where it is unpickled.
+    # Unpickling reopens the file.
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_reopen, (self._engine, self._path, self._buffered, self.tell()))
@@ -262,10 +264,9 @@ class File(io.RawIOBase):
 
 
 class ObjectFile(File):
-    """An object of a store, in the version that was there when it was opened.
+    """An object in a store, at the version that was current when it was opened.
 
-    If the object is replaced meanwhile, reads of what is not in the cache raise
-    `ObjectChangedError`.
+    If the object is replaced later, reads of uncached bytes raise `ObjectChangedError`.
     """
 
     def __init__(
@@ -282,21 +283,21 @@ class ObjectFile(File):
 
     @property
     def etag(self) -> str | None:
-        """The `ETag` of the version that is read, in quotes, as the store states it."""
+        """The `ETag` of this version, in quotes, as reported by the store."""
         return self._version[0]
 
     @property
     def version_id(self) -> str | None:
-        """What the store calls the version that is read, if it keeps several."""
+        """The store's version ID, if the store is versioned."""
         return self._version[1]
 
     @property
     def last_modified(self) -> float | None:
-        """When that version was written, in seconds since 1970, if the store says so."""
+        """Modification time of this version in seconds since 1970, if the store reports it."""
         return float(self._version[2]) if self._version[2] else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # With the options, which may have credentials in them: there they are needed as well.
+        # The options may contain credentials, which the unpickling process needs as well.
         options = self._storage_options
         return (_reopen_url, (self._engine, self.name, options, self.tell()))
 

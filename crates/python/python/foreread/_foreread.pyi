@@ -38,16 +38,16 @@ class RawTrace:
 
 @final
 class Residency:
-    """Which pages of the reader's file are resident; one on its way from the device counts.
+    """Residency of the pages of the reader's file; a page in flight counts as resident.
 
-    It answers only while the policy that it was given to decides.
+    Valid only during the call of `decide` that received it.
     """
 
     def history(self, page: int, limit: int) -> int:
-        """Counts the resident pages just before `page`, without a gap, to at most `limit`."""
+        """Count the resident pages just before `page`, without a gap, up to `limit`."""
 
     def next_hole(self, page: int, limit: int) -> int | None:
-        """Returns the first page in [page, page + limit) that is not resident."""
+        """Return the first page in [page, page + limit) that is not resident; None if all are."""
 
 @final
 class RawEngine:
@@ -139,17 +139,17 @@ class PinnedRange:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def contiguous(self) -> bool:
-        """Whether all bytes lie side by side in memory, so that `memoryview(..)` works."""
+        """Whether all bytes are contiguous in memory, so that `memoryview(..)` works."""
 
     def parts(self) -> list[PinnedPart]:
-        """Returns the runs of pages that lie side by side in memory, in the order of the file."""
+        """Return the runs of pages that are contiguous in memory, in file order."""
 
     def tobytes(self) -> bytes:
-        """Copies the bytes."""
+        """Return a copy of the bytes."""
 
 @final
 class PinnedPart:
-    """Pages of a file that lie side by side in memory: a read-only buffer."""
+    """A run of pinned pages that is contiguous in memory: a read-only buffer."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...

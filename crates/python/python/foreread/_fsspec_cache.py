@@ -1,4 +1,4 @@
-"""The cache type `foreread` of fsspec, and the files that stay open below it."""
+"""The cache type `foreread` of fsspec, and its open files."""
 
 # fsspec has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -18,13 +18,14 @@ from foreread._engine import Engine, default_engine
 from foreread._file import File
 from foreread._foreread import EngineForkedError
 
-# Files that no reader has open stay open, so that the next one finds their pages: so many, and of
-# local ones fewer, since each has a descriptor, of which a program may have 1024 by default.
+# Limit of files that stay open without a reader, so that the next one finds their pages. The limit
+# for local files is lower, because each has a descriptor, of which a program may have 1024 by
+# default.
 OPEN_MAX = 1024
 LOCAL_OPEN_MAX = 128
 
-# What file systems call the version of a file's contents. When it was created is none: it stays
-# when the file is changed in its place. The engine never mixes two.
+# Keys that file systems use for the version of a file's contents. The creation time is not one: it
+# stays the same when the file is changed in place. The engine never mixes two versions.
 VERSION_KEYS = (
     "ETag",
     "etag",
@@ -62,7 +63,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def version_of(info: dict[str, Any] | None) -> str | None:
-    """Returns the version that a file system states, or None."""
+    """Return the version reported by a file system, or None."""
     stated = [(key, str((info or {})[key])) for key in VERSION_KEYS if (info or {}).get(key)]
     return f"{stated} {(info or {}).get('size')}" if stated else None
 
@@ -70,7 +71,7 @@ def version_of(info: dict[str, Any] | None) -> str | None:
 def keep_open(
     key: tuple[str, str, str] | None, open_file: Callable[[], File], *, is_local: bool = False
 ) -> File:
-    """Returns the file of this key, which is opened if it is not open."""
+    """Return the file with this key, opening it if necessary."""
     if key is None:
         return open_file()
     files, most = (_open_local_files, LOCAL_OPEN_MAX) if is_local else (_open_files, OPEN_MAX)
@@ -79,9 +80,9 @@ def keep_open(
         if file is not None:
             files.move_to_end(key)
             return file
-    # Not with the lock held: it may take long. A second thread gets the same pages.
+    # Open without the lock, because it may take long. A second thread gets the same pages.
     file = open_file()
-    # Closed without the lock: the fetcher of one may be any object, and ends with it.
+    # Close without the lock: the fetcher of a file may be any object, and is finalised with it.
     closed: list[tuple[tuple[str, str, str], File]] = []
     with _open_lock:
         file = files.setdefault(key, file)
@@ -94,10 +95,13 @@ def keep_open(
 class ForereadCache(BaseCache):  # type: ignore[misc]
     """The cache type `foreread`: the pages of all files are in one engine.
 
-    The read-ahead is the engine's, so `blocksize` has no effect. Options are those of
+    The engine reads ahead, so `blocksize` has no effect. The parameters are set through
     `cache_options`.
 
-    engine: the engine to use, instead of that of the process.
+    Parameters
+    ----------
+    engine : Engine or None
+        Engine to use instead of the process's.
     """
 
     name: ClassVar[str] = "foreread"
@@ -123,9 +127,9 @@ class ForereadCache(BaseCache):  # type: ignore[misc]
         return self.pread(stop - start, start)
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Reads `size` bytes at an offset; fewer only at the end of the file.
+        """Read `size` bytes at an offset; fewer only at the end of the file.
 
-        This is all that Python does for a read that hits, so it does little.
+        A cache hit runs no other Python code, so this must be short.
         """
         file = self.file
         if file is None:
@@ -136,15 +140,15 @@ class ForereadCache(BaseCache):  # type: ignore[misc]
             return self._open_in_child(error).pread(size, offset)
 
     def call(self, act: Callable[[File], Any]) -> Any:
-        """Calls a function with the engine's file, which is opened if it is not open here."""
+        """Call a function with the engine's file, opening it if necessary."""
         try:
             return act(self.file or self._open())
         except EngineForkedError as error:
             return act(self._open_in_child(error))
 
     def _open_in_child(self, error: EngineForkedError) -> File:
-        """Opens the file again, which was opened before this process was forked."""
-        # An engine that the caller made must be made anew by the caller.
+        """Reopen a file that was opened before this process was forked."""
+        # An engine created by the caller must be recreated by the caller.
         if self.engine is not None:
             raise error
         return self._open()
@@ -158,8 +162,8 @@ class ForereadCache(BaseCache):  # type: ignore[misc]
         if not isinstance(file, AbstractBufferedFile):
             name = getattr(self.fetcher, "__qualname__", repr(self.fetcher))
             return engine.open_fetcher(self.fetcher, self.size, f"fetcher:{name}")
-        # The engine keeps the fetcher for as long as the pages, and must not keep the file: that
-        # has this cache, which has the engine's file.
+        # The engine keeps the fetcher as long as the pages. The fetcher must not keep the file,
+        # because the file has this cache, which has the engine's file.
         kind: Any = type(file)
         twin: Any = kind.__new__(kind)
         twin.__dict__.update(file.__dict__)
@@ -176,7 +180,7 @@ def open_fetched(
     info: dict[str, Any] | None,
     size: int,
 ) -> File:
-    """Opens a file of a file system, or finds it open."""
+    """Open a file of a file system, or return it if it is open."""
     stated = version_of(info)
     device = f"{fs.protocol}:{fs._fs_token}"
     name, version = fs.unstrip_protocol(path), f"{stated or uuid.uuid4().hex} {device}"

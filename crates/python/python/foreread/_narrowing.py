@@ -1,4 +1,4 @@
-"""What values without a type are, such as those of JSON, TOML and a caller's dictionaries."""
+"""Type guards for untyped values, such as those of JSON, TOML and a caller's dictionaries."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, TypeGuard
 
 
 def is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a mapping; the formats have no other keys than texts."""
+    """Return whether a value is a mapping. The formats have only string keys."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether it is a list, of anything."""
+    """Return whether a value is a list."""
     return isinstance(value, list)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is a list or a tuple, of anything."""
+    """Return whether a value is a list or a tuple."""
     return isinstance(value, (list, tuple))

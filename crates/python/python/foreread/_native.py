@@ -1,8 +1,8 @@
-"""Which files of fsspec's file systems the engine reads itself, by a client of its own.
+"""Selection of the fsspec files that the engine reads with its own client.
 
-A file of s3fs is, if its options say in so many words how the store is reached: another client must
-not have to guess where s3fs found an endpoint or credentials. Whether both mean the same object is
-checked by its ETag.
+It reads a file of s3fs itself if the options explicitly say how to reach the store: the native
+client must not guess where s3fs found an endpoint or credentials. The ETag is compared to verify
+that both clients see the same object.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class NotNativeError(Exception):
-    """The engine cannot read a file itself; the text says why."""
+    """The engine cannot read a file itself, for the reason in the text."""
 
 
 def native_options(fs: Any) -> dict[str, Any]:
-    """Returns the storage options by which the engine reads the files of a file system itself."""
+    """Return the storage options with which the engine can read files of a file system itself."""
     if type(fs).__module__.partition(".")[0] != "s3fs":
         raise NotNativeError("it is not of s3fs")
     if fs.storage_args:
@@ -44,7 +44,7 @@ def native_options(fs: Any) -> dict[str, Any]:
 def open_native(
     engine: Engine, path: str, info: dict[str, Any], options: dict[str, Any]
 ) -> ObjectFile:
-    """Opens the object that a file system has described."""
+    """Open an object from its description by the file system."""
     url = f"s3://{path}"
     try:
         file = engine.open(url, storage_options=options)

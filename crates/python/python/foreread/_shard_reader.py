@@ -1,12 +1,12 @@
-"""One consumer's samples of tar shards, in an order that a few numbers tell.
+"""One consumer's samples of tar shards, in an order determined by a few numbers.
 
 ```text
   shards of this consumer -> members in order -> samples -> shuffle buffer -> the program
                              header, bytes, header, bytes ..: sequential reads
 ```
 
-The order follows from seed, epoch and consumer alone, so that a state is small: where the reading
-goes on, and which samples are in the buffer, by their offsets.
+The order follows from seed, epoch and consumer, so the state is small: the read position, and the
+offsets of the samples in the buffer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Sample = dict[str, Any]
 
 
 class SampleRange(NamedTuple):
-    """Where a sample is: from the header of its first member to the end of its last one."""
+    """Range of a sample: from the header of its first member to the end of its last one."""
 
     shard: int
     start: int
@@ -32,7 +32,7 @@ class SampleRange(NamedTuple):
 
 
 class Consumer(NamedTuple):
-    """Which part of the samples is read: one of several, of whole shards or of each shard."""
+    """Part of the samples to read: one of several parts, by whole shards or within each shard."""
 
     number: int
     parts: int
@@ -40,7 +40,7 @@ class Consumer(NamedTuple):
 
 
 class TarShard:
-    """An archive that is open. What its headers say is kept once all were read."""
+    """An open archive. Its headers are kept once all have been read."""
 
     def __init__(self, name: str, file: File) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class TarShard:
         self._members: list[tuple[int, TarMember]] | None = None
 
     def index(self) -> list[TarMember]:
-        """Returns all members, by their headers."""
+        """Return all members, from their headers."""
         if self._members is None:
             list(self._members_from(0))
         return [member for _, member in self._members or []]
@@ -56,8 +56,10 @@ class TarShard:
     def samples(
         self, shard: int, start: int, is_wanted: Callable[[], bool]
     ) -> Iterator[tuple[SampleRange, Sample | None]]:
-        """Yields the samples from a header on. One that is not wanted is None: its bytes are not
-        read. Neighbours whose names are equal up to the first dot are one sample.
+        """Yield the samples from a header on.
+
+        An unwanted sample is None, and its bytes are not read. Neighbours whose names are equal up
+        to the first dot form one sample.
         """
         sample: Sample | None = None
         key, first, last = None, start, start
@@ -77,7 +79,7 @@ class TarShard:
             yield SampleRange(shard, first, last), sample
 
     def read(self, where: SampleRange) -> Sample:
-        """Reads one sample."""
+        """Read one sample."""
         for found, sample in self.samples(where.shard, where.start, lambda: True):
             if found == where and sample is not None:
                 return sample
@@ -85,7 +87,7 @@ class TarShard:
         raise TarError(f"{self.name}: the sample at {where.start} is another one now")
 
     def _members_from(self, start: int) -> Iterator[tuple[int, TarMember]]:
-        """Yields members with the offsets at which their headers begin, extended ones included."""
+        """Yield members with the offsets of their headers, including extended headers."""
         if self._members is not None:
             at = bisect.bisect_left(self._members, start, key=lambda item: item[0])
             yield from self._members[at:]
@@ -101,7 +103,7 @@ class TarShard:
 
 
 def _key_and_suffix(name: str) -> tuple[str, str]:
-    """Splits `a/b/0001.seg.png` into `a/b/0001` and `seg.png`, as WebDataset does."""
+    """Split `a/b/0001.seg.png` into `a/b/0001` and `seg.png`, like WebDataset."""
     folder, slash, file = name.rpartition("/")
     stem, dot, suffix = file.partition(".")
     if not stem and dot:
@@ -110,14 +112,14 @@ def _key_and_suffix(name: str) -> tuple[str, str]:
 
 
 class Draws:
-    """Random numbers of which any can be computed alone: SplitMix64, by seed and number."""
+    """Random numbers with random access: SplitMix64, by seed and index."""
 
     def __init__(self, seed: int, number: int = 0) -> None:
         self.seed = seed & _MASK
         self.number = number
 
     def below(self, limit: int) -> int:
-        """Returns the next number, from 0 to below the limit."""
+        """Return the next number, from 0 to below the limit."""
         self.number += 1
         # The bias of a limit of a million is 1 in 10^13.
         return mixed(self.seed + self.number * _GOLDEN) * limit >> 64
@@ -133,7 +135,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def mixed(value: int) -> int:
-    """The finalizer of SplitMix64: each bit of the result depends on each bit of the value."""
+    """Return the finalizer of SplitMix64: each result bit depends on each bit of the value."""
     value &= _MASK
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     value = (value ^ (value >> 27)) * 0x94D049BB133111EB & _MASK
@@ -141,7 +143,7 @@ def mixed(value: int) -> int:
 
 
 class ShardReader:
-    """An iterator over one consumer's samples of one epoch, which can go on where it was."""
+    """A resumable iterator over one consumer's samples of one epoch."""
 
     def __init__(
         self,
@@ -165,7 +167,7 @@ class ShardReader:
             order = order[consumer.number :: consumer.parts]
         self._order = order
         self._draws = Draws(mixed(of_epoch + 1 + consumer.number))
-        # Where the reading goes on: which of the shards, at which header, after how many samples.
+        # Read position: index of the shard, offset of the header, number of samples before it.
         self._position, self._at, self._number = 0, 0, 0
         self._buffer: list[tuple[SampleRange, Sample]] = []
         self._samples = self._shuffled()
@@ -177,7 +179,7 @@ class ShardReader:
         return next(self._samples)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what `load_state_dict` needs to go on after the sample that was returned last."""
+        """Return the state from which `load_state_dict` resumes after the last returned sample."""
         return {
             "epoch": self.epoch,
             "position": self._position,
@@ -188,7 +190,7 @@ class ShardReader:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where another reader of the same settings was, and reads its buffer again."""
+        """Resume from the state of a reader with the same settings, and refill its buffer."""
         self._position, self._at, self._number = state["position"], state["at"], state["number"]
         self._draws.number = state["draws"]
         places = [SampleRange(*where) for where in state["buffer"]]
@@ -196,7 +198,7 @@ class ShardReader:
         for place in places:
             of_shards.setdefault(place.shard, []).append((place.start, place.end))
         for shard, ranges in of_shards.items():
-            # All at once, before the first of them is waited for.
+            # Announce all ranges before waiting for the first.
             self._open_shard(shard).file.will_need(ranges)
         self._buffer = [(place, self._open_shard(place.shard).read(place)) for place in places]
         self._samples = self._shuffled()
@@ -219,7 +221,7 @@ class ShardReader:
             yield buffer.pop()[1]
 
     def _in_order(self) -> Iterator[tuple[SampleRange, Sample]]:
-        """Yields this consumer's samples in the order of its shards."""
+        """Yield this consumer's samples in shard order."""
         while self._position < len(self._order):
             number = self._order[self._position]
             shard = self._open_shard(number)
@@ -230,7 +232,7 @@ class ShardReader:
             self._position, self._at, self._number = self._position + 1, 0, 0
 
     def _is_wanted(self) -> bool:
-        """Whether the next sample of a shard is this consumer's."""
+        """Return whether the next sample of a shard belongs to this consumer."""
         number = self._number
         self._number += 1
         if self._consumer.splits_shards:

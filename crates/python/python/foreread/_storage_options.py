@@ -1,8 +1,8 @@
-"""The options of fsspec's file systems as settings of the native stores.
+"""Options of fsspec's file systems, converted to settings of the native stores.
 
-The native clients take their settings from the environment variables of the Rust crate
-`object_store`. `storage_options` are settings above those: by the names of s3fs, gcsfs and adlfs,
-or by those of the variables in lower case (`aws_region`).
+The native clients read the environment variables of the Rust crate `object_store`.
+`storage_options` override them. Their names are those of s3fs, gcsfs and adlfs, or those of the
+variables in lower case (`aws_region`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KINDS = {
     "http": "web",
 }
 
-# What has an effect on fsspec's caches, listings and writes only, or none where objects are read.
+# Options that affect only fsspec's caches, listings and writes, not reads of objects.
 _WITHOUT_EFFECT = {
     "access",
     "asynchronous",
@@ -60,7 +60,7 @@ _WITHOUT_EFFECT = {
     "version_aware",
 }
 
-# Settings of the HTTP client, which each kind of store has.
+# Settings of the HTTP client, common to all kinds of stores.
 _OF_CLIENT = {
     "allow_http",
     "allow_invalid_certificates",
@@ -118,13 +118,14 @@ _ENDPOINT = {
 
 
 def is_url(text: str) -> bool:
-    """Whether a text has a scheme and `://`; a file of such a name is reached as `./s3:..`."""
+    """Return whether a text has a scheme and `://`; use `./s3:..` for a file with such a name."""
     return re.match(r"[A-Za-z0-9]+://", text) is not None
 
 
 def settings_of(url: str, options: StorageOptions) -> Settings:
-    """Returns settings for the store of a URL, in an order that does not depend on that of the
-    options. An option that has no counterpart is a ValueError: it could be a credential.
+    """Return the settings for the store of a URL, in an order independent of the options' order.
+
+    An option without a counterpart is a ValueError, because it could be a credential.
     """
     scheme = url.split("://", 1)[0].lower()
     kind = KINDS.get(scheme)
@@ -146,7 +147,10 @@ def _is_virtual(options: StorageOptions) -> bool:
 
 
 def _bucket_in_host(url: str, settings: Settings) -> Settings:
-    """The endpoint with the bucket, as botocore makes it: the native client takes it as it is."""
+    """Return the endpoint with the bucket in its host, like botocore's.
+
+    The native client uses the endpoint as given.
+    """
     endpoint = dict(settings).get("aws_endpoint_url")
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
         endpoint = endpoint or os.environ.get(name)
@@ -188,12 +192,12 @@ def _settings_of_one(kind: str, name: str, value: Any, options: StorageOptions) 
 def _endpoint(kind: str, value: Any) -> Settings:
     url = _text(value)
     settings = [(_ENDPOINT[kind], url)]
-    # An endpoint without TLS was named in so many words.
+    # The caller has explicitly named an endpoint without TLS.
     return [*settings, ("allow_http", "true")] if url.startswith("http://") else settings
 
 
 def _of_client_kwargs(value: Any) -> Settings:
-    """`client_kwargs` of s3fs: what botocore's `create_client` takes."""
+    """Convert `client_kwargs` of s3fs, the arguments of botocore's `create_client`."""
     settings: Settings = []
     for name, each in sorted(dict(value).items()):
         if each is None:
@@ -216,7 +220,7 @@ def _of_client_kwargs(value: Any) -> Settings:
 
 
 def _of_config_kwargs(value: Any) -> Settings:
-    """`config_kwargs` of s3fs: what botocore's `Config` takes."""
+    """Convert `config_kwargs` of s3fs, the arguments of botocore's `Config`."""
     settings: Settings = []
     for name, each in sorted(dict(value).items()):
         if name in ("max_pool_connections", "retries", "tcp_keepalive"):
@@ -236,13 +240,13 @@ def _of_config_kwargs(value: Any) -> Settings:
 
 
 def _of_google_token(value: Any) -> Settings:
-    """`token` of gcsfs."""
+    """Convert `token` of gcsfs."""
     if isinstance(value, dict):
         return [("google_service_account_key", json.dumps(value))]
     if value == "anon":
         return [("google_skip_signature", "true")]
     if value in ("google_default", "cloud"):
-        # The order in which the native client looks: the environment, the machine's own account.
+        # The native client's default order: the environment, then the machine's account.
         return []
     if isinstance(value, str) and value not in ("browser", "cache"):
         return [("google_application_credentials", value)]
@@ -250,7 +254,7 @@ def _of_google_token(value: Any) -> Settings:
 
 
 def _of_connection_string(value: Any) -> Settings:
-    """`connection_string` of adlfs."""
+    """Convert `connection_string` of adlfs."""
     names = {
         "accountname": "azure_storage_account_name",
         "accountkey": "azure_storage_account_key",
@@ -264,7 +268,7 @@ def _of_connection_string(value: Any) -> Settings:
     if "blobendpoint" in parts:
         settings += _endpoint("azure", parts["blobendpoint"])
     elif "endpointsuffix" in parts and "accountname" in parts:
-        # Clouds of countries, and of companies.
+        # Sovereign and private clouds.
         scheme = parts.get("defaultendpointsprotocol", "https")
         host = f"{parts['accountname']}.blob.{parts['endpointsuffix']}"
         settings += _endpoint("azure", f"{scheme}://{host}")

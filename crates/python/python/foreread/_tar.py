@@ -1,7 +1,7 @@
-"""The members of a tar archive by their headers: 512 bytes each, and none of what is between.
+"""Members of a tar archive, read from their 512-byte headers without the data in between.
 
-The formats are those of POSIX (ustar, pax) and GNU tar. Only regular files are members; a sparse
-one is an error, because its bytes are not side by side.
+Supports the formats of POSIX (ustar, pax) and GNU tar. Only regular files are members; a sparse
+file is an error, because its bytes are not contiguous.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 BLOCK = 512
 
-# A name in a header of its own is at most this long: the longest path of Linux is 4096.
+# Limit of a long name stored in a separate entry. The longest path of Linux is 4096.
 EXTENSION_MAX = 1 << 20
 
 
 class TarError(ValueError):
-    """A shard that is no valid tar archive."""
+    """A shard that is not a valid tar archive."""
 
 
 class TarMember(NamedTuple):
-    """A regular file of an archive: its bytes are those of the archive from `offset` on."""
+    """A regular file of an archive. Its bytes are those of the archive from `offset` on."""
 
     name: str
     offset: int
@@ -31,9 +31,9 @@ class TarMember(NamedTuple):
 
 
 def members(file: File, at: int = 0) -> Iterator[TarMember]:
-    """Yields the members from a header on, in their order.
+    """Yield the members from a header on, in order.
 
-    What a global extended header before `at` says is not known.
+    Global extended headers before `at` are ignored.
     """
 
     def wrong(why: str) -> NoReturn:
@@ -46,7 +46,7 @@ def members(file: File, at: int = 0) -> Iterator[TarMember]:
         if len(header) < BLOCK:
             wrong(f"it ends after {len(header)} bytes")
         if not any(header):
-            # The end; a program may have left out the second block of zeros.
+            # The end; some programs omit the second block of zeros.
             return
         try:
             check(header)
@@ -79,15 +79,15 @@ def members(file: File, at: int = 0) -> Iterator[TarMember]:
                 if not name.endswith("/"):
                     yield TarMember(name, data, size)
             elif kind in (b"1", b"2", b"3", b"4", b"5", b"6"):
-                # Links, devices and directories have no bytes, whatever size they state.
+                # Links, devices and directories have no data, whatever size they state.
                 size = 0
         at = data + (size + BLOCK - 1) // BLOCK * BLOCK
 
 
 def check(header: bytes) -> None:
-    """Checks the sum of a header; a ValueError says that it is another one."""
+    """Verify the checksum of a header; raise ValueError on a mismatch."""
     stated = number(header[148:156])
-    # Some programs have added the bytes as signed ones.
+    # Some programs have summed the bytes as signed ones.
     rest = header[:148] + b" " * 8 + header[156:]
     signed = sum(byte - 256 if byte > 127 else byte for byte in rest)
     if stated not in (sum(rest), signed):
@@ -95,7 +95,7 @@ def check(header: bytes) -> None:
 
 
 def number(field: bytes) -> int:
-    """Returns a number of a header: octal text, or binary where it is large."""
+    """Parse a number of a header: octal text, or binary for large values."""
     if field[0] in (0x80, 0xFF):
         value = int.from_bytes(field[1:], "big")
         if field[0] == 0xFF or value >= 1 << 63:
@@ -109,14 +109,14 @@ def number(field: bytes) -> int:
 
 
 def name_of(header: bytes) -> str:
-    """Returns the name that a header has itself."""
+    """Return the name stored in the header itself."""
     name = header[:100].split(b"\0", 1)[0]
     prefix = header[345:500].split(b"\0", 1)[0] if header[257:263] == b"ustar\0" else b""
     return decoded(prefix + b"/" + name if prefix else name)
 
 
 def records(text: bytes) -> dict[str, str]:
-    """Returns the records `LENGTH NAME=VALUE` of an extended header."""
+    """Return the records `LENGTH NAME=VALUE` of an extended header."""
     found: dict[str, str] = {}
     while text:
         length, space, _ = text.partition(b" ")

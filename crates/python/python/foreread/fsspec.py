@@ -2,13 +2,13 @@
 
     import foreread.fsspec                                    # registers the cache type
 
-    fs.open("bucket/key", cache_type="foreread")    # the cache of one file system's files
-    fsspec.open("foreread::s3://bucket/key")        # a file system around another
+    fs.open("bucket/key", cache_type="foreread") # a cache for one file of a file system
+    fsspec.open("foreread::s3://bucket/key")     # a file system wrapped around another
 
-Some file systems have a default for it: s3fs `default_cache_type`, HTTP `cache_type`.
+Some file systems have an option for the default: s3fs `default_cache_type`, HTTP `cache_type`.
 
-All files share one engine, the one of the process: its memory bound covers them together, pages
-stay after a file is closed, and a file that is opened again finds them.
+All files share the engine of the process: its memory bound covers them together. Pages stay cached
+after a file is closed, for the next open.
 """
 
 # fsspec has no types.
@@ -41,12 +41,12 @@ from foreread._native import NotNativeError, native_options, open_native
 __all__ = ["ForereadCache", "ForereadFile", "ForereadFileSystem"]
 
 
-# How much `readline` reads at a time.
+# Bytes that `readline` reads at a time.
 _LINES_SIZE = 64 << 10
 
 
 class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file of another file system, whose bytes come through the engine."""
+    """A file of another file system, read through the engine."""
 
     loc: int
     size: int
@@ -69,7 +69,7 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
         self.kwargs = kwargs
         self.cache = ForereadCache(self.blocksize, self._fetch_range, size, fs.engine)
         self.cache.open_file = open_file
-        # What `readline` has read, from `_lines_start` on.
+        # Bytes that `readline` has read, from `_lines_start` on.
         self._lines = io.BytesIO()
         self._lines_start = 0
 
@@ -99,13 +99,13 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
         return count
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Reads up to the end of a line, or `size` bytes if it is not negative."""
+        """Read up to the end of a line, or at most `size` bytes if it is not negative."""
         if self.closed:
             raise ValueError("I/O operation on closed file.")
         limit = -1 if size is None else size
         parts: list[bytes] = []
         while True:
-            # After a seek or another read they are elsewhere.
+            # A seek or another read has moved the position away from the buffer.
             is_here = self.loc == self._lines_start + self._lines.tell()
             line = self._lines.readline(limit) if is_here else b""
             parts.append(line)
@@ -118,7 +118,7 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
             self._lines, self._lines_start = io.BytesIO(data), self.loc
 
     def read_ranges(self, ranges: Iterable[tuple[int, int]]) -> list[bytes]:
-        """Reads many ranges `(start, end)` at once: `foreread.File.read_ranges`."""
+        """Read many ranges `(start, end)` at once, like `foreread.File.read_ranges`."""
         ranges = list(ranges)
         data: list[bytes] = self.cache.call(lambda file: file.read_ranges(ranges))
         return data
@@ -127,11 +127,16 @@ class ForereadFile(AbstractBufferedFile):  # type: ignore[misc]
 class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
     """Reads the files of another file system through the engine: `foreread::s3://bucket/key`.
 
-    fs, target_protocol, target_options: the other file system, as `CachingFileSystem` takes them.
-    memory: the bound of the engine of the process, if it was not made yet: `"2GiB"`.
-    native: whether the engine reads files of s3fs by a client of its own; None: where it can.
+    All operations other than reads are forwarded to the other file system.
 
-    Whatever is not reading is the other file system's.
+    Parameters
+    ----------
+    fs, target_protocol, target_options
+        The other file system, as for `CachingFileSystem`.
+    memory : int, str or None
+        Memory bound of the process's engine, if it does not exist yet, such as `"2GiB"`.
+    native : bool or None
+        Whether the engine reads files of s3fs with its own client; None: where possible.
     """
 
     protocol: ClassVar[str] = "foreread"
@@ -171,7 +176,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 return [strip(each) for each in path]
             return self.fs._strip_protocol(strip_own(path))
 
-        # Of the class in fsspec; here it depends on the other file system.
+        # A class method in fsspec; here it depends on the other file system.
         self._strip_protocol: Callable[[Any], Any] = strip  # pyright: ignore
 
     def _open(
@@ -188,7 +193,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         if mode != "rb":
             return self.fs._open(path, mode=mode, autocommit=autocommit, **kwargs)
         if isinstance(self.fs, LocalFileSystem):
-            # The engine reads it itself.
+            # The engine reads the file itself.
             info = self.fs.info(path)
             if info["type"] == "directory":
                 raise IsADirectoryError(path)
@@ -253,7 +258,7 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
     ) -> bytes:
-        """Returns the bytes of a file. One that is wanted whole is not kept."""
+        """Return the bytes of a file. A whole file is not cached."""
         path = self._strip_protocol(path)
         if start is None and end is None:
             whole: bytes = self.fs.cat_file(path, **kwargs)
@@ -271,8 +276,9 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
-        """Returns the bytes of ranges of many files: those of one file are read as one, and up to
-        16 files at a time.
+        """Return the bytes of ranges of many files.
+
+        Ranges of one file are read together, and up to 16 files at a time.
         """
         if max_gap is not None:
             raise NotImplementedError("max_gap: the engine learns which gaps are worth reading")
@@ -316,8 +322,10 @@ class ForereadFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
 
 def _open_anew(engine: Engine, path: str) -> File:
-    """Opens a local file whose version is not open. The engine tells files apart by their inodes:
-    of one that was changed in its place it may have pages of before, as long as that is kept open.
+    """Open a local file whose version is not open yet.
+
+    The engine identifies files by inode, so after a change in place it may still have old pages, as
+    long as an earlier handle is kept open.
     """
     file = engine.open(path)
     file.refresh()
@@ -329,7 +337,7 @@ _FILES_AT_ONCE = 16
 
 
 def _map_at_once(act: Callable[[str], list[Any]], paths: list[str]) -> list[list[Any]]:
-    """Does something with each path, with several at a time. The first error ends it."""
+    """Call a function for each path, several at a time. The first error ends it."""
     if len(paths) < 2:
         return [act(path) for path in paths]
     pool = ThreadPoolExecutor(min(_FILES_AT_ONCE, len(paths)), "foreread-cat")
@@ -337,22 +345,22 @@ def _map_at_once(act: Callable[[str], list[Any]], paths: list[str]) -> list[list
         try:
             results = pool.map(act, paths)
         except RuntimeError:
-            # The system has no thread, or the interpreter is ending.
+            # The system cannot create a thread, or the interpreter is shutting down.
             return [act(path) for path in paths]
         return list(results)
     finally:
-        # After Ctrl-C, too: what has begun ends by itself, without a wait for it.
+        # Also after Ctrl-C: do not wait for the calls that have begun.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _range_of(size: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Returns a range of a file of this size, as slices have it: negative counts from the end."""
+    """Return a range of a file with slice semantics: negative numbers count from the end."""
     begin, stop, _ = slice(start, end).indices(size)
     return begin, max(begin, stop)
 
 
 def _delegate(name: str) -> None:
-    """Makes a method the other file system's."""
+    """Forward a method to the other file system."""
 
     def method(self: ForereadFileSystem, path: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.fs, name)(self._strip_protocol(path), *args, **kwargs)

@@ -9,7 +9,7 @@
 Each function draws into `ax`, or into a new figure, and returns the Axes.
 """
 
-# The parameters of matplotlib's functions have types in part.
+# matplotlib's functions are only partly typed.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 AnyResult: TypeAlias = "SimResult | ReplayResult"
 
-# In the order in which they cover each other; the colour-blind tell these apart (Okabe, Ito).
+# In drawing order, in colours that colour-blind readers can distinguish (Okabe, Ito).
 _KINDS = {
     "hit": ("read again, cached", "#999999"),
     "prefetched": ("was read ahead in time", "#009e73"),
@@ -46,9 +46,9 @@ _MIB = 1 << 20
 
 
 def offsets(result: ReplayResult | Picture, ax: Axes | None = None) -> Axes:
-    """Where was read, when, and what became of it: a replay with `picture=True`.
+    """Plot reads by time and offset, coloured by outcome, from a replay with `picture=True`.
 
-    Files lie one behind the other. A cell counts as waited if a tenth of its reads waited.
+    Files are stacked by offset. A cell counts as waited if a tenth of its reads waited.
     """
     picture, label = _picture(result)
     ax = _axes(ax)
@@ -74,21 +74,21 @@ def offsets(result: ReplayResult | Picture, ax: Axes | None = None) -> Axes:
 
 
 def windows(result: ReplayResult | Picture, streams: int = 5, ax: Axes | None = None) -> Axes:
-    """The windows of the largest streams over time: a replay with `picture=True`."""
+    """Plot the windows of the largest streams over time, from a replay with `picture=True`."""
     return _streams(result, 1, streams, ax, "window, KiB", "Windows of the largest streams")
 
 
 def memory(result: ReplayResult | Picture, streams: int = 5, ax: Axes | None = None) -> Axes:
-    """What was requested ahead of the largest streams: their memory, with `picture=True`."""
+    """Plot the bytes requested ahead for the largest streams: their memory, with `picture=True`."""
     title = "Memory of the largest streams"
     return _streams(result, 2, streams, ax, "ahead of the reader, KiB", title)
 
 
 def latencies(results: AnyResult | Iterable[AnyResult], ax: Axes | None = None) -> Axes:
-    """How long operations took: of replays the reads that waited, of runs all operations.
+    """Plot the latency distribution: of reads that waited for replays, of all operations for runs.
 
-    The part of the operations that took longer, both axes logarithmic: the tail is what users
-    notice.
+    Shows the share of operations that took longer, with both axes logarithmic, because users notice
+    the tail.
     """
     ax = _axes(ax)
     for result in _several(results):
@@ -106,7 +106,7 @@ def latencies(results: AnyResult | Iterable[AnyResult], ax: Axes | None = None) 
 
 
 def miss_ratios(counts: Iterable[MissCount], ax: Axes | None = None) -> Axes:
-    """Miss ratios of eviction policies over capacity."""
+    """Plot the miss ratios of eviction policies over capacity."""
     ax = _axes(ax)
     lines: dict[str, list[tuple[float, float]]] = {}
     unit = "page"
@@ -121,7 +121,7 @@ def miss_ratios(counts: Iterable[MissCount], ax: Axes | None = None) -> Axes:
 
 
 def waits(results: Iterable[AnyResult], ax: Axes | None = None) -> Axes:
-    """How long readers waited with each policy over the memory bound."""
+    """Plot the time that readers waited with each policy, over the memory bound."""
     ax = _axes(ax)
     lines: dict[str, list[tuple[float, float]]] = {}
     for result in results:
@@ -133,7 +133,7 @@ def waits(results: Iterable[AnyResult], ax: Axes | None = None) -> Axes:
 
 
 def throughput(results: Iterable[AnyResult], ax: Axes | None = None) -> Axes:
-    """Throughput over the largest window; a dashed line where windows are learnt."""
+    """Plot the throughput over the largest window, with a dashed line for learnt windows."""
     ax = _axes(ax)
     lines: dict[str, list[tuple[float, float]]] = {}
     for result in results:
@@ -155,7 +155,7 @@ def throughput(results: Iterable[AnyResult], ax: Axes | None = None) -> Axes:
 def policies(
     results: Iterable[AnyResult], value: str = "waited_s", ax: Axes | None = None
 ) -> Axes:
-    """Policies side by side: a bar each, of `waited_s`, `mb_per_s`, `requests` or `waits`."""
+    """Plot policies side by side: `waited_s`, `mb_per_s`, `requests` or `waits`, one bar each."""
     ax = _axes(ax)
     several = _several(results)
     labels = [_label(result) for result in several]
@@ -198,7 +198,7 @@ def _several(results: AnyResult | Iterable[AnyResult]) -> Sequence[AnyResult]:
 
 
 def _label(result: AnyResult) -> str:
-    """The policy, and the largest window if one was given."""
+    """Return the policy, and its largest window if it was set."""
     if result.max_window is not None and result.policy != "none":
         return f"{result.policy} {_size(result.max_window)}"
     return result.policy
@@ -250,7 +250,7 @@ def _histogram(result: AnyResult) -> list[tuple[int, int]]:
 
 
 def _longer(histogram: list[tuple[int, int]]) -> tuple[list[float], list[float]]:
-    """Times in ms, and which part of the operations took longer; a time of 0 is a hit."""
+    """Return times in ms, and the share of operations that took longer; a time of 0 is a hit."""
     total = sum(count for _, count in histogram)
     left = total
     times: list[float] = []
@@ -259,6 +259,6 @@ def _longer(histogram: list[tuple[int, int]]) -> tuple[list[float], list[float]]
         left -= count
         if time > 0:
             times.append(time / 1e6)
-            # The last has none above it, which a logarithm cannot show.
+            # Nothing is above the last one, and a logarithmic axis cannot show 0.
             parts.append(max(left, 0.5) / total)
     return times, parts

@@ -1,14 +1,14 @@
-"""Files of safetensors, read through an engine: a path, a URL, or a file that is open.
+"""Safetensors files, read through an engine: a path, a URL, or an open file.
 
     from foreread.safetensors import SafetensorsFile, load
 
     tensors = load("s3://bucket/model.safetensors")           # a dict of NumPy arrays
     with SafetensorsFile("s3://bucket/model.safetensors") as file:
-        file.names(), file.info("layer.0.weight")             # the header alone was read
+        file.names(), file.info("layer.0.weight")    # only the header was read
         weight = file.numpy("layer.0.weight")                 # and now one tensor
 
-A tensor's bytes are copied once: from the engine's pages into the memory of the array. Tensors are
-read in the order of the file, so that the engine reads ahead of them.
+A tensor's bytes are copied once, from the engine's pages into the array. Tensors are read in file
+order, so that the engine reads ahead of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SafetensorsError", "SafetensorsFile", "TensorInfo", "load"]
 
-# What the format's own readers accept.
+# Limit of the format's own readers.
 HEADER_MAX = 100_000_000
 
-# How many bits an element has, by its name in the header.
+# Bits per element, by the dtype's name in the header.
 DTYPE_BITS = {
     "F4": 4,
     "F6_E2M3": 6,
@@ -58,7 +58,7 @@ DTYPE_BITS = {
     "C64": 64,
 }
 
-# The same for NumPy. The format is little-endian.
+# NumPy dtypes, by the same names. The format is little-endian.
 NUMPY_DTYPES = {
     "BOOL": "?",
     "U8": "u1",
@@ -77,11 +77,11 @@ NUMPY_DTYPES = {
 
 
 class SafetensorsError(ValueError):
-    """A file that is no valid file of safetensors."""
+    """A file that is not a valid safetensors file."""
 
 
 class TensorInfo(NamedTuple):
-    """What the header says of a tensor: its bytes are those of the file from start to end."""
+    """Header entry of a tensor. Its bytes are those of the file from `start` to `end`."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -94,7 +94,7 @@ class TensorInfo(NamedTuple):
 
 
 class SafetensorsFile:
-    """A file of safetensors whose header was read. Several threads may read its tensors."""
+    """A safetensors file with a parsed header. Threads may read its tensors concurrently."""
 
     def __init__(
         self,
@@ -111,28 +111,29 @@ class SafetensorsFile:
         self.metadata, self._infos = _header_of(self.file)
 
     def names(self) -> list[str]:
-        """Returns the names of the tensors, in the order of their bytes."""
+        """Return the names of the tensors, in the order of their bytes."""
         return list(self._infos)
 
     def info(self, name: str) -> TensorInfo:
-        """Returns what the header says of a tensor."""
+        """Return the header entry of a tensor."""
         info = self._infos.get(name)
         if info is None:
             raise KeyError(f"{self.file.name}: no tensor {name!r}")
         return info
 
     def read_into(self, name: str, buffer: Buffer) -> None:
-        """Reads the bytes of a tensor into a buffer of just that size."""
+        """Read the bytes of a tensor into a buffer of exactly that size."""
         info = self.info(name)
         self._read_range(info.start, info.end, buffer)
 
     def read_rows_into(self, name: str, start: int, stop: int, buffer: Buffer) -> None:
-        """Reads `tensor[start:stop]`, by its first dimension, into a buffer of just that size."""
+        """Read `tensor[start:stop]` along the first dimension, into a buffer of exactly that size.
+        """
         first, last = self.row_range(name, start, stop)
         self._read_range(first, last, buffer)
 
     def row_range(self, name: str, start: int, stop: int) -> tuple[int, int]:
-        """Returns which bytes of the file `tensor[start:stop]` is, by its first dimension."""
+        """Return the byte range of `tensor[start:stop]`, along the first dimension."""
         info = self.info(name)
         rows = info.shape[0] if info.shape else 0
         if not 0 <= start <= stop <= rows:
@@ -143,7 +144,7 @@ class SafetensorsFile:
         return info.start + start * row, info.start + stop * row
 
     def numpy(self, name: str) -> Any:
-        """Returns a tensor as a NumPy array, which is the program's own memory."""
+        """Return a tensor as a NumPy array, which is a copy."""
         import numpy
 
         info = self.info(name)
@@ -154,7 +155,7 @@ class SafetensorsFile:
         return array
 
     def will_need(self, names: Iterable[str]) -> None:
-        """Says that these tensors will be read soon: their bytes are read ahead."""
+        """Announce tensors that will be read soon, so that their bytes are read ahead."""
         ranges = [(info.start, info.end) for info in map(self.info, names) if info.nbytes]
         self.file.will_need(ranges)
 
@@ -178,12 +179,12 @@ class SafetensorsFile:
             return
         count = self.file.preadinto(view, start)
         if count != end - start:
-            # The length was checked when the header was read.
+            # The length was checked when the header was parsed.
             raise SafetensorsError(f"{self.file.name}: it was cut to {start + count} bytes")
 
 
 def numpy_dtype(file: str, name: str, dtype: str) -> Any:
-    """Returns NumPy's dtype for one of the format."""
+    """Return NumPy's dtype for a dtype of the format."""
     import numpy
 
     known = NUMPY_DTYPES.get(dtype)
@@ -202,7 +203,7 @@ def load(
     engine: Engine | None = None,
     storage_options: StorageOptions | None = None,
 ) -> dict[str, Any]:
-    """Returns tensors as NumPy arrays by their names: all of them, or those that are named."""
+    """Return tensors as NumPy arrays by name: all tensors, or those in `names`."""
     file = SafetensorsFile(source, engine=engine, storage_options=storage_options)
     try:
         return {name: file.numpy(name) for name in ordered(file, names)}
@@ -212,14 +213,14 @@ def load(
 
 
 def ordered(file: SafetensorsFile, names: Iterable[str] | None) -> list[str]:
-    """Returns the names in the order of their bytes."""
+    """Return the names in the order of their bytes."""
     if names is None:
         return file.names()
     return sorted(names, key=lambda name: file.info(name)[2:])
 
 
 def _header_of(file: File) -> tuple[dict[str, str], dict[str, TensorInfo]]:
-    """Reads the header: metadata, and what it says of each tensor."""
+    """Parse the header: the metadata, and the entry of each tensor."""
 
     def wrong(why: str) -> NoReturn:
         raise SafetensorsError(f"{file.name}: no valid file of safetensors: {why}")
@@ -257,7 +258,7 @@ def _header_of(file: File) -> tuple[dict[str, str], dict[str, TensorInfo]]:
 
 
 def _info_of(stated: Any, data: int) -> TensorInfo:
-    """Returns what one entry of the header says; a ValueError says what is wrong with it."""
+    """Parse one entry of the header; a ValueError describes the error."""
     dtype, shape = stated["dtype"], tuple(stated["shape"])
     start, end = stated["data_offsets"]
     bits = DTYPE_BITS.get(dtype)

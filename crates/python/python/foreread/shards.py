@@ -1,4 +1,4 @@
-"""Samples of tar shards in a directory or a bucket, read through an engine.
+"""Samples from tar shards in a directory or a bucket, read through an engine.
 
     from foreread.shards import ShardDataset
 
@@ -6,7 +6,7 @@
     for sample in dataset:                 # {"__key__": "a/0001", "jpg": b"..", "cls": b"7"}
         ...
 
-`foreread.torch.ShardDataset` is the same for PyTorch's loaders.
+`foreread.torch.ShardDataset` is the equivalent for PyTorch's loaders.
 """
 
 from __future__ import annotations
@@ -27,23 +27,35 @@ from foreread._tar import TarError
 
 __all__ = ["Sample", "ShardDataset", "ShardReader", "TarError", "TarShard", "expand"]
 
-# Shards that stay open, so that the next pass finds their pages: so many.
+# Limit of shards kept open, so that the next pass finds their pages.
 OPEN_MAX = 256
 
 SUFFIX = ".tar"
 
 
 class ShardDataset:
-    """Samples of tar shards, as dicts of bytes by the extension of their members.
+    """Samples of tar shards, as dicts of bytes keyed by the extensions of the members.
 
-    shards: a directory or a prefix that ends with `/` (all `.tar` in it and below), a name with
+    Parameters
+    ----------
+    shards : str, os.PathLike or sequence of str
+        A directory or a prefix that ends with `/` (all `.tar` files in it and below), a name with
         ranges (`s3://bucket/train-{000..099}.tar`), or a list of names.
-    shuffle: how many samples are in memory, of which the next one is drawn; the order of the shards
-        is drawn as well. 0: the order of the shards.
-    seed: which order it is. Epochs have different ones; `set_epoch` says which one comes next.
-    rank, world: which of how many processes of a training this is. Each gets its part of the
-        samples, whole shards if there are as many as readers, else every world-th sample of each.
-    transform: is called with each sample; what it returns takes the sample's place.
+    shuffle : int
+        Size of the shuffle buffer, in samples. The order of the shards is shuffled as well.
+        0: no shuffling.
+    seed : int
+        Seed of the order. Each epoch has a different order; see `set_epoch`.
+    rank, world : int or None
+        Number of this training process, and the number of processes. Each process gets a part of
+        the samples: whole shards if there are at least as many as readers, else every world-th
+        sample of each shard.
+    transform : callable or None
+        Called with each sample; its result replaces the sample.
+    engine : Engine or None
+        Engine to use; by default that of the process.
+    storage_options : mapping or None
+        Options for URLs; see `foreread.Engine.open`.
     """
 
     def __init__(
@@ -74,21 +86,22 @@ class ShardDataset:
         self._state: dict[str, Any] | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Says which epoch the next iteration is; without it they are counted, from 0 on.
+        """Set the epoch of the next iteration; by default epochs are counted from 0.
 
-        Of the epoch that `load_state_dict` was given, the next iteration goes on where it was.
+        For the epoch restored by `load_state_dict`, the next iteration continues where that one
+        stopped.
 
-        A `DataLoader` with workers makes them anew for each epoch, of this object, in which nothing
-        is counted: say the epoch before each. Workers that persist count for themselves.
+        A `DataLoader` recreates its workers for each epoch from this object, which does not see
+        their counts: call this before each epoch. Persistent workers count themselves.
         """
         if self._state is not None and self._state["epoch"] != epoch:
             self._state = None
         self.epoch = epoch
 
     def reader(self, number: int, count: int, *, epoch: int | None = None) -> ShardReader:
-        """Returns an iterator over one of `count` parts of an epoch.
+        """Return an iterator over one of `count` parts of an epoch.
 
-        Several threads that read parts of their own share the engine, its memory bound and pages.
+        Threads that read separate parts share the engine, with its memory bound and pages.
         """
         if not 0 <= number < count:
             raise ValueError(f"part {number} of {count}: give one from 0 to below the count")
@@ -107,7 +120,7 @@ class ShardDataset:
         if state is None:
             reader = self.reader(*self._part())
         else:
-            # Again: now it may be a worker that iterates.
+            # Check again: this may now be a worker.
             self._check(state)
             reader = self.reader(*self._part(), epoch=state["epoch"])
             reader.load_state_dict(state)
@@ -115,7 +128,7 @@ class ShardDataset:
         return _Samples(self, reader)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the iteration is, after the sample that it returned last."""
+        """Return the state of the iteration after the last returned sample."""
         if self._reader is None:
             of_reader = self._state or {"epoch": self.epoch}
         else:
@@ -123,7 +136,7 @@ class ShardDataset:
         return {**of_reader, "dataset": self._fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The next iteration goes on where the one of `state_dict` was."""
+        """Continue in the next iteration from a state of `state_dict`."""
         self._check(state)
         self.epoch = state["epoch"]
         self._reader = None
@@ -149,12 +162,12 @@ class ShardDataset:
         }
 
     def _rank(self) -> tuple[int, int]:
-        """Which of how many processes of a training this is."""
+        """Return the number of this training process, and the number of processes."""
         rank, world = self._of_ranks
         return rank or 0, world or 1
 
     def _worker(self) -> tuple[int, int]:
-        """Which of how many workers of a loader this is."""
+        """Return the number of this loader worker, and the number of workers."""
         return 0, 1
 
     def _part(self) -> tuple[int, int]:
@@ -170,7 +183,7 @@ class ShardDataset:
         return (self.engine or default_engine()).open(name, storage_options=options)
 
     def _ended(self, reader: ShardReader) -> None:
-        """An iteration has come to its end."""
+        """Handle the end of an iteration."""
         if self._reader is reader:
             self._reader = None
             self.epoch = reader.epoch + 1
@@ -180,7 +193,7 @@ class ShardDataset:
 
 
 class _Samples:
-    """An iteration of a data set: its state is that of the data set."""
+    """An iteration over a data set, which provides its state."""
 
     def __init__(self, dataset: ShardDataset, reader: ShardReader) -> None:
         self._dataset = dataset
@@ -200,7 +213,7 @@ class _Samples:
 
 
 class _OpenShards:
-    """The shards that this process has open, the one that was used last at the end."""
+    """Open shards of this process, in order of use, most recent last."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -212,14 +225,14 @@ class _OpenShards:
 
     def find(self, name: str, open_shard: Callable[[], TarShard]) -> TarShard:
         if self._process != os.getpid():
-            # The files are the parent's, and a thread of it may hold the lock.
+            # The files are the parent's, and one of its threads may hold the lock.
             self.__init__()  # type: ignore[misc]
         with self._lock:
             shard = self._shards.get(name)
             if shard is not None:
                 self._shards.move_to_end(name)
                 return shard
-        # Not with the lock held: it may take long. A second thread gets the same pages.
+        # Open without the lock, because it may take long. A second thread gets the same pages.
         shard = open_shard()
         with self._lock:
             shard = self._shards.setdefault(name, shard)
@@ -234,7 +247,7 @@ def expand(
     engine: Engine,
     storage_options: StorageOptions | None = None,
 ) -> list[str]:
-    """Returns the names of shards that a directory, a prefix, a range or a list stands for."""
+    """Return the shard names in a directory, prefix, range or list."""
     if not isinstance(shards, (str, os.PathLike)):
         names = list(shards)
     else:
@@ -258,7 +271,7 @@ def _of_directory(path: str) -> list[str]:
 
 
 def _of_ranges(text: str) -> list[str]:
-    """Expands `{000..099}`, with as many digits as the first number has."""
+    """Expand `{000..099}`, keeping the number of digits of the first number."""
     match = re.search(r"\{(\d+)\.\.(\d+)\}", text)
     if match is None:
         return [text]

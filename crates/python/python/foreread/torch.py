@@ -6,8 +6,8 @@
     loader = DataLoader(ShardDataset("s3://bucket/train/", shuffle=1000), batch_size=None)
     loader = DataLoader(SafetensorsDataset("s3://bucket/rows.safetensors"), batch_size=64)
 
-Needs PyTorch: `pip install foreread[torch]`. `foreread.shards` and `foreread.safetensors` are the
-same without it.
+Needs PyTorch: `pip install foreread[torch]`. `foreread.shards` and `foreread.safetensors` work
+without it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ except ImportError as error:
 
 __all__ = ["SafetensorsDataset", "ShardDataset", "load_safetensors"]
 
-# PyTorch's name of a dtype of the format, where it has that.
+# PyTorch's names of the format's dtypes, where it has them.
 _DTYPES = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -67,9 +67,9 @@ def load_safetensors(
     engine: Engine | None = None,
     storage_options: StorageOptions | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Returns tensors by their names: all of them, or those that are named.
+    """Return tensors by name: all tensors, or those in `names`.
 
-    Each is read into its own memory by one copy; with another device than the CPU it is moved there
+    Each is copied once into separate memory. For a device other than the CPU, it is moved there
     before the next one is read.
     """
     file = SafetensorsFile(source, engine=engine, storage_options=storage_options)
@@ -87,14 +87,23 @@ def load_safetensors(
 
 
 class SafetensorsDataset(Dataset):  # type: ignore[misc]
-    """Rows of tensors in files of safetensors, in any order: `dataset[7]` is a dict of tensors.
+    """Rows of tensors in safetensors files, with random access: `dataset[7]` is a dict of tensors.
 
-    sources: a name, or several whose rows follow each other.
-    names: which tensors have the columns; None: those of the first file. In each file all of them
-        have the same number of rows, which is their first dimension.
-    transform: is called with each row; what it returns takes the row's place.
+    A loader requests the rows of a batch together: their bytes are merged into few requests.
 
-    A loader asks for the rows of a batch together: their bytes are merged into few requests.
+    Parameters
+    ----------
+    sources : str, os.PathLike or sequence of them
+        Files whose rows are concatenated.
+    names : sequence of str or None
+        Tensors that form the columns; None: all tensors of the first file. In each file they must
+        all have the same number of rows, which is the first dimension.
+    transform : callable or None
+        Called with each row; its result replaces the row.
+    engine : Engine or None
+        Engine to use; by default that of the process.
+    storage_options : mapping or None
+        Options for URLs; see `foreread.Engine.open`.
     """
 
     def __init__(
@@ -116,7 +125,7 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
         self._files: list[SafetensorsFile] = []
         self._open()
         self.names = list(names) if names is not None else self._files[0].names()
-        # The number of the first row of each file, and behind the last one that of all rows.
+        # Index of the first row of each file, and finally the total number of rows.
         self._starts = [0]
         for file in self._files:
             self._starts.append(self._starts[-1] + self._rows_of(file))
@@ -128,7 +137,7 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
         return self.__getitems__([row])[0]
 
     def __getitems__(self, rows: Sequence[int]) -> list[Any]:
-        """Returns several rows, whose bytes are read together."""
+        """Return several rows, whose bytes are read together."""
         self._open()
         places: dict[int, list[tuple[int, int]]] = {}
         for number, row in enumerate(rows):
@@ -148,12 +157,12 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
         wanted: list[tuple[int, int]],
         found: list[dict[str, torch.Tensor]],
     ) -> None:
-        """Reads rows of one file: (number of the row in the batch, row of the file)."""
+        """Read rows of one file: (index of the row in the batch, row of the file)."""
         cells = [(number, row, name) for number, row in wanted for name in self.names]
         ranges = [file.row_range(name, row, row + 1) for _, row, name in cells]
         missing = [item for item in ranges if item[0] < item[1]]
         if len(missing) > 1:
-            # All at once, before the first of them is waited for.
+            # Announce all ranges before waiting for the first.
             file.file.will_need(missing)
         for (number, row, name), (start, end) in zip(cells, ranges, strict=True):
             info = file.info(name)
@@ -170,7 +179,7 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
         return next(iter(counts.values()))
 
     def _open(self) -> None:
-        """Opens the files, again in a process that was forked."""
+        """Open the files, again after a fork."""
         if self._files and self._process == os.getpid():
             return
         engine, options = self._how
@@ -187,8 +196,8 @@ class SafetensorsDataset(Dataset):  # type: ignore[misc]
 class ShardDataset(shards.ShardDataset, IterableDataset):  # type: ignore[misc]
     """`foreread.shards.ShardDataset` for PyTorch's loaders.
 
-    Each worker of a `DataLoader` and each rank of `torch.distributed` reads its part. `state_dict`
-    and `load_state_dict` are those that `torchdata.stateful_dataloader` calls in its workers.
+    Each worker of a `DataLoader` and each rank of `torch.distributed` reads its part.
+    `torchdata.stateful_dataloader` calls `state_dict` and `load_state_dict` in its workers.
     """
 
     def _rank(self) -> tuple[int, int]:
@@ -212,5 +221,5 @@ def _empty(
 
 
 def _bytes_of(tensor: torch.Tensor, size: int) -> Any:
-    """Returns the memory of a tensor as a buffer, which is valid while the tensor lives."""
+    """Return the memory of a tensor as a buffer, valid while the tensor lives."""
     return (ctypes.c_char * size).from_address(tensor.data_ptr()) if size else bytearray()

@@ -1,9 +1,6 @@
-//! Requests of a fetcher that a waiting reader makes itself.
-//!
-//! In:    a reader that has waited for [`PATIENCE`].
-//! Out:   the fetcher's bytes, fetched in the reader's thread.
-//! Never: a wait without end for a thread that waits for a lock of the reader: Python's collector
-//!        may run in a fetcher's thread and end objects that need it, such as those of h5py.
+//! Requests of a fetcher that a waiting reader serves itself after [`PATIENCE`], in its own thread.
+//! This breaks deadlocks in which the fetcher's thread waits for a lock of the reader: Python's
+//! garbage collector may run there and finalise objects that need the lock, such as h5py's.
 
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -16,11 +13,11 @@ use super::{FetchJob, JobQueue, OpenJob};
 use crate::shutdown::counted_busy;
 use crate::waiting::now;
 
-/// How long a reader waits for other threads, and a request for the thread that has taken it: more
-/// than most fetchers take, which are then called once for each request.
+/// Time that a reader waits for other threads, and a request for the thread that took it. Most
+/// fetchers take less, and are then called once per request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Lets readers of a fetcher call it themselves.
+/// Handle with which readers call a fetcher themselves.
 #[derive(Clone)]
 pub(crate) struct FetchRescue {
     queue: Arc<JobQueue>,
@@ -32,13 +29,12 @@ impl FetchRescue {
         Self { queue, identity }
     }
 
-    /// Makes a request of the fetcher that no other thread has answered, if the caller has waited
-    /// for long.
+    /// Serves an unanswered request of the fetcher, if the caller has waited long enough.
     ///
     /// # Errors
     ///
-    /// What the call has raised that is for the caller, such as `KeyboardInterrupt`. Another
-    /// exception is the answer.
+    /// An exception of the call that is meant for the caller, such as `KeyboardInterrupt`. Any
+    /// other exception becomes the answer.
     pub(crate) fn help(&self, py: Python<'_>, waited: Duration) -> PyResult<()> {
         if waited < PATIENCE {
             return Ok(());
@@ -56,7 +52,7 @@ impl FetchRescue {
         Ok(())
     }
 
-    /// A request that waits for a thread, or that a thread has for too long.
+    /// Returns a request without a thread, or one that its thread has held for too long.
     fn late_job(&self) -> Option<Arc<OpenJob>> {
         let mut state = self.queue.lock();
         let is_ours = |identity: &SourceIdentity| *identity == self.identity;
@@ -71,7 +67,8 @@ impl FetchRescue {
 }
 
 impl OpenJob {
-    /// Whether the thread that took it has had it for long. The caller has it from now on, too.
+    /// Returns true if its thread has held it for too long. From then on the caller holds it as
+    /// well.
     fn is_late(&self) -> bool {
         // Nothing panics while it holds these locks.
         let is_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).is_some();

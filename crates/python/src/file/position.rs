@@ -1,8 +1,5 @@
-//! The position of a file, which one thread has at a time.
-//!
-//! In:    threads that read from the position, and signals.
-//! Out:   the position, and a thread that waits for it no longer than the signal's handler wants.
-//! Never: a wait while attached to the interpreter. A wait for oneself.
+//! The position of a file, held by one thread at a time. Other threads wait detached from the
+//! interpreter and check for signals; a thread that already holds it gets an error.
 //!
 //! ```text
 //!   take() -> free: the caller has it       -> dropped: written back, the next one is woken
@@ -28,23 +25,23 @@ pub(super) struct Position {
 #[derive(Debug, Default)]
 struct PositionState {
     at: u64,
-    /// The thread that has it: [`this_thread`], or 0.
+    /// Thread that holds it: [`this_thread`], or 0.
     holder: usize,
 }
 
-/// The position, until this is dropped.
+/// Exclusive access to the position, until this is dropped.
 pub(super) struct PositionGuard<'s> {
     position: &'s Position,
     at: u64,
 }
 
 impl Position {
-    /// Takes the position, detached if another thread has it.
+    /// Takes the position, waiting detached while another thread holds it.
     ///
     /// # Errors
     ///
-    /// `RuntimeError` if this thread has it: a signal handler that uses the file which it has
-    /// interrupted would wait for itself. What a signal handler raised.
+    /// `RuntimeError` if this thread holds it: a signal handler that uses the file it has
+    /// interrupted would deadlock. An exception raised by a signal handler.
     pub(super) fn take(&self, py: Python<'_>) -> PyResult<PositionGuard<'_>> {
         loop {
             let mut state = self.lock();
@@ -92,7 +89,7 @@ impl Drop for PositionGuard<'_> {
     }
 }
 
-/// Returns a number that no other living thread has, and that is not 0.
+/// Returns a non-zero number that is unique among living threads.
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark).addr())

@@ -1,8 +1,5 @@
-//! How the methods of a file read: which stream, attached or not, and what errors become.
-//!
-//! In:    a buffer or a range.
-//! Out:   bytes; exceptions.
-//! Never: a wait while attached to the interpreter.
+//! Read paths of a file: choice of the stream, detaching from the interpreter, and conversion of
+//! errors.
 
 use std::ops::Range;
 use std::pin::{Pin, pin};
@@ -17,15 +14,14 @@ use crate::errors::{self, EngineForkedError};
 use crate::shutdown::detached;
 use crate::waiting::wait_helping;
 
-/// How many idle streams a file keeps: as many threads may read it without making one.
+/// Number of idle streams that a file keeps: as many threads read it without creating one.
 const STREAMS_MAX: usize = 16;
 
-/// Up to so many bytes are copied without letting other threads of the interpreter run: letting
-/// them costs as much as copying 16 KiB.
+/// Largest copy made while attached to the interpreter: detaching costs as much as copying 16 KiB.
 pub(super) const COPY_ATTACHED_MAX: usize = 64 << 10;
 
 impl RawFile {
-    /// Whether this is the process that opened the file.
+    /// Checks that this is the process that opened the file.
     pub(super) fn check_process(&self) -> PyResult<()> {
         if self.process.is_here() {
             return Ok(());
@@ -35,7 +31,7 @@ impl RawFile {
         Err(EngineForkedError::new_err((libc::EOPNOTSUPP, why, self.failures.name.clone())))
     }
 
-    /// Does something with a stream that no other thread reads by.
+    /// Runs `act` with a stream that no other thread uses.
     pub(super) fn with_stream<R>(&self, act: impl FnOnce(&mut ReadStream) -> R) -> R {
         // Nothing panics or waits while it holds this lock.
         let lock = || self.streams.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,8 +45,8 @@ impl RawFile {
         result
     }
 
-    /// Waits for a read of a file that is no path. A time-out ends it with an error; without one
-    /// the caller's thread calls a fetcher itself that no other thread brings forward.
+    /// Waits for a read of a file that is not a path. A timeout ends it with an error. Without one,
+    /// the caller's thread calls a fetcher itself if no other thread makes progress.
     pub(super) fn wait<F>(&self, py: Python<'_>, read: Pin<&mut F>) -> PyResult<F::Output>
     where
         F: Future + Send,
@@ -63,7 +59,8 @@ impl RawFile {
         })
     }
 
-    /// Reads into `to`, and returns how many bytes: fewer only at the end of the file.
+    /// Reads into `to` and returns the number of bytes, less than its length only at the end of the
+    /// file.
     pub(super) fn fill(&self, py: Python<'_>, to: &mut [u8], offset: u64) -> PyResult<usize> {
         let read = self.with_stream(|stream| {
             if to.len() <= COPY_ATTACHED_MAX && stream.try_read_at(to, offset) {
@@ -98,11 +95,12 @@ impl RawFile {
         if count == size {
             return Ok(bytes);
         }
-        // The file became shorter meanwhile.
+        // The file has been truncated since.
         Ok(PyBytes::new(py, &bytes.as_bytes()[..count]))
     }
 
-    /// How many bytes there are from `offset` on. A file that may have grown is asked.
+    /// Returns the number of bytes from `offset` on, refreshing the length of a file that may have
+    /// grown.
     pub(super) fn rest(&self, py: Python<'_>, offset: u64) -> PyResult<u64> {
         let len = self.file.len();
         if offset < len || self.is_remote() {
@@ -113,7 +111,7 @@ impl RawFile {
         Ok(len.saturating_sub(offset))
     }
 
-    /// Returns ranges without what is past the end of the file. One that may have grown is asked.
+    /// Clips ranges at the end of the file, refreshing the length of a file that may have grown.
     pub(super) fn clipped(
         &self,
         py: Python<'_>,
@@ -130,7 +128,7 @@ impl RawFile {
         Ok(ranges)
     }
 
-    /// Whether the first byte of each page of a range is in memory.
+    /// Returns true if the first byte of each page of a range is cached.
     pub(super) fn is_cached(&self, range: &Range<u64>) -> bool {
         self.with_stream(|stream| {
             let mut at = range.start;
@@ -141,7 +139,7 @@ impl RawFile {
         })
     }
 
-    /// Reads into a buffer; nothing at the end of the file.
+    /// Reads into a buffer, up to the end of the file.
     pub(super) fn fill_rest(&self, py: Python<'_>, to: &mut [u8], at: u64) -> PyResult<usize> {
         let rest = usize::try_from(self.rest(py, at)?).unwrap_or(usize::MAX);
         let count = rest.min(to.len());

@@ -1,8 +1,5 @@
-//! Work in a thread of its own, so that Ctrl-C ends it and other threads of Python run beside it.
-//!
-//! In:    a function, which looks at a flag now and then.
-//! Out:   its result; or the exception of a signal handler, once the thread has ended.
-//! Never: Python in that thread. A thread that outlives the call.
+//! Runs work in a separate thread, so that Ctrl-C can stop it and other Python threads continue.
+//! The work polls a stop flag, runs no Python, and never outlives the call.
 
 use std::any::Any;
 use std::ffi::OsStr;
@@ -22,11 +19,12 @@ use crate::waiting::wait;
 
 type WorkResult<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Runs `work` in another thread, detached from the interpreter, and waits for it.
+/// Runs `work` in another thread, and waits for it detached from the interpreter.
 ///
 /// # Errors
 ///
-/// What a signal handler raised: then the flag of `work` was set, and its result is dropped.
+/// An exception raised by a signal handler. The stop flag is then set, and the result of `work`
+/// dropped.
 pub(super) fn run<T, W>(py: Python<'_>, name: &OsStr, work: W) -> PyResult<T>
 where
     T: Send + 'static,
@@ -50,7 +48,7 @@ where
     }
 }
 
-/// Where the result of the work is left for the thread that waits.
+/// Result of the work, for the waiting thread.
 struct WorkEnding<T>(Mutex<(Option<WorkResult<T>>, Option<Waker>)>);
 
 impl<T> Default for WorkEnding<T> {

@@ -1,9 +1,5 @@
-//! Figures of runs and replays as dictionaries.
-//!
-//! In:    what the simulator measured.
-//! Out:   under `report` the keys of the command line's `--json`; distributions and pictures beside
-//!        them.
-//! Never: a rounded figure: floats are those of the JSON, bit for bit.
+//! Figures of runs and replays as dictionaries: `report` has the keys of the command line's
+//! `--json`, next to distributions and pictures. Floats equal those of the JSON, bit for bit.
 
 use foreread_sim::json_rows::{LatencyRow, RunRow};
 use foreread_sim::meter::ProcessMeter;
@@ -15,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde::Serialize;
 
-/// Makes a dictionary of `key: value`.
+/// Creates a dictionary of `key: value`.
 macro_rules! dict {
     ($py:expr, $($key:ident: $value:expr),+ $(,)?) => {{
         let dict = PyDict::new($py);
@@ -25,14 +21,14 @@ macro_rules! dict {
 }
 pub(super) use dict;
 
-/// A run that has ended, its scenario, and the name of its policy.
+/// A finished run, its scenario, and the name of its policy.
 pub(super) struct FinishedRun {
     pub(super) scenario: Scenario,
     pub(super) policy: String,
     pub(super) ran: RunOutcome,
 }
 
-/// The figures of a run of a scenario.
+/// Returns the figures of a run of a scenario.
 pub(super) fn of_run<'py>(py: Python<'py>, run: &FinishedRun) -> PyResult<Bound<'py, PyDict>> {
     let ran = &run.ran;
     let all = ProcessMeter::latency_of_all(&ran.processes);
@@ -48,20 +44,19 @@ pub(super) fn of_run<'py>(py: Python<'py>, run: &FinishedRun) -> PyResult<Bound<
     ))
 }
 
-/// A row of the command line's `--json` as a dictionary: JSON has each float in as many digits as
-/// tell it from its neighbours.
+/// Converts a row of the command line's `--json` to a dictionary. JSON round-trips floats exactly.
 pub(super) fn row<'py>(py: Python<'py>, row: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let text = serde_json::to_string(row).expect("rows have keys of text and no failing parts");
     py.import("json")?.call_method1("loads", (text,))
 }
 
-/// The values of a histogram in ns, each with its count.
+/// Returns the values of a histogram in ns, each with its count.
 pub(super) fn counts(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let recorded = histogram.iter_recorded();
     recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
 }
 
-/// What a replay keeps for pictures of itself.
+/// Returns the data for the picture of a replay.
 pub(super) fn picture<'py>(
     py: Python<'py>,
     picture: &RunPicture,

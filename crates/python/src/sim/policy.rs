@@ -1,9 +1,6 @@
-//! Read-ahead policies that are written in Python.
-//!
-//! In:    the questions that the core asks its own policies; an object of Python.
-//! Out:   its answers. What it raised first ends the run and is raised again as it is.
-//! Never: a policy that outlives its run: the core holds a policy without state, which looks up the
-//!        object of the run that its thread is in.
+//! Read-ahead policies written in Python. The core holds a stateless policy, which forwards each
+//! question to the object of the current thread's run. The first exception of the object ends the
+//! run, and is raised again unchanged.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,11 +15,11 @@ use pyo3::prelude::*;
 
 use super::residency::lend;
 
-/// The policy that asks the object of the run.
+/// The policy that forwards to the Python object of the run.
 pub(super) const PYTHON_POLICY: Policy = Policy::Custom(&PythonPolicy);
 
 thread_local! {
-    /// The object of the run that this thread is in, and what it raised.
+    /// Python policy of the run in this thread, and its first exception.
     static RUNNING: RefCell<Option<Rc<RunningPolicy>>> = const { RefCell::new(None) };
 }
 
@@ -31,11 +28,11 @@ struct RunningPolicy {
     failure: RefCell<Option<PyErr>>,
 }
 
-/// Runs `act` with a policy of Python: each of its decisions is a call of `decide`.
+/// Runs `act` with a Python policy: each decision is a call of `decide`.
 ///
 /// # Errors
 ///
-/// What `decide` raised first.
+/// The first exception of `decide`.
 pub(super) fn with_python_policy<T>(
     py: Python<'_>,
     decide: &Py<PyAny>,
@@ -43,7 +40,7 @@ pub(super) fn with_python_policy<T>(
 ) -> PyResult<T> {
     let policy =
         Rc::new(RunningPolicy { decide: decide.clone_ref(py), failure: RefCell::default() });
-    // A policy may run a simulation of its own: then that of the outer run comes back.
+    // A policy may run a nested simulation: the outer run's policy is restored after it.
     let outer = RUNNING.replace(Some(Rc::clone(&policy)));
     let restore = RestoreOuter(Some(outer));
     let result = act();
@@ -54,14 +51,14 @@ pub(super) fn with_python_policy<T>(
     }
 }
 
-/// Ends the run of this thread with an exception, unless it has one already.
+/// Fails the run of this thread with an exception, unless it has already failed.
 pub(super) fn fail(error: PyErr) {
     if let Some(policy) = RUNNING.with_borrow(Clone::clone) {
         policy.failure.borrow_mut().get_or_insert(error);
     }
 }
 
-/// Whether the run of this thread has an exception.
+/// Returns true if the run of this thread has failed.
 pub(super) fn has_failed() -> bool {
     RUNNING.with_borrow(|policy| {
         policy.as_ref().is_some_and(|policy| policy.failure.borrow().is_some())
@@ -110,11 +107,11 @@ impl CustomPolicy for PythonPolicy {
 
 /// Start, size and async size.
 type WindowFields = (u64, u64, u64);
-/// The name of a pattern; a window; of the pattern `strided` every and read.
+/// Pattern name; window; for the pattern `strided` also every and read.
 type DecisionFields = (String, WindowFields, Option<(u64, u64)>);
 
 impl RunningPolicy {
-    /// Asks the object, and notes what it remembers of the stream.
+    /// Calls the object, and stores its per-stream state.
     fn answer(
         &self,
         py: Python<'_>,
@@ -175,7 +172,7 @@ fn pattern_of(name: &str, stride: Option<(u64, u64)>) -> PyResult<Pattern> {
     })
 }
 
-/// Those without fields.
+/// Patterns without fields.
 const PATTERNS: [Pattern; 9] = [
     Pattern::Initial0,
     Pattern::Initial,
@@ -188,5 +185,5 @@ const PATTERNS: [Pattern; 9] = [
     Pattern::Random,
 ];
 
-/// No file has more: 2^63 bytes.
+/// Largest number of pages in a file: 2^63 bytes.
 const MAX_PAGES: u64 = 1 << 51;

@@ -1,8 +1,4 @@
-//! The cache of a run, lent to a policy of Python for one decision.
-//!
-//! In:    a borrowed cache.
-//! Out:   an object of Python that answers for it until the decision is over.
-//! Never: an answer later: then it raises.
+//! The cache of a run, lent to a Python policy for one decision. Any later use raises an exception.
 
 use std::cell::Cell;
 use std::mem::transmute;
@@ -12,20 +8,21 @@ use foreread_core::units::{PageIndex, Pages};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Which pages of the reader's file are resident.
+/// Residency of the pages of the reader's file.
 ///
-/// A page that is on its way from the device counts as resident.
+/// A page in flight from the device counts as resident.
 #[pyclass(unsendable, module = "foreread._foreread", name = "Residency")]
 pub(crate) struct LentResidency(Cell<Option<&'static dyn Residency>>);
 
 #[pymethods]
 impl LentResidency {
-    /// How many pages just before `page` are resident without a gap, counted to at most `limit`.
+    /// Counts the resident pages just before `page`, without a gap, up to `limit`.
     fn history(&self, page: u64, limit: u64) -> PyResult<u64> {
         Ok(self.cache()?.history(PageIndex(page), Pages(limit)).0)
     }
 
-    /// The first page in `[page, page + limit)` that is not resident; None if all of them are.
+    /// Returns the first page in `[page, page + limit)` that is not resident; None if all of them
+    /// are.
     fn next_hole(&self, page: u64, limit: u64) -> PyResult<Option<u64>> {
         Ok(self.cache()?.next_hole(PageIndex(page), Pages(limit)).map(|hole| hole.0))
     }
@@ -46,8 +43,8 @@ pub(super) fn lend<'py, T>(
 ) -> PyResult<T> {
     // SAFETY: the reference is used only through the object below. The object belongs to this
     // thread alone (unsendable: pyo3 refuses calls of other threads), its methods return before
-    // this function does, and LoanEnd takes the reference out of it before this function returns
-    // or unwinds, while `cache` is still borrowed.
+    // this function does, and LoanEnd takes the reference out of it before this function returns or
+    // unwinds, while `cache` is still borrowed.
     let cache = unsafe { transmute::<&dyn Residency, &'static dyn Residency>(cache) };
     let lent = Bound::new(py, LentResidency(Cell::new(Some(cache))))?;
     let end = LoanEnd(&lent);
@@ -56,7 +53,7 @@ pub(super) fn lend<'py, T>(
     result
 }
 
-/// Takes the cache back.
+/// Ends the loan.
 struct LoanEnd<'l, 'py>(&'l Bound<'py, LentResidency>);
 
 impl Drop for LoanEnd<'_, '_> {

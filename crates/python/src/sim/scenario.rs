@@ -1,8 +1,5 @@
-//! A scenario from its text, with what the caller changes of it.
-//!
-//! In:    TOML; names, sizes, numbers.
-//! Out:   a scenario that was checked as a whole, or the line that is wrong.
-//! Never: a rule of its own: what a scenario may be is the simulator's.
+//! Parses a scenario and applies the caller's changes. The simulator checks the result as a whole;
+//! errors name the line.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +16,7 @@ use pyo3::types::PyDict;
 
 use super::policy::PYTHON_POLICY;
 
-/// What a caller changes of a scenario, and for traces the policy and what bounds it.
+/// The caller's changes to a scenario; for traces the policy and its limits.
 pub(crate) struct ScenarioChanges {
     pub(super) policy: Option<PolicyChoice>,
     pub(super) memory: Option<u64>,
@@ -30,13 +27,13 @@ pub(crate) struct ScenarioChanges {
     until_s: Option<f64>,
 }
 
-/// A policy by its name, or an object's name and its method.
+/// A policy by name, or the name and the method of a Python object.
 pub(super) enum PolicyChoice {
     Named(Policy),
     OfPython(String, Py<PyAny>),
 }
 
-/// A known device for the one of the scenario, or for each that is named.
+/// A known device for the only device of the scenario, or one per device name.
 #[derive(FromPyObject)]
 pub(super) enum DeviceNames {
     One(String),
@@ -46,8 +43,9 @@ pub(super) enum DeviceNames {
 impl<'a, 'py> FromPyObject<'a, 'py> for ScenarioChanges {
     type Error = PyErr;
 
-    /// From a dictionary with some of the keys `policy` (a name, or a pair of a name and a
-    /// function), `memory`, `max_window` (bytes or "auto"), `device`, `seed`, `until_s`.
+    /// Extracts the changes from a dictionary with the optional keys `policy` (a name, or a pair of
+    /// a name and a function), `memory`, `max_window` (bytes or "auto"), `device`, `seed`,
+    /// `until_s`.
     fn extract(from: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let changes = from.cast::<PyDict>()?;
         let of = |key: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -69,7 +67,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ScenarioChanges {
     }
 }
 
-/// A largest window, of whole pages.
+/// Checks that a largest window is in whole pages.
 fn window_of_pages(bytes: u64) -> PyResult<u64> {
     let spec = MaxWindowSpec::of_pages(ByteCount(bytes));
     let wrong = |why| PyValueError::new_err(format!("max_window: {bytes}: {why}; or \"auto\""));
@@ -97,7 +95,7 @@ impl PolicyChoice {
 }
 
 impl ScenarioChanges {
-    /// The method of Python that decides, if one does.
+    /// Returns the method of the Python policy, if there is one.
     pub(super) fn decider(&self) -> Option<&Py<PyAny>> {
         match self.policy.as_ref()? {
             PolicyChoice::Named(_) => None,
@@ -105,7 +103,7 @@ impl ScenarioChanges {
         }
     }
 
-    /// The name of the policy of Python, if it is one.
+    /// Returns the name of the Python policy, if there is one.
     pub(super) fn policy_name(&self) -> Option<&str> {
         match self.policy.as_ref()? {
             PolicyChoice::Named(_) => None,
@@ -113,7 +111,8 @@ impl ScenarioChanges {
         }
     }
 
-    /// Reads a scenario, changes it, and checks it again where that may have made it wrong.
+    /// Parses a scenario, applies the changes, and checks it again where they may have invalidated
+    /// it.
     pub(super) fn read(&self, text: &str) -> PyResult<Scenario> {
         let wrong =
             |error: foreread_sim::scenario::BadScenario| PyValueError::new_err(error.to_string());
@@ -140,7 +139,7 @@ impl ScenarioChanges {
 }
 
 impl DeviceNames {
-    /// Puts known devices in the place of those of a scenario, at least as large as its files need.
+    /// Replaces devices of a scenario by known ones, enlarged to fit their files.
     fn set(&self, scenario: &mut Scenario) -> PyResult<()> {
         let names: Vec<&str> = scenario.device.keys().map(String::as_str).collect();
         let names = names.join(", ");
@@ -163,7 +162,7 @@ impl DeviceNames {
             let Some(spec) = scenario.device.get_mut(&of) else {
                 return Err(unknown("device of the scenario", &of, &names));
             };
-            // Within its old span, so that errors have the line of the device.
+            // Keep the old span, so that errors refer to the line of the device.
             let model_here = spec.model.get_mut();
             model_here.model = with_capacity(&model.model, end.unwrap_or(0));
             model_here.name = model.name;
@@ -171,7 +170,7 @@ impl DeviceNames {
         Ok(())
     }
 
-    /// The one device of a replay.
+    /// Returns the single device of a replay.
     pub(super) fn only(&self) -> PyResult<&str> {
         match self {
             Self::One(name) => Ok(name),
@@ -190,7 +189,7 @@ pub(super) fn find_device(name: &str) -> PyResult<foreread_sim::device::ModelCho
     })
 }
 
-/// The error for a name that is none of the known ones.
+/// Returns the error for an unknown name.
 pub(super) fn unknown(kind: &str, name: &str, names: &str) -> PyErr {
     PyValueError::new_err(format!("no {kind} {name:?}; choose one of {names}"))
 }

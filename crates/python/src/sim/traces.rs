@@ -1,8 +1,6 @@
-//! Traces: replayed on a model of a device, or their pages counted in caches alone.
-//!
-//! In:    the path of a trace in any format that `foreread trace` reads.
-//! Out:   rows as `foreread replay --json` prints them.
-//! Never: a trace in memory: it is read once for its files, and once for each replay.
+//! Traces in any format that `foreread trace` reads, replayed on a device model or counted in
+//! isolated caches. Rows equal those of `foreread replay --json`. A trace is never held in memory:
+//! it is read once for its files, and once per replay.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -30,25 +28,25 @@ use super::figures::{counts, dict, picture, row, seconds};
 use super::scenario::{ScenarioChanges, find_device, unknown};
 use super::{background, policy};
 
-/// A trace, and what one pass over it has found: its files and threads.
+/// A trace, and its files and threads, found in a first pass.
 #[pyclass(frozen, module = "foreread._foreread")]
 pub(crate) struct RawTrace {
     file: TraceSource,
     summary: Arc<TraceSummary>,
 }
 
-/// How a trace is replayed: a dictionary with all of these.
+/// Options of a replay: a dictionary with all of these keys.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct ReplayOptions {
-    /// "open", "closed", or as the level of the trace says.
+    /// "open", "closed", or None for the default of the trace's level.
     pace: Option<String>,
     scale: f64,
     is_warmed: bool,
     /// "file" or "thread".
     per: Option<String>,
     has_picture: bool,
-    /// The name of an eviction policy.
+    /// Name of an eviction policy.
     eviction: String,
     has_bounds: bool,
 }
@@ -67,7 +65,7 @@ impl RawTrace {
         Ok(Self { file, summary: Arc::new(summary) })
     }
 
-    /// What the trace holds, in numbers.
+    /// Returns the summary of the trace.
     fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let TraceSummary { format, reads, read_bytes, writes, is_cut_off, .. } = &*self.summary;
         Ok(dict!(py,
@@ -132,7 +130,7 @@ impl RawTrace {
         ))
     }
 
-    /// Counts the misses of eviction policies, all of them in one pass.
+    /// Counts the misses of eviction policies, in one pass for all.
     fn miss_counts<'py>(
         &self,
         py: Python<'py>,
@@ -179,7 +177,7 @@ impl RawTrace {
             })?;
             return figures.map_err(value_error);
         };
-        // After an exception the trace ends early.
+        // An exception ends the trace early.
         let stop = Arc::new(AtomicBool::new(false));
         let figures = policy::with_python_policy(py, decide, || {
             replay(how, &self.summary, &|| self.file.open(&stop))
@@ -187,7 +185,7 @@ impl RawTrace {
         figures?.map_err(value_error)
     }
 
-    /// What no policy can do better; None if the trace is too long to be kept.
+    /// Computes the lower bounds for any policy; None if the trace is too long to keep.
     fn bounds(&self, py: Python<'_>, how: &Replay) -> PyResult<Option<ReplayBounds>> {
         let (how, file, summary) = (how.clone(), self.file.clone(), Arc::clone(&self.summary));
         let name = file.path.clone();
@@ -199,7 +197,8 @@ impl RawTrace {
         bounds.map_err(value_error)
     }
 
-    /// When reads begin: block traces have their times, threads of others wait for their reads.
+    /// Returns the pace of the reads: block traces keep their times; in other traces, threads wait
+    /// for their previous reads.
     fn pace(&self, pace: Option<&str>, scale: f64) -> PyResult<ReplayPace> {
         if !(0.0..=1e6).contains(&scale) {
             return Err(PyValueError::new_err("scale: wants 0 to 1000000"));
@@ -221,7 +220,7 @@ impl RawTrace {
     }
 }
 
-/// A trace by its path, which is opened for each pass.
+/// A trace by path, reopened for each pass.
 #[derive(Clone)]
 struct TraceSource {
     path: PathBuf,
@@ -233,7 +232,7 @@ impl TraceSource {
         self.path.display().to_string()
     }
 
-    /// Opens the trace from its start. It ends with an error once `stop` is set.
+    /// Opens the trace at its start. Reads fail once `stop` is set.
     fn open(&self, stop: &Arc<AtomicBool>) -> Result<TraceReader<'static>, TraceError> {
         let name = self.name();
         let file = opened(&self.path).map_err(|error| TraceError {
@@ -254,7 +253,7 @@ fn opened(path: &Path) -> io::Result<File> {
     Err(io::Error::other("is no regular file; a replay reads it several times"))
 }
 
-/// A file that fails once a run is to end.
+/// A file whose reads fail once the run must stop.
 struct StoppableFile {
     file: File,
     stop: Arc<AtomicBool>,
@@ -296,6 +295,6 @@ fn value_error(error: ReplayError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// As of the command line.
+/// Defaults of the command line.
 const DEFAULT_DEVICE: &str = "cloud-gp3";
 const DEFAULT_MEMORY: u64 = 256 << 20;

@@ -1,5 +1,5 @@
-//! ARC: keys that were used once and keys that were used again, in lists whose sizes follow from
-//! which ghosts are used.
+//! ARC: a list of keys used once and a list of keys used again, whose sizes adapt to hits in their
+//! ghost lists.
 //!
 //! ```text
 //!   b1 (ghosts) <-- t1: used once | t2: used again --> b2 (ghosts)
@@ -16,7 +16,7 @@ use super::{CacheKey, CachePolicy};
 #[derive(Debug)]
 pub(super) struct ArcCache {
     capacity: usize,
-    /// How many keys `t1` should have.
+    /// Target size of `t1`, in keys.
     target: usize,
     map: KeyMap,
     nodes: KeyNodes,
@@ -49,7 +49,7 @@ impl ArcCache {
         self.lists[usize::from(list)].detach(&mut self.nodes, node);
     }
 
-    /// Forgets the oldest key of a list.
+    /// Evicts the oldest key of a list.
     fn drop_tail(&mut self, list: u8) {
         if let Some(node) = self.lists[usize::from(list)].pop_tail(&mut self.nodes) {
             self.map.remove(self.nodes.get(node).key, &self.nodes);
@@ -57,7 +57,7 @@ impl ArcCache {
         }
     }
 
-    /// REPLACE of the paper: moves the oldest key of `t1` or `t2` to its ghosts.
+    /// REPLACE of the paper: moves the oldest key of `t1` or `t2` to its ghost list.
     fn replace(&mut self, is_in_b2: bool) {
         let t1 = self.size(T1);
         let from_t1 = t1 > 0 && (t1 > self.target || (is_in_b2 && t1 == self.target));
@@ -68,7 +68,7 @@ impl ArcCache {
         }
     }
 
-    /// Makes room for a key that is in no list: case IV of the paper.
+    /// Makes room for a key that is in none of the lists: case IV of the paper.
     fn make_room(&mut self) {
         let (once, all) = (self.size(T1) + self.size(B1), self.map.len());
         if once == self.capacity {

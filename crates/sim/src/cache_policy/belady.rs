@@ -1,5 +1,5 @@
-//! Belady's MIN: the fewest misses that a cache can have which each miss fills. It evicts the key
-//! whose next use is furthest away, so it has to know all uses.
+//! Belady's MIN: the fewest possible misses of a demand-filled cache. It evicts the key whose next
+//! use is furthest away, so it needs the whole trace.
 //!
 //! ```text
 //!   uses    a b c a b d c ..      a cache of 2 with a and b, and c comes: b is used later than a,
@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Source: Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems
-//! Journal 5(2), 1966; that it is the best: Mattson, Gecsei, Slutz and Traiger, "Evaluation
-//! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970. The misses of each prefix
-//! of the uses are the fewest, too: of keys that are not used again in it, it does not matter which
-//! leaves. Read-ahead cannot do with fewer fetches: a fetch that comes early can wait for its use.
+//! Journal 5(2), 1966; proof of optimality: Mattson, Gecsei, Slutz and Traiger, "Evaluation
+//! techniques for storage hierarchies", IBM Systems Journal 9(2), 1970. MIN is also optimal for
+//! each prefix of the trace: among keys that the prefix does not use again, the choice of victim
+//! does not matter. Read-ahead cannot reduce the number of fetches: an early fetch can be delayed
+//! until its use.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::BuildHasherDefault;
@@ -18,12 +19,12 @@ use std::hash::BuildHasherDefault;
 use super::CacheKey;
 use super::key_map::KeyHasher;
 
-/// All uses of a trace, with the next use of each key. Eight bytes a use.
+/// All uses of a trace, with the next use of each key. Takes eight bytes per use.
 #[derive(Debug)]
 pub struct FutureUses {
-    /// By use: the number of its key, in the order of their first uses.
+    /// By use: the number of its key. Keys are numbered in order of first use.
     keys: Vec<u32>,
-    /// By use: which use of the same key is next; [`NEVER`].
+    /// By use: index of the next use of the same key, or [`NEVER`].
     next: Vec<u32>,
     key_count: usize,
 }
@@ -36,32 +37,32 @@ pub struct UseCollector {
     is_full: bool,
 }
 
-/// No use.
+/// No further use.
 const NEVER: u32 = u32::MAX;
 
 impl FutureUses {
-    /// More uses than this are not kept: 1 GiB.
+    /// Largest number of uses that are kept: 1 GiB.
     pub const MAX_USES: usize = 1 << 27;
 
-    /// How many uses there are.
+    /// Returns the number of uses.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no uses.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// How many keys are used.
+    /// Returns the number of distinct keys.
     #[must_use]
     pub fn keys(&self) -> usize {
         self.key_count
     }
 
-    /// Returns the fewest misses of a cache that holds so many keys.
+    /// Returns the fewest misses of a cache with this capacity, in keys.
     ///
     /// # Panics
     ///
@@ -88,7 +89,7 @@ impl FutureUses {
             let is_miss = cached[*key as usize].is_none();
             used(*key, is_miss);
             if is_miss && count == capacity {
-                // What was pushed before a later use of the same key is out of date.
+                // Skip stale entries: the key was used again after they were pushed.
                 while let Some((at, victim)) = furthest.pop() {
                     if cached[victim as usize] == Some(at) {
                         cached[victim as usize] = None;
@@ -108,8 +109,7 @@ impl FutureUses {
 }
 
 impl UseCollector {
-    /// Adds a use, and returns the number of its key. After [`FutureUses::MAX_USES`] no more is
-    /// kept.
+    /// Records a use and returns the number of its key, or None beyond [`FutureUses::MAX_USES`].
     pub fn add(&mut self, key: CacheKey) -> Option<u32> {
         if self.keys.len() >= FutureUses::MAX_USES {
             self.is_full = true;
@@ -122,12 +122,12 @@ impl UseCollector {
         Some(number)
     }
 
-    /// The keys that were used, in no order.
+    /// Iterates over the distinct keys, in no particular order.
     pub fn keys(&self) -> impl Iterator<Item = CacheKey> {
         self.numbers.keys().copied()
     }
 
-    /// Returns the uses; None if there were too many.
+    /// Returns the uses, or None if there were too many.
     #[must_use]
     pub fn finish(self) -> Option<FutureUses> {
         if self.is_full {

@@ -1,4 +1,4 @@
-//! First in, first out: the key that came first is evicted.
+//! First in, first out: evicts the key that was inserted first.
 
 use super::key_map::KeyMap;
 use super::linked_nodes::{KeyNodes, KeyQueue};
@@ -19,7 +19,7 @@ impl FifoCache {
         Self { capacity, map, nodes, queue: KeyQueue::new(), evicted: None }
     }
 
-    /// Moves a key that is here to the end of the line. Returns whether it is here.
+    /// Moves a cached key to the end of the queue. Returns false if it is not cached.
     pub(super) fn arrives_again(&mut self, key: CacheKey) -> bool {
         let node = self.map.get(key, &self.nodes);
         if let Some(node) = node {
@@ -28,7 +28,7 @@ impl FifoCache {
         node.is_some()
     }
 
-    /// Adds a key that is not here, and evicts the oldest if the cache is full.
+    /// Inserts a key that is not cached, and evicts the oldest if the cache is full.
     pub(super) fn insert(&mut self, key: CacheKey) {
         if self.queue.len() == self.capacity
             && let Some(oldest) = self.queue.pop_tail(&mut self.nodes)

@@ -1,11 +1,11 @@
-//! A hash table from keys to node numbers, with a hash that is the same on every machine.
+//! Hash table from keys to node numbers. The hash is the same on every machine.
 //!
 //! ```text
 //!   slots   | . | h n | h n | . | h n | .      h: 32 bits of the key's hash, n: its node
 //! ```
 //!
-//! The keys are in the nodes, which a hit touches anyway, so a slot has 8 bytes. Linear probing, at
-//! most half full; a removal moves back what was pushed on.
+//! The keys are stored in the nodes, which a hit touches anyway, so a slot takes 8 bytes. Linear
+//! probing, at most half full; a removal shifts displaced entries back.
 
 use std::hash::Hasher;
 
@@ -27,7 +27,7 @@ struct KeySlot {
 
 const EMPTY: KeySlot = KeySlot { hash: 0, node: NONE };
 
-/// At first.
+/// Initial number of slots.
 const SLOTS: usize = 64;
 
 impl Default for KeyMap {
@@ -41,13 +41,13 @@ impl KeyMap {
         self.len
     }
 
-    /// The node of a key.
+    /// Returns the node of a key.
     #[inline]
     pub(super) fn get(&self, key: CacheKey, nodes: &KeyNodes) -> Option<u32> {
         self.slot_of(key, nodes).map(|at| self.slots[at].node)
     }
 
-    /// Adds a key that is not here.
+    /// Inserts a key that is not in the table.
     pub(super) fn insert(&mut self, key: CacheKey, node: u32) {
         if (self.len + 1) * 2 > self.slots.len() {
             self.grow();
@@ -56,14 +56,14 @@ impl KeyMap {
         self.len += 1;
     }
 
-    /// Removes a key, and returns its node, which still has it.
+    /// Removes a key and returns its node, which still holds the key.
     pub(super) fn remove(&mut self, key: CacheKey, nodes: &KeyNodes) -> Option<u32> {
         let at = self.slot_of(key, nodes)?;
         let node = self.slots[at].node;
         let mask = self.slots.len() - 1;
         let (mut hole, mut next) = (at, (at + 1) & mask);
         while self.slots[next].node != NONE {
-            // One that would not be found any more behind the hole moves into it.
+            // An entry that could no longer be found behind the hole moves into it.
             let home = self.slots[next].hash as usize & mask;
             if next.wrapping_sub(home) & mask >= next.wrapping_sub(hole) & mask {
                 self.slots[hole] = self.slots[next];
@@ -93,7 +93,7 @@ impl KeyMap {
         }
     }
 
-    /// Puts a slot behind those that have its place.
+    /// Stores an entry in the first free slot of its probe sequence.
     fn put(&mut self, slot: KeySlot) {
         let mask = self.slots.len() - 1;
         let mut at = slot.hash as usize & mask;
@@ -110,18 +110,18 @@ impl KeyMap {
     }
 }
 
-/// Returns 32 bits of a key's hash. Eight neighbours have slots in one line of the processor's
-/// cache: a request uses pages one after another.
+/// Returns 32 bits of a key's hash. Eight neighbouring keys share one cache line of slots, because
+/// requests touch consecutive pages.
 fn short_hash(key: CacheKey) -> u32 {
     let group = (key.place / NEIGHBOURS) ^ u64::from(key.file).rotate_left(40);
     let of_group = u32::try_from(fold(group) >> 32).expect("half of 64 bits");
     of_group ^ u32::try_from(key.place % NEIGHBOURS).expect("one of a few")
 }
 
-/// Slots in a line of 64 bytes.
+/// Slots per cache line of 64 bytes.
 const NEIGHBOURS: u64 = 8;
 
-/// Multiplies and folds: a page number is not hostile, and it is hashed at each access.
+/// Multiply-and-fold hash: it runs at each access, and page numbers are not adversarial.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct KeyHasher(u64);
 
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::rng::Rng;
 
-    /// Keys come and go, and the table grows meanwhile.
+    /// Random insertions and removals, while the table grows.
     #[test]
     fn it_finds_what_a_map_of_std_finds() {
         let mut rng = Rng::new(3);

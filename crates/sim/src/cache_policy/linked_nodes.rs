@@ -1,4 +1,4 @@
-//! Doubly linked queues of keys over one array of nodes, so that a key moves without an allocation.
+//! Doubly linked queues of keys over one array of nodes, so that moving a key does not allocate.
 //!
 //! ```text
 //!   head <-> node <-> node <-> tail        newest at the head, evicted from the tail
@@ -15,9 +15,9 @@ pub(super) struct KeyNode {
     pub(super) key: CacheKey,
     prev: u32,
     next: u32,
-    /// What the policy notes of it: a bit, a count, a queue.
+    /// Per-policy mark: a bit or a count.
     pub(super) mark: u8,
-    /// Which queue it is in, for policies with several.
+    /// Queue that holds the node, for policies with several.
     pub(super) queue: u8,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct KeyQueue {
 }
 
 impl KeyNodes {
-    /// Returns a node that is in no queue.
+    /// Allocates a node that is in no queue, and returns its index.
     pub(super) fn add(&mut self, key: CacheKey) -> u32 {
         let node = KeyNode { key, prev: NONE, next: NONE, mark: 0, queue: 0 };
         if let Some(index) = self.free.pop() {
@@ -61,7 +61,7 @@ impl KeyNodes {
         &mut self.nodes[index as usize]
     }
 
-    /// The node towards the head.
+    /// Returns the next node towards the head.
     pub(super) fn newer(&self, index: u32) -> Option<u32> {
         let prev = self.get(index).prev;
         (prev != NONE).then_some(prev)

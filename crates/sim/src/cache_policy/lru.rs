@@ -1,5 +1,4 @@
-//! Least recently used: the key whose last use is longest ago is evicted. It is first in, first out
-//! with hits that count as arrivals.
+//! Least recently used: FIFO in which a hit reinserts the key.
 
 use super::fifo::FifoCache;
 use super::{CacheKey, CachePolicy};

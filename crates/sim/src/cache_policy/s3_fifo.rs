@@ -1,5 +1,5 @@
-//! S3-FIFO: a small queue for what comes, a main queue for what was used again, and the keys of
-//! what left the small one unused.
+//! S3-FIFO: a small queue for new keys, a main queue for keys that were used again, and ghosts of
+//! the keys that left the small queue unused.
 //!
 //! ```text
 //!   new key --> small (a tenth) --used twice--> main --used--> main again
@@ -31,10 +31,10 @@ const SMALL: u8 = 0;
 const MAIN: u8 = 1;
 const GHOST: u8 = 2;
 
-/// A count saturates here.
+/// Largest use count; it saturates.
 const MAX_COUNT: u8 = 3;
 
-/// The small queue's part of the capacity.
+/// Share of the capacity that the small queue takes, as a divisor.
 const SMALL_DENOM: usize = 10;
 
 impl S3FifoCache {
@@ -89,7 +89,7 @@ impl S3FifoCache {
         }
     }
 
-    /// Puts a node that is in no queue at the head of one, with a count of 0.
+    /// Puts a detached node at the head of a queue, with a count of 0.
     fn push(&mut self, node: u32, queue: u8) {
         let entry = self.nodes.get_mut(node);
         (entry.mark, entry.queue) = (0, queue);

@@ -1,5 +1,5 @@
-//! SARC: a list of sequential pages and one of all others, each by last use; the size that the
-//! first should have follows from where one page more would save more misses.
+//! SARC: a list of sequential pages and a list of all others, both in LRU order. The target size of
+//! the first follows from the marginal utility of one more page in each.
 //!
 //! ```text
 //!   SEQ      head [ . . . . . . . | bottom ] tail     more wanted: many sequential misses
@@ -9,8 +9,8 @@
 //! Source: Gill and Modha, "SARC: Sequential Prefetching in Adaptive Replacement Cache", USENIX ATC
 //! 2005, its section on the algorithm: the ratio of the marginal utilities is 2 s D / L, with s
 //! sequential misses since the last hit in the bottom of RANDOM, bottoms of D pages, and L pages in
-//! SEQ. What is read ahead comes from the read-ahead policy below which it runs; alone, SEQ has
-//! sequential misses only. Difference: the unit is a page, not a track of 64 KiB.
+//! SEQ. The read-ahead policy on top inserts the prefetched pages; alone, SEQ contains sequential
+//! misses only. Difference: the unit is a page, not a track of 64 KiB.
 
 use super::key_map::KeyMap;
 use super::linked_nodes::{KeyNodes, KeyQueue};
@@ -19,13 +19,13 @@ use super::{CacheKey, CachePolicy};
 #[derive(Debug)]
 pub(super) struct SarcCache {
     capacity: usize,
-    /// The pages of a list's bottom.
+    /// Size of a list's bottom, in pages.
     bottom: usize,
     map: KeyMap,
-    /// A node's mark counts how many pages before it were there, up to the threshold; 0: unknown.
+    /// A node's mark counts its cached predecessors, up to the threshold; 0: unknown.
     nodes: KeyNodes,
     lists: [KeyQueue; 2],
-    /// By node: when it came to the head of its list.
+    /// By node: time at which it moved to the head of its list.
     stamps: Vec<u64>,
     clock: u64,
     desired_seq: f64,
@@ -37,13 +37,13 @@ pub(super) struct SarcCache {
 const RANDOM: u8 = 0;
 const SEQ: u8 = 1;
 
-/// A page is sequential when so many before it came in order.
+/// A page is sequential if this many pages before it were read in order.
 const SEQ_THRESHOLD: u8 = 2;
 
-/// The bottom's part of the cache.
+/// Share of the cache that a bottom takes, as a divisor.
 const BOTTOM_DENOM: usize = 50;
 
-/// Above this ratio a hit in the bottom of SEQ makes it grow.
+/// Ratio above which a hit in the bottom of SEQ makes SEQ grow.
 const LARGE_RATIO: f64 = 20.0;
 
 impl SarcCache {
@@ -68,25 +68,25 @@ impl SarcCache {
         self.lists[usize::from(list)].len()
     }
 
-    /// The counter of the page before this one; None if it is not here.
+    /// Returns the counter of the preceding page; None if that is not cached.
     fn counter_before(&self, key: CacheKey) -> Option<u8> {
         let before = CacheKey { place: key.place.checked_sub(1)?, ..key };
         self.map.get(before, &self.nodes).map(|node| self.nodes.get(node).mark)
     }
 
-    /// What the counter of a page is to be.
+    /// Computes the counter of a page from its predecessor's.
     fn counter(&self, key: CacheKey) -> u8 {
         self.counter_before(key).map_or(1, |before| (before + 1).min(SEQ_THRESHOLD))
     }
 
-    /// How much more one page more for SEQ would save than one for RANDOM.
+    /// Returns the marginal utility of one more page for SEQ, relative to RANDOM.
     #[expect(clippy::cast_precision_loss, reason = "a ratio")]
     fn ratio(&self) -> f64 {
         let seq = self.size(SEQ).max(1) as f64;
         2.0 * self.seq_misses as f64 * self.bottom as f64 / seq
     }
 
-    /// Whether a node is in the bottom of its list, by its time stamp.
+    /// Returns true if a node is in the bottom of its list, judged by its time stamp.
     #[expect(clippy::cast_precision_loss, reason = "a part of a list")]
     fn is_in_bottom(&self, node: u32, list: u8) -> bool {
         let queue = &self.lists[usize::from(list)];

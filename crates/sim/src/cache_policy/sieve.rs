@@ -1,5 +1,5 @@
-//! SIEVE: one queue in the order of insertion, and a hand that evicts what was not used since it
-//! last passed.
+//! SIEVE: one queue in insertion order, and a clock hand that evicts the first key not used since
+//! its last pass.
 //!
 //! ```text
 //!   head  [a] [b*] [c] [d*]  tail        * visited
@@ -18,7 +18,7 @@ pub(super) struct SieveCache {
     map: KeyMap,
     nodes: KeyNodes,
     queue: KeyQueue,
-    /// None: it starts again from the tail.
+    /// None: the hand restarts from the tail.
     hand: Option<u32>,
     evicted: Option<CacheKey>,
 }
@@ -32,7 +32,7 @@ impl SieveCache {
     fn evict(&mut self) {
         let tail = |queue: &KeyQueue| queue.tail().expect("a full cache has a tail");
         let mut node = self.hand.unwrap_or_else(|| tail(&self.queue));
-        // Each visited node is cleared once, so two rounds are enough.
+        // The hand clears each mark it passes, so two rounds are enough.
         while self.nodes.get(node).mark != 0 {
             self.nodes.get_mut(node).mark = 0;
             node = self.nodes.newer(node).unwrap_or_else(|| tail(&self.queue));
@@ -42,7 +42,7 @@ impl SieveCache {
         self.evicted = Some(key);
     }
 
-    /// Takes a node out. The hand goes on from the one after it.
+    /// Removes a node. The hand continues with the next one.
     fn remove(&mut self, node: u32) {
         self.hand = self.nodes.newer(node);
         self.queue.detach(&mut self.nodes, node);

@@ -1,5 +1,5 @@
 //! W-TinyLFU: a small LRU window, and a segmented LRU that admits a key only if it is used more
-//! often than the one that it replaces.
+//! often than its victim.
 //!
 //! ```text
 //!   new key --> window, LRU, 1 % --evicted--> more often than main's victim? --> probation
@@ -74,7 +74,7 @@ impl TinyLfuCache {
         }
     }
 
-    /// The window is too large: its oldest key competes with main's.
+    /// Shrinks an oversized window: its oldest key competes with the victim of main.
     fn admit(&mut self) {
         let candidate = self.window.pop_tail(&mut self.nodes).expect("the window is too large");
         if self.probation.len() + self.protected.len() < self.main_capacity {
@@ -100,7 +100,7 @@ impl TinyLfuCache {
         self.probation.push_head(&mut self.nodes, candidate);
     }
 
-    /// Evicts a node that is in no queue.
+    /// Evicts a detached node.
     fn evict(&mut self, node: u32) {
         let key = self.nodes.get(node).key;
         self.map.remove(key, &self.nodes);
@@ -154,7 +154,7 @@ impl CachePolicy for TinyLfuCache {
     }
 }
 
-/// How often keys were used lately, at most 15 times, for many more keys than the cache has.
+/// Approximate recent use counts, at most 15, of many more keys than the cache holds.
 #[derive(Debug)]
 struct FrequencySketch {
     /// Four rows of counters, one after the other.

@@ -1,7 +1,7 @@
-//! The library's own page cache: an active and an inactive list, and shadows of what was evicted.
+//! The library's own page cache: an active and an inactive list, and shadows of evicted pages.
 //!
-//! It is the core's [`PageCache`] itself, a page at a time: no read-ahead, so no ahead list.
-//! Design and sources: docs/cache.md.
+//! Drives the core's [`PageCache`] one page at a time, without read-ahead, so the ahead list stays
+//! empty. Design and sources: docs/cache.md.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{CacheKey, CachePolicy};
 pub(super) struct TwoListsCache {
     cache: PageCache,
     table: Arc<PageTable>,
-    /// By frame: the key that it holds.
+    /// By frame: the key in it.
     keys: Vec<Option<CacheKey>>,
     len: usize,
     evicted: Option<CacheKey>,
@@ -39,7 +39,7 @@ impl TwoListsCache {
         self.len += usize::from(self.evicted.is_none());
     }
 
-    /// Uses a key; returns whether it is here.
+    /// Marks a key as used. Returns false if it is not cached.
     fn touch(&self, key: CacheKey) -> bool {
         let (file, page) = place_of(key);
         let found = self.table.look_up(file, page);
@@ -85,13 +85,13 @@ impl CachePolicy for TwoListsCache {
     }
 }
 
-/// The page table has room for fewer files than a trace may name, and for smaller numbers than
-/// those of objects: what is too much is folded in.
+/// Maps a key to a file slot and page. The page table addresses fewer files, and smaller page
+/// numbers, than a trace of objects may contain; larger ones are folded in.
 fn place_of(key: CacheKey) -> (FileSlot, PageIndex) {
     let more_files = u64::from(key.file >> FILE_BITS);
     let place = key.place.wrapping_add(more_files << 44) % MAX_FILE_PAGES.0;
     (FileSlot(key.file & ((1 << FILE_BITS) - 1)), PageIndex(place))
 }
 
-/// Of the files that the page table can name, half.
+/// Bits of a file slot: half of the files that the page table can address.
 const FILE_BITS: u32 = 18;

@@ -1,4 +1,4 @@
-//! A figure over seeds, and its ratio to that of the first policy.
+//! A figure over seeds, and its ratio to the first policy's.
 
 use serde::Serialize;
 
@@ -7,16 +7,16 @@ use crate::mean_interval::{MeanInterval, RatioInterval};
 /// A figure of a combination.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// Its mean over the seeds.
+    /// Mean over the seeds.
     #[serde(flatten)]
     pub over_seeds: MeanInterval,
-    /// Its ratio to that of the first policy; None for that itself, and where a figure is 0.
+    /// Ratio to the first policy; None for the first policy itself, and if a figure is 0.
     pub over_first: Option<RatioInterval>,
 }
 
 impl ComparedFigure {
-    /// A figure of runs, and its ratio to that of other runs with the same seeds; None if a run has
-    /// no such figure.
+    /// Returns a figure of some runs and its ratio to other runs with the same seeds; None if a run
+    /// lacks the figure.
     pub(super) fn of<R>(
         runs: &[R],
         base: Option<&[R]>,
@@ -29,7 +29,7 @@ impl ComparedFigure {
     }
 }
 
-/// How many times the least that is; None where the least is unknown, or nothing.
+/// Returns the count over its lower bound; None if the bound is unknown or 0.
 #[expect(clippy::cast_precision_loss, reason = "a ratio")]
 pub(super) fn over(count: u64, least: Option<f64>) -> Option<f64> {
     least.filter(|least| *least > 0.0).map(|least| count as f64 / least)

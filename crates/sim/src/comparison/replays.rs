@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::figure::{ComparedFigure, as_float, over};
 use crate::json_rows::{ReplayRow, WaitRow};
 
-/// One combination of a policy, a window, an eviction policy and a memory size, with all seeds.
+/// One combination of policy, window, eviction policy and memory size, over all seeds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayComparisonRow {
     /// See [`ReplayRow::trace`].
@@ -44,7 +44,7 @@ pub struct ReplayComparisonRow {
     pub waited_s: ComparedFigure,
     /// See [`ReplayRow::least_waited_s`].
     pub least_waited_s: Option<f64>,
-    /// See [`ReplayRow::wait_ms`]; None where no read of a replay waited.
+    /// See [`ReplayRow::wait_ms`]; None if no read of a replay waited.
     pub wait_p50_ms: Option<ComparedFigure>,
     /// The 99th percentile.
     pub wait_p99_ms: Option<ComparedFigure>,
@@ -54,13 +54,13 @@ pub struct ReplayComparisonRow {
     pub requests: ComparedFigure,
     /// See [`ReplayRow::fewest_requests`].
     pub fewest_requests: Option<u64>,
-    /// The one over the other.
+    /// `requests` over `fewest_requests`.
     pub requests_over_fewest: Option<ComparedFigure>,
     /// See [`ReplayRow::device_bytes`].
     pub device_bytes: ComparedFigure,
     /// See [`ReplayRow::fewest_bytes`].
     pub fewest_bytes: Option<u64>,
-    /// The one over the other.
+    /// `device_bytes` over `fewest_bytes`.
     pub bytes_over_fewest: Option<ComparedFigure>,
     /// See [`ReplayRow::device_s`].
     pub device_s: ComparedFigure,
@@ -70,13 +70,13 @@ pub struct ReplayComparisonRow {
     pub evicted_unread: ComparedFigure,
     /// See [`ReplayRow::elapsed_s`].
     pub elapsed_s: ComparedFigure,
-    /// Each replay.
+    /// One row per replay.
     pub runs: Vec<ReplayRow>,
 }
 
 impl ReplayComparisonRow {
-    /// The row of the replays of one combination, and of those of the combination that it is
-    /// compared with, each with the same seeds.
+    /// Summarises the replays of one combination against those of its baseline, which ran with the
+    /// same seeds.
     ///
     /// # Panics
     ///
@@ -125,9 +125,10 @@ impl ReplayComparisonRow {
         }
     }
 
-    /// The rows of one trace: `runs` are its replays, so many of each combination. Each is compared
-    /// with the first policy with the same eviction policy and memory, and with the window that has
-    /// the same place among its windows, or else the last, as [`Combination`](super::Combination).
+    /// Summarises one trace: `runs` holds its replays, `seeds` of them per combination. The
+    /// baseline of each is the first policy with the same eviction policy and memory, and with the
+    /// window at the same index among its windows, or else its last, as in
+    /// [`Combination`](super::Combination).
     ///
     /// # Panics
     ///
@@ -151,7 +152,7 @@ impl ReplayComparisonRow {
         (0..combinations.len()).map(|at| Self::new(combinations[at], base(at))).collect()
     }
 
-    /// The names of [`Self::figures`].
+    /// Names of [`Self::figures`].
     pub const FIGURES: [&'static str; 13] = [
         "waits",
         "waited_s",
@@ -168,7 +169,7 @@ impl ReplayComparisonRow {
         "elapsed_s",
     ];
 
-    /// Each figure, in the order of [`Self::FIGURES`].
+    /// Returns all figures, in the order of [`Self::FIGURES`].
     #[must_use]
     pub fn figures(&self) -> [Option<ComparedFigure>; 13] {
         [
@@ -188,7 +189,7 @@ impl ReplayComparisonRow {
         ]
     }
 
-    /// Whether other seeds change nothing, as on a device whose times do not vary.
+    /// Returns true if the seed makes no difference, as on a device with constant service times.
     #[must_use]
     pub fn is_same_with_each_seed(&self) -> bool {
         let figures = |run: &ReplayRow| {
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// The waiting of what each is compared with.
+    /// Returns the wait of each combination's baseline.
     fn bases(policies: &[(&str, Option<u64>)]) -> Vec<Option<f64>> {
         let each = |eviction| policies.iter().map(move |(name, window)| (*name, eviction, *window));
         let mut waited = 0.0;
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn each_is_compared_with_the_first_policy_with_its_eviction_and_the_window_of_its_place() {
         let (small, large) = (Some(64 << 10), Some(128 << 10));
-        // The second windows of both have other sizes.
+        // The second windows of the two policies have different sizes.
         let two = [("linux", small), ("linux", large), ("adaptive", small), ("adaptive", None)];
         let expected = [None, None, Some(1.0), Some(2.0), None, None, Some(5.0), Some(6.0)];
         assert_eq!(bases(&two), expected);

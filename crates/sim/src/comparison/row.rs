@@ -5,18 +5,18 @@ use serde::Serialize;
 use super::figure::{ComparedFigure, as_float, over};
 use super::{Combination, ComparedRun};
 
-/// One combination with all seeds.
+/// One combination over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonRow {
-    /// The name of the scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// The name of the policy.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// The largest window, in bytes; None: learnt.
+    /// Largest window, in bytes; None: learnt.
     pub max_window: Option<u64>,
-    /// The memory bound, in bytes.
+    /// Memory bound, in bytes.
     pub memory: u64,
-    /// The number of seeds.
+    /// Number of seeds.
     pub seeds: usize,
     /// See [`ComparedRun::mb_per_s`].
     pub mb_per_s: ComparedFigure,
@@ -24,19 +24,20 @@ pub struct ComparisonRow {
     pub waited_s: ComparedFigure,
     /// See [`ComparedRun::requests`].
     pub requests: ComparedFigure,
-    /// [`ComparedRun::requests`] over the fewest that windows could come to; None where no formula
-    /// says so.
+    /// [`ComparedRun::requests`] over the fewest that windows can reach; None without a formula for
+    /// it.
     pub requests_over_optimum: Option<ComparedFigure>,
-    /// The same over those that no read-ahead can do without; None where a run has no such bound.
+    /// [`ComparedRun::requests`] over the lower bound for any read-ahead; None if a run has no such
+    /// bound.
     pub requests_over_fewest: Option<ComparedFigure>,
     /// See [`ComparedRun::amplification`].
     pub amplification: ComparedFigure,
-    /// [`ComparedRun::device_bytes`] over those that no cache can do without; None where a run has
-    /// no such bound.
+    /// [`ComparedRun::device_bytes`] over the lower bound for any cache; None if a run has no such
+    /// bound.
     pub bytes_over_fewest: Option<ComparedFigure>,
     /// See [`ComparedRun::evicted_unread`].
     pub evicted_unread: ComparedFigure,
-    /// See [`ComparedRun::wait_p50_ms`]; None where the operations of a run were all hits.
+    /// See [`ComparedRun::wait_p50_ms`]; None if all operations of a run were hits.
     pub wait_p50_ms: Option<ComparedFigure>,
     /// See [`ComparedRun::wait_p99_ms`].
     pub wait_p99_ms: Option<ComparedFigure>,
@@ -47,7 +48,7 @@ pub struct ComparisonRow {
 }
 
 impl ComparisonRow {
-    /// The names of [`Self::figures`].
+    /// Names of [`Self::figures`].
     pub const FIGURES: [&'static str; 11] = [
         "mb_per_s",
         "waited_s",
@@ -94,7 +95,7 @@ impl ComparisonRow {
         }
     }
 
-    /// Each figure, in the order of [`Self::FIGURES`].
+    /// Returns all figures, in the order of [`Self::FIGURES`].
     #[must_use]
     pub fn figures(&self) -> [Option<ComparedFigure>; 11] {
         [
@@ -112,7 +113,7 @@ impl ComparisonRow {
         ]
     }
 
-    /// Whether other seeds change nothing, as where nothing follows from them.
+    /// Returns true if the seed makes no difference, as in a deterministic scenario.
     #[must_use]
     pub fn is_same_with_each_seed(&self) -> bool {
         self.runs.iter().all(|run| run.hash == self.runs[0].hash)

@@ -10,55 +10,56 @@ use crate::rivals::{RunKeeps, measure_keeping};
 use crate::scenario::Scenario;
 use crate::time_series::TimeSeries;
 
-/// What is compared of one run.
+/// Figures of one run that are compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedRun {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// The hash of its events.
+    /// Hash of the run's events.
     pub hash: String,
-    /// Their number.
+    /// Number of events.
     pub events: u64,
-    /// How long what was counted took, in virtual seconds.
+    /// Duration of the measured part, in virtual seconds.
     pub elapsed_s: f64,
-    /// The number of processes that had not ended.
+    /// Number of processes that had not finished.
     pub unfinished: usize,
-    /// Bytes that were read or written a second, in MB.
+    /// Bytes read or written per second, in MB.
     pub mb_per_s: f64,
-    /// How long all readers waited for reads through the cache, in seconds.
+    /// Total time that all readers waited for reads through the cache, in seconds.
     pub waited_s: f64,
-    /// The number of requests that the devices were sent.
+    /// Number of requests sent to the devices.
     pub requests: u64,
-    /// The fewest requests that windows could come to; None where no formula says so.
+    /// Fewest requests that windows can reach; None without a formula for it.
     pub optimum_requests: Option<f64>,
-    /// Requests that no read-ahead can do without, whatever it knows; None if it was not computed,
-    /// or where the device takes requests as large as the memory.
+    /// Lower bound of requests for any read-ahead, even with perfect knowledge; None if it was not
+    /// computed, or if the device accepts requests as large as the memory.
     pub fewest_requests: Option<u64>,
-    /// Bytes that the devices were asked for.
+    /// Bytes requested from the devices.
     pub device_bytes: u64,
-    /// Bytes that no cache of this memory can do without; None if it was not computed.
+    /// Lower bound of bytes for any cache of this memory; None if it was not computed.
     pub fewest_bytes: Option<u64>,
-    /// Bytes that the devices were asked for, a byte that was read or written.
+    /// Bytes requested from the devices per byte read or written.
     pub amplification: f64,
     /// Pages that were read ahead and evicted unused.
     pub evicted_unread: u64,
-    /// The number of operations that took time: all but hits.
+    /// Number of operations that took time: all except hits.
     pub waits: u64,
-    /// Their median, in ms; None where there are none.
+    /// Median of their times, in ms; None if there are none.
     pub wait_p50_ms: Option<f64>,
-    /// Their 99th percentile.
+    /// 99th percentile, in ms.
     pub wait_p99_ms: Option<f64>,
-    /// Their 99.9th percentile.
+    /// 99.9th percentile, in ms.
     pub wait_p999_ms: Option<f64>,
-    /// Its figures over time, where they were kept.
+    /// Figures over time, if they were kept.
     #[serde(skip)]
     pub series: Option<TimeSeries>,
 }
 
 impl ComparedRun {
-    /// Runs a scenario, and keeps this of it.
+    /// Runs a scenario and returns its figures.
     ///
-    /// `bounding` is held while lower bounds are computed: they take gigabytes for long runs.
+    /// `bounding` is locked while lower bounds are computed, because long runs take gigabytes for
+    /// them.
     pub(super) fn of(scenario: &Scenario, keeps: RunKeeps, bounding: &Mutex<()>) -> Self {
         let mut measured = measure_keeping(scenario, keeps, &mut |_| {});
         let bounds = {

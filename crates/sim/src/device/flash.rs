@@ -1,8 +1,5 @@
-//! Flash memory: no arm, a price for each command, and a bus that all its channels share.
-//!
-//! In:    commands.
-//! Out:   when each ends.
-//! Never: another order than that of arrival.
+//! Flash memory: no seeks, a fixed cost per command, and a bus shared by all channels. Serves
+//! commands in order of arrival.
 //!
 //! ```text
 //!   channel 0   |overhead, stall|== transfer ==|
@@ -19,25 +16,25 @@ use super::params::{DeviceParams, Flash};
 use crate::rng::Rng;
 use crate::validate::check;
 
-/// A flash device at work.
+/// State of a flash device.
 #[derive(Debug)]
 pub(super) struct Chips {
     model: Flash,
-    /// When each channel is free.
+    /// By channel: time at which it becomes idle.
     channels: Vec<Nanos>,
     bus: Nanos,
-    /// What it will be, and from when on.
+    /// Scheduled parameter changes, with the time from which each applies.
     coming: VecDeque<(Nanos, Flash)>,
-    /// For what varies from command to command.
+    /// Source of the variation between commands.
     rng: Rng,
 }
 
 impl Chips {
-    /// One at rest.
+    /// Creates an idle device.
     ///
     /// # Errors
     ///
-    /// Which parameter is impossible.
+    /// The parameter that is out of range.
     pub(super) fn new(model: Flash, run_seed: u64) -> Result<Self, String> {
         model.check()?;
         let channels = vec![Nanos(0); model.channels as usize];
@@ -45,7 +42,7 @@ impl Chips {
         Ok(Self { model, channels, bus: Nanos(0), coming: VecDeque::new(), rng })
     }
 
-    /// What a command of this size costs before its transfer, in ns.
+    /// Returns the time of a command of this size before its transfer, in ns.
     #[expect(clippy::cast_precision_loss, reason = "a command is small")]
     fn before_transfer_ns(&mut self, size: ByteCount) -> f64 {
         let (size, half) = (size.0 as f64, self.model.stall_size.0.0 as f64);

@@ -1,8 +1,5 @@
-//! A disk: an arm that moves, a platter that turns, and a queue of its own.
-//!
-//! In:    commands, at most `depth` at a time.
-//! Out:   when the one at work ends.
-//! Never: two at a time. Which of those that it holds comes next is the drive's own choice.
+//! A hard disk: a moving arm, a rotating platter, and a queue. Serves one command at a time, and
+//! picks the next among the at most `depth` commands that it holds.
 //!
 //! ```text
 //!   |- overhead -|--- seek ---|-- turn ----|== transfer ==|
@@ -10,9 +7,8 @@
 //!                              sector comes
 //! ```
 //!
-//! A command that begins where the last one of its kind ended goes on without a turn, if the drive
-//! held it by then, or has a buffer: it has read on meanwhile, or takes a write before it is on the
-//! platter.
+//! A sequential command needs no rotation if the drive held it when the previous one ended, or has
+//! a buffer: the drive keeps reading ahead, and accepts a write before it is on the platter.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,7 +20,7 @@ use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sector, Sectors};
 use super::model::{BlockDevice, CommandEnd, DeviceCommand, later, transfer_ns};
 use super::params::{Hdd, Pick};
 
-/// A disk at work.
+/// State of a disk.
 #[derive(Debug)]
 pub(super) struct SpinningDisk {
     model: Hdd,
@@ -33,11 +29,11 @@ pub(super) struct SpinningDisk {
     in_controller: VecDeque<DeviceCommand>,
     held: Vec<QueuedCommand>,
     at_work: Option<QueuedCommand>,
-    /// When the last sector of the command at work is under the head, in ns.
+    /// Time at which the last sector of the current command is under the head, in ns.
     reading_ns: f64,
-    /// Where the arm was when it had done its last work, and when, and which way that went.
+    /// Arm position after the last command, its time and operation.
     last: HeadPosition,
-    /// What the last read left in the buffer; nothing without `read_on`.
+    /// Sectors that the last read left in the buffer; empty without `read_on`.
     buffered: Range<Sector>,
 }
 
@@ -59,18 +55,18 @@ struct QueuedCommand {
 struct HeadPosition {
     end: Sector,
     at: Nanos,
-    /// When its last sector was under the head, in ns: before `at`, if it came from the buffer.
+    /// Time at which its last sector was under the head, in ns: before `at` for a buffer hit.
     read_ns: f64,
-    /// None before the first: nothing has been read on from there.
+    /// None before the first command: nothing has been buffered.
     op: Option<Op>,
 }
 
 impl SpinningDisk {
-    /// One at rest, its arm at the outermost track.
+    /// Creates an idle disk with its arm at the outermost track.
     ///
     /// # Errors
     ///
-    /// Which parameter is impossible.
+    /// The parameter that is out of range.
     pub(super) fn new(model: Hdd) -> Result<Self, String> {
         model.check()?;
         let turn_ns = 60e9 / model.rpm;
@@ -82,7 +78,7 @@ impl SpinningDisk {
         Ok(Self { model, zones, turn_ns, in_controller, held, at_work, reading_ns, last, buffered })
     }
 
-    /// Takes what its controller has, while there is room.
+    /// Accepts commands from the controller while the queue has room.
     fn fill(&mut self, now: Nanos) {
         let is_free = |disk: &Self| {
             disk.held.len() + usize::from(disk.at_work.is_some()) < disk.model.depth as usize
@@ -94,7 +90,7 @@ impl SpinningDisk {
         }
     }
 
-    /// Begins the next command, if one is held.
+    /// Starts the next command, if one is queued.
     fn begin(&mut self, now: Nanos) -> Option<CommandEnd> {
         assert!(self.at_work.is_none(), "one at a time");
         let index = match self.model.pick {
@@ -109,8 +105,8 @@ impl SpinningDisk {
         Some(CommandEnd::whole(at, held.command.tag))
     }
 
-    /// The command that is reached first; with `age_weight`, one that has waited longer counts as
-    /// nearer. Of equals the oldest.
+    /// Returns the command with the shortest positioning time; `age_weight` credits waiting time.
+    /// Ties go to the oldest.
     fn nearest(&self, now: Nanos) -> usize {
         let cost = |held: &QueuedCommand| {
             let waited = ns_between(held.arrival, now);
@@ -121,12 +117,13 @@ impl SpinningDisk {
         costs.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(index, _)| index)
     }
 
-    /// How long a command takes from now on.
+    /// Returns the service time of a command that starts now.
     fn service_ns(&self, now: Nanos, held: &QueuedCommand) -> f64 {
         let overhead = self.model.overhead_us * 1e3;
         let rest = self.not_buffered(held.command);
         if rest.sectors == Sectors::ZERO {
-            // The bus is so much faster than the platter that it is left out; but time goes on.
+            // The bus is so much faster than the platter that its time is ignored; but time must
+            // advance.
             return overhead.max(1.0);
         }
         if let Some(read_ns) = self.read_on_ns(now, held) {
@@ -134,7 +131,7 @@ impl SpinningDisk {
         }
         let transfer = self.transfer_ns(rest.start, rest.sectors.bytes());
         match self.goes_on(rest, held.arrival) {
-            // The platter has turned since the last command ended, and the buffer has kept up.
+            // The platter has kept turning since the last command ended, and filled the buffer.
             Some(buffer) => {
                 let reading_on = ns_between(now, now.max(self.last.at));
                 let since = ns_between(self.last.at.min(now), now);
@@ -148,8 +145,9 @@ impl SpinningDisk {
         }
     }
 
-    /// When a drive that reads on and on has the last sector of a command that goes on where the
-    /// last one ended, in ns; None if it stops when its buffer is full, or does not read on.
+    /// Returns the time at which a drive with endless read-ahead has the last sector of a command
+    /// that continues the previous one, in ns; None if the drive stops at a full buffer, or does
+    /// not read ahead.
     ///
     /// ```text
     ///   platter  |== last ==|== next ==|.. reads on ..         |== next ==|..
@@ -168,7 +166,7 @@ impl SpinningDisk {
         Some(self.last.read_ns + turns * self.turn_ns + size_ns)
     }
 
-    /// What of a command has to come from the platter, or go there.
+    /// Returns the part of a command that needs the platter.
     fn not_buffered(&self, command: DeviceCommand) -> DeviceCommand {
         let is_hit = command.op == Op::Read && self.buffered.contains(&command.start);
         if !is_hit {
@@ -179,8 +177,8 @@ impl SpinningDisk {
         DeviceCommand { start, sectors, ..command }
     }
 
-    /// Whether a command needs neither the arm nor a turn, and how much of it may have been done
-    /// before it was asked for.
+    /// Returns None if a command needs a seek or a rotation, else the number of bytes that the
+    /// drive may have transferred before the request.
     fn goes_on(&self, command: DeviceCommand, arrival: Nanos) -> Option<ByteCount> {
         if command.start != self.last.end || Some(command.op) != self.last.op {
             return None;
@@ -199,7 +197,7 @@ impl SpinningDisk {
         transfer_ns(bytes, self.zone_of(start).mb_per_s)
     }
 
-    /// How long until the first sector of a command is under the head.
+    /// Returns the time until the first sector of a command is under the head.
     fn reach_ns(&self, now: Nanos, command: DeviceCommand) -> f64 {
         let ready = self.model.overhead_us * 1e3 + self.seek_ns(command.start);
         let turned = (later(now, ready).0 as f64 / self.turn_ns).fract();
@@ -227,7 +225,7 @@ impl SpinningDisk {
         (self.model.seek_min_ms + (self.model.seek_max_ms - self.model.seek_min_ms) * way) * 1e6
     }
 
-    /// Where a command leaves the arm and the buffer.
+    /// Updates the arm position and the buffer after a command.
     fn note_done(&mut self, now: Nanos, command: DeviceCommand) {
         if self.not_buffered(command).sectors == Sectors::ZERO {
             return;
@@ -238,7 +236,7 @@ impl SpinningDisk {
         match op {
             Op::Read if self.model.read_on.0 > ByteCount::ZERO => {
                 let capacity = Sector(self.model.capacity.0.0 / SECTOR_SIZE);
-                // A file's last page may end behind a device that has only a part of it.
+                // The last page of a file may end past a device that contains only a part of it.
                 let rest = Sectors(capacity.0.saturating_sub(end.0));
                 let on = (Sectors(self.model.read_on.0.0 / SECTOR_SIZE)).min(rest);
                 self.last.end = end + on;
@@ -265,7 +263,7 @@ impl SpinningDisk {
         (sector.0 - zone.start) / zone.sectors_per_track
     }
 
-    /// Where on the circle a sector lies, as a part of a turn.
+    /// Returns the angle of a sector, as a fraction of a rotation.
     #[expect(clippy::cast_precision_loss, reason = "a part of a turn")]
     fn angle_of(&self, sector: Sector) -> f64 {
         let zone = self.zone_of(sector);
@@ -293,7 +291,7 @@ impl BlockDevice for SpinningDisk {
     }
 }
 
-/// The zones of a disk: so many that neighbours differ little.
+/// Returns the zones of a disk: enough that neighbours differ little.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -319,5 +317,5 @@ fn ns_between(from: Nanos, to: Nanos) -> f64 {
     (to.0 - from.0) as f64
 }
 
-/// As drives of the time had.
+/// Typical of drives of the time.
 const ZONES: u64 = 16;

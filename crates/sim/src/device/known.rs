@@ -1,8 +1,5 @@
-//! Devices by name: models whose parameters were fitted to published figures.
-//!
-//! In:    a name; or a model's own parameters in its place.
-//! Out:   the model.
-//! Never: a parameter without its source. Those stand in `devices.toml`, each beside its figures.
+//! Devices by name: models whose parameters were fitted to published figures. The sources are in
+//! `devices.toml`, next to each device.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -31,7 +28,7 @@ pub fn all() -> &'static [(String, DeviceParams)] {
     })
 }
 
-/// The device of this name.
+/// Returns the device with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<ModelChoice> {
     let (name, model) = all().iter().find(|(known, _)| known == name)?;

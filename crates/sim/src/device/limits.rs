@@ -1,17 +1,13 @@
-//! What no schedule of requests can better on a device, and what a change of place costs it.
-//!
-//! In:    the parameters of a device.
-//! Out:   its best rate, its least latency, the bytes that it transfers while it changes place.
-//! Never: an estimate from below: the rate is never less than what the model gives, and the latency
-//!        never more.
+//! Performance bounds of a device that no schedule can beat, and the cost of a seek. The rate is
+//! never below the model's, and the latency never above.
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 
 use super::params::{DeviceParams, Hdd};
 
 impl DeviceParams {
-    /// The rate above which the device never transfers, in bytes a second. What a disk has in its
-    /// buffer was read from the platter before, at no more than that rate.
+    /// Returns the highest transfer rate of the device, in bytes per second. Buffer hits do not
+    /// exceed it: the buffer was filled from the platter at no more than that rate.
     #[must_use]
     pub fn max_bytes_per_s(&self) -> f64 {
         let mb_per_s = match self {
@@ -23,21 +19,22 @@ impl DeviceParams {
         mb_per_s * 1e6
     }
 
-    /// The time below which no request of the device ends, beside its transfer, in seconds.
+    /// Returns the shortest time of a request without its transfer, in seconds.
     #[must_use]
     pub fn min_latency_s(&self) -> f64 {
         match self {
             Self::Hdd(disk) => disk.overhead_us / 1e6,
             Self::Flash(chips) => chips.overhead_us * (1.0 - chips.jitter) / 1e6,
-            // A latency that varies has no least one.
+            // A random latency has no positive minimum.
             Self::Store(store) if store.latency_sigma > 0.0 => 0.0,
             Self::Store(store) => store.latency_ms / 1e3,
             Self::Mapped(mapped) => mapped.on.model.min_latency_s(),
         }
     }
 
-    /// What the device transfers in the time that it takes to turn to another stream: of a disk the
-    /// mean seek and half a turn, of others the fixed cost of a request. Whole pages, up to 64 MiB.
+    /// Returns the number of bytes that the device could transfer during a switch between streams:
+    /// for a disk the mean seek and half a rotation, for others the fixed cost of a request. Whole
+    /// pages, up to 64 MiB.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -48,7 +45,8 @@ impl DeviceParams {
         let bytes = match self {
             Self::Hdd(disk) => switch_s(disk) * (disk.outer_mb_per_s + disk.inner_mb_per_s) / 2.0,
             Self::Flash(chips) => {
-                // At its own size a command pays a part of its stall; half of it is near enough.
+                // At its own size a command pays a part of its stall; half of it is a good
+                // approximation.
                 (chips.overhead_us + chips.stall_us / 2.0) / 1e6 * chips.mb_per_s
             }
             Self::Store(store) => store.latency_ms / 1e3 * store.connection_mb_per_s,
@@ -59,7 +57,7 @@ impl DeviceParams {
     }
 }
 
-/// The mean time of a seek, which is a third of the way, and half a turn.
+/// Returns the mean seek time, over a third of the stroke, plus half a rotation, in seconds.
 fn switch_s(disk: &Hdd) -> f64 {
     let third = 1.0 / 3.0;
     let share = disk.seek_root_share;

@@ -1,12 +1,10 @@
-//! A device that stands for another: a partition, a path of several, with a size of its own.
+//! A device mapped onto another one: a partition or a multipath device, with its own size. Sends
+//! one command at a time to the device below; a command ends once all of its bios have been
+//! completed.
 //!
-//! In:    commands.
-//! Out:   when each ends, after the device below has done it and its bios have been ended.
-//! Never: two commands below at a time.
-//!
-//! A bio is what a reader of a block device gives to its kernel. One that goes block by block gives
-//! one for each block, and the size of the device says how large a block is
-//! (`core::geometry::block_size`). Each is mapped and, in the end, ended one by one:
+//! Readers of a block device submit bios to the kernel. A block-by-block reader submits one per
+//! block, and the device size determines the block size (`core::geometry::block_size`). The kernel
+//! maps the bios, and later completes them, one by one:
 //!
 //! ```text
 //!   size 1870000 sectors    |== transfer of 128K ==|32 bios|
@@ -14,9 +12,9 @@
 //!   multi-block reader      |== transfer of 128K ==|1|
 //! ```
 //!
-//! That time comes after the transfer and is not hidden by it. Read-ahead asks for the next window
+//! That time follows the transfer and does not overlap with it. Read-ahead requests the next window
 //! while this one is in flight, which hides a reader's work before a request; but the next command
-//! is sent only after this one's completion was handled.
+//! is dispatched only after this one's completion was handled.
 
 use std::collections::VecDeque;
 
@@ -26,13 +24,13 @@ use foreread_core::units::{ByteCount, Nanos, SECTOR_SIZE, Sectors};
 use super::model::{BlockDevice, CommandEnd, DeviceCommand, later};
 use super::params::{BioSource, Mapped};
 
-/// A mapped device at work.
+/// State of a mapped device.
 #[derive(Debug)]
 pub(super) struct Mapping {
     below: Box<dyn BlockDevice>,
-    /// How far its sectors lie up there.
+    /// Offset of its sectors on the device below.
     shift: Sectors,
-    /// None: a command is one bio.
+    /// None: one bio per command.
     block: Option<ByteCount>,
     bio_us: f64,
     is_busy: bool,
@@ -40,7 +38,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns a mapped device at rest, over `below`.
+    /// Creates an idle mapped device on top of `below`.
     ///
     /// # Errors
     ///
@@ -57,8 +55,8 @@ impl Mapping {
         })
     }
 
-    /// Gives the device below its next command. It has one at a time, so it knows at once when that
-    /// one ends.
+    /// Dispatches the next command to the device below. Only one is in flight there, so its end is
+    /// known at once.
     fn begin(&mut self, now: Nanos) -> Option<CommandEnd> {
         assert!(!self.is_busy, "one at a time");
         let command = self.waiting.pop_front()?;

@@ -1,8 +1,4 @@
-//! The interface of a device model: commands in, the times at which they end out.
-//!
-//! In:    commands and the time at which they are submitted.
-//! Out:   the end of at most one command for each call.
-//! Never: bytes, or a decision of the host. The scheduler has decided what a device is sent.
+//! The interface of a device model: takes commands, and returns the times at which they complete.
 
 use foreread_core::path::Tag;
 use foreread_core::sched::Op;
@@ -16,45 +12,46 @@ use super::params::DeviceParams;
 pub struct DeviceCommand {
     /// Identifies the command when it ends.
     pub tag: Tag,
-    /// Whether it reads or writes.
+    /// Read or write.
     pub op: Op,
     /// The first sector.
     pub start: Sector,
     /// The number of sectors.
     pub sectors: Sectors,
-    /// Whether no reader waits for it: read-ahead.
+    /// True for read-ahead: no reader waits for it.
     pub is_ahead: bool,
 }
 
-/// The end of a command.
+/// Completion of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CommandEnd {
-    /// When it ends.
+    /// Time of the completion.
     pub at: Nanos,
-    /// The tag of the command.
+    /// Tag of the command.
     pub tag: Tag,
-    /// Of a device that transfers a command in pieces, when each is there; None: all at the end.
+    /// Arrival of the pieces, for a device that transfers a command piecewise; None: all at the
+    /// end.
     pub pieces: Option<CommandPieces>,
 }
 
-/// The pieces in which the bytes of a command come: of one size, at equal distances.
+/// Pieces in which the bytes of a command arrive: equal sizes, at equal intervals.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CommandPieces {
-    /// When the first byte comes.
+    /// Time at which the first byte arrives.
     pub from: Nanos,
-    /// The size of a piece; the last one may be smaller.
+    /// Size of a piece; the last one may be smaller.
     pub piece: ByteCount,
-    /// The size of the command.
+    /// Size of the command.
     pub total: ByteCount,
 }
 
 impl CommandEnd {
-    /// The end of a command whose bytes come together.
+    /// Creates the completion of a command whose bytes arrive together.
     pub(super) fn whole(at: Nanos, tag: Tag) -> Self {
         Self { at, tag, pieces: None }
     }
 
-    /// The piece that comes after `arrived` bytes: how many there are then, and when.
+    /// Returns the next piece after `arrived` bytes: the new total, and its time.
     pub(crate) fn next_piece(&self, arrived: ByteCount) -> Option<(ByteCount, Nanos)> {
         let CommandPieces { from, piece, total } = self.pieces?;
         let bytes = ByteCount((arrived.0 + piece.0).min(total.0));
@@ -65,16 +62,16 @@ impl CommandEnd {
     }
 }
 
-/// What an object store was asked, and what that costs.
+/// Requests to an object store, and their cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StoreTotals {
-    /// Requests, with refused ones, those sent again and second copies.
+    /// Number of requests, including refusals, retries and hedged copies.
     pub requests: u64,
-    /// Second copies of late requests.
+    /// Number of hedged copies of late requests.
     pub hedged: u64,
-    /// Requests that the store refused because there were too many.
+    /// Number of requests that the store throttled.
     pub throttled: u64,
-    /// By the prices of the model.
+    /// Total cost, by the prices of the model.
     pub cost: f64,
 }
 
@@ -84,37 +81,36 @@ pub struct StoreTotals {
 ///   submit ---> [ held: at most its depth ] ---> at work ---> CommandEnd ---> ended
 /// ```
 ///
-/// Each call returns the end of at most one command: a device with one arm works on one command at
-/// a time, a device with several channels knows the end of each command when it is submitted, and a
-/// store knows it when the first byte comes, for which it is woken.
+/// Each call returns the completion of at most one command: a device with one arm serves one
+/// command at a time, a device with several channels can compute each completion at submission, and
+/// a store learns it when the first byte arrives, for which it must be woken.
 pub trait BlockDevice: std::fmt::Debug {
-    /// Takes a command.
+    /// Submits a command.
     fn submit(&mut self, now: Nanos, command: DeviceCommand) -> Option<CommandEnd>;
 
-    /// Notes that a command has ended, at the time that was returned for it.
+    /// Reports that a command has completed, at the time returned for it.
     fn ended(&mut self, now: Nanos, tag: Tag) -> Option<CommandEnd>;
 
-    /// Notes that a reader has come to wait for a command that was submitted before.
+    /// Reports that a reader now waits for a command submitted earlier.
     fn joined(&mut self, _now: Nanos, _tag: Tag) {}
 
-    /// Returns when the device is to be woken, beside the ends of its commands.
+    /// Returns the next time at which [`Self::wake`] must be called; completions do not count.
     fn next_wake(&self) -> Option<Nanos> {
         None
     }
 
-    /// Does one of the things whose time has come. To be called at the time of
-    /// [`Self::next_wake`], as long as that has come.
+    /// Handles one event that is due. The caller calls it at the time of [`Self::next_wake`],
+    /// repeatedly while that is due.
     fn wake(&mut self, _now: Nanos) -> Option<CommandEnd> {
         None
     }
 
-    /// Returns what a store was asked so far; None of another device.
+    /// Returns the store's totals so far; None for other devices.
     fn store_totals(&self) -> Option<StoreTotals> {
         None
     }
 
-    /// Changes the parameters for the commands that are submitted from `at` on. Calls come in the
-    /// order of `at`.
+    /// Changes the parameters of commands submitted from `at` on. Calls must be in order of `at`.
     ///
     /// # Errors
     ///
@@ -124,7 +120,7 @@ pub trait BlockDevice: std::fmt::Debug {
     }
 }
 
-/// Returns the nanoseconds that a transfer of this size takes.
+/// Returns the duration of a transfer of this size, in ns.
 #[expect(clippy::cast_precision_loss, reason = "a command is small")]
 pub(super) fn transfer_ns(bytes: ByteCount, mb_per_s: f64) -> f64 {
     bytes.0 as f64 * 1e3 / mb_per_s
@@ -137,7 +133,7 @@ pub(super) fn later(from: Nanos, ns: f64) -> Nanos {
     Nanos(from.0.saturating_add(ns.round() as u64))
 }
 
-/// Returns when a transfer of this size that begins at `from` has ended.
+/// Returns the end of a transfer of this size that begins at `from`.
 pub(crate) fn after_transfer(from: Nanos, bytes: ByteCount, mb_per_s: f64) -> Nanos {
     later(from, transfer_ns(bytes, mb_per_s))
 }

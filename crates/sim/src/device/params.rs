@@ -1,8 +1,5 @@
-//! The parameters of device models, as a scenario or `devices.toml` gives them.
-//!
-//! In:    TOML tables.
-//! Out:   parameters, the geometry that follows from them, and the first that is out of range.
-//! Never: the state of a device.
+//! Parameters of the device models, parsed from a scenario or `devices.toml`, with their ranges and
+//! the geometry they imply.
 
 use foreread_core::geometry::{Geometry, block_size};
 use foreread_core::units::{ByteCount, PAGE_SIZE, Pages, SECTOR_SIZE};
@@ -21,7 +18,7 @@ pub enum DeviceParams {
     Flash(Flash),
     /// An object store behind a network.
     Store(Store),
-    /// A device that is mapped onto another one.
+    /// A device mapped onto another one.
     Mapped(Mapped),
 }
 
@@ -42,62 +39,62 @@ pub struct Hdd {
     pub capacity: Size,
     /// Revolutions a minute.
     pub rpm: f64,
-    /// The transfer rate of the outermost track; sector 0 is there.
+    /// Transfer rate of the outermost track, where sector 0 is.
     pub outer_mb_per_s: f64,
-    /// The transfer rate of the innermost track.
+    /// Transfer rate of the innermost track.
     pub inner_mb_per_s: f64,
-    /// The time of the shortest seek.
+    /// Time of the shortest seek.
     pub seek_min_ms: f64,
-    /// The time of the longest seek.
+    /// Time of the longest seek.
     pub seek_max_ms: f64,
-    /// The share of the seek time that grows with the square root of the distance, because an arm
-    /// speeds up and brakes. The rest grows with the distance itself.
+    /// Share of the seek time that grows with the square root of the distance, because an arm
+    /// accelerates and brakes. The rest grows linearly.
     #[serde(default = "default_root_share")]
     pub seek_root_share: f64,
-    /// The fixed cost of a command.
+    /// Fixed cost of a command.
     #[serde(default)]
     pub overhead_us: f64,
-    /// The largest command; larger requests are cut.
+    /// Largest command; larger requests are split.
     #[serde(default = "Size::one_gib")]
     pub max_command: Size,
-    /// The number of commands that the drive holds at a time.
+    /// Queue depth of the drive.
     #[serde(default = "one")]
     pub depth: u32,
-    /// The number of further commands that wait at its controller, in the order of their arrival:
-    /// a driver sends them ahead, and the drive learns of each when it has room.
+    /// Number of further commands queued at its controller, in order of arrival. The driver sends
+    /// them ahead; the drive sees each only when its queue has room.
     #[serde(default)]
     pub in_controller: u32,
-    /// How the drive picks among the commands that it holds.
+    /// Order in which the drive serves its queue.
     #[serde(default)]
     pub pick: Pick,
-    /// With `pick = "nearest"`: how many ms nearer a command counts for each ms that it has waited.
-    /// With 0 a command may wait for ever.
+    /// With `pick = "nearest"`: credit of each ms of waiting, in ms of positioning time. With 0 a
+    /// command can starve.
     #[serde(default)]
     pub age_weight: f64,
-    /// How far the drive reads on behind a read: a read that continues there needs no rotation.
+    /// Size of the read-ahead buffer: a read that continues within it needs no rotation.
     #[serde(default)]
     pub read_buffer: Size,
-    /// How much the drive reads on behind each read before the arm may seek. These sectors stay in
-    /// its buffer until the next read from the platter, whatever is written meanwhile.
+    /// Bytes that the drive reads past each read before the arm may seek. These sectors stay in its
+    /// buffer until the next read from the platter, regardless of writes.
     #[serde(default)]
     pub read_on: Size,
-    /// Whether the drive reads on without end and its buffer keeps the newest sectors: a read that
-    /// comes later finds its first sectors overwritten. Otherwise it stops when the buffer is full.
+    /// If true, the drive reads on without end and its buffer keeps the newest sectors: a late read
+    /// finds its first sectors overwritten. Otherwise it stops when the buffer is full.
     #[serde(default)]
     pub buffer_overruns: bool,
-    /// Whether a write that continues where the last one ended needs no rotation.
+    /// If true, a write that continues the last one needs no rotation.
     #[serde(default)]
     pub write_buffer: bool,
 }
 
-/// Which of several held commands a disk does next.
+/// Order in which a disk serves its queue.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pick {
-    /// The oldest.
+    /// Oldest command first.
     #[default]
     Oldest,
-    /// The one that arm and platter reach first.
+    /// Command with the shortest positioning time first.
     Nearest,
 }
 
@@ -107,29 +104,28 @@ pub enum Pick {
 pub struct Flash {
     /// The capacity.
     pub capacity: Size,
-    /// The transfer rate of its bus.
+    /// Transfer rate of the bus.
     pub mb_per_s: f64,
-    /// The fixed cost of a command, beside its transfer.
+    /// Fixed cost of a command, not counting its transfer.
     #[serde(default)]
     pub overhead_us: f64,
-    /// The largest command; larger requests are cut.
+    /// Largest command; larger requests are split.
     #[serde(default = "Size::one_gib")]
     pub max_command: Size,
-    /// The number of commands that it works on at a time.
+    /// Number of commands served in parallel.
     #[serde(default = "one")]
     pub channels: u32,
-    /// The number of commands that it holds at a time.
+    /// Queue depth.
     #[serde(default = "one")]
     pub depth: u32,
-    /// The additional cost of large commands: `stall_us` x size / (size + `stall_size`), so half of
-    /// it at `stall_size`, and never all of it.
+    /// Additional cost of large commands: `stall_us` x size / (size + `stall_size`), so half of it
+    /// at `stall_size`, and never all of it.
     #[serde(default)]
     pub stall_us: f64,
-    /// The size at which a command pays half of `stall_us`.
+    /// Size at which a command pays half of `stall_us`.
     #[serde(default)]
     pub stall_size: Size,
-    /// The share of `overhead_us` by which a command's own may be less or more, all values between
-    /// equally likely.
+    /// Relative variation of `overhead_us` between commands, uniformly distributed.
     #[serde(default)]
     pub jitter: f64,
 }
@@ -140,49 +136,49 @@ pub struct Flash {
 pub struct Store {
     /// The capacity.
     pub capacity: Size,
-    /// The time from a request to its first byte: the median, if it varies.
+    /// Time from a request to its first byte: the median, if it varies.
     pub latency_ms: f64,
-    /// How much the latency varies: the deviation of its logarithm, which is normal.
+    /// Standard deviation of the logarithm of the latency, which is normally distributed.
     #[serde(default)]
     pub latency_sigma: f64,
-    /// The share of requests that take `slow_factor` times as long.
+    /// Share of requests that take `slow_factor` times as long.
     #[serde(default)]
     pub slow_share: f64,
-    /// How many times as long a slow request takes.
+    /// Slowdown of a slow request.
     #[serde(default = "default_one")]
     pub slow_factor: f64,
-    /// The transfer rate of one connection.
+    /// Transfer rate of one connection.
     pub connection_mb_per_s: f64,
-    /// The transfer rate of all connections together.
+    /// Transfer rate of all connections together.
     pub link_mb_per_s: f64,
-    /// The number of connections: each serves one request at a time.
+    /// Number of connections: each serves one request at a time.
     pub connections: u32,
-    /// The largest request; larger ones are cut.
+    /// Largest request; larger ones are split.
     #[serde(default = "Size::one_mib")]
     pub max_request: Size,
-    /// How many bytes come together.
+    /// Size of the pieces in which bytes arrive.
     #[serde(default = "default_piece")]
     pub piece: Size,
-    /// The store refuses requests beyond this rate (503); 0: it refuses none.
+    /// Rate beyond which the store throttles requests (503); 0: never.
     #[serde(default)]
     pub requests_per_s: f64,
-    /// How many requests may come at once although their rate is too high.
+    /// Burst of requests that the store accepts above that rate.
     #[serde(default = "default_burst")]
     pub burst: u32,
-    /// Whether late requests are sent a second time.
+    /// If true, late requests are hedged.
     #[serde(default = "default_true")]
     pub hedge: bool,
-    /// Whether refusals make the client send fewer requests at a time. Each request is sent again
-    /// after a pause in either case.
+    /// If true, throttling makes the client lower its number of requests in flight. It retries each
+    /// request after a pause in either case.
     #[serde(default = "default_true")]
     pub back_off: bool,
-    /// What its latencies follow from.
+    /// Seed of the latencies.
     #[serde(default = "one")]
     pub seed: u32,
-    /// The price of 1000 requests.
+    /// Price of 1000 requests.
     #[serde(default)]
     pub price_per_1000_requests: f64,
-    /// The price of 10^9 bytes.
+    /// Price of 10^9 bytes.
     #[serde(default)]
     pub price_per_gb: f64,
 }
@@ -191,31 +187,31 @@ pub struct Store {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Mapped {
-    /// The underlying device: a known one by its name, or `hdd` or `flash` with parameters.
+    /// Underlying device: a known one by name, or `hdd` or `flash` with parameters.
     pub on: Box<ModelChoice>,
-    /// The capacity of the mapped device.
+    /// Capacity of the mapped device.
     pub capacity: Size,
-    /// Where it begins on the underlying device.
+    /// Offset on the underlying device.
     #[serde(default)]
     pub at: Size,
-    /// How its reads are divided into bios.
+    /// Splitting of its reads into bios.
     pub reader: BioSource,
-    /// The cost of each bio.
+    /// Cost of each bio.
     pub bio_us: f64,
 }
 
-/// How reads of a block device are divided into bios.
+/// Splitting of reads of a block device into bios.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum BioSource {
-    /// One bio for each block, as kernels did that read block devices through buffers.
+    /// One bio per block, like kernels that read block devices through buffers.
     PerBlock,
-    /// One bio for each run of blocks, as kernels do now.
+    /// One bio per run of blocks, like current kernels.
     MultiBlock,
 }
 
 impl DeviceParams {
-    /// The geometry that the path is told.
+    /// Returns the geometry that the I/O path sees.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let (capacity, max_command, depth) = match self {
@@ -260,7 +256,8 @@ impl Flash {
         check((1..=1024).contains(&self.channels), "channels", "1 to 1024")
     }
 
-    /// Whether a device may change to `other`: what its host was told at first must stay true.
+    /// Returns true if a device may change to `other`: the properties that its host saw first must
+    /// not change.
     pub(super) fn can_become(&self, other: &Self) -> bool {
         let told = |flash: &Self| (flash.capacity, flash.max_command, flash.depth, flash.channels);
         told(self) == told(other)
@@ -295,7 +292,7 @@ impl Store {
 }
 
 impl Mapped {
-    /// The block size that the capacity implies.
+    /// Returns the block size that the capacity implies.
     #[must_use]
     pub fn block(&self) -> ByteCount {
         block_size(self.capacity.0, ByteCount(SECTOR_SIZE), ByteCount(PAGE_SIZE))
@@ -307,7 +304,7 @@ impl Mapped {
         check(is_plain, "on", "a device that is not mapped; bio_us may be the sum of two")
     }
 
-    /// Checks everything but the underlying device.
+    /// Checks all parameters except the underlying device.
     pub(super) fn check(&self) -> Result<(), String> {
         let room = self.on.model.geometry().capacity;
         let Size(at) = self.at;
@@ -321,7 +318,7 @@ impl Mapped {
     }
 }
 
-/// Checks the parameters that all devices have.
+/// Checks the parameters common to all devices.
 fn check_common(capacity: ByteCount, max_command: ByteCount, depth: u32) -> Result<(), String> {
     check(
         capacity.0 >= 512 && capacity.0.is_multiple_of(512),

@@ -1,9 +1,5 @@
-//! An object store and the client in front of it: connections that share a link, a store that is
-//! late at times and refuses what is too much.
-//!
-//! In:    commands; the time.
-//! Out:   when each ends, and when its pieces come before that.
-//! Never: a rule of the client: those are the core's, and `crates/object` asks them, too.
+//! An object store and its client: connections that share a link, and a store with slow requests
+//! and throttling. The client's rules are the core's, which `crates/object` uses as well.
 //!
 //! ```text
 //!   connection 0   |-- latency --|piece|piece|piece|
@@ -26,67 +22,67 @@ use super::model::{
 use super::params::Store;
 use crate::rng::Rng;
 
-/// A store with its connections.
+/// State of a store and its connections.
 #[derive(Debug)]
 pub(super) struct StoreLink {
     params: Store,
-    /// When the link has carried all that it was given.
+    /// Time at which the link has carried all queued bytes.
     link: Nanos,
     rng: Rng,
-    /// When the store has served what it has accepted, at the rate that it allows.
+    /// Time at which the store has served all accepted requests, at its rate limit.
     accepted: Nanos,
     hedging: Hedging,
     limit: RequestLimit,
-    /// Commands that have not been answered, by their number.
+    /// Unanswered commands, by number.
     requests: HashMap<u64, StoreRequest>,
-    /// Of those, the ones that wait for a connection.
+    /// Unanswered commands without a connection yet.
     waiting: WaitingRequests<u64>,
-    /// What happens when; of what happens at one time in the order in which it was caused.
+    /// Pending events; events at the same time fire in the order in which they were scheduled.
     events: BinaryHeap<Reverse<(Nanos, u64, StoreEvent)>>,
-    /// So many commands and events there were.
+    /// Number of commands and events so far.
     count: u64,
     totals: StoreTotals,
     bytes: u64,
 }
 
-/// A command that has not been answered.
+/// An unanswered command.
 #[derive(Debug)]
 struct StoreRequest {
     tag: Tag,
     bytes: ByteCount,
     is_demand: bool,
-    /// When it was sent first.
+    /// Time of the first attempt.
     sent: Option<Nanos>,
-    /// Whether it has a connection.
+    /// True while it has a connection.
     is_connected: bool,
-    /// Whether it was sent twice.
+    /// True once it was hedged.
     is_copied: bool,
-    /// When it may have a copy; other times that were meant for that count no more.
+    /// Time at which it may be hedged; earlier schedules for that are void.
     asks_at: Nanos,
-    /// How long it pauses, without a copy, before it asks again.
+    /// Backoff, without a copy, before the next attempt to hedge.
     backoff: CopyBackoff,
-    /// How often it was refused.
+    /// Number of times it was throttled.
     refusals: u32,
 }
 
-/// What happens without a call of the host; the number is that of the command.
+/// An event that happens without a call of the host; the number identifies the command.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum StoreEvent {
-    /// The first byte of an attempt comes.
+    /// The first byte of an attempt arrives.
     FirstByte(u64),
-    /// An attempt that was sent at this time is refused.
+    /// The attempt sent at this time is throttled.
     Refused(u64, Attempt, Nanos),
     /// The pause after a refusal is over.
     Retry(u64, Attempt),
-    /// There is no answer after the time that recent requests took.
+    /// The request has exceeded the latency of recent requests.
     Late(u64),
-    /// A reader still waits for it, and it has no copy.
+    /// A reader still waits for a request without a copy.
     AskAgain(u64),
-    /// The last byte has come over a connection.
+    /// A connection has received its last byte.
     Free,
 }
 
-/// Which copy of a request, and how often it was refused.
+/// Original or copy of a request, and its number of refusals.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Attempt {
     is_copy: bool,
@@ -94,7 +90,7 @@ struct Attempt {
 }
 
 impl StoreLink {
-    /// One at rest.
+    /// Creates an idle store.
     ///
     /// # Errors
     ///
@@ -122,7 +118,7 @@ impl StoreLink {
         self.events.push(Reverse((at, self.count, event)));
     }
 
-    /// Sends what waits for a connection, as far as the limit allows.
+    /// Sends requests that wait for a connection, as far as the limit allows.
     fn send_waiting(&mut self, now: Nanos) {
         while !self.waiting.is_empty() && self.limit.start() {
             let number = self.waiting.pop().expect("some wait");
@@ -158,7 +154,7 @@ impl StoreLink {
         }
     }
 
-    /// The time from a request to its first byte.
+    /// Draws the time from a request to its first byte.
     fn latency_ns(&mut self) -> f64 {
         let Store { latency_ms, latency_sigma, slow_share, slow_factor, .. } = self.params;
         let mut ns = latency_ms * 1e6;
@@ -171,7 +167,7 @@ impl StoreLink {
         ns
     }
 
-    /// Whether the store accepts a request: a bucket that empties at the store's rate.
+    /// Returns whether the store accepts a request: a token bucket that drains at the store's rate.
     fn is_accepted(&mut self, now: Nanos) -> bool {
         let Store { requests_per_s, burst, .. } = self.params;
         if requests_per_s == 0.0 {
@@ -209,13 +205,13 @@ impl StoreLink {
         None
     }
 
-    /// Whether a request has no copy, and may have one now.
+    /// Returns true if a request has no copy, and may be hedged now.
     fn asks(&self, now: Nanos, number: u64) -> bool {
         let request = self.requests.get(&number);
         request.is_some_and(|request| !request.is_copied && request.asks_at <= now)
     }
 
-    /// A request may have a copy at a time, in place of the one that was meant before.
+    /// Schedules the hedge of a request, replacing any earlier schedule.
     fn ask_at(&mut self, at: Nanos, event: fn(u64) -> StoreEvent, number: u64) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.asks_at = at;
@@ -223,8 +219,7 @@ impl StoreLink {
         }
     }
 
-    /// A request has no answer yet: it is sent a second time, if the budget allows it, and the
-    /// store has not refused others.
+    /// Hedges a late request, unless the budget is exhausted or the store has throttled others.
     fn is_late(&mut self, now: Nanos, number: u64) {
         let Some(late) = self.requests.get_mut(&number) else { return };
         if !self.limit.is_cut() && self.hedging.take_copy(late.is_demand) {
@@ -236,14 +231,14 @@ impl StoreLink {
         }
     }
 
-    /// By then more is known, or allowed.
+    /// Schedules another attempt to hedge, when the model or the budget may allow it.
     fn ask_again(&mut self, now: Nanos, number: u64) {
         let request = self.requests.get_mut(&number).filter(|_| self.params.hedge);
         let Some(pause) = request.map(|request| request.backoff.pause()) else { return };
         self.ask_at(Nanos(now.0 + pause.0), StoreEvent::AskAgain, number);
     }
 
-    /// A reader waits for a request: its copy is sent when it is worth it.
+    /// Handles a reader that waits for a request: schedules its hedge if that is worthwhile.
     fn is_waited_for(&mut self, now: Nanos, number: u64) {
         let sent = self.requests.get(&number).and_then(|request| request.sent);
         let Some(sent) = sent else { return };
@@ -254,7 +249,7 @@ impl StoreLink {
         }
     }
 
-    /// The rest of a command follows its first byte; another copy is cancelled.
+    /// Handles the first byte of a command: the rest follows, and any other copy is cancelled.
     fn first_byte(&mut self, now: Nanos, number: u64) -> Option<CommandEnd> {
         let request = self.requests.remove(&number)?;
         self.limit.served();
@@ -262,7 +257,7 @@ impl StoreLink {
         self.hedging.answered(Nanos(now.0 - sent.0));
         let Store { connection_mb_per_s, link_mb_per_s, piece, .. } = self.params;
         let (from, total) = (now, request.bytes);
-        // The link carries what it is given in turn: no later than all of it would take.
+        // The link carries messages in turn: this one ends no later than all queued bytes would.
         self.link = later(from.max(self.link), transfer_ns(total, link_mb_per_s));
         let at = later(from, transfer_ns(total, connection_mb_per_s)).max(self.link);
         if request.is_connected {
@@ -274,8 +269,8 @@ impl StoreLink {
         Some(CommandEnd { at, tag: request.tag, pieces })
     }
 
-    /// A refused request is sent again after a pause, as `object_store` does it: no two clients
-    /// pause for the same time.
+    /// Retries a refused request after a pause, like `object_store`: clients pause for different
+    /// times.
     fn refused(&mut self, now: Nanos, number: u64, attempt: Attempt, sent: Nanos) {
         self.totals.throttled += 1;
         if self.params.back_off {
@@ -326,7 +321,7 @@ impl BlockDevice for StoreLink {
         let found = self.requests.iter_mut().find(|(_, request)| request.tag == tag);
         let Some((&number, request)) = found else { return };
         let was_demand = mem::replace(&mut request.is_demand, true);
-        // One that waits for a connection is a demand read when it is sent.
+        // A request that waits for a connection becomes a demand read when it is sent.
         let Some(sent) = request.sent else { return };
         let delay = self.hedging.joined(was_demand).filter(|_| self.params.hedge);
         let Some(delay) = delay else { return self.ask_again(now, number) };
@@ -352,7 +347,7 @@ impl BlockDevice for StoreLink {
     }
 }
 
-/// The pauses of `object_store` with the options of `crates/object`.
+/// Pauses of `object_store` with the options of `crates/object`.
 const PAUSE_MS: f64 = 100.0;
 const PAUSE_MAX_MS: f64 = 5000.0;
 

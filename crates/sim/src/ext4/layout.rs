@@ -1,42 +1,39 @@
-//! A tree on its file system: directories, their entries, and the inode tables.
-//!
-//! In:    directories and tables, from `synthetic` or `recorded`.
-//! Out:   the block of each directory and of each inode.
-//! Never: a name, a file's content.
+//! A tree on its file system: directories, their entries, and the inode tables. Names and file
+//! contents are not modelled.
 
 use foreread_core::itable::{BlockIndex, InodeTable};
 
-/// Names an inode: its place among those of all groups, from 0.
+/// Identifies an inode by its index over all groups, from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct InodeNumber(pub u64);
 
-/// Names a directory of a layout, from 0: the order of their paths.
+/// Identifies a directory of a layout by its index in path order, from 0.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct DirectoryId(pub usize);
 
 /// A directory.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// Its own inode.
+    /// The directory's inode.
     pub inode: InodeNumber,
-    /// In which it is an entry; None of a top-level one.
+    /// Parent directory; None for a top-level directory.
     pub parent: Option<DirectoryId>,
-    /// Its blocks. None if its entries are in its inode.
+    /// Its blocks; empty if the entries are stored inline in the inode.
     pub blocks: Vec<BlockIndex>,
-    /// Its entries, in the order of their names.
+    /// Entries, sorted by name.
     pub entries: Vec<DirectoryEntry>,
 }
 
-/// What a directory says of a name.
+/// An entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry {
-    /// Which inode has that name.
+    /// Inode of the entry.
     pub inode: InodeNumber,
-    /// If it is a directory, which.
+    /// The directory it names, if it is one.
     pub directory: Option<DirectoryId>,
-    /// Its place in the order of the hashes of the names.
+    /// Position in hash order of the names.
     pub rank: u32,
-    /// Which of the directory's blocks names it.
+    /// Index of the directory block that contains the entry.
     pub block: u32,
 }
 
@@ -44,7 +41,7 @@ pub struct DirectoryEntry {
 #[derive(Debug)]
 pub struct TreeLayout {
     pub(super) directories: Vec<Directory>,
-    /// The inode table of each group.
+    /// Inode table of each group.
     pub(super) tables: Vec<GroupTable>,
     pub(super) inodes_per_group: u32,
     pub(super) inodes_per_block: u32,
@@ -54,12 +51,12 @@ pub struct TreeLayout {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupTable {
     pub(super) first: BlockIndex,
-    /// How many inodes are used: all up to there, of the tree or not.
+    /// Number of used inodes: all below this index, part of the tree or not.
     pub(super) used: u32,
 }
 
 impl Directory {
-    /// The block that names an entry; None if the directory's inode does.
+    /// Returns the block that contains an entry; None if it is inline in the inode.
     #[must_use]
     pub fn block_of(&self, entry: &DirectoryEntry) -> Option<BlockIndex> {
         self.blocks.get(usize::try_from(entry.block).ok()?).copied()
@@ -67,19 +64,19 @@ impl Directory {
 }
 
 impl TreeLayout {
-    /// All directories, in the order of their paths.
+    /// Returns all directories, in path order.
     #[must_use]
     pub fn directories(&self) -> &[Directory] {
         &self.directories
     }
 
-    /// The directory of that name.
+    /// Returns the directory with this id.
     #[must_use]
     pub fn directory(&self, id: DirectoryId) -> &Directory {
         &self.directories[id.0]
     }
 
-    /// The top-level ones.
+    /// Iterates over the top-level directories.
     pub fn tops(&self) -> impl Iterator<Item = DirectoryId> {
         let all = self.directories.iter().enumerate();
         all.filter(|(_, directory)| directory.parent.is_none()).map(|(id, _)| DirectoryId(id))
@@ -100,7 +97,7 @@ impl TreeLayout {
         (block, table.expect("the parameters of a layout are checked"))
     }
 
-    /// Group, and place in its table.
+    /// Splits an inode number into its group and the index in the group's table.
     pub(super) fn split(&self, inode: InodeNumber) -> (usize, u32) {
         let per_group = u64::from(self.inodes_per_group);
         let group = usize::try_from(inode.0 / per_group).expect("the number of groups fits usize");
@@ -112,5 +109,5 @@ impl TreeLayout {
     }
 }
 
-/// Bytes of a block.
+/// Block size, in bytes.
 pub const BLOCK_SIZE: u32 = 4096;

@@ -1,8 +1,5 @@
-//! Where a scenario's tree comes from: it is drawn, or was taken from an image.
-//!
-//! In:    the key `tree`: a table of parameters, or the name of a layout or of a file with one.
-//! Out:   the layout.
-//! Never: a file that is read twice.
+//! The key `tree` of a scenario: parameters of a synthetic tree, the name of a built-in layout, or
+//! the path of a layout file. Each file is read once.
 
 use std::fmt;
 use std::fs;
@@ -18,21 +15,21 @@ use super::recorded::RecordedLayout;
 use super::synthetic::SyntheticTree;
 use crate::rng::Rng;
 
-/// A scenario's tree.
+/// Source of a scenario's tree.
 #[derive(Clone, Debug)]
 pub enum LayoutSource {
-    /// Drawn from the seed.
+    /// Generated from the seed.
     Synthetic(SyntheticTree),
-    /// Taken from an image.
+    /// Recorded from an image.
     Recorded(Arc<RecordedLayout>),
 }
 
 impl LayoutSource {
-    /// What is impossible in it, for a file system of this size.
+    /// Checks that the tree fits a file system of this size.
     ///
     /// # Errors
     ///
-    /// Which parameter, and what would be possible.
+    /// The parameter that is out of range, and the possible values.
     pub fn check(&self, size: ByteCount) -> Result<(), String> {
         match self {
             Self::Synthetic(tree) => tree.check(size),
@@ -43,7 +40,7 @@ impl LayoutSource {
         }
     }
 
-    /// It on a file system of this size; None if more files were drawn than it has room for.
+    /// Builds the layout for a file system of this size; None if the generated files do not fit.
     #[must_use]
     pub fn layout(&self, size: ByteCount, rng: Rng) -> Option<TreeLayout> {
         match self {
@@ -88,5 +85,5 @@ impl<'de> Visitor<'de> for NameOrParameters {
     }
 }
 
-/// 100 files in each of 1000 directories, as the kernel's ext4 laid them.
+/// 100 files in each of 1000 directories, as the kernel's ext4 placed them.
 const LAB: &str = include_str!("../../data/lab.layout");

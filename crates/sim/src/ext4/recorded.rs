@@ -1,21 +1,18 @@
-//! A tree as it lies in a real image: its layout as a text.
-//!
-//! In:    what `foreread sim layout` found in an image; or the text that it wrote.
-//! Out:   the text; a [`TreeLayout`] for a run.
-//! Never: a name, or a file's content: where things lie is all that a walk depends on.
+//! Text format for the layout of a tree in a real image. It holds no names or contents: a walk
+//! depends only on positions.
 //!
 //! ```text
 //!   # comments, in front
 //!   foreread layout 1
 //!   blocks 1048576 inodes-per-group 8192 inode-size 256 root 2
-//!   tables 1042:8192 1554:5051 ..      each group: the table's first block, how many are used
-//!   9266 0:1,2:2,1:3d                  a directory: its blocks, its entries by their names
-//!   9268-9270 0:2,1:7@1,..             the k-th one is the k-th entry with a d, after the root
-//!   - =1                               entries as those of directory 1; no blocks: inline
+//!   tables 1042:8192 1554:5051 ..      each group: the table's first block, inodes used
+//!   9266 0:1,2:2,1:3d                  a directory: its blocks, its entries by name
+//!   9268-9270 0:2,1:7@1,..             directory k is the k-th entry with a d, after the root
+//!   - =1                               same entries as directory 1; no blocks: inline
 //! ```
 //!
-//! An entry: `rank:inode`, `@` and a block if it is not in the first, `d` if it is a directory. The
-//! rank is its place by hash, the inode is said by its distance from the directory's own.
+//! An entry: `rank:inode`, then `@` and a block if it is not in the first, and `d` for a directory.
+//! The rank is the position in hash order; the inode is given relative to the directory's inode.
 
 use std::fmt::Write as _;
 
@@ -26,47 +23,47 @@ use super::layout::{
     BLOCK_SIZE, Directory, DirectoryEntry, DirectoryId, GroupTable, InodeNumber, TreeLayout,
 };
 
-/// A tree of an image.
+/// Layout of a tree in an image.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordedLayout {
-    /// How many blocks the file system has, of 4096 bytes.
+    /// Size of the file system, in blocks of 4096 bytes.
     pub blocks: u64,
-    /// How many inodes a group has.
+    /// Number of inodes per group.
     pub inodes_per_group: u32,
-    /// Bytes of an inode.
+    /// Size of an inode, in bytes.
     pub inode_size: u32,
-    /// The inode of the directory where the tree begins, from 1.
+    /// Inode of the directory at the root of the tree, from 1.
     pub root: u32,
-    /// The tables of all groups: the first block, and how many of its inodes are used.
+    /// Inode tables of all groups: the first block, and the number of used inodes.
     pub tables: Vec<(u64, u32)>,
-    /// The directories: the root, then each in the order in which entries name them.
+    /// Directories: the root, then the others in the order in which entries name them.
     pub directories: Vec<RecordedDirectory>,
 }
 
 /// A directory of an image.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordedDirectory {
-    /// Its blocks.
+    /// Blocks of the directory.
     pub blocks: Vec<u64>,
-    /// Its entries, in the order of their names.
+    /// Entries, sorted by name.
     pub entries: Vec<RecordedEntry>,
 }
 
-/// A name of a directory of an image.
+/// A directory entry in an image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RecordedEntry {
-    /// Which inode it names, from 1.
+    /// Inode number, from 1.
     pub inode: u32,
-    /// Whether that is a directory.
+    /// True if the inode is a directory.
     pub is_directory: bool,
-    /// Its place in the order of hashes.
+    /// Position in hash order.
     pub rank: u32,
-    /// Which of the directory's blocks it is in, from 0.
+    /// Index of its block in the directory, from 0.
     pub block: u32,
 }
 
 impl RecordedLayout {
-    /// The text.
+    /// Formats the layout.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!(
@@ -86,7 +83,7 @@ impl RecordedLayout {
             let entries = entries_text(own, &directory.entries);
             text.push_str(&blocks_text(&directory.blocks));
             text.push(' ');
-            // Directories that were filled alike are alike.
+            // Directories with equal entries share one line.
             match known.iter().position(|other| *other == entries) {
                 Some(index) if entries.len() > 8 => {
                     let _ = write!(text, "={index}");
@@ -99,11 +96,11 @@ impl RecordedLayout {
         text
     }
 
-    /// Reads the text.
+    /// Parses the text.
     ///
     /// # Errors
     ///
-    /// The line that is wrong, and why.
+    /// The line that is malformed, and the reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines =
             (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -139,13 +136,13 @@ impl RecordedLayout {
         Ok(taken)
     }
 
-    /// The length of the file system.
+    /// Returns the size of the file system.
     #[must_use]
     pub fn size(&self) -> ByteCount {
         ByteCount(self.blocks * u64::from(BLOCK_SIZE))
     }
 
-    /// As a run walks it.
+    /// Converts it to the layout that a run walks.
     #[must_use]
     pub fn layout(&self) -> TreeLayout {
         let mut directories: Vec<Directory> = Vec::new();
@@ -222,7 +219,7 @@ impl RecordedLayout {
         Some(RecordedDirectory { blocks: blocks_of(blocks)?, entries })
     }
 
-    /// The inode of a directory that was read.
+    /// Returns the inode of a parsed directory.
     fn own_inode(&self, index: usize) -> Option<u32> {
         let entries = self.directories.iter().flat_map(|directory| &directory.entries);
         let below = entries.filter(|entry| entry.is_directory).map(|entry| entry.inode);
@@ -232,7 +229,7 @@ impl RecordedLayout {
 
 const HEAD: &str = "foreread layout 1";
 
-/// An inode's number as its place among those of all groups.
+/// Converts an inode number to its index over all groups.
 fn place_of(inode: u32) -> InodeNumber {
     InodeNumber(u64::from(inode) - 1)
 }
@@ -326,5 +323,5 @@ fn entries_of(own: u32, text: &str) -> Option<Vec<RecordedEntry>> {
     if text == "-" { Some(Vec::new()) } else { text.split(',').map(entry).collect() }
 }
 
-/// In blocks: more than a text of a few bytes should make of memory.
+/// In blocks: bounds the memory that a few bytes of text can allocate.
 const LARGEST_DIRECTORY: u64 = 1 << 20;

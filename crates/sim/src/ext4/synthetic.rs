@@ -1,8 +1,4 @@
-//! A tree that is drawn from random numbers, and where ext4 would put it.
-//!
-//! In:    how large the tree is, how it came about, random numbers.
-//! Out:   its layout.
-//! Never: a group that has more than it holds.
+//! A random tree, and the positions that ext4 would give it.
 //!
 //! ```text
 //!   group   |bitmaps|== inode table ==|------------ data: directories, files ------------|
@@ -10,9 +6,9 @@
 //!                    |dir|its files|others|dir|its files|dir|its files|others ....|late ones|
 //! ```
 //!
-//! A directory lies in its parent's group, its files beside it; only top-level directories are
-//! spread (ext4's Orlov rule). Files of other trees, made meanwhile, lie between two directories: a
-//! file system holds more than the tree that is walked.
+//! A directory is placed in its parent's group and its files next to it; only top-level directories
+//! are spread (ext4's Orlov rule). Files of other trees, created at the same time, separate the
+//! directories: the file system holds more than the tree that is walked.
 
 use foreread_core::itable::BlockIndex;
 use foreread_core::units::ByteCount;
@@ -23,49 +19,50 @@ use super::layout::{
 };
 use crate::rng::Rng;
 
-/// A tree, and what lies between it.
+/// Parameters of a tree and of the other files on its file system.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SyntheticTree {
-    /// How many directories.
+    /// Number of directories.
     pub directories: u32,
-    /// How many of them are top-level: each in a group of its own, as far apart as possible.
+    /// Number of top-level directories: each starts in a separate group, as far apart as possible.
     #[serde(default = "one")]
     pub top: u32,
-    /// How many files a directory has, the mean.
+    /// Mean number of files per directory.
     pub files: f64,
-    /// The deviation of the logarithm of that: 0 is the same everywhere, 1 to 2 is usual.
+    /// Standard deviation of the logarithm of that number: 0 for equal directories; 1 to 2 is
+    /// typical.
     #[serde(default)]
     pub files_sigma: f64,
-    /// The share of the files that came after all the rest, in any order: their inodes lie behind
-    /// the others of their group.
+    /// Share of files created after all others, in random order: their inodes follow the others of
+    /// their group.
     #[serde(default)]
     pub late: f64,
-    /// The share of the places between directories at which inodes of others lie.
+    /// Share of the gaps between directories that contain inodes of other trees.
     #[serde(default)]
     pub gaps: f64,
-    /// How many inodes that are there, the mean.
+    /// Mean number of inodes in such a gap.
     #[serde(default)]
     pub gap: f64,
-    /// The deviation of the logarithm of that.
+    /// Standard deviation of the logarithm of that number.
     #[serde(default)]
     pub gap_sigma: f64,
-    /// Bytes of an inode: 256, or 128 in file systems made as ext3 was.
+    /// Inode size in bytes: 256, or 128 for file systems created as ext3.
     #[serde(default = "inode_size")]
     pub inode_size: u32,
-    /// Inodes of a group, used or not.
+    /// Inodes per group, used or not.
     #[serde(default = "inodes_per_group")]
     pub inodes_per_group: u32,
 }
 
-/// A tree that is being drawn.
+/// A tree under construction.
 struct Drawing<'t> {
     tree: &'t SyntheticTree,
     layout: TreeLayout,
 }
 
 impl SyntheticTree {
-    /// The tree on a file system of this size; None if more files were drawn than it has room for.
+    /// Generates the tree on a file system of this size; None if the generated files do not fit.
     #[must_use]
     pub fn draw(&self, size: ByteCount, mut rng: Rng) -> Option<TreeLayout> {
         let in_group = |group| GroupTable {
@@ -89,11 +86,11 @@ impl SyntheticTree {
         Some(drawing.layout)
     }
 
-    /// What is impossible in it, for a file system of this size.
+    /// Checks the parameters for a file system of this size.
     ///
     /// # Errors
     ///
-    /// Which parameter, and what would be possible.
+    /// The parameter that is out of range, and the possible values.
     pub fn check(&self, size: ByteCount) -> Result<(), String> {
         let check = |holds: bool, what: &str, wants: &str| {
             if holds { Ok(()) } else { Err(format!("tree: {what}: wants {wants}")) }
@@ -114,11 +111,11 @@ impl SyntheticTree {
         check(is_whole && is_some && self.table_blocks() <= MOST_TABLE, "inodes_per_group", what)?;
         let inodes = f64::from(self.directories) * (1.0 + self.files + self.gaps * self.gap);
         let room = groups_of(size) as f64 * f64::from(self.inodes_per_group);
-        // The numbers of files are drawn: half of the room is left for chance.
+        // The file counts are random: half of the inodes are left as reserve.
         check(inodes * 2.0 <= room, "directories", "a file system with twice as many inodes")
     }
 
-    /// How many inodes a block of the table has.
+    /// Returns the number of inodes per table block.
     #[must_use]
     pub const fn inodes_per_block(&self) -> u32 {
         BLOCK_SIZE / self.inode_size
@@ -130,8 +127,8 @@ impl SyntheticTree {
 }
 
 impl Drawing<'_> {
-    /// Adds the directories with the files that came with them; the others' directories, once for
-    /// each file that comes late.
+    /// Adds the directories with their initial files. Returns the directories of the late files,
+    /// one element per file.
     fn add_directories(&mut self, rng: &mut Rng) -> Option<Vec<DirectoryId>> {
         let mut late = Vec::new();
         let mut path: Vec<DirectoryId> = Vec::new();
@@ -207,8 +204,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Gives each directory its blocks: the data area of a group fills as its inode table does, so
-    /// they lie as far in the one as their inode in the other.
+    /// Assigns blocks to each directory. The data area of a group fills in step with its inode
+    /// table, so a directory's relative position in both is the same.
     fn place_directories(&mut self) -> Option<()> {
         let first_data = HEAD_BLOCKS + self.tree.table_blocks();
         let data_blocks = BLOCKS_PER_GROUP - first_data;
@@ -233,7 +230,7 @@ impl Drawing<'_> {
         Some(())
     }
 
-    /// The first free inode of a group, or of the next that has one.
+    /// Allocates the first free inode of a group, or of the next group with one.
     fn take_inode(&mut self, group: usize) -> Option<InodeNumber> {
         let per_group = self.tree.inodes_per_group;
         let mut groups = (group..self.layout.tables.len()).chain(0..group);
@@ -245,18 +242,18 @@ impl Drawing<'_> {
         Some(inode)
     }
 
-    /// What others find no room for in this group, they take elsewhere.
+    /// Allocates inodes for other trees; those that do not fit this group go elsewhere.
     fn give_others(&mut self, group: usize, inodes: u32) {
         let used = self.layout.tables[group].used.saturating_add(inodes);
         self.layout.tables[group].used = used.min(self.tree.inodes_per_group);
     }
 
-    /// Below which top-level directory the one of this number is.
+    /// Returns the index of the top-level directory above this directory.
     fn top_of(&self, index: u32) -> u64 {
         u64::from(index) * u64::from(self.tree.top) / u64::from(self.tree.directories)
     }
 
-    /// The group in which a top-level directory begins.
+    /// Returns the group in which a top-level directory starts.
     fn home_of(&self, top: u64) -> usize {
         let groups = self.layout.tables.len() as u64;
         usize::try_from(top * groups / u64::from(self.tree.top))
@@ -264,7 +261,7 @@ impl Drawing<'_> {
     }
 }
 
-/// How many levels of a path the next directory has above it: mostly all, or all but one.
+/// Draws the depth of the next directory's parent: usually the current depth, or one less.
 fn levels(depth: usize, rng: &mut Rng) -> usize {
     let mut depth = depth;
     while depth > 1 && rng.unit() < UP {
@@ -281,27 +278,27 @@ fn is_within(number: f64, most: f64) -> bool {
     (0.0..=most).contains(&number)
 }
 
-/// A number of things with this mean, of which a few are very many.
+/// Draws a number with this mean and a heavy tail.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative")]
 fn log_normal(mean: f64, sigma: f64, rng: &mut Rng) -> u32 {
     (mean * libm::exp(sigma * rng.normal() - sigma * sigma / 2.0)).round().min(1e9) as u32
 }
 
-/// One bitmap of a block describes a group.
+/// Blocks per group: one block of bitmap describes them.
 const BLOCKS_PER_GROUP: u64 = 32768;
 
-/// The two bitmaps in front of a table. Copies of the superblock are in few groups, and in none
-/// here.
+/// The two bitmaps in front of a table. Superblock copies are in few groups, and are ignored here.
 const HEAD_BLOCKS: u64 = 2;
 
-/// A name of 16 letters takes 24 bytes, and blocks of a hashed directory are three quarters full.
+/// An entry with a name of 16 letters takes 24 bytes, and blocks of a hashed directory are three
+/// quarters full.
 const ENTRIES_PER_BLOCK: u32 = 128;
 
-/// How likely the next directory is one level higher, and then one more: half of the directories
-/// have no other below them.
+/// Probability that the next directory is one level up, and then another: half of the directories
+/// have no subdirectories.
 const UP: f64 = 0.5;
 
-/// Half of a group's blocks are for files.
+/// Half of a group's blocks are reserved for files.
 const MOST_TABLE: u64 = BLOCKS_PER_GROUP / 2;
 
 fn one() -> u32 {

@@ -4,43 +4,42 @@ use serde::Serialize;
 
 use crate::scenario::Scenario;
 
-/// What the readers of a cell do.
+/// Behaviour of a cell's readers and device.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GridLoad {
-    /// They read as fast as they can.
+    /// Readers read as fast as they can.
     #[default]
     Full,
-    /// They process each byte for so long that together they could read at most 150 MB/s.
+    /// Readers process each byte, such that together they read at most 150 MB/s.
     Paced,
-    /// As fast as they can; the overhead of each command varies by a half of it.
+    /// As fast as they can; the overhead of each command varies by half.
     Jitter,
-    /// As fast as they can; after half a second the device takes three times as long for a
-    /// command.
+    /// As fast as they can; after half a second the command latency triples.
     Slower,
-    /// As fast as they can; after half a second the device takes a third of the time.
+    /// As fast as they can; after half a second the command latency drops to a third.
     Faster,
 }
 
 /// One cell: a device and its readers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub struct GridCell {
-    /// How long a command takes beside its transfer, in microseconds.
+    /// Latency of a command without its transfer, in microseconds.
     pub latency_us: u32,
-    /// How many commands the device serves at once.
+    /// Number of commands that the device serves in parallel.
     pub parallel: u32,
-    /// How fast all of them together transfer, in MB/s.
+    /// Transfer rate of all of them together, in MB/s.
     pub mb_per_s: u32,
-    /// The largest command, in KiB.
+    /// Largest command, in KiB.
     pub max_command_kib: u32,
-    /// How many readers there are: one of 1 GiB, or several of 256 MiB each.
+    /// Number of readers: one of 1 GiB, or several of 256 MiB each.
     pub readers: u32,
-    /// What they do.
+    /// Behaviour of readers and device.
     pub load: GridLoad,
 }
 
 impl GridCell {
-    /// The 48 devices of the grid, each with one reader and with `several`.
+    /// Returns the 48 devices of the grid, each with one reader and with `several`.
     #[must_use]
     pub fn all(several: u32, load: GridLoad) -> Vec<Self> {
         let mut cells = Vec::new();
@@ -66,7 +65,7 @@ impl GridCell {
         cells
     }
 
-    /// The name of the device: `45ms-48x-1200MB-1024K`.
+    /// Returns the name of the device: `45ms-48x-1200MB-1024K`.
     #[must_use]
     pub fn device(&self) -> String {
         let Self { latency_us, parallel, mb_per_s, max_command_kib, .. } = self;
@@ -74,7 +73,7 @@ impl GridCell {
         format!("{ms}ms-{parallel}x-{mb_per_s}MB-{max_command_kib}K")
     }
 
-    /// How many bytes its readers read.
+    /// Returns the total bytes of all readers.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         (self.file_mib() * u64::from(self.readers)) << 20
@@ -84,7 +83,7 @@ impl GridCell {
         if self.readers == 1 { 1024 } else { 256 }
     }
 
-    /// Its scenario: the policy is still to be set.
+    /// Builds the scenario of the cell; the caller sets the policy.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         let flash = |latency_us: u32| {
@@ -134,8 +133,8 @@ impl GridCell {
     }
 }
 
-/// How many commands a device of the grid holds.
+/// Queue depth of a device of the grid.
 const DEPTH: u32 = 64;
 
-/// How fast paced readers could read together.
+/// Combined rate of paced readers.
 const PACED_MB_PER_S: f64 = 150.0;

@@ -1,39 +1,39 @@
-//! The figures of one cell, and the distribution over all of them.
+//! The figures of one cell, and their distribution over all cells.
 
 use serde::Serialize;
 
 use super::{GridCell, GridTime};
 
-/// How learnt windows compare with the best fixed one in a cell.
+/// Learnt windows compared with the best fixed window in a cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct GridRow {
-    /// Which.
+    /// The cell.
     #[serde(flatten)]
     pub cell: GridCell,
-    /// The best fixed window for the whole run, in bytes.
+    /// Best fixed window over the whole run, in bytes.
     pub best_window: u64,
-    /// How fast the readers were with it, together, in MB/s.
+    /// Combined throughput with that window, in MB/s.
     pub best_mb_per_s: f64,
-    /// How fast they were with learnt windows, learning counted, in MB/s.
+    /// Combined throughput with learnt windows, including the learning phase, in MB/s.
     pub learnt_mb_per_s: f64,
-    /// The one divided by the other.
+    /// Ratio of learnt to best throughput.
     pub whole: f64,
-    /// The same in the second half of the run, beside the window that is best there.
+    /// The same ratio for the second half of the run, against the best window there.
     pub second_half: f64,
 }
 
-/// The distribution of a ratio over cells.
+/// Distribution of a ratio over cells.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GridSpread {
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The median.
+    /// Median.
     pub median: f64,
-    /// How many are below 0.90.
+    /// Number of cells below 0.90.
     pub below_90: usize,
-    /// How many are below 0.95.
+    /// Number of cells below 0.95.
     pub below_95: usize,
-    /// How many are below 0.97.
+    /// Number of cells below 0.97.
     pub below_97: usize,
 }
 
@@ -60,7 +60,7 @@ impl GridRow {
 }
 
 impl GridSpread {
-    /// Of these ratios; None of none.
+    /// Returns the distribution of these ratios; None without any.
     #[must_use]
     pub fn of(ratios: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut ratios: Vec<f64> = ratios.into_iter().collect();

@@ -1,33 +1,33 @@
-//! The misses of one eviction policy with one capacity.
+//! Misses of one eviction policy at one capacity.
 
 use serde::Serialize;
 
 use super::ratio;
 use crate::replay::{CacheCount, CacheUnit};
 
-/// One count of a trace.
+/// Miss count of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct MissRow {
-    /// The path of the trace.
+    /// Path of the trace.
     pub trace: String,
-    /// The name of the policy.
+    /// Name of the policy.
     pub policy: &'static str,
-    /// How many pages or objects the cache holds.
+    /// Capacity of the cache, in pages or objects.
     pub capacity: usize,
     /// `page` or `object`.
     pub unit: &'static str,
-    /// Uses.
+    /// Number of uses.
     pub uses: u64,
-    /// Uses that missed.
+    /// Number of misses.
     pub misses: u64,
-    /// The one divided by the other.
+    /// Misses per use.
     pub miss_ratio: f64,
-    /// The misses of Belady's MIN; None if they were not counted.
+    /// Misses of Belady's MIN; None if they were not computed.
     pub fewest_misses: Option<u64>,
 }
 
 impl MissRow {
-    /// The row of a count.
+    /// Creates the row of a count.
     #[must_use]
     pub fn new(trace: &str, unit: CacheUnit, count: &CacheCount, fewest: Option<u64>) -> Self {
         Self {

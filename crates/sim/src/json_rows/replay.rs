@@ -10,84 +10,84 @@ use crate::cache_policy::CachePolicyKind;
 use crate::replay::{Replay, ReplayBounds, ReplayFigures, ReplayGroup};
 use crate::time::seconds;
 
-/// One replay.
+/// Figures of one replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReplayRow {
-    /// The path of the trace.
+    /// Path of the trace.
     pub trace: String,
-    /// Where the trace was taken: `block` or `file`.
+    /// Level at which the trace was taken: `block` or `file`.
     pub level: &'static str,
-    /// The name of the device's model.
+    /// Name of the device model.
     pub device: String,
-    /// The name of the read-ahead policy.
+    /// Name of the read-ahead policy.
     pub policy: String,
-    /// The name of the eviction policy.
+    /// Name of the eviction policy.
     pub eviction: &'static str,
-    /// The name of both, as tables and charts show it.
+    /// Name of both policies, as shown in tables and charts.
     #[serde(skip)]
     pub label: String,
-    /// The largest window, in bytes; None if it was learnt.
+    /// Largest window, in bytes; None if it was learnt.
     pub max_window: Option<u64>,
-    /// The bound of the memory, in bytes.
+    /// Memory bound, in bytes.
     pub memory: u64,
-    /// When reads begin: `open` or `closed`.
+    /// Start of reads: `open` or `closed`.
     #[serde(rename = "loop")]
     pub pace: &'static str,
-    /// What times of the trace are multiplied by.
+    /// Factor applied to the times of the trace.
     pub scale: f64,
-    /// Whether the trace was played once before it counted.
+    /// True if the cache was warmed by playing the trace once.
     pub warm: bool,
-    /// What the times of a device follow from that varies.
+    /// Seed of the device's random variation.
     pub seed: u64,
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes that they returned.
+    /// Bytes returned.
     pub bytes: u64,
-    /// Reads that waited.
+    /// Number of reads that waited.
     pub waits: u64,
-    /// The sum of their waits.
+    /// Total wait, in seconds.
     pub waited_s: f64,
-    /// The least that they could have waited; None if that was not computed.
+    /// Lower bound of the total wait; None if it was not computed.
     pub least_waited_s: Option<f64>,
-    /// How long a wait was.
+    /// Distribution of the waits.
     pub wait_ms: WaitRow,
-    /// Requests of the device.
+    /// Number of device requests.
     pub requests: u64,
-    /// The fewest that there could have been; None if that was not computed, or where the device
-    /// takes requests as large as the memory.
+    /// Lower bound of the requests; None if it was not computed, or if the device accepts requests
+    /// as large as the memory.
     pub fewest_requests: Option<u64>,
-    /// Bytes of the requests.
+    /// Bytes requested from the device.
     pub device_bytes: u64,
-    /// The fewest that there could have been.
+    /// Lower bound of those bytes.
     pub fewest_bytes: Option<u64>,
-    /// How long the device was at work.
+    /// Time during which the device was busy, in seconds.
     pub device_s: f64,
-    /// Bytes that the device read, divided by those of the reads.
+    /// Bytes read from the device per byte returned.
     pub amplification: f64,
     /// Pages that were read ahead and evicted unused.
     pub evicted_unread: u64,
-    /// From the first read that counts to the last.
+    /// Time from the first measured read to the last, in seconds.
     pub elapsed_s: f64,
-    /// Reads of an open loop that began late.
+    /// Open-loop reads that began late.
     pub late: u64,
-    /// Reads that failed.
+    /// Failed reads.
     pub failed: u64,
-    /// Writes of the trace, which were left out.
+    /// Writes of the trace, which were skipped.
     pub writes: u64,
-    /// The figures of each file or thread.
+    /// Figures of each file or thread.
     pub groups: Vec<GroupRow>,
 }
 
-/// How long the reads that waited took, in ms.
+/// Distribution of the waits, in ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct WaitRow {
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: f64,
-    /// The 99.9th percentile.
+    /// 99.9th percentile.
     pub p999: f64,
-    /// The longest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -102,7 +102,7 @@ pub struct GroupRow {
 }
 
 impl ReplayRow {
-    /// The row of a replay.
+    /// Creates the row of a replay.
     #[must_use]
     pub fn new(
         trace: String,
@@ -163,8 +163,8 @@ fn groups(summary: &TraceSummary, of: ReplayGroup, figures: &ReplayFigures) -> V
     groups.collect()
 }
 
-/// The policy, the largest window that it was given, and the eviction policy if that is not the
-/// library's own.
+/// Returns the policy, its largest window if it was given one, and the eviction policy if it is not
+/// the library's own.
 #[must_use]
 pub fn replay_label(how: &Replay) -> String {
     let (policy, eviction) = (how.cache.policy.0, how.cache.eviction.0);

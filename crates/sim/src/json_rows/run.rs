@@ -14,7 +14,7 @@ use crate::run::RunOutcome;
 use crate::scenario::Scenario;
 use crate::time::seconds;
 
-/// A run.
+/// Figures of a run.
 #[derive(Debug, Serialize)]
 pub struct RunRow<'r> {
     name: &'r str,
@@ -26,16 +26,16 @@ pub struct RunRow<'r> {
     events: u64,
     hash: String,
     unfinished: usize,
-    /// Operations of all processes that took time.
+    /// Number of operations of all processes that took time.
     waits: u64,
-    /// How long they took.
+    /// Distribution of their times.
     wait_ms: LatencyRow,
     processes: Vec<ProcessRow<'r>>,
     devices: Vec<DeviceRow<'r>>,
     cache: CacheRow,
 }
 
-/// What a process did.
+/// Figures of a process.
 #[derive(Debug, Serialize)]
 pub struct ProcessRow<'r> {
     name: &'r str,
@@ -43,16 +43,16 @@ pub struct ProcessRow<'r> {
     bytes: u64,
     seconds: f64,
     mb_per_s: f64,
-    /// Of all operations.
+    /// Latency of all operations.
     latency_ms: LatencyRow,
-    /// Operations that took time: all but hits.
+    /// Number of operations that took time: all except hits.
     waits: u64,
-    /// How long they took.
+    /// Distribution of their times.
     wait_ms: LatencyRow,
     other: &'r BTreeMap<&'static str, f64>,
 }
 
-/// How long operations took, in ms.
+/// Latency of operations, in ms.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatencyRow {
     mean: f64,
@@ -62,7 +62,7 @@ pub struct LatencyRow {
     max: f64,
 }
 
-/// What a device did.
+/// Figures of a device.
 #[derive(Debug, Serialize)]
 pub struct DeviceRow<'r> {
     name: &'r str,
@@ -75,26 +75,26 @@ pub struct DeviceRow<'r> {
     store: Option<StoreTotals>,
 }
 
-/// What the cache did, in pages.
+/// Figures of the cache, in pages.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CacheRow {
     /// Pages of reads that missed.
     pub pages_wanted: u64,
-    /// Those of them that were asked for.
+    /// Missed pages requested for the read.
     pub pages_missed: u64,
-    /// Those of them that were being read already.
+    /// Missed pages already in flight.
     pub pages_joined: u64,
     /// Pages that were read ahead.
     pub pages_ahead: u64,
-    /// Pages that were evicted.
+    /// Evicted pages.
     pub evicted: u64,
-    /// Those of them that had not been used.
+    /// Evicted pages that were never used.
     pub evicted_before_use: u64,
 }
 
 impl<'r> RunRow<'r> {
-    /// The row of a run of a scenario, with the name of its policy: one of Python's own is not in
-    /// the scenario.
+    /// Creates the row of a run. `policy` is its name: a policy written in Python is not in the
+    /// scenario.
     #[must_use]
     pub fn new(scenario: &'r Scenario, policy: &'r str, ran: &'r RunOutcome) -> Self {
         let waits = without_hits(ProcessMeter::latency_of_all(&ran.processes));
@@ -134,7 +134,7 @@ impl<'r> ProcessRow<'r> {
 }
 
 impl LatencyRow {
-    /// The mean and quantiles of a distribution in ns; 0 of nothing.
+    /// Returns the mean and quantiles of a distribution in ns; 0 if it is empty.
     #[must_use]
     pub fn new(latency: &Histogram<u64>) -> Self {
         Self {
@@ -162,7 +162,7 @@ impl<'r> DeviceRow<'r> {
 }
 
 impl CacheRow {
-    /// The counts of a run.
+    /// Returns the cache figures of a run.
     #[must_use]
     pub fn new(ran: &RunOutcome) -> Self {
         Self {

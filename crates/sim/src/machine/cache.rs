@@ -1,4 +1,4 @@
-//! The cache of a scenario: its memory bound, its policy, and what is changed in the policy.
+//! The cache of a scenario: its memory bound, its policy, and changes to the policy.
 
 use foreread_core::path::Config;
 use foreread_core::prefetch::{AdaptivePart, Policy, Rules, Without};
@@ -17,30 +17,30 @@ use crate::validate::unknown;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheSpec {
-    /// The bound for all pages and all that is needed to find them.
+    /// Memory bound for all pages and their metadata.
     pub memory: Size,
-    /// The policy.
+    /// Read-ahead policy.
     pub policy: PolicyName,
-    /// The eviction policy.
+    /// Eviction policy.
     pub eviction: EvictionName,
-    /// The largest window, or `auto`; None: as [`MaxWindowSpec::default_of`] says.
+    /// Largest window, or `auto`; None: [`MaxWindowSpec::default_of`].
     pub max_window: Option<MaxWindowSpec>,
-    /// Rules beside the policy's own: `lseek`, `snap-eof`, `backwards`.
+    /// Rules in addition to the policy's: `lseek`, `snap-eof`, `backwards`.
     pub rules: Vec<RuleName>,
-    /// Parts of `adaptive` that are left out, by [`AdaptivePart::name`].
+    /// Disabled parts of `adaptive`, by [`AdaptivePart::name`].
     #[serde(deserialize_with = "parts")]
     pub without: Without,
 }
 
-/// A policy by its name.
+/// A policy by name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PolicyName(pub Policy);
 
-/// An eviction policy by its name; the library's own if nothing is said.
+/// An eviction policy by name; the library's own by default.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct EvictionName(pub CachePolicyKind);
 
-/// A rule by its name.
+/// A rule by name.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleName {
@@ -53,7 +53,7 @@ pub enum RuleName {
 }
 
 impl CacheSpec {
-    /// The largest window on these devices: what is given, or that of the policy.
+    /// Returns the largest window on these devices: the configured one, or the policy's default.
     #[must_use]
     pub fn max_window_on<'d>(
         &self,
@@ -62,7 +62,7 @@ impl CacheSpec {
         self.max_window.unwrap_or_else(|| MaxWindowSpec::default_of(self.policy.0, devices))
     }
 
-    /// What a path over these devices is made with.
+    /// Returns the configuration of a path over these devices.
     #[must_use]
     pub fn config<'d>(&self, devices: impl IntoIterator<Item = &'d DeviceParams>) -> Config {
         let has = |rule| self.rules.contains(&rule);
@@ -93,7 +93,7 @@ impl Default for CacheSpec {
     }
 }
 
-/// The parts of `adaptive` with these names.
+/// Parses names of parts of `adaptive`.
 fn parts<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Without, D::Error> {
     let part = |name: &String| {
         AdaptivePart::from_name(name).ok_or_else(|| {

@@ -1,8 +1,5 @@
-//! What is expected of a device before its own requests have told.
-//!
-//! In:    a scenario's `expected` table.
-//! Out:   what a path takes as learnt by an earlier run.
-//! Never: the device. What is expected may be wrong.
+//! Prior expectation of a device, from a scenario's `expected` table. A path treats it as learnt by
+//! an earlier run; it may be wrong.
 
 use foreread_core::prefetch::{LearntCost, LearntDevice};
 use foreread_core::units::PAGE_SIZE;
@@ -11,17 +8,17 @@ use serde::Deserialize;
 use crate::size::Size;
 use crate::validate::check;
 
-/// What an earlier run, or the owner of a source, says of a device.
+/// Performance of a device as known from an earlier run, or from the owner of a source.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedDevice {
-    /// The largest window that is of use, a power of two of pages.
+    /// Largest useful window, a power of two of pages.
     pub window: Size,
-    /// What a request costs, whatever its size.
+    /// Fixed cost of a request.
     pub request_ms: f64,
-    /// How fast one request transfers.
+    /// Transfer rate of one request.
     pub mb_per_s: f64,
-    /// How many requests it was seen to serve at once at least.
+    /// Number of requests that it served in parallel, at least.
     pub parallel: u32,
 }
 

@@ -14,18 +14,18 @@ use crate::device::DeviceParams;
 use crate::rival_policy;
 use crate::size::Size;
 
-/// How large a window may be.
+/// Limit of the window size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MaxWindowSpec {
-    /// As each device was seen to want it.
+    /// Learnt per device.
     Auto,
-    /// No larger than this.
+    /// Fixed limit.
     Size(Size),
 }
 
 impl MaxWindowSpec {
-    /// The largest window of a policy where none is given: `adaptive` learns it, as in the library;
-    /// of `competitive` it follows from the devices; the others have 128 KiB.
+    /// Returns a policy's default: `adaptive` learns the limit, as in the library; for
+    /// `competitive` it follows from the devices; the others use 128 KiB.
     #[must_use]
     pub fn default_of<'d>(
         policy: Policy,
@@ -39,11 +39,11 @@ impl MaxWindowSpec {
         Self::Size(Size(of_devices.unwrap_or(DEFAULT_WINDOW)))
     }
 
-    /// A largest window of whole pages: what is shown of a run is then what it has had.
+    /// Creates a limit in whole pages, so that the figures of a run show the window it really had.
     ///
     /// # Errors
     ///
-    /// If it is not, what would be.
+    /// If it is not a multiple of a page: the nearest valid sizes.
     pub fn of_pages(size: ByteCount) -> Result<Self, String> {
         let below = ByteCount(size.0 / PAGE_SIZE * PAGE_SIZE);
         if size >= ByteCount(PAGE_SIZE) && size == below {
@@ -57,7 +57,7 @@ impl MaxWindowSpec {
         Err(format!("wants whole pages of 4K: {nearest}"))
     }
 
-    /// What a path is told.
+    /// Returns the limit for the path's configuration.
     #[must_use]
     pub fn pages(self) -> Pages {
         match self {
@@ -66,7 +66,7 @@ impl MaxWindowSpec {
         }
     }
 
-    /// The largest window; None if it is learnt.
+    /// Returns the limit; None if it is learnt.
     #[must_use]
     pub fn bytes(self) -> Option<ByteCount> {
         match self {

@@ -11,7 +11,7 @@ use crate::validate::unknown;
 /// A scheduler with its settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SchedulerSpec {
-    /// Which, and how it is set.
+    /// The scheduler and its settings.
     pub choice: SchedulerKind,
 }
 
@@ -53,7 +53,7 @@ impl<'de> Visitor<'de> for NameOrSettings {
     }
 }
 
-/// Settings as the command line would write them.
+/// Settings in the syntax of the command line.
 struct SchedulerSettings(Vec<(String, String)>);
 
 impl<'de> Deserialize<'de> for SchedulerSettings {

@@ -1,20 +1,17 @@
-//! What an offline schedule that knows the whole trace would do with: the regret of a replay.
-//!
-//! In:    a trace, a device, a memory, a pace.
-//! Out:   the fewest bytes, the fewest requests, the least waiting.
-//! Never: a policy. Nothing here decides while the trace is played.
+//! Lower bounds from an offline schedule that knows the whole trace: the baseline for the regret of
+//! a replay.
 //!
 //! ```text
-//!   fewest bytes      MIN's misses: no cache of that memory, with or without read-ahead, asks its
-//!                     device for fewer
+//!   fewest bytes      MIN's misses: a lower bound for any cache of that memory, with or without
+//!                     read-ahead
 //!   fewest requests   see lower_bounds
-//!   least waiting     of read-ahead that knows all reads, transfers MIN's misses in the order of
-//!                     the trace at the device's best rate from the start on, pays one latency in
-//!                     all, and has no more pages ahead than fit the memory
+//!   least waiting     of an ideal read-ahead with perfect knowledge: from the start it transfers
+//!                     MIN's misses in trace order at the device's best rate, pays one latency in
+//!                     total, and is ahead by at most the memory
 //! ```
 //!
-//! The least waiting is a bound for all that serves reads in the order of the trace. A schedule
-//! that lets a late, short read go before a long one may wait less in sum.
+//! The bound on waiting holds for any schedule that serves reads in trace order. One that lets a
+//! late, short read overtake a long one may wait less in total.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -27,14 +24,14 @@ use super::{OpenTrace, ReplayError};
 use crate::cache_policy::{CacheKey, FutureUses, UseCollector};
 use crate::lower_bounds::{fewest_ranges, fewest_requests};
 
-/// Bounds of one trace with one memory.
+/// Lower bounds of one trace at one memory size.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplayBounds {
-    /// Bytes that the device has to be asked for.
+    /// Bytes that must be requested from the device.
     pub fewest_bytes: u64,
-    /// Requests for them; None where the device takes requests as large as the memory.
+    /// Requests for them; None if the device accepts requests as large as the memory.
     pub fewest_requests: Option<u64>,
-    /// The sum of all waits, in ns.
+    /// Sum of all waits, in ns.
     pub least_waited_ns: u64,
 }
 
@@ -42,20 +39,20 @@ pub struct ReplayBounds {
 #[derive(Debug)]
 pub struct TraceFuture {
     uses: FutureUses,
-    /// Pages of each read.
+    /// Number of pages of each read.
     pages: Vec<u32>,
-    /// By key: the bytes that its page has, where the file ends in it.
+    /// By key: number of valid bytes, for pages that contain the end of a file.
     tails: HashMap<u32, u64>,
     /// All pages of the trace, by device page.
     places: Vec<CacheKey>,
 }
 
 impl TraceFuture {
-    /// Reads a trace. None if it is too long to be kept: [`FutureUses::MAX_USES`] pages.
+    /// Reads a trace. None if it is longer than [`FutureUses::MAX_USES`] pages.
     ///
     /// # Errors
     ///
-    /// If the trace is wrong.
+    /// If the trace is malformed.
     pub fn of(summary: &TraceSummary, open: &OpenTrace<'_>) -> Result<Option<Self>, ReplayError> {
         let starts = super::player::file_starts(summary);
         let mut uses = UseCollector::default();
@@ -84,15 +81,15 @@ impl TraceFuture {
         Ok(uses.finish().map(|uses| Self { uses, pages, tails, places }))
     }
 
-    /// The bounds of a replay.
+    /// Computes the bounds of a replay.
     ///
     /// # Errors
     ///
-    /// If the trace is wrong.
+    /// If the trace is malformed.
     pub fn bounds(&self, how: &Replay, open: &OpenTrace<'_>) -> Result<ReplayBounds, ReplayError> {
         let memory = Pages((how.cache.memory.0.0 / PAGE_SIZE).max(1));
         let capacity = usize::try_from(memory.0).unwrap_or(usize::MAX);
-        // A warm cache has what it can hold, and it is not known what that is.
+        // A warm cache is full of unknown pages.
         let cached = if how.is_warmed { memory.0 } else { 0 };
         let (misses, bytes) = self.misses(capacity, cached);
         let largest = how.device.geometry().max_io;
@@ -107,7 +104,7 @@ impl TraceFuture {
         })
     }
 
-    /// MIN's misses of each read, and their bytes. The first `cached` of them do not count.
+    /// Returns MIN's misses for each read, and their bytes. The first `cached` misses do not count.
     fn misses(&self, capacity: usize, cached: u64) -> (Vec<u32>, u64) {
         let mut misses = vec![0; self.pages.len()];
         let (mut read, mut left) = (0, self.pages.first().copied().unwrap_or(0));
@@ -129,13 +126,13 @@ impl TraceFuture {
     }
 }
 
-/// The pages of a read, none of them behind the end of its file.
+/// Returns the pages of a read, up to the end of the file.
 pub(super) fn pages_of(offset: u64, length: u64, file_len: u64) -> std::ops::Range<u64> {
     let end = offset.saturating_add(length).min(file_len);
     offset / PAGE_SIZE..end.div_ceil(PAGE_SIZE).max(offset / PAGE_SIZE)
 }
 
-/// A device that transfers the misses of all reads in their order, without a pause.
+/// A device that transfers the misses of all reads in order, without a pause.
 ///
 /// ```text
 ///   transfers   |lat|=read 1=|=read 2=|.. memory is full ..|=read 3=|
@@ -143,13 +140,13 @@ pub(super) fn pages_of(offset: u64, length: u64, file_len: u64) -> std::ops::Ran
 /// ```
 struct InOrder {
     page_ns: f64,
-    /// When the last page of the reads so far has come.
+    /// Time at which the last page of the reads so far arrives.
     ready_ns: f64,
     memory: Pages,
-    /// Pages of all reads so far.
+    /// Number of pages of all reads so far.
     pages: u64,
-    /// Reads whose pages came less than the memory ago: pages up to and with the read, when it is
-    /// done. None if reads may be done in another order than they are in the trace.
+    /// Reads whose pages are still within the memory: cumulative pages including the read, and its
+    /// completion time. None if reads may complete out of trace order.
     done: Option<VecDeque<(u64, f64)>>,
 }
 
@@ -165,7 +162,7 @@ impl InOrder {
         }
     }
 
-    /// When a read is done that is due at this time and misses so many pages.
+    /// Returns the completion time of a read that is due at `due_ns` and misses this many pages.
     fn read(&mut self, due_ns: f64, misses: u32) -> f64 {
         if misses == 0 {
             return due_ns;
@@ -174,7 +171,7 @@ impl InOrder {
         self.ready_ns += f64::from(misses) * self.page_ns;
         let full = self.pages.saturating_sub(self.memory.0);
         if let Some(done) = &mut self.done {
-            // The last page of this read comes after so many others were used.
+            // The last page of this read can arrive only after `full` earlier pages were used.
             while let Some((pages, at)) = done.front().copied() {
                 if pages >= full {
                     if full > 0 {
@@ -206,7 +203,7 @@ impl InOrder {
     ) -> Result<u64, ReplayError> {
         let mut reader = open()?;
         let mut waited_ns = 0.0;
-        // In a closed loop: when each thread's last read was due in the trace, and done here.
+        // Closed loop: each thread's last read, with its time in the trace and its completion here.
         let mut threads: HashMap<u32, (Nanos, f64)> = HashMap::new();
         let mut misses = misses.iter();
         while let Some(record) = reader.next_record()? {

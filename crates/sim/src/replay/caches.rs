@@ -1,8 +1,5 @@
-//! Miss counts of a trace: eviction policies alone, all of them in one pass.
-//!
-//! In:    a trace; policies and capacities.
-//! Out:   how many uses missed.
-//! Never: a difference between reads and writes: both use a page, as in libCacheSim.
+//! Miss counts of a trace under several eviction policies in isolation, in one pass. Reads and
+//! writes both count as uses of a page, as in libCacheSim.
 
 use std::ops::Range;
 
@@ -14,31 +11,31 @@ use crate::cache_policy::{
     CacheKey, CachePolicy, CachePolicyKind, FutureUses, MAX_KEYS, UseCollector,
 };
 
-/// What a cache holds.
+/// Unit of caching.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CacheUnit {
     /// Pages of 4 KiB: each page of a request is a use.
     #[default]
     Page,
-    /// Objects: each request is one use of the object at its offset, whatever its length.
+    /// Objects: each request is one use of the object at its offset, of any length.
     Object,
 }
 
-/// The misses of one policy with one capacity.
+/// Misses of one policy at one capacity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CacheCount {
     /// The policy.
     pub policy: CachePolicyKind,
-    /// How many pages or objects it holds.
+    /// Capacity, in pages or objects.
     pub capacity: usize,
-    /// Uses.
+    /// Number of uses.
     pub uses: u64,
-    /// Uses that missed.
+    /// Number of misses.
     pub misses: u64,
 }
 
 impl CacheUnit {
-    /// What a request uses.
+    /// Returns the range of pages, or the object, that a request uses.
     fn places(self, record: &TraceRecord) -> Range<u64> {
         match self {
             Self::Page => {
@@ -50,12 +47,12 @@ impl CacheUnit {
     }
 }
 
-/// The fewest misses with each capacity: those of Belady's MIN. None if there are more uses than
+/// Returns the fewest misses at each capacity, by Belady's MIN. None if there are more uses than
 /// [`FutureUses::MAX_USES`].
 ///
 /// # Errors
 ///
-/// If the trace is wrong, or a capacity is 0 or 2^31 and more.
+/// If the trace is malformed, or a capacity is 0 or 2^31 and more.
 pub fn fewest_misses(
     mut reader: TraceReader<'_>,
     capacities: &[usize],
@@ -85,11 +82,11 @@ fn check_capacity(capacity: usize, most: usize) -> Result<(), ReplayError> {
     Err(ReplayError::Machine(why))
 }
 
-/// Counts the misses of each policy with each capacity, in one pass over the trace.
+/// Counts the misses of each policy at each capacity, in one pass over the trace.
 ///
 /// # Errors
 ///
-/// If the trace is wrong, or a capacity is 0 or more than a policy can have.
+/// If the trace is malformed, or a capacity is 0 or above the maximum of a policy.
 pub fn count_misses(
     mut reader: TraceReader<'_>,
     policies: &[CachePolicyKind],
@@ -99,11 +96,11 @@ pub fn count_misses(
     count_misses_in(&mut reader, policies, capacities, unit)
 }
 
-/// As [`count_misses`], of a reader whose notes are wanted afterwards.
+/// Like [`count_misses`], for a caller that needs the reader's notes afterwards.
 ///
 /// # Errors
 ///
-/// As there.
+/// Like [`count_misses`].
 pub fn count_misses_in(
     reader: &mut TraceReader<'_>,
     policies: &[CachePolicyKind],

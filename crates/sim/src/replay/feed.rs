@@ -1,33 +1,30 @@
-//! The records of a trace on their way to the processes that read them.
-//!
-//! In:    a trace, read as virtual time passes.
-//! Out:   the next record of all, or of one thread.
-//! Never: more than `MAX_QUEUED` records in memory, or a write: those are counted and left out.
+//! Feeds the records of a trace to the reading processes, in trace order or by thread, with at most
+//! `MAX_QUEUED` records in memory. Writes are counted and skipped.
 
 use std::collections::{HashMap, VecDeque};
 
 use foreread_core::units::Nanos;
 use foreread_trace::{TraceError, TraceOp, TraceReader, TraceRecord};
 
-/// Records that wait for threads which are behind others. Where there are as many, a thread that
-/// has none of its own waits.
+/// Largest number of records queued for threads that lag behind. At that limit, a thread with an
+/// empty queue has to wait.
 pub const MAX_QUEUED: usize = 1 << 18;
 
-/// The trace as it is read.
+/// A trace being read.
 pub(super) struct RecordFeed {
     reader: TraceReader<'static>,
     queues: HashMap<u32, VecDeque<TraceRecord>>,
     queued: usize,
     has_ended: bool,
     pub(super) error: Option<TraceError>,
-    /// Writes that were left out.
+    /// Number of skipped writes.
     pub(super) writes: u64,
 }
 
-/// The next record of a thread.
+/// Next record of a thread.
 pub(super) enum NextRecord {
     Record(TraceRecord),
-    /// Too many records of other threads wait.
+    /// The queues of other threads are full.
     Full,
     End,
 }
@@ -38,7 +35,7 @@ impl RecordFeed {
         Self { reader, queues, queued: 0, has_ended: false, error: None, writes: 0 }
     }
 
-    /// The next read of the trace. An error ends the trace, and is kept.
+    /// Returns the next read of the trace. An error ends the trace, and is kept.
     pub(super) fn next(&mut self) -> Option<TraceRecord> {
         while !self.has_ended {
             match self.reader.next_record() {
@@ -54,7 +51,7 @@ impl RecordFeed {
         None
     }
 
-    /// The next read of a thread; those of others on the way are queued for them.
+    /// Returns the next read of a thread, and queues those of other threads on the way.
     pub(super) fn next_of(&mut self, thread: u32) -> NextRecord {
         if let Some(record) = self.queues.get_mut(&thread).and_then(VecDeque::pop_front) {
             self.queued -= 1;
@@ -74,7 +71,7 @@ impl RecordFeed {
     }
 }
 
-/// A time of the trace at another speed.
+/// Scales a time of the trace.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,8 +1,5 @@
-//! What is measured in a replay.
-//!
-//! In:    each read, when it was due and when it was done.
-//! Out:   sums and distributions.
-//! Never: hits in the distribution of waits: they take no time and would drown it.
+//! Measurements of a replay. The distribution of waits excludes hits: they take no time and would
+//! drown it.
 
 use std::collections::BTreeMap;
 
@@ -12,54 +9,53 @@ use hdrhistogram::Histogram;
 use crate::picture::RunPicture;
 use crate::time_series::TimeSeries;
 
-/// The figures of one replay.
+/// Figures of one replay.
 #[derive(Clone, Debug)]
 pub struct ReplayFigures {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes that they returned.
+    /// Bytes returned.
     pub bytes: u64,
-    /// Reads that waited.
+    /// Number of reads that waited.
     pub waits: u64,
-    /// The sum of all waits, in ns.
+    /// Sum of all waits, in ns.
     pub waited_ns: u64,
-    /// How long reads that waited took, in ns.
+    /// Duration of the reads that waited, in ns.
     pub wait_latency: Histogram<u64>,
-    /// Reads that found a fault or began behind the end of their file.
+    /// Reads that hit a fault or began past the end of their file.
     pub failed: u64,
-    /// In open loop: reads that began later than they were due, because as many as are allowed
-    /// were in flight.
+    /// Open loop: reads that began after their due time, because the in-flight limit was reached.
     pub late: u64,
-    /// From the first read that counts to the last.
+    /// Time from the first measured read to the last.
     pub elapsed_ns: u64,
-    /// Requests of the device.
+    /// Number of device requests.
     pub requests: u64,
     /// Bytes of these requests.
     pub device_bytes: u64,
-    /// How long the device was at work, in seconds.
+    /// Busy time of the device, in seconds.
     pub device_s: f64,
-    /// Pages that were read ahead and evicted unused.
+    /// Pages read ahead and evicted unused.
     pub evicted_unread: u64,
-    /// Writes of the trace, which were left out.
+    /// Writes of the trace, which were skipped.
     pub writes: u64,
-    /// The same of each file or thread, by number.
+    /// Figures of each file or thread, by number.
     pub groups: BTreeMap<u32, GroupFigures>,
-    /// On request.
+    /// Picture, on request.
     pub picture: Option<RunPicture>,
-    /// On request: the same figures over time.
+    /// Figures over time, on request.
     pub series: Option<TimeSeries>,
 }
 
-/// The figures of one file or one thread.
+/// Figures of one file or thread.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct GroupFigures {
-    /// Reads.
+    /// Number of reads.
     pub reads: u64,
-    /// Bytes that they returned.
+    /// Bytes returned.
     pub bytes: u64,
-    /// Reads that waited.
+    /// Number of reads that waited.
     pub waits: u64,
-    /// The sum of all waits, in ns.
+    /// Sum of all waits, in ns.
     pub waited_ns: u64,
 }
 

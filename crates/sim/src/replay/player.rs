@@ -1,8 +1,4 @@
-//! Plays a trace: processes of a run that read what the trace's threads read.
-//!
-//! In:    a trace and its summary, a machine, a pace.
-//! Out:   figures.
-//! Never: a process for each read.
+//! Plays a trace: a bounded set of processes issues the reads of the trace's threads.
 //!
 //! ```text
 //!   open loop     feed --next record--> the first free of 1024 workers: waits until due, reads
@@ -30,37 +26,37 @@ use crate::run::{SimFile, SimRun};
 use crate::size::Size;
 use crate::time_series::SeriesSpec;
 
-/// What a trace is replayed on, and how.
+/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The cache and its policy.
     pub cache: CacheSpec,
-    /// The device that all files of the trace lie on. It is made large enough for them.
+    /// Device that holds all files of the trace. It is enlarged to fit them.
     pub device: DeviceParams,
-    /// When reads begin.
+    /// Start of the reads.
     pub pace: ReplayPace,
-    /// Whether the trace is played once before it counts.
+    /// If true, the trace is played once, unmeasured, to warm the cache.
     pub is_warmed: bool,
-    /// What figures are also kept for.
+    /// Additional grouping of the figures.
     pub group: ReplayGroup,
-    /// Whether a picture is kept: which reads waited when and where.
+    /// If true, a picture is recorded: reads that waited, by time and position.
     pub has_picture: bool,
-    /// How a time series is kept; None: not at all.
+    /// Time series to record, if any.
     pub series: Option<SeriesSpec>,
-    /// What the times of a device follow from that varies: another seed, other times.
+    /// Seed of the device's random variation.
     pub seed: u64,
 }
 
-/// When the reads of a trace begin.
+/// Start of the reads of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ReplayPace {
-    /// When the trace says, whatever the reads before take. Times are multiplied by this.
+    /// At the times of the trace, multiplied by `scale`, however long earlier reads take.
     Open {
         /// 1: as in the trace; 0.5: twice as fast.
         scale: f64,
     },
-    /// When the thread's read before has ended, and its think time has passed: the time between
-    /// the two in the trace, multiplied by this.
+    /// After the thread's previous read has ended and its think time has passed: the gap between
+    /// the two in the trace, multiplied by `think`.
     Closed {
         /// 0: at once; 1: as in the trace.
         think: f64,
@@ -68,7 +64,7 @@ pub enum ReplayPace {
 }
 
 impl ReplayPace {
-    /// `open` or `closed`: the name of the loop.
+    /// Returns the name of the loop: `open` or `closed`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +73,7 @@ impl ReplayPace {
         }
     }
 
-    /// What times of the trace are multiplied by.
+    /// Returns the factor applied to times of the trace.
     #[must_use]
     pub fn scale(self) -> f64 {
         match self {
@@ -87,15 +83,15 @@ impl ReplayPace {
     }
 }
 
-/// What figures are kept for, beside the whole.
+/// Grouping of figures, in addition to the totals.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ReplayGroup {
-    /// Nothing else.
+    /// Totals only.
     #[default]
     Whole,
-    /// Each file.
+    /// By file.
     File,
-    /// Each thread.
+    /// By thread.
     Thread,
 }
 
@@ -103,7 +99,7 @@ pub enum ReplayGroup {
 ///
 /// # Errors
 ///
-/// If the trace is wrong, or its files do not fit a device.
+/// If the trace is malformed, or its files do not fit a device.
 pub fn replay(
     how: &Replay,
     summary: &TraceSummary,
@@ -140,7 +136,7 @@ pub fn replay(
     Ok(figures)
 }
 
-/// Where each file begins on the device: one behind the other at multiples of 1 MiB.
+/// Returns the offset of each file on the device: consecutive, aligned to 1 MiB.
 pub(super) fn file_starts(summary: &TraceSummary) -> Vec<u64> {
     let mut next = 0_u64;
     let start = |file: &FileSummary| {
@@ -155,7 +151,7 @@ fn rounded(len: u64) -> u64 {
     len.max(1).next_multiple_of(FILE_ALIGN)
 }
 
-/// Lays the files on the device.
+/// Places the files on the device.
 fn open_files(
     run: &mut SimRun,
     how: &Replay,
@@ -175,7 +171,7 @@ fn open_files(
     Ok(files)
 }
 
-/// Returns the same device, with a capacity of at least so many bytes.
+/// Returns the same device with a capacity of at least `least` bytes.
 #[must_use]
 pub fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
     let mut device = device.clone();
@@ -192,7 +188,7 @@ pub fn with_capacity(device: &DeviceParams, least: u64) -> DeviceParams {
     device
 }
 
-/// The state that the processes of a replay share.
+/// State shared by the processes of a replay.
 struct Stage {
     feed: RefCell<RecordFeed>,
     files: Rc<[SimFile]>,
@@ -240,7 +236,7 @@ fn play(
         }
     }
     run.go(Nanos(u64::MAX / 2));
-    // The processes hold the others until they have ended.
+    // The processes hold the other references until they end.
     let too_long = || ReplayError::Machine("the reads would take centuries on this device".into());
     let stage = Rc::into_inner(stage).ok_or_else(too_long)?;
     let mut feed = stage.feed.into_inner();
@@ -277,7 +273,7 @@ impl Stage {
                 NextRecord::Record(record) => record,
                 NextRecord::End => return,
                 NextRecord::Full => {
-                    // Longer each time: others may be behind by days.
+                    // Back off further each time: the other threads may lag by days.
                     let waited = process.now().0 - ended.0;
                     process.pass_ns(FULL_WAIT_NS + waited / FULL_WAIT_DENOM).await;
                     continue;
@@ -301,7 +297,7 @@ impl Stage {
             ReplayGroup::Thread => Some(record.thread),
         };
         if due < began {
-            // The meter counts from its begin, the figures below from when it was due.
+            // The meter counts from the start of the read, the figures below from its due time.
             process.meter(|meter, now| meter.began_late(due, began, now));
         }
         let mut figures = self.figures.borrow_mut();
@@ -311,8 +307,8 @@ impl Stage {
         }
     }
 
-    /// The handle of a thread for a file. Traces have no closes that could be trusted: where there
-    /// are too many handles all are closed and opened again.
+    /// Returns the handle of a thread for a file. The closes in traces are unreliable: when too
+    /// many handles are open, all are closed and reopened on demand.
     fn handle(&self, process: &Process, record: &TraceRecord) -> Rc<SimReader> {
         let key = (record.thread, record.file.0);
         if let Some(handle) = self.handles.borrow().get(&key) {
@@ -329,7 +325,7 @@ impl Stage {
     }
 }
 
-/// All processes read for one submitter; the figures of all reads are kept in one place.
+/// All processes read for one submitter; latencies are recorded once, for all reads.
 fn begin(process: &Process) {
     process.set_submitter(Some(Submitter::default()));
     process.meter(|meter, _| meter.leave_out_latency());
@@ -342,22 +338,22 @@ fn add_totals(figures: &mut ReplayFigures, from: &RunTotals, to: &RunTotals) {
     figures.evicted_unread = to.evicted_unread - from.evicted_unread;
 }
 
-/// Reads in flight at a time in open loop: what a device's queue holds, and more.
+/// Open-loop limit of reads in flight, above the depth of any device's queue.
 const MAX_IN_FLIGHT: u64 = 1024;
 
 /// Thirty years.
 const MAX_DURATION: Nanos = Nanos(946_080_000_000_000_000);
 
-/// Handles that are open at a time.
+/// Limit of open handles.
 const MAX_HANDLES: usize = 1 << 14;
 
-/// How long a thread waits at first where others are too far behind, and which part of the wait so
-/// far is added to that.
+/// First wait of a thread while others lag too far behind, and the share of the wait so far that is
+/// added to it, as a divisor.
 const FULL_WAIT_NS: u64 = 1_000_000;
 const FULL_WAIT_DENOM: u64 = 16;
 
-/// Files begin at multiples of this.
+/// Alignment of files.
 const FILE_ALIGN: u64 = 1 << 20;
 
-/// No device is larger.
+/// Largest device.
 const MAX_DEVICE: u64 = 1 << 50;

@@ -1,11 +1,11 @@
-//! AMP: each stream adapts how much it reads ahead, and how early.
+//! AMP: each stream adapts the size and the trigger distance of its prefetches.
 //!
 //! ```text
-//!   p: pages of a prefetch     g: pages before its end at which the next one is asked for
+//!   p: pages of a prefetch     g: pages before its end at which the next one is requested
 //!
-//!   the stream came to the end of its last prefetch       p + the size of a read
+//!   the stream reached the end of its last prefetch       p + the size of a read
 //!   a page of it was evicted unused                       p - 1, g at most p - 1
-//!   the reader waited for a page that was on its way      g + the size of a read
+//!   the reader waited for a page in flight                g + the size of a read
 //! ```
 //!
 //! Source: Gill and Bathen, "AMP: Adaptive Multi-stream Prefetching in a Shared Cache", FAST 2007,
@@ -24,7 +24,7 @@ pub(super) struct Amp;
 const P: usize = 0;
 const G: usize = 1;
 
-/// Pages of a stream's first prefetch, beside its read.
+/// Pages of a stream's first prefetch, in addition to its read.
 const FIRST: u64 = 4;
 
 impl CustomPolicy for Amp {

@@ -1,5 +1,5 @@
-//! Competitive prefetching: windows as large as what the device transfers while it turns to another
-//! stream, so that neither the turns nor what is read in vain cost more than twice the least.
+//! Competitive prefetching: windows whose transfer takes as long as a switch to another stream, so
+//! that neither the switches nor useless prefetches cost more than twice the minimum.
 //!
 //! ```text
 //!   |-- seek, rotation --|== transfer: as long ==|-- seek, rotation --|== transfer: as long ==|
@@ -9,10 +9,10 @@
 //!
 //! Source: Li, Shen and Papathanasiou, "Competitive Prefetching for Concurrent Sequential I/O",
 //! EuroSys 2007: the depth, and its bound of half the throughput of the best offline policy. The
-//! depth has to be told: where nothing else is said, the largest window of this policy is
+//! depth is a parameter: by default, the largest window of this policy is
 //! [`DeviceParams::switch_bytes`](crate::device::DeviceParams::switch_bytes) of the device model.
 //! Differences: the paper measures seek and transfer times of a disk before it is used; windows
-//! begin at twice the read, where its kernel had sizes of its own.
+//! begin at twice the read, where its kernel had different initial sizes.
 
 use foreread_core::prefetch::{Ask, CustomPolicy, Decision, Residency, StreamState, WindowLimits};
 
@@ -21,7 +21,7 @@ use super::{continues, first, is_of, only_the_read, subsequent};
 #[derive(Debug)]
 pub(super) struct Competitive;
 
-/// The policy's name: its largest window follows from the device.
+/// Name of the policy, whose largest window follows from the device.
 pub(super) const NAME: &str = "competitive";
 
 impl CustomPolicy for Competitive {

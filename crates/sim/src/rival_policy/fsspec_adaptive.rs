@@ -1,17 +1,18 @@
-//! fsspec's `adaptive` cache: from the third read in order on, one read more ahead for each read.
+//! fsspec's `adaptive` cache: from the third sequential read on, each read extends the prefetch by
+//! one read.
 //!
 //! ```text
 //!   reads in order     1   2    3     4     5    ..
 //!   read ahead         -   -    x 1   x 2   x 3  ..     times the mean read, at most 128 MiB
 //! ```
 //!
-//! A read elsewhere starts from 1, and what was read ahead is not used as a stream any more.
+//! A seek resets the factor to 1, and the earlier prefetch no longer counts as part of the stream.
 //!
-//! Source: the behaviour of fsspec and gcsfs 2026.9 (BSD): streak of three reads, a window of as
-//! many mean reads as the streak is longer than two, at most 128 MiB or twice the mean read.
-//! Differences: a mean with a weight of a tenth, in place of the mean of the last ten reads; it is
-//! asked when a reader enters its last window, not at each read; one window is one request, where
-//! fsspec sends several of the size of a read, or of 5 MiB.
+//! Source: the behaviour of fsspec and gcsfs 2026.9 (BSD): streak of three reads, a window of
+//! (streak - 2) mean reads, at most 128 MiB or twice the mean read. Differences: a mean with a
+//! weight of a tenth, in place of the mean of the last ten reads; the policy runs when a reader
+//! enters its last window, not at each read; one window is one request, where fsspec sends several
+//! of the size of a read, or of 5 MiB.
 
 use foreread_core::prefetch::{
     Ask, CustomPolicy, Decision, Residency, StreamState, Trigger, Window, WindowLimits,
@@ -22,16 +23,16 @@ use super::{continues, first, is_of, only_the_read, subsequent};
 #[derive(Debug)]
 pub(super) struct FsspecAdaptive;
 
-/// How many reads in order there were.
+/// Number of sequential reads so far.
 const STREAK: usize = 0;
 
-/// The page of the last question.
+/// Page of the last question.
 const LAST_PAGE: usize = 1;
 
-/// The mean size of reads, in sixteenths of a page.
+/// Mean read size, in sixteenths of a page.
 const MEAN: usize = 2;
 
-/// Reads before the first window.
+/// Sequential reads before the first window.
 const READS_BEFORE: u64 = 2;
 
 /// In pages: 128 MiB.
@@ -52,11 +53,11 @@ impl CustomPolicy for FsspecAdaptive {
         let (last, page, read) = (state.window, ask.page.0, ask.count.0);
         let is_in_order = is_of(last, ask.page) || continues(ask);
         if !is_in_order && ask.trigger == Trigger::Marker {
-            // Of a window before a seek: nothing is known of it any more.
+            // A marker of a window from before a seek: ignore it.
             return None;
         }
         if !is_in_order {
-            // What was read ahead before a seek is no stream any more.
+            // The prefetch from before a seek is no longer part of a stream.
             state.window = Window::default();
             (state.memory[STREAK], state.memory[MEAN]) = (1, read * 16);
             state.memory[LAST_PAGE] = page;

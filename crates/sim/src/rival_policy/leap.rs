@@ -1,5 +1,5 @@
-//! Leap: the majority of the last distances between accesses is the trend; how much is read along
-//! it follows how much of the last prefetch was used.
+//! Leap: the majority among recent access strides is the trend; the prefetch along it grows with
+//! the number of pages used of the last one.
 //!
 //! ```text
 //!   accesses   7  8  9 40 10 11     distances  1 1 31 -30 1: a majority of 1 in the last few
@@ -59,7 +59,7 @@ impl CustomPolicy for Leap {
             Trigger::Miss => ask.page,
             Trigger::Marker => state.window.end().max(ask.page + Pages(1)),
         };
-        // The paper prefetches beside the page that is missing.
+        // The paper prefetches in addition to the missing page.
         let wanted = if ask.trigger == Trigger::Miss { ask.count.0 } else { 0 };
         let size = size + wanted;
         if trend <= ask.count.0 {
@@ -78,7 +78,7 @@ fn clamped(page: u64, last: u64) -> i32 {
     i32::try_from(distance).unwrap_or(0)
 }
 
-/// The pages of the last prefetch that the reader has come past.
+/// Returns the number of pages of the last prefetch that the reader has passed.
 fn used(last: Window, page: PageIndex) -> u64 {
     if last.size == Pages::ZERO || page < last.start {
         return 0;
@@ -86,7 +86,7 @@ fn used(last: Window, page: PageIndex) -> u64 {
     (page - last.start).0.min(last.size.0)
 }
 
-/// Puts a distance in front of the others.
+/// Prepends a distance to the history.
 fn push(memory: &mut [u64; 8], distance: i32) {
     let mut carry = u64::from(distance.cast_unsigned());
     for word in &mut memory[..HISTORY / 2] {
@@ -101,11 +101,11 @@ fn distance(memory: &[u64; 8], index: usize) -> i32 {
     u32::try_from(half & u64::from(u32::MAX)).expect("a half of 64 bits").cast_signed()
 }
 
-/// The distance that most of the last few have, of the fewest for which one has.
+/// Returns the majority distance of the shortest recent history that has one.
 fn trend(memory: &[u64; 8]) -> Option<i32> {
     for count in [3, 6, HISTORY] {
         let last = || (0..count).map(|index| distance(memory, index));
-        // Boyer and Moore: the one candidate for a majority.
+        // Boyer and Moore: the only candidate for a majority.
         let mut candidate = (0, 0_usize);
         for distance in last() {
             candidate = match candidate {

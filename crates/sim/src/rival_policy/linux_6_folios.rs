@@ -1,12 +1,12 @@
 //! Linux 6.16 and later on mappings with large folios (ext4, XFS, Btrfs): the windows of `linux-6`,
-//! made of folios whose size grows with each marker that is met, and ending where a folio ends.
+//! built from folios whose size grows with each marker hit, and ending on a folio boundary.
 //!
 //! ```text
 //!   marker met       1       2        3         4          5
 //!   folio size      16K     64K     256K        1M         2M      order 2, 4, 6, 8, 9
-//!                   but no larger than the window, nor than the alignment of where it begins
+//!                   at most the window, and the alignment of its start
 //!
-//!   window    |=== folio ===|=== folio ===|--|     the rest that fills no folio is left to the
+//!   window    |=== folio ===|=== folio ===|--|     a rest smaller than a folio is left to the
 //!                                         ^end     next window
 //! ```
 //!
@@ -26,10 +26,10 @@ use foreread_core::units::{PageIndex, Pages};
 #[derive(Debug)]
 pub(super) struct Linux6Folios;
 
-/// The order of the folio that has the last marker.
+/// Order of the folio with the last marker.
 const ORDER: usize = 0;
 
-/// By which each marker raises the order.
+/// Increase of the order at each marker.
 const STEP: u64 = 2;
 
 /// 2 MiB: a huge page.
@@ -58,14 +58,14 @@ impl CustomPolicy for Linux6Folios {
         let fits = u64::from(window.size.0.max(1).ilog2());
         let order = (state.memory[ORDER] + STEP).min(MAX_ORDER).min(fits);
         let window = ending_with_a_folio(window, order);
-        // The first folio of the window has the marker.
+        // The marker is on the first folio of the window.
         let alignment = u64::from(window.start.0.trailing_zeros());
         state.memory[ORDER] = order.min(alignment);
         Some(Decision { window, ..decision })
     }
 }
 
-/// Shortens a window to whole folios, unless nothing would be left.
+/// Trims a window to whole folios, unless that would leave it empty.
 fn ending_with_a_folio(window: Window, order: u64) -> Window {
     let end = window.end().0 >> order << order;
     if end <= window.start.0 {
@@ -75,7 +75,7 @@ fn ending_with_a_folio(window: Window, order: u64) -> Window {
     Window { size, async_size: size, ..window }
 }
 
-/// The pages of the file, as the core's policies take them.
+/// Pages of the file, in the form that the core's policies expect.
 struct FilePages<'c>(&'c dyn Residency);
 
 impl Residency for FilePages<'_> {

@@ -1,8 +1,8 @@
-//! mountpoint-s3's prefetcher: the first request has 1 MiB and 128 KiB, and each one behind it is
-//! eight times as large, up to the largest.
+//! mountpoint-s3's prefetcher: the first request is 1.125 MiB, and each following one is eight
+//! times as large, up to the largest window.
 //!
 //! ```text
-//!   |1.125M|======== 9M ========|=== .. 72M .. 2G        the next is asked for at the middle
+//!   |1.125M|======== 9M ========|=== .. 72M .. 2G        the next is requested at the middle
 //! ```
 //!
 //! A seek of up to 16 MiB forwards keeps the stream; any other ends it.

@@ -1,15 +1,15 @@
-//! PostgreSQL's read stream: requests of at most 128 KiB, as many ahead as the distance allows, and
-//! the distance doubles with each read that had to be started.
+//! PostgreSQL's read stream: requests of at most 128 KiB, as many ahead as the distance allows. The
+//! distance doubles with each read that had to be started.
 //!
 //! ```text
 //!   |<----------- distance ----------->|
-//!   reader   |== 128K ==|== 128K ==|== 128K ==|      a marker on each: one is used, one is asked
+//!   reader   |== 128K ==|== 128K ==|== 128K ==|      a marker on each: one consumed, one requested
 //! ```
 //!
 //! Source: PostgreSQL 17's documentation of `io_combine_limit` (128 KiB) and
-//! `effective_io_concurrency` (16), and the comment at the head of its read_stream.c on how the
-//! distance grows and shrinks. Differences: a read stream is told its blocks; here they are those
-//! that follow.
+//! `effective_io_concurrency` (16), and the comment at the head of its read_stream.c on the growth
+//! and decay of the distance. Differences: a read stream receives its blocks from the caller; here
+//! they are consecutive.
 
 use foreread_core::prefetch::{
     Ask, CustomPolicy, Decision, Residency, StreamState, Trigger, WindowLimits,
@@ -25,7 +25,7 @@ const DISTANCE: usize = 0;
 /// Pages of the largest request.
 const COMBINED: u64 = 32;
 
-/// Requests ahead.
+/// Requests in flight ahead of the reader.
 const CONCURRENCY: u64 = 16;
 
 impl CustomPolicy for PgStream {

@@ -1,4 +1,4 @@
-//! RocksDB: an iterator that has read on more than twice reads ahead, twice as much each time.
+//! RocksDB: an iterator with more than two sequential reads prefetches, doubling each time.
 //!
 //! ```text
 //!   reads in order    1   2   3      4       5      ..

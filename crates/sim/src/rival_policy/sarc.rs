@@ -1,5 +1,5 @@
-//! SARC's prefetching: a track whose two neighbours before it are cached is sequential, and the
-//! tracks behind it are read ahead in groups of one size.
+//! SARC's prefetching: a track whose two predecessors are cached is sequential, and the following
+//! tracks are prefetched in groups of a fixed size.
 //!
 //! ```text
 //!   tracks of 64K     |cached|cached|x missing|== group: m tracks ==|== group ==|
@@ -8,9 +8,9 @@
 //!
 //! Source: Gill and Modha, "SARC: Sequential Prefetching in Adaptive Replacement Cache", USENIX ATC
 //! 2005, sections on sequential detection and on synchronous and asynchronous prefetching. Its
-//! replacement is the eviction policy `sarc`, another file. Differences: a track is cached when all
-//! of its pages are, because the counter that the paper keeps with each track is counted from what
-//! is resident; a group has as many tracks as the largest window, and its trigger is in the middle.
+//! replacement is a separate policy, the eviction policy `sarc`. Differences: a track counts as
+//! cached if all of its pages are, because the paper's per-track counter is derived from the
+//! resident pages; a group is as large as the largest window, and its trigger is in the middle.
 
 use foreread_core::prefetch::{
     Ask, CustomPolicy, Decision, Pattern, Residency, StreamState, Trigger, WindowLimits,
@@ -25,7 +25,7 @@ pub(super) struct Sarc;
 /// Pages of a track of the paper's storage controller.
 const TRACK: u64 = 16;
 
-/// So many tracks before one must be cached: the paper's `seqThreshold`.
+/// Number of preceding tracks that must be cached: the paper's `seqThreshold`.
 const SEQ_THRESHOLD: u64 = 2;
 
 impl CustomPolicy for Sarc {
@@ -44,7 +44,7 @@ impl CustomPolicy for Sarc {
         let page = ask.page.0;
         let track = page / TRACK;
         let (start, size) = if ask.trigger == Trigger::Marker {
-            // The next group begins where this one ends, whichever handle read it.
+            // The next group starts at the end of this one, even if another handle read it.
             (cache.next_hole(ask.page, Pages(2 * group))?, group)
         } else {
             let from = track.checked_sub(SEQ_THRESHOLD).map(|first| page - first * TRACK);

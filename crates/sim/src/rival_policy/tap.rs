@@ -1,5 +1,5 @@
-//! TaP: a table of addresses at which streams are expected, so that streams are found without
-//! history in the cache; what it finds is read ahead in prefetches of one size.
+//! TaP: a table of expected stream addresses, which detects streams without history in the cache,
+//! and prefetches of a fixed size for the detected streams.
 //!
 //! ```text
 //!   miss at x      x in the table: a stream. Prefetch, and expect its next miss
@@ -36,7 +36,7 @@ impl CustomPolicy for Tap {
         _cache: &dyn Residency,
     ) -> Option<Decision> {
         let size = DEGREE.max(ask.count.0).min(limits.max.0);
-        // An address and 1, because 0 stands for an empty entry.
+        // Address plus 1, because 0 stands for an empty entry.
         let expect = |memory: &mut [u64; 8], page: u64| {
             memory.rotate_right(1);
             memory[0] = page + 1;

@@ -1,4 +1,4 @@
-//! Twice the read: a stream's windows have what is asked for, and as much again ahead.
+//! Twice the read: a window covers the read, and the same amount again ahead.
 //!
 //! Source: none, this is the example of docs/simulator.md.
 

@@ -1,5 +1,5 @@
-//! ZFS zfetch: the distance doubles with each access of a stream up to 4 MiB, and then grows by an
-//! eighth as long as the reader has to wait, up to 64 MiB.
+//! ZFS zfetch: the distance doubles with each access of a stream up to 4 MiB, then grows by an
+//! eighth at each wait of the reader, up to 64 MiB.
 //!
 //! ```text
 //!   access   1    2     3     4   ..                  when it waits

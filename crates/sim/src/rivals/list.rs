@@ -1,4 +1,4 @@
-//! The scenarios in which policies are compared, and with which largest windows.
+//! The scenarios in which policies are compared, and their largest windows.
 
 use foreread_core::prefetch::{Policy, Without};
 use foreread_core::units::ByteCount;
@@ -10,48 +10,48 @@ use crate::scenario::{DeviceSpec, Scenario};
 /// A scenario in which policies are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rival {
-    /// Its name; that of its file is the same.
+    /// Name of the scenario and of its file.
     pub name: &'static str,
-    /// Its text.
+    /// Text of its file.
     pub text: &'static str,
-    /// The largest windows with which the kernel's policies are run.
+    /// Largest windows for the kernel's policies.
     pub windows: &'static [ByteCount],
 }
 
-/// All of them.
+/// Returns all scenarios.
 #[must_use]
 pub const fn all() -> &'static [Rival] {
     &RIVALS
 }
 
-/// The one of this name.
+/// Returns the scenario with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Rival> {
     RIVALS.iter().find(|rival| rival.name == name)
 }
 
 impl Rival {
-    /// What is run.
+    /// Parses the scenario.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         Scenario::built_in(self.text)
     }
 
-    /// What it shows: the comment at the top of its file.
+    /// Returns its description: the comment at the top of its file.
     #[must_use]
     pub fn about(&self) -> String {
         let lines = self.text.lines().map_while(|line| line.strip_prefix("# "));
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Whether its clients' rates say what the fewest requests are.
+    /// Returns true if the optimal number of requests follows from its clients' rates.
     #[must_use]
     pub fn is_streaming(&self) -> bool {
         self.name.starts_with("streaming-")
     }
 
-    /// How a policy is run in it. `adaptive` learns how large its windows may be; others are told,
-    /// and those that adapt to what survives in the cache have the largest only.
+    /// Returns the settings with which a policy is run. `adaptive` learns its largest window;
+    /// others have fixed ones, and those that adapt to thrashing run with the largest only.
     #[must_use]
     pub fn ways(&self, policy: Policy) -> Vec<PolicySetup> {
         let way = |max_window| PolicySetup { policy, max_window, without: Without::default() };
@@ -67,7 +67,7 @@ impl Rival {
         }
     }
 
-    /// The largest window of a policy that follows from its device: the largest of all devices.
+    /// Returns the device-dependent largest window of a policy: the maximum over all devices.
     fn window_of_devices(&self, policy: Policy) -> Option<ByteCount> {
         let scenario = self.scenario();
         let of =
@@ -120,8 +120,8 @@ const RIVALS: [Rival; 31] = [
     rival!("scans-then-full", BOTH),
 ];
 
-/// The kernel's default, where a larger window changes little.
+/// The kernel's default, for scenarios in which a larger window changes little.
 const DEFAULT: [ByteCount; 1] = [ByteCount(128 << 10)];
 
-/// The kernel's default, and what servers of large files are told to set.
+/// The kernel's default, and the setting recommended for servers of large files.
 const BOTH: [ByteCount; 2] = [ByteCount(128 << 10), ByteCount(1 << 20)];

@@ -1,10 +1,8 @@
-//! Where `adaptive` loses, and by how much.
+//! Scenarios in which a rival beats `adaptive`, and by how much.
 //!
-//! In:    rows.
-//! Out:   for each scenario and measure, the rival that is furthest ahead of `adaptive`; where its
-//!        readers wait longer, also the one that is furthest ahead of those whose readers do not.
-//! Never: a rival that is ahead because it serves less: reading less in the same time needs fewer
-//!        requests.
+//! For each scenario and measure this is the rival furthest ahead; if its readers wait longer, also
+//! the furthest one whose readers do not. A rival counts only if it serves as well: reading less in
+//! the same time takes fewer requests.
 
 use std::fmt;
 
@@ -15,21 +13,21 @@ use super::row::RivalRow;
 /// A figure in which a rival is ahead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// Where.
+    /// Scenario.
     pub scenario: &'static str,
-    /// In what.
+    /// Measure.
     pub measure: &'static str,
-    /// Whether more is better.
+    /// True if larger is better.
     pub more_is_better: bool,
     /// The policy that is ahead, with its largest window.
     pub rival: String,
-    /// The rival's figure.
+    /// Figure of the rival.
     pub rivals: f64,
-    /// That of `adaptive`.
+    /// Figure of `adaptive`.
     pub ours: f64,
 }
 
-/// All losses of more than a fiftieth.
+/// Returns all losses above 2 %.
 #[must_use]
 pub fn losses(rows: &[RivalRow]) -> Vec<Loss> {
     let mut all = Vec::new();
@@ -40,12 +38,12 @@ pub fn losses(rows: &[RivalRow]) -> Vec<Loss> {
     all
 }
 
-/// The rows of `adaptive` with all of its parts.
+/// Returns the rows of `adaptive` with all parts enabled.
 pub(super) fn rows_of_adaptive(rows: &[RivalRow]) -> impl Iterator<Item = &RivalRow> {
     rows.iter().filter(|row| row.policy == Policy::Adaptive.name() && row.without.is_empty())
 }
 
-/// The rows of the other policies in the same scenario, over the same eviction policy.
+/// Returns the rows of the other policies in the same scenario, with the same eviction policy.
 pub(super) fn rivals_of<'r>(ours: &RivalRow, rows: &'r [RivalRow]) -> Vec<&'r RivalRow> {
     let is_rival = |row: &&RivalRow| {
         let is_beside = (row.scenario, row.eviction) == (ours.scenario, ours.eviction);
@@ -54,12 +52,12 @@ pub(super) fn rivals_of<'r>(ours: &RivalRow, rows: &'r [RivalRow]) -> Vec<&'r Ri
     rows.iter().filter(is_rival).collect()
 }
 
-/// Whether a policy gives its readers as many bytes, and as many of its clients their rate.
+/// Returns true if a policy delivers the same throughput, and its rate to at least as many clients.
 pub(super) fn serves_as_well(row: &RivalRow, ours: &RivalRow) -> bool {
     row.mb_per_s >= ours.mb_per_s * SAME && row.at_rate >= ours.at_rate
 }
 
-/// Whether a figure is less than another by so much that it counts.
+/// Returns true if a figure is significantly less than another.
 fn is_less(less: f64, more: f64, least: f64) -> bool {
     less < more * SAME && more - less >= least
 }
@@ -68,7 +66,7 @@ struct LossMetric {
     name: &'static str,
     of: fn(&RivalRow) -> f64,
     more_is_better: bool,
-    /// Less than this is no difference, however many times the other it is.
+    /// Smallest absolute difference that counts, regardless of the ratio.
     least: f64,
 }
 
@@ -140,10 +138,10 @@ impl LossMetric {
     }
 }
 
-/// A shorter wait of all readers together is none.
+/// Smallest difference in the total wait of all readers that counts.
 const LEAST_WAITED_S: f64 = 0.5;
 
-/// Two figures that are closer than this are the same.
+/// Ratio above which two figures count as equal.
 pub(super) const SAME: f64 = 0.98;
 
 impl fmt::Display for Loss {
@@ -212,7 +210,8 @@ mod tests {
         assert_eq!(losses(&[row("linux-6", 100.0, 149, 2), ours]), [], "a hundredth is nothing");
     }
 
-    /// A policy that makes its readers wait hid one that was ahead without that.
+    /// Regression: a policy that made its readers wait hid another one that was ahead without
+    /// waits.
     #[test]
     fn where_the_readers_of_the_furthest_wait_longer_one_whose_do_not_is_named_too() {
         let waits = |waited_s, row: RivalRow| RivalRow { waited_s, ..row };

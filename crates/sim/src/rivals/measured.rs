@@ -1,4 +1,4 @@
-//! A run of a scenario, and its figures from a time on.
+//! A run of a scenario, and its figures from a start time on.
 
 use foreread_core::units::{Nanos, Pages};
 use hdrhistogram::Histogram;
@@ -14,33 +14,33 @@ use crate::scenario::Scenario;
 use crate::time_series::{SeriesSpec, TimeSeries};
 use crate::workload::Workload;
 
-/// A scenario that was run, from the time on from which it counts.
+/// A scenario that was run and measured from a start time on.
 #[derive(Debug)]
 pub struct MeasuredRun {
-    /// When that was, and what had happened.
+    /// Totals at the start of the measurement.
     pub from: RunTotals,
-    /// The end.
+    /// Totals at the end.
     pub to: RunTotals,
-    /// What came of it.
+    /// Outcome of the run.
     pub ran: RunOutcome,
-    /// Its reads, where they were kept.
+    /// Logged reads, if requested.
     pub reads: Vec<LoggedRead>,
-    /// Its series, where one was kept: from the start of the run on.
+    /// Time series, if requested: from the start of the run.
     pub series: Option<TimeSeries>,
-    /// How long the operations took that do not count, in ns; None where all count.
+    /// Latencies before the measurement, in ns; None if everything is measured.
     latency_before: Option<Histogram<u64>>,
 }
 
-/// What is kept of a run beside its figures.
+/// Data to keep of a run, in addition to its figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunKeeps {
-    /// Whether its reads are, for [`MeasuredRun::lower_bounds`].
+    /// Keep the reads, for [`MeasuredRun::lower_bounds`].
     pub reads: bool,
-    /// How its series is; None: not at all.
+    /// Time series to keep, if any.
     pub series: Option<SeriesSpec>,
 }
 
-/// Runs a scenario, and takes its figures from `count_from_s` on. `look` is called now and then.
+/// Runs a scenario, and measures it from `count_from_s` on. `look` is called at intervals.
 ///
 /// # Panics
 ///
@@ -49,7 +49,7 @@ pub fn measure(scenario: &Scenario, look: &mut dyn FnMut(&SimRun)) -> MeasuredRu
     measure_keeping(scenario, RunKeeps::default(), look)
 }
 
-/// The same, and keeps more of the run.
+/// Like [`measure`], and keeps more data of the run.
 ///
 /// # Panics
 ///
@@ -72,7 +72,7 @@ pub fn measure_keeping(
             look(run);
         }
     };
-    // What begins at once counts, too: a run that went to time 0 has begun it.
+    // Operations that start at time 0 count as well, and running up to 0 would already start them.
     let counts_all = scenario.count_from() == Nanos(0);
     if !counts_all {
         go(&mut run, scenario.count_from());
@@ -85,26 +85,26 @@ pub fn measure_keeping(
 
 #[expect(clippy::cast_precision_loss, reason = "ratios")]
 impl MeasuredRun {
-    /// Seconds that were counted.
+    /// Returns the length of the measurement, in seconds.
     #[must_use]
     pub fn elapsed_s(&self) -> f64 {
         (self.to.at.0 - self.from.at.0) as f64 / 1e9
     }
 
-    /// Requests that were counted.
+    /// Returns the number of requests in the measurement.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.to.requests - self.from.requests
     }
 
-    /// What each process did, in the order in which they began.
+    /// Returns the totals of each process, in start order.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessTotals> {
         let from = self.from.processes.iter().chain(std::iter::repeat(&NOTHING));
         self.to.processes.iter().zip(from).map(|(to, from)| to.since(*from)).collect()
     }
 
-    /// What those did whose names begin so.
+    /// Returns the totals of the processes with this name prefix.
     #[must_use]
     pub fn of(&self, prefix: &str) -> Vec<ProcessTotals> {
         let is_of = |meter: &ProcessMeter| meter.name.starts_with(prefix);
@@ -112,7 +112,7 @@ impl MeasuredRun {
         all.filter(|(meter, _)| is_of(meter)).map(|(_, done)| done).collect()
     }
 
-    /// Bytes that were read a second, in MB.
+    /// Returns the throughput, in MB/s.
     #[must_use]
     pub fn mb_per_s(&self) -> f64 {
         self.read_bytes() as f64 / self.elapsed_s().max(1e-9) / 1e6
@@ -122,19 +122,19 @@ impl MeasuredRun {
         self.processes().iter().map(|done| done.bytes).sum()
     }
 
-    /// Bytes that the devices were asked for, a byte that was read.
+    /// Returns the bytes requested from the devices per byte read.
     #[must_use]
     pub fn amplification(&self) -> f64 {
         let wanted = self.read_bytes();
         (self.to.device_bytes - self.from.device_bytes) as f64 / wanted.max(1) as f64
     }
 
-    /// How long the operations that were counted took, in ns. Hits, which take no time, are left
-    /// out: a million of them would hide what the others waited for.
+    /// Returns the latency of the measured operations, in ns. Hits, which take no time, are
+    /// excluded: a million of them would hide the waits of the others.
     ///
     /// # Panics
     ///
-    /// If the figures were changed.
+    /// If the figures were modified.
     #[must_use]
     pub fn wait_latency(&self) -> Histogram<u64> {
         let mut waits = ProcessMeter::latency_of_all(&self.ran.processes);
@@ -144,21 +144,21 @@ impl MeasuredRun {
         without_hits(waits)
     }
 
-    /// The fewest requests that windows could come to.
+    /// Returns the fewest requests that windows can reach.
     #[must_use]
     pub fn optimum_requests(&self, scenario: &Scenario) -> Option<f64> {
         optimum::of_scenario(scenario, self.ran.frames, self.from.at, self.to.at)
     }
 
-    /// What no policy can do with less of, for the reads that were counted; None if none were kept,
-    /// or too many.
+    /// Returns the lower bounds for any policy, on the measured reads; None if the reads were not
+    /// kept, or are too many.
     #[must_use]
     pub fn lower_bounds(&self, scenario: &Scenario) -> Option<LowerBounds> {
         let largest = scenario.device.values();
         let largest = largest.map(|spec| spec.model.get_ref().model.geometry().max_io).max()?;
         let from = self.reads.partition_point(|read| read.at < self.from.at);
         let counted = self.reads.get(from..).filter(|reads| !reads.is_empty())?;
-        // Numbering pages takes 25 bytes and more for each, so it is not begun in vain.
+        // Numbering takes at least 25 bytes per page, so it is skipped if it cannot succeed.
         let pages: u64 = counted.iter().map(|read| read.pages.end - read.pages.start).sum();
         if pages > FutureUses::MAX_USES as u64 {
             return None;
@@ -169,8 +169,8 @@ impl MeasuredRun {
         LowerBounds::of(reads, frames, largest, cached)
     }
 
-    /// Returns for each client of the scenario's streaming servers whether it got its rate, to 1 %
-    /// and two reads.
+    /// Returns for each client of the scenario's streaming servers whether it reached its rate, to
+    /// 1 % and two reads.
     ///
     /// # Panics
     ///
@@ -198,9 +198,9 @@ impl MeasuredRun {
     }
 }
 
-/// What a process did that had not begun.
+/// Totals of a process that had not begun.
 const NOTHING: ProcessTotals =
     ProcessTotals { bytes: 0, windows: 0, window_pages: 0, waited_ns: 0 };
 
-/// Some hundredths of a second.
+/// Takes some hundredths of a second.
 const STEPS_BETWEEN_LOOKS: u64 = 50_000;

@@ -7,51 +7,51 @@ use serde::Serialize;
 
 use crate::cache_policy::CachePolicyKind;
 
-/// What a policy came to in a scenario.
+/// Result of a policy in a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct RivalRow {
-    /// Which scenario.
+    /// Scenario.
     pub scenario: &'static str,
-    /// Which policy.
+    /// Policy.
     pub policy: &'static str,
-    /// The eviction policy below it.
+    /// Eviction policy below it.
     pub eviction: &'static str,
-    /// The largest window that it may have, in bytes; None: learnt.
+    /// Largest window, in bytes; None: learnt.
     pub max_window: Option<u64>,
-    /// Which parts of it are left out.
+    /// Disabled parts of the policy.
     pub without: Vec<&'static str>,
-    /// How long what was counted took, in seconds.
+    /// Duration of the measurement, in seconds.
     pub elapsed_s: f64,
-    /// How many requests the devices were sent.
+    /// Number of requests sent to the devices.
     pub requests: u64,
-    /// How long the devices were at work, in seconds.
+    /// Busy time of the devices, in seconds.
     pub device_s: f64,
-    /// Bytes that the devices were asked for, a byte that was read.
+    /// Bytes requested from the devices per byte read.
     pub amplification: f64,
-    /// Pages that were read ahead and evicted unused, from the start of the run on.
+    /// Pages read ahead and evicted unused, from the start of the run.
     pub evicted_unread: u64,
-    /// How long all readers waited for reads, in seconds.
+    /// Total time that all readers waited for reads, in seconds.
     pub waited_s: f64,
-    /// The fewest requests that windows could come to; None where no formula says so.
+    /// Fewest requests that windows can reach; None without a formula for it.
     pub optimum_requests: Option<f64>,
-    /// Requests that no read-ahead can do without, whatever it knows; None if it was not computed,
-    /// or where the device takes requests as large as the memory.
+    /// Lower bound of requests for any read-ahead, even with perfect knowledge; None if it was not
+    /// computed, or if the device accepts requests as large as the memory.
     pub fewest_requests: Option<u64>,
-    /// Bytes that no cache of this memory can do without; None where it was not computed.
+    /// Lower bound of bytes for any cache of this memory; None if it was not computed.
     pub fewest_bytes: Option<u64>,
-    /// Bytes that the devices were asked for.
+    /// Bytes requested from the devices.
     pub device_bytes: u64,
-    /// Bytes that were read a second, in MB.
+    /// Throughput, in MB/s.
     pub mb_per_s: f64,
-    /// Clients with a rate.
+    /// Number of clients with a rate.
     pub streams: usize,
-    /// How many of them got it.
+    /// Number of them that reached it.
     pub at_rate: usize,
 }
 
 impl RivalRow {
-    /// The policy, what is left out of it, the largest window that it was told, and the eviction
-    /// policy if it is not the library's own.
+    /// Returns the policy, its disabled parts, its fixed largest window, and the eviction policy if
+    /// it is not the library's own.
     #[must_use]
     pub fn label(&self) -> String {
         let mut label = self.policy_label();
@@ -61,7 +61,7 @@ impl RivalRow {
         label
     }
 
-    /// The same without the eviction policy.
+    /// Like [`Self::label`], without the eviction policy.
     #[must_use]
     pub fn policy_label(&self) -> String {
         let mut label = self.policy.to_owned();

@@ -5,27 +5,27 @@ use foreread_core::units::ByteCount;
 
 use crate::scenario::{PolicyName, Scenario};
 
-/// How a scenario is run.
+/// Policy and settings of a run.
 #[derive(Clone, Debug)]
 pub struct PolicySetup {
-    /// The read-ahead policy.
+    /// Read-ahead policy.
     pub policy: Policy,
-    /// The largest window; None: learnt.
+    /// Largest window; None: learnt.
     pub max_window: Option<ByteCount>,
-    /// Parts that are left out.
+    /// Disabled parts.
     pub without: Without,
 }
 
 impl PolicySetup {
-    /// Sets it in a scenario.
+    /// Applies the setup to a scenario.
     pub fn set(&self, scenario: &mut Scenario) {
         scenario.cache.policy = PolicyName(self.policy);
         scenario.cache.max_window = Some(self.max_window.into());
         scenario.cache.without = self.without;
     }
 
-    /// `adaptive`, and what is left of it without some of its parts: each combination of those that
-    /// decide the sizes of windows, each of the others, and all of them. Few parts come first.
+    /// Returns `adaptive` and its ablations: each combination of the parts that determine window
+    /// sizes, each of the other parts alone, and all of them. Few disabled parts come first.
     #[must_use]
     pub fn ablations() -> Vec<Self> {
         let (of_windows, others) = AdaptivePart::ALL.split_at(OF_WINDOWS);
@@ -42,6 +42,6 @@ impl PolicySetup {
     }
 }
 
-/// The first of [`AdaptivePart::ALL`] decide how large windows are, and change what each other
-/// brings. The last decide how requests go to the device, and where they end.
+/// The first parts of [`AdaptivePart::ALL`] determine window sizes, and interact. The others
+/// determine the dispatch of requests and the ends of windows.
 const OF_WINDOWS: usize = 4;

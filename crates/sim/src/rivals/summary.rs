@@ -1,22 +1,19 @@
-//! `adaptive` beside the best of the others, in one line for each scenario.
-//!
-//! In:    rows.
-//! Out:   for each row of `adaptive` the fastest rival, and the one whose readers wait least.
-//! Never: a short wait of readers that get less.
+//! Compares `adaptive` with the best of the other policies, one line per scenario: the fastest
+//! rival, and the one with the least waiting among those that serve as well.
 
 use super::losses::{SAME, rivals_of, rows_of_adaptive, serves_as_well};
 use super::row::RivalRow;
 
-/// A row of `adaptive`, and the best of the others beside it.
+/// A row of `adaptive`, and its best rivals.
 #[derive(Clone, Copy, Debug)]
 pub struct RivalSummary<'r> {
-    /// Its own.
+    /// The row of `adaptive`.
     pub ours: &'r RivalRow,
-    /// The most bytes a second; of rivals that are as fast, the one whose readers wait least. None
-    /// if there is no rival.
+    /// Rival with the highest throughput; among equals, the one whose readers wait least. None
+    /// without a rival.
     pub fastest: Option<&'r RivalRow>,
-    /// The least waiting, of the rivals that serve as well: as many bytes a second, as many clients
-    /// at their rate. None if there is none.
+    /// Rival with the least waiting, among those that serve as well: same throughput, and as many
+    /// clients at their rate. None without one.
     pub least_waiting: Option<&'r RivalRow>,
 }
 

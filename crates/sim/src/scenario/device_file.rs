@@ -1,8 +1,5 @@
-//! A device in a file of its own: the table `[device.NAME]` of a scenario, alone.
-//!
-//! In:    the text, as `foreread tune --device-model` writes it.
-//! Out:   the device's name and parameters; or the line that is wrong, and why.
-//! Never: a scheduler or a change of the device: what replays it has its own.
+//! A device in a separate file: a single table `[device.NAME]`, as `foreread tune --device-model`
+//! writes it. It has no scheduler and no changes: a replay sets its own.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +9,12 @@ use toml::Spanned;
 use super::BadScenario;
 use crate::device::{DeviceParams, ModelChoice};
 
-/// A device model with the name that its file gives it.
+/// A device model and its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedDevice {
-    /// The name.
+    /// Name of the device.
     pub name: String,
-    /// The parameters.
+    /// Parameters of the device.
     pub model: DeviceParams,
 }
 
@@ -47,7 +44,7 @@ impl NamedDevice {
     ///
     /// # Errors
     ///
-    /// The line that is wrong, and why.
+    /// The line with the error, and the reason.
     pub fn parse(text: &str) -> Result<Self, BadScenario> {
         let file: DeviceFile =
             toml::from_str(text).map_err(|error| BadScenario::of_toml(text, &error))?;

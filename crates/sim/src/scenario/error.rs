@@ -1,14 +1,14 @@
-//! What is wrong with a scenario, and in which line.
+//! An error in a scenario, and its line.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Why a scenario was refused.
+/// Reason that a scenario is invalid.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct BadScenario {
-    /// The line, from 1, if it is one.
+    /// Line number, from 1, if it can be located.
     pub line: Option<usize>,
-    /// What is wrong there, and what could stand there instead.
+    /// The error, and the allowed values.
     pub why: String,
 }
 
@@ -21,7 +21,8 @@ impl BadScenario {
         Self { line, why }
     }
 
-    /// `KEY: WHY`, of a key without a recorded span: the first line that sets it.
+    /// Parses `KEY: WHY` for a key without a recorded span, and locates the first line that sets
+    /// it.
     pub(super) fn of_key(text: &str, why: String) -> Self {
         let key = why.split(':').next().unwrap_or_default();
         let sets = |line: &str| {

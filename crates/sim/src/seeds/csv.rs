@@ -1,6 +1,6 @@
-//! The published tables, as they are kept.
+//! Parser for the published tables.
 
-/// Rows by the names of their columns.
+/// Rows with named columns.
 #[derive(Debug)]
 pub(super) struct Csv {
     columns: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct CsvRow<'t> {
 }
 
 impl Csv {
-    /// Reads a table; a field with a comma in it stands in quotes.
+    /// Parses a table; a field with a comma is in quotes.
     pub(super) fn parse(text: &str) -> Self {
         let mut lines = text.lines().map(split);
         let columns = lines.next().expect("a published table begins with its column names");
@@ -35,7 +35,7 @@ impl<'t> CsvRow<'t> {
         &self.fields[index.unwrap_or_else(|| panic!("no column {column}"))]
     }
 
-    /// The number in a column; None if the field is empty.
+    /// Returns the number in a column; None if the field is empty.
     pub(super) fn number(&self, column: &str) -> Option<f64> {
         let text = self.text(column);
         (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{text:?} is no number")))

@@ -85,7 +85,7 @@ const ON_THE_ROW_MEANS: &str = "Each device has one model for all of its rows, w
 const ON_THE_RULE: &str = "==> is ours where a window is the smallest with 98 % of the throughput \
     of the largest tested: a rule that marks the right row in all eight published columns.";
 
-/// A plateau as the seed marked it, and as the rule finds it in our column.
+/// A plateau as marked in the seed, and as the rule finds it in the simulated column.
 struct Plateau<'c> {
     marked: &'c SeedCell,
     ours: &'c SeedCell,
@@ -108,7 +108,7 @@ impl<'c> Plateau<'c> {
         self.marked.column == self.ours.column
     }
 
-    /// Whether the seed itself measured nearly the same at the two.
+    /// Returns true if the seed's own measurements at the two are nearly the same.
     fn is_near(&self) -> bool {
         self.apart_percent() <= 2.0
     }
@@ -129,7 +129,7 @@ impl std::fmt::Display for Plateau<'_> {
     }
 }
 
-/// The parameters of a model, as a note gives them.
+/// Formats the parameters of a model for a note.
 fn parameters(model: &str) -> String {
     let DeviceParams::Flash(chips) =
         known::find(model).expect("the device is in devices.toml").model

@@ -1,5 +1,5 @@
-//! Seed 001, what runs against time: an NFS server's threads under two schedulers, and a server of
-//! large files whose slow clients find nothing left of what was read for them.
+//! Seed 001, timing-dependent part: an NFS server's threads under two schedulers, and a server of
+//! large files whose slow clients lose their prefetched pages to eviction.
 
 use foreread_core::prefetch::Policy;
 use foreread_core::sched::SchedulerKind;
@@ -30,8 +30,8 @@ pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
 const NFSD: &str = include_str!("../../scenarios/001-nfsd.toml");
 const SERVER: &str = include_str!("../../scenarios/001-server.toml");
 
-/// The published name of each kernel, and the policy that it had. The second had ten patches more,
-/// none of which looks at the page cache: for one stream it decides what the first decides.
+/// Published name of each kernel, and its policy. The second had ten more patches, none of which
+/// looks at the page cache: for one stream it decides like the first.
 const KERNELS: [(&str, Policy); 3] = [
     ("vanilla", Policy::Linux2_6_28),
     ("readahead", Policy::Linux2_6_28),
@@ -55,7 +55,7 @@ fn nfsd_of(scenario: &mut Scenario) -> &mut Nfsd {
     nfsd
 }
 
-/// KiB/s of a client whose server has so many threads.
+/// Returns the throughput in KiB/s of a client whose server has this many threads.
 fn kib_per_s(base: &Scenario, policy: Policy, scheduler: &str, threads: u32) -> f64 {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
@@ -135,13 +135,13 @@ fn iozone() -> SeedTable {
     SeedTable { seed: "001", table: "001_nfsd_iozone_kb_per_s", title, cells, notes, verdict }
 }
 
-/// The rows of one scheduler.
+/// Returns the rows of one scheduler.
 fn rows<'c>(cells: &'c [SeedCell], scheduler: &str) -> impl Iterator<Item = &'c [SeedCell]> {
     let ending = format!(", {scheduler}");
     cells.chunks(THREADS.len()).filter(move |row| row[0].row.ends_with(&ending))
 }
 
-/// The published differences, recomputed from the published rates, and those of ours.
+/// Recomputes the published differences from the published rates, next to the simulated ones.
 fn relative(iozone: &SeedTable) -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfsd_relative_percent.csv"));
     let ours = |kernel: &str, case: &str| {
@@ -183,7 +183,7 @@ fn relative(iozone: &SeedTable) -> SeedTable {
     SeedTable { seed: "001", table: "001_nfsd_relative_percent", title, cells, notes, verdict }
 }
 
-/// The other test of the thread: other machines, cfq on the server, files of which only the time is
+/// The thread's other test: other machines, cfq on the server, files of which only the time is
 /// known.
 fn real_files() -> SeedTable {
     let csv = Csv::parse(include_str!("../../data/seed-tables/001_nfs_seq_s.csv"));
@@ -226,7 +226,7 @@ fn real_files() -> SeedTable {
     SeedTable { seed: "001", table: "001_nfs_seq_s", title, cells, notes, verdict }
 }
 
-/// What the thread computes: two windows of 1 MiB in the 64 s in which the cache turns over.
+/// The thread's estimate: two windows of 1 MiB in the 64 s in which the cache turns over.
 const THRESHOLD_KIB_PER_S: f64 = 2048.0 / 64.0;
 
 const POLICIES: [Policy; 5] = [
@@ -282,7 +282,7 @@ fn streaming() -> SeedTable {
     SeedTable { seed: "001", table: "001_streaming_server", title, cells, notes, verdict }
 }
 
-/// What the thread says of a client.
+/// Returns 1 if the client thrashes according to the thread, else 0.
 fn thrashes(kib_per_s: f64) -> f64 {
     f64::from(u8::from(kib_per_s < THRESHOLD_KIB_PER_S))
 }
@@ -294,7 +294,7 @@ fn streaming_of(scenario: &Scenario) -> &Streaming {
     streaming
 }
 
-/// For the client of each rate: which part of what it was sent was read twice, in percent.
+/// Returns for the client of each rate the share of its bytes that was read twice, in percent.
 fn twice_percent(base: &Scenario, policy: Policy, rates: &[f64]) -> Vec<f64> {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
@@ -309,7 +309,7 @@ fn twice_percent(base: &Scenario, policy: Policy, rates: &[f64]) -> Vec<f64> {
     clients.iter().map(percent).collect()
 }
 
-/// The lowest rate of a fine row such that no client as fast or faster has pages read twice.
+/// Returns the lowest rate of a fine series from which on no client has pages read twice.
 fn threshold(base: &Scenario) -> f64 {
     let rates: Vec<f64> = (28..=40).map(f64::from).collect();
     let twice = twice_percent(base, Policy::Linux2_6_31, &rates);

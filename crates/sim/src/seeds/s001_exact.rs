@@ -1,5 +1,5 @@
-//! Seed 001, what can be exact: the trace of an NFS server, where interleaved streams are seen, and
-//! what context read-ahead costs readers at random.
+//! Seed 001, exactly reproducible part: the trace of an NFS server, detection of interleaved
+//! streams, and the cost of context read-ahead for random readers.
 
 use foreread_core::prefetch::Policy;
 use foreread_core::sched::Op;
@@ -22,11 +22,11 @@ pub(super) fn tables(progress: SeedProgress<'_>) -> Vec<SeedTable> {
     tables
 }
 
-/// The decisions of a run, as lines of its record give them.
+/// A decision of a run, parsed from a line of its record.
 #[derive(Clone, Debug, PartialEq)]
 struct TraceDecision {
     pattern: String,
-    /// req, its pages; start, size and tail of the window; async; submitted.
+    /// req and its pages; start, size and tail of the window; async; submitted.
     numbers: [f64; 7],
 }
 
@@ -51,7 +51,7 @@ fn decisions(scenario: &Scenario) -> Vec<TraceDecision> {
     run(scenario, RecordMode::Lines).lines.iter().filter_map(|line| decision(line)).collect()
 }
 
-/// `0.000000000 s0 initial0(req=0+64, ra=0+128-64, async=0) = 128`.
+/// Parses `0.000000000 s0 initial0(req=0+64, ra=0+128-64, async=0) = 128`.
 fn decision(line: &str) -> Option<TraceDecision> {
     let (before, after) = line.split_once("(req=")?;
     let pattern = before.rsplit(' ').next()?.to_owned();
@@ -106,7 +106,7 @@ fn nfsd_trace() -> SeedTable {
     SeedTable { seed: "001", table: "001_golden_trace_nfsd1", title, cells, notes, verdict }
 }
 
-/// The interleaved streams of the text, and where it says that each is seen.
+/// Interleaved streams in the text, and the pages at which it claims that each is detected.
 const TOLD: [(Policy, Option<[f64; 2]>); 5] = [
     (Policy::Linux2_6_28, Some([4.0, 1005.0])),
     (Policy::Linux2_6_31, Some([2.0, 1002.0])),
@@ -159,7 +159,7 @@ fn start_pages() -> SeedTable {
     SeedTable { seed: "001", table: "001_interleaved_start_pages", title, cells, notes, verdict }
 }
 
-/// Two streams of 16 pages, in turns.
+/// Two alternating streams of 16 pages.
 const STRICT: [u64; 32] = {
     let mut pages = [0; 32];
     let mut index = 0;
@@ -170,14 +170,14 @@ const STRICT: [u64; 32] = {
     pages
 };
 
-/// The decisions that are read-ahead: all but random reads.
+/// Returns the decisions that read ahead: all except random reads.
 fn windows(base: &Scenario, policy: Policy) -> impl Iterator<Item = TraceDecision> {
     let mut scenario = base.clone();
     scenario.cache.policy = PolicyName(policy);
     decisions(&scenario).into_iter().filter(|decision| decision.pattern != "random")
 }
 
-/// For which page the first window of each stream was; 0 if there was none.
+/// Returns the page of the first window of each stream; 0 if there was none.
 fn first_windows(base: &Scenario, policy: Policy) -> [f64; 2] {
     let asked: Vec<f64> = windows(base, policy).map(|decision| decision.numbers[0]).collect();
     let first = |is_its: fn(&f64) -> bool| asked.iter().copied().find(is_its).unwrap_or(0.0);
@@ -239,12 +239,12 @@ fn random_reads() -> SeedTable {
 const COMPARED: [(&str, Policy); 2] =
     [("original", Policy::Linux2_6_28), ("context", Policy::Linux2_6_31)];
 
-/// As large as makes neighbours improbable: 51200 pages of 2^38.
+/// Large enough that adjacent reads are improbable: 51200 pages of 2^38.
 const HUGE: ByteCount = ByteCount(1 << 50);
 const LARGE: ByteCount = ByteCount(16 << 40);
 const CROWDED: ByteCount = ByteCount(1 << 30);
 
-/// What random reads came to.
+/// Results of random reads.
 struct RandomReadFigures {
     seconds: f64,
     mb_per_s: f64,
@@ -253,7 +253,7 @@ struct RandomReadFigures {
 }
 
 impl RandomReadFigures {
-    /// 200 MB in reads of this size, of a file of that size.
+    /// Reads 200 MB in reads of this size, from a file of that size.
     fn of(base: &Scenario, policy: Policy, kib: u64, file: ByteCount) -> Self {
         let mut scenario = base.clone();
         scenario.cache.policy = PolicyName(policy);

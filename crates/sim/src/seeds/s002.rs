@@ -1,4 +1,4 @@
-//! Seed 002: how far to read ahead in inode tables.
+//! Seed 002: read-ahead distance in inode tables.
 
 mod runs;
 
@@ -117,7 +117,7 @@ fn find_table(find_runs: &[FindFigures], progress: SeedProgress<'_>) -> SeedTabl
     table("002_ted_find_size0", title, cells, &notes, of_seconds.max <= 5.0, why)
 }
 
-/// A tree that was drawn with the same parameters from another seed.
+/// Runs a tree generated with the same parameters from another seed.
 fn another_tree(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let csv = Csv::parse(include_str!("../../data/seed-tables/002_ted_find_size0.csv"));
     let mut base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
@@ -132,7 +132,7 @@ fn another_tree(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     csv.rows().map(run).collect()
 }
 
-/// The same tree in the order of the names.
+/// Runs the same tree in name order.
 fn sorted(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-find.toml"));
     let run = |blocks| {
@@ -143,7 +143,7 @@ fn sorted(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     [1, 32, 512].map(run).into()
 }
 
-/// Directories whose inodes a small cache does not hold.
+/// Runs directories whose inodes exceed a small cache.
 fn large_directories(progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let base = Scenario::built_in(include_str!("../../scenarios/002-htree.toml"));
     let mut cells = Vec::new();
@@ -286,7 +286,7 @@ fn increments(fio: &[FioFigures], find: &[FindFigures]) -> SeedTable {
     table("002_dilger_increments", title, cells, &notes, holds, why)
 }
 
-/// The percentage of a size of ours.
+/// Computes a percentage for a simulated size.
 type OfStep = fn(&[FioFigures], &[FindFigures], usize) -> f64;
 
 fn degradation_of(fio: &[FioFigures], _find: &[FindFigures], index: usize) -> f64 {
@@ -305,15 +305,15 @@ fn improvement(find: &[FindFigures], index: usize) -> f64 {
     less(find[index].seconds, find[0].seconds)
 }
 
-/// By how many percent the one is less than the other.
+/// Returns the reduction from `first` to `seconds`, in percent.
 fn less(seconds: f64, first: f64) -> f64 {
     (1.0 - seconds / first) * 100.0
 }
 
-/// As it is printed, with so many decimals; half a unit counts as a whole one.
+/// Rounds like the printed table, to this many decimals; halves round up.
 fn rounded(number: f64, digits: i32) -> f64 {
     let unit = 10_f64.powi(digits);
-    // A difference of decimals may be a hair less than it should be.
+    // A difference of decimals may be slightly too small.
     (number * unit + 1e-6).round() / unit
 }
 

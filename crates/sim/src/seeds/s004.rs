@@ -12,16 +12,16 @@ use crate::workload::Workload;
 
 /// One dd of the table.
 struct Dd {
-    /// As the table names it.
+    /// Name in the table.
     target: &'static str,
     size_sectors: Option<f64>,
-    /// How large the device is: as published, or as the notes say.
+    /// Size of the device: as published, or according to the notes.
     sectors: u64,
     from_mib: u64,
     bio_us: f64,
 }
 
-/// Through one mapping, and through two.
+/// Cost of a bio in us: through one mapping, and through two.
 const ONE_US: f64 = 3.29;
 const TWO_US: f64 = 4.46;
 
@@ -127,7 +127,7 @@ impl Dd {
         self.size_sectors.map_or(self.target.into(), |size| format!("{}, {size}s", self.target))
     }
 
-    /// How many sectors a bio had, in the text.
+    /// Returns the sectors per bio given in the text.
     fn told_sectors(&self) -> Option<f64> {
         match self.sectors {
             1_870_000 => Some(8.0),
@@ -160,7 +160,7 @@ impl Dd {
         self.run_in(self.scenario(reader), bytes)
     }
 
-    /// The same bios, paid for by the reader's own processor while read-ahead goes on.
+    /// The same bios, but processed by the reader while read-ahead is in flight.
     fn hidden_mb_per_s(&self) -> f64 {
         let mut scenario = self.scenario(BioSource::MultiBlock);
         let Workload::Sequential(dd) = scenario.process[0].run.get_mut() else {

@@ -1,59 +1,56 @@
-//! A published table beside the figures of the simulator.
-//!
-//! In:    published figures and simulated ones.
-//! Out:   cells with their errors; the verdict on a table.
-//! Never: a cell that is left out because it does not fit.
+//! A published table next to the simulated figures: cells with their errors, and a verdict on the
+//! table. No cell is left out because it does not fit.
 
 use serde::Serialize;
 
 /// One table.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeedTable {
-    /// The seed's number, `000` to `004`.
+    /// Number of the seed, `000` to `004`.
     pub seed: &'static str,
-    /// The table's name.
+    /// Name of the table.
     pub table: &'static str,
-    /// What it shows, and in which unit.
+    /// Subject and unit.
     pub title: String,
-    /// Its cells, row by row.
+    /// Cells, row by row.
     pub cells: Vec<SeedCell>,
-    /// What a reader has to know: how it was run, what cannot be met and why.
+    /// Notes for the reader: the method, and the cells that cannot be met, with the reason.
     pub notes: Vec<String>,
-    /// What it comes to.
+    /// Verdict on the table.
     pub verdict: SeedVerdict,
 }
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeedCell {
-    /// Of which row.
+    /// Row name.
     pub row: String,
-    /// Of which column.
+    /// Column name.
     pub column: String,
-    /// As it was published; None if it was not.
+    /// Published figure, if any.
     pub seed: Option<f64>,
-    /// As it comes out here.
+    /// Simulated figure.
     pub ours: f64,
-    /// How far ours is off, in percent of the seed's; None if there is no such.
+    /// Relative error of the simulated figure, in percent; None without a published one.
     pub error_percent: Option<f64>,
-    /// Whether the seed marked it `==>`.
+    /// True if the seed marked it `==>`.
     pub is_marked: bool,
 }
 
-/// What a table comes to.
+/// Verdict on a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct SeedVerdict {
-    /// Whether it is as it should be.
+    /// True if the table is reproduced.
     pub holds: bool,
-    /// Why, with the figures that say so.
+    /// Reason, with the supporting figures.
     pub why: String,
 }
 
-/// Is told what is being run.
+/// Receives a description of each run.
 pub type SeedProgress<'p> = &'p mut dyn FnMut(&str);
 
 impl SeedCell {
-    /// A figure beside the one that was published.
+    /// Creates a cell with its published figure.
     #[must_use]
     pub fn new(row: impl Into<String>, column: impl Into<String>, seed: f64, ours: f64) -> Self {
         let error_percent = Some(error_percent(seed, ours));
@@ -61,7 +58,7 @@ impl SeedCell {
         Self { row, column, seed: Some(seed), ours, error_percent, is_marked: false }
     }
 
-    /// A figure beside which none was published.
+    /// Creates a cell without a published figure.
     #[must_use]
     pub fn ours_only(row: impl Into<String>, column: impl Into<String>, ours: f64) -> Self {
         let (row, column) = (row.into(), column.into());
@@ -69,7 +66,7 @@ impl SeedCell {
     }
 }
 
-/// How far one is off, in percent of what it should be; of 0, whether it is 0 too.
+/// Returns the relative error in percent; if the target is 0, 0 for an exact match.
 fn error_percent(seed: f64, ours: f64) -> f64 {
     if seed == ours {
         0.0
@@ -80,7 +77,7 @@ fn error_percent(seed: f64, ours: f64) -> f64 {
     }
 }
 
-/// The largest and the median error of cells, both without their sign.
+/// Returns the largest and the median absolute error of cells.
 pub(super) fn errors<'c>(cells: impl IntoIterator<Item = &'c SeedCell>) -> Errors {
     let of_cells = cells.into_iter().filter_map(|cell| cell.error_percent);
     let mut errors: Vec<f64> = of_cells.map(f64::abs).collect();

@@ -1,4 +1,4 @@
-//! A look at the head of a device: what `blkid` does to tell which file system it has.
+//! Reads the head of a device like `blkid`, which identifies the file system.
 //!
 //! ```text
 //!   lseek 0, read 1024          page 0
@@ -18,9 +18,9 @@ use crate::process::Process;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blkid {
-    /// Which file: the whole device.
+    /// The file: the whole device.
     pub file: String,
-    /// What it says of how it will read.
+    /// Advice on its access pattern.
     #[serde(default)]
     pub advice: AdviceName,
 }

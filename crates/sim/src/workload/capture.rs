@@ -1,17 +1,13 @@
-//! Video capture: pictures arrive at a fixed rate, and are lost while the buffer is full.
-//!
-//! In:    the size of a picture, the rate, the room.
-//! Out:   pictures on the device, and how many were lost.
-//! Never: a camera that waits.
+//! Video capture: pictures arrive at a fixed rate, and are dropped while the buffer is full.
 //!
 //! ```text
-//!   camera --pictures--> [ buffer: room for so many ] --> writer --> device
+//!   camera --pictures--> [ buffer: limited capacity ] --> writer --> device
 //!                         full: a picture is lost           '-- a bitmap block is read
 //!                                                               before each stretch
 //! ```
 //!
-//! The writer needs a block bitmap now and then: without it the file system does not know where
-//! the next stretch may lie. That read is small, and everything waits for it.
+//! The writer periodically needs a block bitmap: without it the file system cannot allocate the
+//! next stretch. That read is small, but all writes wait for it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,31 +28,31 @@ use crate::validate::check;
 
 /// Writes pictures until the run stops.
 ///
-/// Its meter says `pictures`, `lost`, `max_buffer` in pictures, `bitmaps`, `bitmap_max_ms`, and,
+/// Its meter reports `pictures`, `lost`, `max_buffer` in pictures, `bitmaps`, `bitmap_max_ms`, and,
 /// while it waits for a bitmap, `bitmap_since_s`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capture {
-    /// Which device.
+    /// Device.
     pub device: String,
-    /// From where on.
+    /// Start of the region on the device.
     #[serde(default)]
     pub at: Size,
-    /// In how much of it; then it begins again.
+    /// Size of the region; the writer wraps around at its end.
     pub size: Size,
-    /// The size of a picture.
+    /// Size of a picture.
     pub picture: Size,
-    /// Pictures a second.
+    /// Pictures per second.
     pub per_s: f64,
-    /// How many pictures the buffer has room for.
+    /// Capacity of the buffer, in pictures.
     pub buffer: u32,
-    /// How much a request has.
+    /// Size of a request.
     #[serde(default = "request")]
     pub request: Size,
-    /// How many requests are queued or at work at a time.
+    /// Number of requests in flight.
     #[serde(default = "in_flight")]
     pub in_flight: u32,
-    /// How much is written from one bitmap to the next.
+    /// Bytes written between two bitmaps.
     pub bitmap_every: Size,
 }
 
@@ -94,7 +90,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes pictures as they come; another process writes them.
+    /// Buffers pictures as they arrive; another process writes them.
     async fn record(&self, process: &Process, device: DeviceId) {
         let buffered = Rc::new(Cell::new(0_u32));
         let line = Channel::new();
@@ -121,7 +117,7 @@ impl Capture {
         }
     }
 
-    /// Writes pictures; a picture leaves the buffer when the last of it is queued.
+    /// Writes pictures; a picture leaves the buffer once its last byte is queued.
     async fn write(
         &self,
         process: &Process,
@@ -185,7 +181,7 @@ impl Capture {
         });
     }
 
-    /// Where the stretch behind this one begins.
+    /// Returns the start of the next stretch.
     fn next_stretch(&self, stretch: ByteCount) -> ByteCount {
         let whole = self.bitmap_every.0 + BITMAP;
         let next = stretch + whole;
@@ -193,12 +189,12 @@ impl Capture {
     }
 }
 
-/// Where the writer is.
+/// Position of the writer.
 #[derive(Clone, Copy, Debug)]
 struct WriterPosition {
-    /// Where the stretch begins, with its bitmap.
+    /// Start of the stretch, with its bitmap.
     stretch: ByteCount,
-    /// How much of it is written.
+    /// Bytes of it written so far.
     done: ByteCount,
 }
 
@@ -206,7 +202,7 @@ fn due(began: Nanos, number: u32, per_s: f64) -> Nanos {
     Nanos(began.0.saturating_add(ns_of_ms(f64::from(number) / per_s * 1e3)))
 }
 
-/// A block of a file system.
+/// Size of a file-system block.
 const BITMAP: ByteCount = ByteCount(4096);
 
 fn request() -> Size {

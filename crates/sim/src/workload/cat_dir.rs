@@ -1,16 +1,13 @@
-//! `cat dir/*.c`: small files, one after the other, each read waiting for the one before it.
-//!
-//! In:    how many files, how large, where.
-//! Out:   a chain of dependent reads, whose length in time is the figure.
-//! Never: two reads at a time, but for what read-ahead does.
+//! `cat dir/*.c`: small files, one after the other. A chain of dependent reads; only read-ahead
+//! runs concurrently.
 //!
 //! ```text
 //!   a directory   |dir|inodes|file 0|file 1|  file 2, its first 48K  |indirect| the rest |file 3|
 //!   reads           1    2      3      4               5                 6         7
 //! ```
 //!
-//! As ext2 lays it out: 32 inodes a block, and behind the first 12 blocks of a file one that says
-//! where the others are.
+//! The layout is that of ext2: 32 inodes per block, and after the first 12 blocks of a file an
+//! indirect block with the positions of the others.
 
 use foreread_core::path::DeviceId;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE, Sector};
@@ -26,30 +23,31 @@ use crate::size::Size;
 use crate::time::{check_time, ns_of_ms, seconds};
 use crate::validate::check;
 
-/// Reads the files of directories. Its meter says `chain_s`: the seconds from its first read to the
-/// end of its last.
+/// Reads the files of directories. Its meter reports `chain_s`: the seconds from the start of its
+/// first read to the end of its last.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatDir {
-    /// Which device.
+    /// Device.
     pub device: String,
-    /// Where the directory lies.
+    /// Position of the directory.
     #[serde(default)]
     pub at: Size,
-    /// How many directories.
+    /// Number of directories.
     #[serde(default = "one")]
     pub dirs: u32,
-    /// With several: each lies anywhere in so much behind `at`.
+    /// With several: each is at a random position within this range after `at`.
     #[serde(default)]
     pub spread: Size,
-    /// How many files a directory has.
+    /// Number of files per directory.
     pub files: u32,
-    /// Their mean size; the sizes are drawn, small ones more often, none over eight times that.
+    /// Mean file size; sizes are random, small ones more frequent, and at most eight times the
+    /// mean.
     pub size: Size,
-    /// How much is read at a time.
+    /// Size of a read.
     #[serde(default = "read")]
     pub read: Size,
-    /// What opening and printing a file takes.
+    /// CPU time to open and print a file.
     #[serde(default)]
     pub cpu_us: f64,
 }
@@ -57,12 +55,12 @@ pub struct CatDir {
 /// Files that are read one after the other.
 #[derive(Debug)]
 struct Dir {
-    /// The directory itself, and its inodes.
+    /// The directory and its inodes.
     head: SimFile,
     files: Vec<Parts>,
 }
 
-/// A file: its data, and what lies between.
+/// A file: its data, and the indirect block in between.
 #[derive(Debug)]
 struct Parts {
     first: SimFile,
@@ -109,7 +107,7 @@ impl CatDir {
         Ok(())
     }
 
-    /// Puts a directory on the device.
+    /// Places a directory on the device.
     fn lay_out(&self, run: &mut SimRun, device: DeviceId, rng: &mut Rng) -> Result<Dir, String> {
         let pages = self.spread.0.0 / PAGE_SIZE;
         let from = if pages > 0 { rng.below(pages) * PAGE_SIZE } else { 0 };
@@ -132,7 +130,7 @@ impl CatDir {
 
     async fn cat(&self, process: &Process, dir: &Dir) {
         let head = process.open(dir.head);
-        // Blocks of file systems are not read ahead: each is asked for by its number.
+        // Blocks of file systems are not read ahead: each is read by number.
         head.advise(foreread_core::prefetch::Advice::Random);
         self.read_page(&head, 0).await;
         for (index, parts) in (0..).zip(&dir.files) {
@@ -159,7 +157,7 @@ impl CatDir {
     }
 }
 
-/// A file's size: of the exponential distribution, cut where few are.
+/// Draws a file size from the exponential distribution, truncated where large files are rare.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -170,18 +168,18 @@ fn drawn(mean: ByteCount, rng: &mut Rng) -> u64 {
     (rng.exponential(mean.0 as f64) as u64).clamp(1, LARGEST * mean.0)
 }
 
-/// ext2: so many inodes has a block of 4K.
+/// ext2: inodes per block of 4K.
 const INODES: u64 = 32;
-/// ext2: so much of a file is found without an indirect block.
+/// ext2: bytes of a file that need no indirect block.
 const DIRECT: u64 = 12 * PAGE_SIZE;
-/// Times the mean: the cut changes the mean by a third of a thousandth.
+/// Largest size relative to the mean: the cut changes the mean by a third of a thousandth.
 const LARGEST: u64 = 8;
 
 fn one() -> u32 {
     1
 }
 
-/// The read-ahead of 2002 began a file with half of its largest window of 128K.
+/// The read-ahead of 2002 started a file with half of its largest window of 128K.
 fn read() -> Size {
     Size(ByteCount(64 << 10))
 }

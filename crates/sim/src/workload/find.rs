@@ -1,5 +1,5 @@
-//! `find` over a tree: each directory is listed, then each of its entries looked at, then those
-//! below it.
+//! `find` over a tree: lists each directory, stats each of its entries, then descends into its
+//! subdirectories.
 
 use foreread_core::path::Fault;
 use foreread_core::units::Nanos;
@@ -12,18 +12,18 @@ use crate::prepared_run::PreparedRun;
 use crate::process::Process;
 use crate::time::{check_time, ns_of_ms};
 
-/// Walks a tree as `find -size 0` does, which must know each inode.
+/// Walks a tree like `find -size 0`, which has to read each inode.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Find {
-    /// The file system.
+    /// Mounted file system.
     pub mount: MountSpec,
-    /// What is on it.
+    /// Tree on it.
     pub tree: LayoutSource,
-    /// In which order the entries of a directory come.
+    /// Order of the entries of a directory.
     #[serde(default)]
     pub order: EntryOrder,
-    /// How much work an entry is, in us.
+    /// CPU time per entry, in us.
     #[serde(default)]
     pub entry_us: f64,
 }
@@ -47,7 +47,7 @@ impl Find {
                 process.say("no room for the tree", 0);
                 return;
             };
-            // A fault ends the walk: what was done so far is measured.
+            // A fault ends the walk; the measurements up to it remain.
             let _ = params.walk(&process, &ext4).await;
         });
         Ok(())

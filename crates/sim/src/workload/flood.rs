@@ -1,8 +1,5 @@
-//! A flood of writes: `dd` into a file, and what writes its dirty pages back.
-//!
-//! In:    how much may be queued at a time, and how it lies.
-//! Out:   a device's queue that is never empty.
-//! Never: a wait for one write: only for a place in the queue.
+//! A flood of writes: `dd` into a file, and the writeback of its dirty pages. It keeps the device's
+//! queue full, and waits only for a slot in it.
 //!
 //! ```text
 //!   at |== piece ==|gap|== piece ==|gap|== piece ==| ...  and from the start again after `size`
@@ -20,34 +17,34 @@ use crate::process::Process;
 use crate::size::Size;
 use crate::validate::check;
 
-/// Writes that wait for nothing but a place in the queue.
+/// Writes that wait only for a slot in the queue.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flood {
-    /// Which device.
+    /// Device.
     pub device: String,
-    /// From where on.
+    /// Start of the region on the device.
     #[serde(default)]
     pub at: Size,
-    /// In how much of it; then it begins again.
+    /// Size of the region; the writes wrap around at its end.
     pub size: Size,
-    /// How much a request has: what neighbouring pages have become by the time they are sent.
+    /// Size of a request, after neighbouring pages were merged.
     #[serde(default = "request")]
     pub request: Size,
-    /// How many requests are queued or at work at a time: writers sleep when no more are to be had.
+    /// Number of requests queued or in flight: writers sleep when all are taken.
     #[serde(default = "in_flight")]
     pub in_flight: u32,
-    /// How much lies in one piece; without it, all.
+    /// Length of a contiguous piece; by default, everything.
     pub piece: Option<Size>,
-    /// What lies between two pieces.
+    /// Gap between two pieces.
     #[serde(default)]
     pub gap: Size,
-    /// Anywhere instead, aligned to `request`.
+    /// Random positions instead, aligned to `request`.
     #[serde(default)]
     pub random: bool,
-    /// No faster than this, in KiB/s.
+    /// Rate limit, in KiB/s.
     pub kib_per_s: Option<f64>,
-    /// How much in all; without it, until the run stops.
+    /// Total bytes; by default, until the run stops.
     pub amount: Option<Size>,
 }
 
@@ -108,7 +105,7 @@ impl Flood {
         }
     }
 
-    /// Where the request after the one at `place` lies.
+    /// Returns the position of the request after the one at `place`.
     fn after(&self, place: ByteCount) -> ByteCount {
         let request = self.request.0;
         let mut next = place + request;
@@ -125,12 +122,12 @@ fn is_whole(bytes: ByteCount) -> bool {
     bytes.0.is_multiple_of(512)
 }
 
-/// 2.4 and 2.5: the largest request of most drivers.
+/// Largest request of most drivers of 2.4 and 2.5.
 fn request() -> Size {
     Size(ByteCount(128 << 10))
 }
 
-/// 2.4 and 2.5: as many requests had a queue for each direction.
+/// Requests per queue and direction in 2.4 and 2.5.
 fn in_flight() -> u32 {
     128
 }

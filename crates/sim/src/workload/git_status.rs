@@ -1,5 +1,5 @@
-//! `git status`: each file of the index is looked at by its path, then the trees of the last
-//! commit are read from the pack.
+//! `git status`: stats each file of the index by its path, then reads the trees of the last commit
+//! from the pack.
 
 use foreread_core::path::Fault;
 use foreread_core::units::{ByteCount, Nanos, PAGE_SIZE};
@@ -14,24 +14,24 @@ use crate::run::SimFile;
 use crate::time::{check_time, ns_of_ms};
 use crate::validate::check;
 
-/// Looks at a working tree as `git status` does.
+/// Checks a working tree like `git status`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GitStatus {
-    /// The file system.
+    /// Mounted file system.
     pub mount: MountSpec,
-    /// What is on it.
+    /// Tree on it.
     pub tree: LayoutSource,
-    /// Sorted paths are the index's order; with `htree` each directory's entries come in the order
-    /// of their hashes, as when it is listed.
+    /// Order of the entries: the index is sorted by path; `htree` visits the entries of each
+    /// directory in hash order, as if it were listed.
     #[serde(default)]
     pub order: EntryOrder,
-    /// How much work an entry is, in us.
+    /// CPU time per entry, in us.
     #[serde(default)]
     pub entry_us: f64,
-    /// The file with the objects.
+    /// Pack file with the objects.
     pub pack: Option<String>,
-    /// How many places of it are read, a page each.
+    /// Number of random pages read from it.
     #[serde(default)]
     pub objects: u32,
 }
@@ -64,7 +64,7 @@ impl GitStatus {
                 process.say("no room for the tree", 0);
                 return;
             };
-            // A fault ends it: what was done so far is measured.
+            // A fault ends it; the measurements up to it remain.
             let _ = params.refresh(&process, &ext4).await;
             if let Some(pack) = pack {
                 let _ = params.read_objects(&process, pack, &own).await;
@@ -73,7 +73,7 @@ impl GitStatus {
         Ok(())
     }
 
-    /// Looks at all files, depth first.
+    /// Stats all files, depth first.
     async fn refresh(&self, process: &Process, ext4: &Ext4Mount) -> Result<(), Fault> {
         let layout = ext4.layout();
         let entry_ns = ns_of_ms(self.entry_us / 1e3);
@@ -111,7 +111,7 @@ impl GitStatus {
     }
 }
 
-/// What comes next of a path.
+/// Next step of the traversal.
 enum Visit {
     Enter(DirectoryId),
     Entry(DirectoryId, DirectoryEntry),

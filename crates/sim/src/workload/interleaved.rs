@@ -1,12 +1,12 @@
-//! Several streams in turns, through one handle or one each.
+//! Several alternating streams, through one shared handle or one handle each.
 //!
 //! ```text
 //!   streams = 2    | 0  1  2  3 ..                | 1000  1001  1002 ..
 //!   in the order     1  3  5  7                      2     4     6
 //! ```
 //!
-//! One handle: what the kernel remembers of a reader is overwritten at each turn. With `pages` the
-//! order is any: `[1, 1001, 2, 1002, "3+1"]`.
+//! With one handle, each turn overwrites the kernel's state for the reader. `pages` sets an
+//! arbitrary order: `[1, 1001, 2, 1002, "3+1"]`.
 
 use std::fmt;
 
@@ -25,39 +25,38 @@ use crate::validate::check;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interleaved {
-    /// Which file.
+    /// File to read.
     pub file: String,
-    /// How many streams, each with a part of the file as large as the others'.
+    /// Number of streams; each reads an equal part of the file.
     #[serde(default = "two")]
     pub streams: u64,
-    /// How much each reads at its turn.
+    /// Bytes per turn.
     #[serde(default = "Size::page")]
     pub read: Size,
-    /// How often each has its turn; without it, to the end of its part.
+    /// Turns of each stream; by default, to the end of its part.
     pub reads: Option<u64>,
-    /// Each stream has a handle of its own.
+    /// Open a separate handle for each stream.
     #[serde(default)]
     pub own_handles: bool,
-    /// It lets the cache forget each page once it has read it, as `posix_fadvise` with `DONTNEED`.
+    /// Drop each page from the cache once it is read, like `posix_fadvise` with `DONTNEED`.
     #[serde(default)]
     pub drops_behind: bool,
-    /// What is read instead, in this order: pages, each by its index, or as `"64+32"` for 32 from
-    /// page 64 on.
+    /// Explicit access order instead: pages, each by index, or `"64+32"` for 32 pages from page 64.
     #[serde(default)]
     pub pages: Vec<PageSpan>,
 }
 
-/// Pages that are read at once.
+/// Pages of a single read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PageSpan {
-    /// The first.
+    /// First page.
     pub start: PageIndex,
-    /// How many.
+    /// Number of pages.
     pub count: Pages,
 }
 
 impl PageSpan {
-    /// One page.
+    /// Creates a span of one page.
     #[must_use]
     pub fn page(index: u64) -> Self {
         Self { start: PageIndex(index), count: Pages(1) }
@@ -156,7 +155,7 @@ impl Visitor<'_> for OfText {
 
 const WANTS: &str = "PAGE or PAGE+COUNT, as 64 or \"64+32\", both less than 2^40";
 
-/// No page and no count is as large: their bytes and sums have room in 64 bits.
+/// Upper bound of page indices and counts, so that byte offsets and sums fit in 64 bits.
 const MOST: u64 = 1 << 40;
 
 fn two() -> u64 {

@@ -1,12 +1,11 @@
-//! A mounted ext4: how a process that walks a tree reaches its directories and inodes.
+//! A mounted ext4: access to directories and inodes for a process that walks a tree.
 //!
 //! ```text
-//!   stat -> the inode's block is cached           nothing
-//!        -> it is not: hint its window, read it   docs/itable.md says which window
+//!   stat -> hit: no I/O
+//!        -> miss: hint the window of the inode's block, read it   docs/itable.md has the windows
 //! ```
 //!
-//! All blocks are the device's own, read with the advice `random`: nothing but the window is read
-//! ahead.
+//! All blocks are read through the device, with the advice `random`: only the window is read ahead.
 
 use std::cell::RefCell;
 
@@ -24,44 +23,44 @@ use crate::reader::SimReader;
 use crate::run::SimFile;
 use crate::validate::check;
 
-/// Where a file system is, and with which options it is mounted.
+/// Position of a file system and its mount options.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MountSpec {
-    /// Which file: the whole file system.
+    /// File that contains the whole file system.
     pub file: String,
-    /// The windows over inode tables.
+    /// Read-ahead windows over inode tables.
     #[serde(default)]
     pub inode_readahead_blks: InodeReadahead,
-    /// Windows as Linux reads them, a block too long.
+    /// Windows like Linux's, one block too long.
     #[serde(default)]
     pub compat: bool,
 }
 
-/// How many blocks come with one: ext4's `inode_readahead_blks`.
+/// Blocks read ahead with an inode-table block: ext4's `inode_readahead_blks`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InodeReadahead {
-    /// Windows of so many, a power of two; 0 reads each block alone.
+    /// Windows of this size, a power of two; 0 reads each block alone.
     Fixed(u64),
-    /// As many as pay.
+    /// Windows sized by the device's cost and the use of earlier ones.
     Adaptive,
 }
 
-/// By which name a process's meter counts the windows that it asked for.
+/// Name of the window count in a process's meter.
 pub const WINDOWS: &str = "inode_table_windows";
 
-/// In which order the entries of a directory are looked at.
+/// Order in which the entries of a directory are visited.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryOrder {
-    /// By their names, in which they were made.
+    /// By name, which is also the order of creation.
     #[default]
     Sorted,
-    /// By the hashes of their names, as a hashed directory gives them.
+    /// By hash of the name, the order in which a hashed directory lists them.
     Htree,
 }
 
-/// A mounted file system, as one process sees it.
+/// A mounted file system, from the view of one process.
 #[derive(Debug)]
 pub(super) struct Ext4Mount {
     layout: TreeLayout,
@@ -97,7 +96,7 @@ impl MountSpec {
 }
 
 impl EntryOrder {
-    /// A directory's entries in this order.
+    /// Returns a directory's entries in this order.
     pub(super) fn of(self, directory: &Directory) -> Vec<DirectoryEntry> {
         let mut entries = directory.entries.clone();
         match self {
@@ -109,9 +108,9 @@ impl EntryOrder {
 }
 
 impl Ext4Mount {
-    /// Mounts it; None if the tree that was drawn is too large for it.
+    /// Mounts the file system; None if the generated tree does not fit it.
     ///
-    /// All processes that mount the same file with the same tree find the same layout.
+    /// All processes that mount the same file with the same tree see the same layout.
     pub(super) fn open(
         process: &Process,
         file: SimFile,
@@ -131,7 +130,7 @@ impl Ext4Mount {
 
     /// Reads all blocks of a directory.
     pub(super) async fn list(&self, directory: &Directory) -> Result<(), Fault> {
-        // Those in one piece in one read.
+        // Contiguous blocks are one read.
         for run in directory.blocks.chunk_by(|one, next| one.0 + 1 == next.0) {
             let len = ByteCount(run.len() as u64 * u64::from(BLOCK_SIZE));
             self.reader.read(at(run[0]), len).await?;
@@ -139,7 +138,7 @@ impl Ext4Mount {
         Ok(())
     }
 
-    /// Reads the block that names an entry.
+    /// Reads the directory block that contains an entry.
     pub(super) async fn look_up(
         &self,
         directory: &Directory,
@@ -149,7 +148,7 @@ impl Ext4Mount {
         self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
-    /// Reads an inode. If its block has to be read, its window comes along.
+    /// Reads an inode. On a miss, its window is read ahead.
     pub(super) async fn stat(&self, inode: InodeNumber) -> Result<(), Fault> {
         let (block, table) = self.layout.place(inode);
         if !self.reader.is_resident(at(block)) {
@@ -163,7 +162,7 @@ impl Ext4Mount {
         self.reader.read(at(block), ByteCount(u64::from(BLOCK_SIZE))).await.map(drop)
     }
 
-    /// The blocks to read for one.
+    /// Returns the window to read for a block.
     fn window(&self, table: InodeTable, block: BlockIndex) -> (BlockIndex, BlockIndex) {
         let blocks = match &self.window {
             TableWindow::Fixed(window) => window.decide(table, block),

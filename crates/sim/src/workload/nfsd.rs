@@ -1,4 +1,4 @@
-//! An NFS server and its one client: a pool of threads that take turns at one sequential file.
+//! An NFS server and its single client: a pool of threads that share one sequential file.
 //!
 //! ```text
 //!   client                 requests of rsize                server
@@ -8,7 +8,7 @@
 //!   ahead
 //! ```
 //!
-//! One stream arrives in order, and each request is read by the next free process.
+//! The stream arrives in order, and each request is served by the next idle thread.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -30,73 +30,74 @@ use crate::validate::check;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nfsd {
-    /// Which file of the server.
+    /// File on the server.
     pub file: String,
-    /// How many threads the server has.
+    /// Number of server threads.
     #[serde(default = "eight")]
     pub threads: u32,
-    /// How much one request is for.
+    /// Size of a request.
     #[serde(default = "rsize")]
     pub rsize: Size,
-    /// The client's window: it asks for the next one when it comes to the last that it asked for.
+    /// Read-ahead window of the client: it requests the next window when the program reaches the
+    /// last requested one.
     #[serde(default = "client_window")]
     pub client_window: Size,
-    /// How much the client's program reads at a time.
+    /// Read size of the client's program.
     #[serde(default = "client_read")]
     pub read: Size,
-    /// How much in all; without it, to the end.
+    /// Total bytes; by default, to the end of the file.
     pub amount: Option<Size>,
-    /// What the client's program does with each byte, in ns.
+    /// CPU time of the client's program per byte, in ns.
     #[serde(default)]
     pub client_cpu_ns_per_byte: f64,
-    /// What the network moves, one reply after the other.
+    /// Bandwidth of the network; replies are sent one after the other.
     pub link_mb_per_s: f64,
-    /// How long anything is under way beside, in each direction.
+    /// Network latency in each direction, in addition to the transfer.
     #[serde(default)]
     pub latency_us: f64,
-    /// What a thread does for each request.
+    /// CPU time of a thread per request.
     #[serde(default)]
     pub cpu_us: f64,
-    /// What it does for each byte, in ns.
+    /// CPU time of a thread per byte, in ns.
     #[serde(default)]
     pub cpu_ns_per_byte: f64,
-    /// What the threads know of the stream.
+    /// Owner of the file's read-ahead state.
     #[serde(default)]
     pub state: StateOwner,
 }
 
-/// Whose the read-ahead state of the file is.
+/// Owner of the file's read-ahead state.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateOwner {
-    /// One for all threads: what the server keeps for a file from one request to the next.
+    /// Shared by all threads: the server keeps it for a file between requests.
     #[default]
     Shared,
-    /// One for each thread, as of workers that keep the file open.
+    /// Separate for each thread, like workers that keep the file open.
     Thread,
-    /// A new one for each request: the file is opened for it and closed.
+    /// New for each request: the file is opened and closed each time.
     Request,
 }
 
-/// What the client asks for.
+/// A request of the client.
 #[derive(Clone, Copy, Debug)]
 struct NfsRequest {
     index: u64,
     pos: ByteCount,
     len: ByteCount,
-    /// When it is at the server.
+    /// Arrival at the server.
     at: Nanos,
 }
 
-/// What it gets.
+/// A reply of the server.
 #[derive(Clone, Copy, Debug)]
 struct NfsReply {
     index: u64,
-    /// When it is at the client.
+    /// Arrival at the client.
     at: Nanos,
 }
 
-/// What both sides have in common.
+/// Connection between client and server.
 #[derive(Debug)]
 struct NfsWire {
     /// None ends a thread.
@@ -150,11 +151,11 @@ impl Nfsd {
         Ok(())
     }
 
-    /// The client's side.
+    /// Runs the client.
     ///
     /// ```text
     ///   |======= window =======|======= window =======|
-    ///   ^ read                 ^marker: when the program comes here, the next window is asked for
+    ///   ^ read                 ^marker: when the program gets here, it requests the next window
     /// ```
     async fn ask(&self, process: &Process, file: SimFile, wire: &NfsWire) {
         let end = self.amount.map_or(file.len, |amount| amount.0.min(file.len));
@@ -162,7 +163,7 @@ impl Nfsd {
         let mut here = BTreeSet::new();
         while pos < end {
             let next = pos + self.read.0.min(end - pos);
-            // One read may be for more than two windows.
+            // A read may span more than two windows.
             while (pos >= marker || asked < next) && asked < end {
                 marker = asked;
                 let window_end = asked + self.client_window.0.min(end - asked);
@@ -183,7 +184,7 @@ impl Nfsd {
         }
     }
 
-    /// Asks for a window, cut where requests begin; says how far it went.
+    /// Requests a window, split at multiples of `rsize`. Returns its end.
     fn ask_window(
         &self,
         process: &Process,
@@ -202,7 +203,7 @@ impl Nfsd {
         pos
     }
 
-    /// One thread of the server.
+    /// Runs one thread of the server.
     async fn serve(&self, thread: &Process, file: SimFile, shared: SimReader, wire: &NfsWire) {
         let kept = thread.open(file);
         while let Some(request) = wire.requests.receive(thread).await {

@@ -1,4 +1,4 @@
-//! When a reader with a rate wants its next byte, if its rate changes with the time.
+//! Due times of a reader whose rate changes over time.
 //!
 //! ```text
 //!   rate      1              2                 1
@@ -13,13 +13,13 @@ use super::rates::is_rate;
 use crate::time::{check_time, ns_of_ms};
 use crate::validate::check;
 
-/// From a time on, a rate is so many times what it was at first.
+/// A change of rate, relative to the initial one.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct RateChange {
-    /// From when on, in seconds since the run began.
+    /// Time of the change, in seconds from the start of the run.
     pub at_s: f64,
-    /// How many times its first rate.
+    /// Factor on the initial rate.
     pub times: f64,
 }
 
@@ -37,19 +37,19 @@ impl RateChange {
     }
 }
 
-/// Returns when a reader of this rate wants the byte at `done`.
+/// Returns the time at which a reader of this rate needs the byte at `done`.
 #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes")]
 pub(super) fn due(began: Nanos, done: ByteCount, kib_per_s: f64) -> Nanos {
     let ns = ns_of_ms(done.0 as f64 / 1024.0 / kib_per_s * 1e3);
     Nanos(began.0.saturating_add(ns))
 }
 
-/// A reader's rate as it changes, and where it was at a time.
+/// A varying rate, with a reference point in time and position.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     kib_per_s: f64,
     changes: Vec<RateChange>,
-    /// It had come to `pos` at this time.
+    /// Time at which it had reached `pos`.
     from: Nanos,
     pos: ByteCount,
     catches_up: bool,
@@ -65,7 +65,7 @@ impl Pace {
         Self { kib_per_s, changes: changes.to_vec(), from, pos: ByteCount::ZERO, catches_up }
     }
 
-    /// When it wants the byte at `pos`.
+    /// Returns the time at which it needs the byte at `pos`.
     #[expect(clippy::cast_precision_loss, reason = "53 bits of bytes and of nanoseconds")]
     pub(super) fn due(&self, pos: ByteCount) -> Nanos {
         let mut kib = (pos - self.pos).0 as f64 / 1024.0;
@@ -86,7 +86,7 @@ impl Pace {
         Nanos(from.0.saturating_add(ns_of_ms(kib / rate * 1e3)))
     }
 
-    /// How many KiB it wants up to a time, from `from` on.
+    /// Returns the KiB that it consumes from `from` up to a time.
     #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds")]
     pub(super) fn kib_at(&self, at: Nanos) -> f64 {
         let starts = self.changes.iter().map(|change| (change.at(), change.times));
@@ -99,8 +99,8 @@ impl Pace {
         parts.iter().zip(ends).map(part).sum()
     }
 
-    /// The client has all up to `pos`. If that is late and it does not catch up, it plays on from
-    /// here, later.
+    /// Records that the client has all bytes up to `pos`. A late client that does not catch up
+    /// continues from here at its normal rate.
     pub(super) fn has(&mut self, pos: ByteCount, now: Nanos) {
         if !self.catches_up && now > self.due(pos) {
             (self.from, self.pos) = (now, pos);

@@ -1,18 +1,18 @@
-//! Where a workload reads next: each place as likely, or some likelier.
+//! Random positions of a workload, uniform or Zipf-distributed.
 
 use crate::rng::Rng;
 use crate::validate::check;
 use crate::zipf::Zipf;
 
-/// The places of a file.
+/// Distribution of positions in a file.
 pub(super) enum Places {
-    /// Of so many places, each is as likely.
+    /// Uniform over this many positions.
     Alike(u64),
     Zipf(Zipf),
 }
 
 impl Places {
-    /// Whether `count` places can be drawn with this power, where it is given.
+    /// Checks that `count` positions can be drawn, with this power if there is one.
     pub(super) fn check(count: u64, zipf: Option<f64>) -> Result<(), String> {
         let is_power = zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
         check(is_power, "zipf", "0.01 to 0.99")?;
@@ -24,7 +24,7 @@ impl Places {
         zipf.map_or(Self::Alike(count), |power| Self::Zipf(Zipf::new(count, power)))
     }
 
-    /// The number of the next place.
+    /// Draws the index of the next position.
     pub(super) fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Self::Alike(count) => rng.below(*count),

@@ -1,4 +1,4 @@
-//! A reader at random places: fio's `randread`, a database's look-ups.
+//! A random reader: fio's `randread`, or look-ups of a database.
 
 use foreread_core::sched::Op;
 use foreread_core::units::{ByteCount, Nanos, Sectors};
@@ -15,28 +15,28 @@ use crate::size::Size;
 use crate::time::check_time;
 use crate::validate::check;
 
-/// Reads at places of which each is as likely.
+/// Reads at uniformly distributed positions.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Random {
-    /// Which file.
+    /// File to read.
     pub file: String,
-    /// How much at a time, aligned to that.
+    /// Read size and alignment.
     pub read: Size,
-    /// How many reads; without it, until the run stops.
+    /// Number of reads; by default, until the run stops.
     pub reads: Option<u64>,
-    /// Some places are likelier: the n-th likeliest as 1 / n to the power of this.
+    /// Zipf power: the n-th most frequent position has weight 1 / n^power.
     pub zipf: Option<f64>,
-    /// Past the cache, as with `O_DIRECT`.
+    /// Bypass the cache, as with `O_DIRECT`.
     #[serde(default)]
     pub direct: bool,
-    /// Writes instead; only past the cache.
+    /// Write instead; only when bypassing the cache.
     #[serde(default)]
     pub write: bool,
-    /// What each read costs on a processor.
+    /// CPU time per read.
     #[serde(default)]
     pub cpu_us: f64,
-    /// What it does with each byte, in ns.
+    /// CPU time per byte, in ns.
     #[serde(default)]
     pub cpu_ns_per_byte: f64,
 }
@@ -56,7 +56,8 @@ impl Random {
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || machine.stops;
         check(ends, "reads", "a number, or the scenario until_s")?;
-        // Once all of it is resident, reads that cost nothing go on and no time passes.
+        // Once everything is resident, reads without cost would loop forever at the same virtual
+        // time.
         let takes_time = self.direct || self.cpu_ns() > 0 || file.size.0 > machine.memory;
         let ends = self.reads.is_some() || takes_time;
         check(ends, "cpu_us", "more than 0, or reads a number, for a file that fits the cache")

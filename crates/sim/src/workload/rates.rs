@@ -1,4 +1,4 @@
-//! How fast each of many clients is: a list, or drawn.
+//! Rates of many clients: a list, or a random distribution.
 //!
 //! ```text
 //!   kib_per_s = [8, 24, 512]                                    one client each
@@ -15,33 +15,33 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use crate::rng::Rng;
 use crate::validate::check;
 
-/// The rates of clients, in KiB/s.
+/// Rates of clients, in KiB/s.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rates {
-    /// One each.
+    /// An explicit list.
     List(Vec<f64>),
-    /// Drawn.
+    /// Random.
     Drawn(Drawn),
 }
 
-/// Rates whose logarithm is of a normal distribution.
+/// Rates with a log-normal distribution.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Drawn {
-    /// How many clients.
+    /// Number of clients.
     pub clients: u32,
-    /// Half of them are below, in KiB/s.
+    /// Median, in KiB/s.
     pub median: f64,
-    /// The deviation of the logarithm; 0: all are alike.
+    /// Standard deviation of the logarithm; 0: all equal.
     #[serde(default)]
     pub sigma: f64,
-    /// What they are drawn from, whatever the seed of the run.
+    /// Seed of the rates, independent of the run's seed.
     #[serde(default)]
     pub seed: u64,
 }
 
 impl Rates {
-    /// All of them, in KiB/s.
+    /// Returns all rates, in KiB/s.
     #[must_use]
     pub fn all(&self) -> Vec<f64> {
         match self {
@@ -65,7 +65,7 @@ impl Rates {
     }
 }
 
-/// Whether this is a valid rate, in KiB/s.
+/// Returns true if this is a valid rate, in KiB/s.
 pub(super) fn is_rate(rate: f64) -> bool {
     rate.is_finite() && (1e-3..=1e9).contains(&rate)
 }

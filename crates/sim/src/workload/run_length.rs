@@ -1,4 +1,4 @@
-//! How long a scan runs: one length, or drawn.
+//! Lengths of scans: fixed, or random.
 //!
 //! ```text
 //!   length = "160K"                                          all alike
@@ -18,40 +18,40 @@ use crate::rng::Rng;
 use crate::size::Size;
 use crate::validate::check;
 
-/// The lengths of scans.
+/// Lengths of scans.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RunLength {
-    /// All alike.
+    /// Fixed.
     Fixed(Size),
-    /// Drawn.
+    /// Random.
     Drawn(DrawnLength),
 }
 
-/// Lengths that are drawn.
+/// Random lengths.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum DrawnLength {
-    /// Each length between is as likely.
+    /// Uniform distribution.
     Uniform {
-        /// The shortest.
+        /// Shortest length.
         from: Size,
-        /// The longest.
+        /// Longest length.
         to: Size,
     },
-    /// Their logarithm is of a normal distribution.
+    /// Log-normal distribution.
     LogNormal {
-        /// Half of them are below.
+        /// Median.
         median: Size,
-        /// The deviation of the logarithm.
+        /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Of two kinds.
+    /// Two lengths.
     Bimodal {
-        /// Most of them.
+        /// The more frequent length.
         short: Size,
-        /// The others.
+        /// The other length.
         long: Size,
-        /// The part of them that is long.
+        /// Share of scans with the other length.
         part: f64,
     },
 }
@@ -75,7 +75,7 @@ impl RunLength {
         check(is_drawn, "length", "from <= to, sigma of 0 to 3, part of 0 to 1")
     }
 
-    /// The length of the next scan, at most `most`.
+    /// Draws the length of the next scan, at most `most`.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Scans that end: range queries, objects, the files of a store that lie in one large file.
+//! Finite scans: range queries, objects, the files of a store packed into one large file.
 //!
 //! ```text
 //!   a file      ----|=====>|-------|==>|--------------|========>|----
@@ -20,30 +20,30 @@ use crate::size::Size;
 use crate::time::check_time;
 use crate::validate::check;
 
-/// Scans one after the other, each from another place and through the same handle.
+/// Consecutive scans, each from a new position, through the same handle.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scans {
-    /// Which file.
+    /// File to read.
     pub file: String,
-    /// How much at a time.
+    /// Read size.
     #[serde(default = "Size::page")]
     pub read: Size,
-    /// How long they are.
+    /// Length of a scan.
     pub length: RunLength,
-    /// How many; without it, until the run stops.
+    /// Number of scans; by default, until the run stops.
     pub scans: Option<u64>,
-    /// To what the places are aligned; without it, to `read`.
+    /// Alignment of the start positions; by default, `read`.
     pub align: Option<Size>,
-    /// Some places are likelier: the n-th likeliest as 1 / n to the power of this.
+    /// Zipf power: the n-th most frequent position has weight 1 / n^power.
     pub zipf: Option<f64>,
-    /// Towards the start of the file.
+    /// Scan towards the start of the file.
     #[serde(default)]
     pub backwards: bool,
-    /// What each read costs on a processor.
+    /// CPU time per read.
     #[serde(default)]
     pub cpu_us: f64,
-    /// What it does with each byte, in ns.
+    /// CPU time per byte, in ns.
     #[serde(default)]
     pub cpu_ns_per_byte: f64,
 }
@@ -60,7 +60,8 @@ impl Scans {
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         check(self.scans.is_some() || machine.stops, "scans", "a number, or the scenario until_s")?;
-        // Once all that it reads is resident, scans that cost nothing go on and no time passes.
+        // Once everything is resident, scans without cost would loop forever at the same virtual
+        // time.
         let takes_time = cpu_ns(self.cpu_us, self.cpu_ns_per_byte, ByteCount(1)) > 0;
         check(self.scans.is_some() || takes_time, "cpu_us", "0.001 at least, or scans a number")
     }

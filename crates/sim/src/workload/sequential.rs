@@ -1,4 +1,4 @@
-//! A reader of one stream: `dd`, `cat`, a scan.
+//! A reader of one stream, like `dd`, `cat` or a table scan.
 
 use std::ops::Range;
 
@@ -15,52 +15,52 @@ use crate::size::Size;
 use crate::time::{check_time, ns_of_ms};
 use crate::validate::check;
 
-/// Reads a file from `from` on.
+/// Reads a file sequentially.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sequential {
-    /// Which file. `{n}` in it is the number of the process, of several.
+    /// File to read. `{n}` stands for the number of the process, if there are several.
     pub file: String,
-    /// How much at a time.
+    /// Read size.
     #[serde(default = "Size::page")]
     pub read: Size,
-    /// How much in all; without it, to the end.
+    /// Total bytes; by default, to the end of the file.
     pub amount: Option<Size>,
-    /// From where.
+    /// Start offset.
     #[serde(default)]
     pub from: Size,
-    /// From one read's start to the next one's, if that is not where the read ends: a column of a
-    /// table, every n-th record.
+    /// Distance between the starts of two reads, if larger than a read: a column of a table, or
+    /// every n-th record.
     pub stride: Option<Size>,
-    /// From the end towards the start.
+    /// Read from the end towards the start.
     #[serde(default)]
     pub backwards: bool,
-    /// What it does with each byte, in ns.
+    /// CPU time per byte, in ns.
     #[serde(default)]
     pub cpu_ns_per_byte: f64,
-    /// What each read costs beside.
+    /// CPU time per read, in addition.
     #[serde(default)]
     pub cpu_us: f64,
-    /// No faster than this, in KiB/s: it waits before each read until it is due.
+    /// Rate limit in KiB/s: each read waits until it is due.
     pub kib_per_s: Option<f64>,
-    /// It lets the cache forget each page once it has read it, as `posix_fadvise` with `DONTNEED`.
+    /// Drop each page from the cache once it is read, like `posix_fadvise` with `DONTNEED`.
     #[serde(default)]
     pub drops_behind: bool,
-    /// What it says of how it will read.
+    /// Advice on its access pattern.
     #[serde(default)]
     pub advice: AdviceName,
 }
 
-/// Advice by its name.
+/// Advice by name.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum AdviceName {
-    /// Nothing.
+    /// No advice.
     #[default]
     Normal,
-    /// From one end to the other.
+    /// Sequential access.
     Sequential,
-    /// Anywhere.
+    /// Random access.
     Random,
 }
 
@@ -133,7 +133,8 @@ impl Sequential {
         self.stride.map_or(self.read.0, |stride| stride.0)
     }
 
-    /// Where it reads at its n-th turn. Backwards it begins with what may be less than a step.
+    /// Returns the position of the n-th read. A backward reader starts with the partial step, if
+    /// any.
     fn place(&self, range: Range<ByteCount>, turn: u64) -> ByteCount {
         let turns = (range.end - range.start).0.div_ceil(self.step().0);
         let steps = if self.backwards { turns - 1 - turn } else { turn };
@@ -141,7 +142,7 @@ impl Sequential {
     }
 }
 
-/// What a read costs on a processor.
+/// Returns the CPU time of a read, in ns.
 #[expect(clippy::cast_precision_loss, reason = "a read is small")]
 pub(super) fn cpu_ns(cpu_us: f64, cpu_ns_per_byte: f64, got: ByteCount) -> u64 {
     ns_of_ms((cpu_us * 1e3 + cpu_ns_per_byte * got.0 as f64) / 1e6)

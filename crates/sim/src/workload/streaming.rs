@@ -1,4 +1,4 @@
-//! A server of large files: many clients, each with a file and a rate of its own, behind one link.
+//! A server of large files: many clients behind one link, each with a separate file and rate.
 //!
 //! ```text
 //!   client-0   8 KiB/s  --.                        .-- file 0
@@ -6,8 +6,8 @@
 //!   client-2 512 KiB/s  --'                        '-- file 2
 //! ```
 //!
-//! Fast clients pull their windows through the cache and push out those that slow ones have not
-//! come to yet. What was pushed out has to be read twice: that is counted for each client.
+//! Fast clients pull their windows through the cache and evict pages that slow clients have not yet
+//! reached. Those pages are read twice, which is counted per client.
 
 use foreread_core::units::{ByteCount, MAX_FILE_BYTES, Nanos, Sector};
 use serde::Deserialize;
@@ -23,45 +23,45 @@ use crate::size::Size;
 use crate::time::{check_time, ns_of_ms};
 use crate::validate::check;
 
-/// Clients of one server.
+/// Server and its clients.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Streaming {
-    /// On which device the files lie, one behind the other.
+    /// Device that holds the files, one after the other.
     pub device: String,
-    /// How long each file is.
+    /// Size of each file.
     pub file_size: Size,
-    /// How much of it each client takes; without it, all.
+    /// Bytes that each client reads of its file; by default, all.
     pub amount: Option<Size>,
-    /// How fast each client takes its file, in KiB/s; so many clients as there are rates.
+    /// Rate of each client, in KiB/s; the number of rates is the number of clients.
     pub kib_per_s: Rates,
-    /// How many more clients share what the link has left.
+    /// Number of additional clients that share the rest of the link.
     #[serde(default)]
     pub fast_clients: u32,
-    /// How much the server reads and sends at a time.
+    /// Size of the server's reads and sends.
     #[serde(default = "chunk")]
     pub read: Size,
-    /// What the link moves, for all clients together; without it, as much as they want.
+    /// Bandwidth of the link, shared by all clients; by default, unlimited.
     pub link_kib_per_s: Option<f64>,
-    /// Clients come one after the other, all of them within this time.
+    /// Period over which the clients arrive, one after the other.
     #[serde(default)]
     pub come_within_s: f64,
-    /// All rates change at these times.
+    /// Times at which all rates change.
     #[serde(default)]
     pub changes: Vec<RateChange>,
-    /// A late client reads what it has missed as fast as it can; otherwise it stays behind.
+    /// If true, a late client reads its backlog as fast as it can; otherwise it stays behind.
     #[serde(default = "yes")]
     pub catches_up: bool,
 }
 
-/// A client of a server, as the scenario has it.
+/// A client of a server, as given by the scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Client {
-    /// Its process.
+    /// Name of its process.
     pub name: String,
-    /// How fast it takes its file, before any change.
+    /// Initial rate.
     pub kib_per_s: f64,
-    /// When it comes.
+    /// Arrival time.
     pub comes: Nanos,
 }
 
@@ -104,7 +104,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// All clients of the server that is this process and begins at `start`.
+    /// Returns all clients of a server process with this name, which starts at `start`.
     #[must_use]
     pub fn clients(&self, name: &str, start: Nanos) -> Vec<Client> {
         let fast = std::iter::repeat_n(self.fast_kib_per_s(), self.fast_clients as usize);
@@ -117,7 +117,7 @@ impl Streaming {
         rates.into_iter().enumerate().map(client).collect()
     }
 
-    /// How many bytes a client wants between two times, if it never waits.
+    /// Returns the number of bytes that a client needs between two times, if it never waits.
     #[must_use]
     pub fn due_between(&self, client: &Client, from: Nanos, until: Nanos) -> f64 {
         let pace = Pace::new(client.kib_per_s, &self.changes, client.comes, self.catches_up);
@@ -125,21 +125,20 @@ impl Streaming {
         bytes_at(until) - bytes_at(from)
     }
 
-    /// How much of its file a client takes.
+    /// Returns the number of bytes of its file that a client reads.
     #[must_use]
     pub fn taken(&self) -> ByteCount {
         self.amount.map_or(self.file_size.0, |amount| amount.0.min(self.file_size.0))
     }
 
-    /// What each client without a rate gets.
+    /// Returns the rate of each client without an explicit one.
     fn fast_kib_per_s(&self) -> f64 {
         let left = self.link_kib_per_s.unwrap_or(0.0) - self.kib_per_s.all().iter().sum::<f64>();
         left / f64::from(self.fast_clients.max(1))
     }
 
-    /// One client's connection. Its meter's `read_twice` is how many pages the device was asked for
-    /// that it had been asked for before, `latest_ms` how long after it was due its latest read
-    /// ended.
+    /// Serves one client. Its meter reports `read_twice`, the number of pages requested from the
+    /// device again, and `latest_ms`, the largest delay of a read's end after its due time.
     async fn serve(
         &self,
         process: &Process,

@@ -1,8 +1,4 @@
-//! What devices do by themselves, and what they are told.
-//!
-//! In:    a device whose time has come; readers that come to requests in flight.
-//! Out:   ends of commands; when a device is to be woken next.
-//! Never: a change of the path.
+//! Wake-ups of devices, and notifications to them that a reader joined a request in flight.
 
 use foreread_core::path::DeviceId;
 use foreread_core::units::Nanos;
@@ -10,7 +6,7 @@ use foreread_core::units::Nanos;
 use super::{SimDevice, SimEvent, SimWorld};
 
 impl SimWorld {
-    /// Lets a device do what it is time for.
+    /// Wakes a device until no wake-up is due.
     pub(super) fn wake_device(&mut self, now: Nanos, device: DeviceId) {
         let index = device.index() as usize;
         self.devices[index].wake_at = None;
@@ -31,7 +27,7 @@ impl SimWorld {
         }
     }
 
-    /// Tells devices which of their commands a reader has come to.
+    /// Notifies devices of the commands that a reader has joined.
     pub(super) fn tell_joined(&mut self, now: Nanos) {
         while let Some((device, tag)) = self.path.poll_joined() {
             self.devices[device.index() as usize].model.joined(now, tag);

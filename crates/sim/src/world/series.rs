@@ -6,19 +6,19 @@ use super::SimWorld;
 use crate::time_series::{SeriesLevels, SeriesRecorder, SeriesSpec, TimeSeries};
 
 impl SimWorld {
-    /// Keeps a series from now on.
+    /// Starts a time series.
     pub(crate) fn keep_series(&mut self, spec: SeriesSpec) {
         self.series = Some(Box::new(SeriesRecorder::new(spec, self.now())));
     }
 
-    /// Ends the series that was kept.
+    /// Finishes the time series and returns it.
     pub(crate) fn take_series(&mut self) -> Option<TimeSeries> {
         let recorder = self.series.take()?;
         Some(recorder.finish(self.now(), self.levels()))
     }
 
-    /// Ends the intervals that have ended before `now`, to which the clock has advanced: nothing
-    /// has happened at that time yet.
+    /// Ends the intervals that are over at `now`, the clock's new time, before any event of that
+    /// time.
     pub(super) fn advance_series(&mut self, now: Nanos) {
         let is_over = |series: &mut Box<SeriesRecorder>| series.is_over(now);
         let Some(mut series) = self.series.take_if(is_over) else { return };

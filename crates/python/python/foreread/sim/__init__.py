@@ -1,4 +1,4 @@
-"""The simulator: scenarios and traces in virtual time, with the library's own read path.
+"""The simulator: scenarios and traces in virtual time, on the library's own read path.
 
     from foreread import sim
 
@@ -6,8 +6,9 @@
     print(result.seconds, result.devices[0].reads)
     waits = sim.replay("program.frt", device="nvme-990pro-2t", memory="1GiB")
 
-A run is the same on every machine: its `hash` is that of `foreread sim`, its `to_dict()` what
-`foreread sim --json` prints. Other threads of Python run beside it, and Ctrl-C ends it.
+A run is the same on every machine: its `hash` equals that of `foreread sim`, and its `to_dict()`
+the output of `foreread sim --json`. Other Python threads run concurrently, and Ctrl-C stops the
+run.
 """
 
 from __future__ import annotations
@@ -84,27 +85,27 @@ __all__ = [
 
 
 def policies() -> list[str]:
-    """Returns the names of the read-ahead policies: the library's, and those of the literature."""
+    """Return the names of the read-ahead policies: the library's, and those of the literature."""
     return _names("policies")
 
 
 def devices() -> list[str]:
-    """Returns the names of the device models."""
+    """Return the names of the device models."""
     return _names("devices")
 
 
 def scenarios() -> list[str]:
-    """Returns the names of the built-in scenarios: those of `foreread sim rivals`."""
+    """Return the names of the built-in scenarios: those of `foreread sim rivals`."""
     return _names("scenarios")
 
 
 def cache_policies() -> list[str]:
-    """Returns the names of the eviction policies of `replay` and `miss_counts`."""
+    """Return the names of the eviction policies of `replay` and `miss_counts`."""
     return _names("cache_policies")
 
 
 def trace_formats() -> list[str]:
-    """Returns the names of the trace formats."""
+    """Return the names of the trace formats."""
     return _names("trace_formats")
 
 
@@ -113,7 +114,7 @@ def _names(kind: str) -> list[str]:
 
 
 def scenario_text(name: str) -> str:
-    """Returns the TOML text of a built-in scenario."""
+    """Return the TOML text of a built-in scenario."""
     text = _foreread.sim_scenario(name)
     if text is None:
         raise ValueError(f"no scenario {name!r}; choose one of {', '.join(scenarios())}")
@@ -131,15 +132,35 @@ def run(
     until_s: float | None = None,
     events: bool = False,
 ) -> SimResult:
-    """Runs a scenario in virtual time.
+    """Run a scenario in virtual time.
 
-    `scenario` is a dictionary, TOML text, the path of a TOML file, or the name of a built-in one
-    (`scenarios()`). The arguments after it replace what it says: the policy, by its name or an
-    object of Python; the memory bound and the largest window (a size, or "auto"); the device, by
-    the name of a model, or a dictionary with one for some of its devices, made large enough for
-    its files; the seed; when the run stops. With `events` the result has each event as a line.
+    All arguments after `scenario`, except `events`, override its settings.
 
-    Raises ValueError with the line of the scenario that is wrong, and what a policy raises.
+    Parameters
+    ----------
+    scenario : mapping, str or os.PathLike
+        A dictionary, TOML text, the path of a TOML file, or the name of a built-in scenario
+        (`scenarios()`).
+    policy : str or Policy
+        A read-ahead policy by name, or one written in Python.
+    memory : int or str
+        Memory bound.
+    max_window : int or str
+        Largest window: a size, or `"auto"`.
+    device : str or mapping
+        Name of a device model, or a dictionary with names for some of the devices. A device is
+        enlarged to fit its files.
+    seed : int
+        Seed of the run.
+    until_s : float
+        Stop time, in seconds.
+    events : bool
+        Whether to keep each event as a line of the result.
+
+    Raises
+    ------
+    ValueError
+        If the scenario is invalid; the text names the line. Exceptions of a policy are passed on.
     """
     changes = _changes(policy, memory, max_window, device, seed, until_s)
     text, place = read_scenario(scenario)
@@ -158,7 +179,7 @@ def check(
     seed: int | None = None,
     until_s: float | None = None,
 ) -> None:
-    """Raises the ValueError that `run` would raise before the run begins."""
+    """Raise the ValueError that `run` would raise before the run begins."""
     changes = _changes(policy, memory, max_window, device, seed, until_s)
     text, place = read_scenario(scenario)
     with with_place(text, place):
@@ -166,7 +187,7 @@ def check(
 
 
 class Trace:
-    """A trace of I/O, which was read once for its files: replays of it need no such pass."""
+    """An I/O trace, scanned once for its files; replays reuse the result."""
 
     def __init__(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         self.path = os.fsdecode(path)
@@ -203,14 +224,39 @@ def replay(
     picture: bool = False,
     format: str | None = None,
 ) -> ReplayResult:
-    """Replays the reads of a trace in virtual time: what would they have waited for?
+    """Replay the reads of a trace in virtual time, and measure their waits.
 
-    The arguments are those of `foreread replay`, with its defaults: windows are learnt for
-    `adaptive`, what the device transfers while it seeks for `competitive`, and 128 KiB at most for
-    the others; `loop` is "open" for block traces and "closed" for others; `per` "file" or "thread"
-    adds figures of each; `eviction` is one of `cache_policies()`. With `bounds` the result has what
-    no policy can do better, which takes two more passes over the trace; with `picture` what
-    `foreread.plot` shows over time.
+    The arguments and defaults are those of `foreread replay`.
+
+    Parameters
+    ----------
+    trace : str, os.PathLike or Trace
+        The trace.
+    policy : str or Policy
+        A read-ahead policy by name, or one written in Python.
+    memory : int or str
+        Memory bound.
+    max_window : int, str or None
+        Largest window. None: learnt for `adaptive`, the bytes that the device transfers during a
+        seek for `competitive`, and 128 KiB for the others.
+    device : str
+        Name of a device model.
+    loop : str or None
+        `"open"` or `"closed"`. None: open for block traces, closed for others.
+    scale : float
+        Factor on the times of the trace.
+    warm : bool
+        Whether to play the trace once before measuring.
+    per : str or None
+        `"file"` or `"thread"`: also measure each of them.
+    eviction : str
+        An eviction policy, one of `cache_policies()`.
+    bounds : bool
+        Whether to compute the lower bounds for any policy, in two more passes over the trace.
+    picture : bool
+        Whether to record the data for the charts over time of `foreread.plot`.
+    format : str or None
+        Format of the trace, one of `trace_formats()`. None: detected.
     """
     raw = _trace(trace, format)._raw
     changes = _changes(policy, memory, max_window, device, None, None)
@@ -235,10 +281,10 @@ def miss_counts(
     bounds: bool = False,
     format: str | None = None,
 ) -> list[MissCount]:
-    """Counts the misses of eviction policies, all of them in one pass: no device, no read-ahead.
+    """Count the misses of eviction policies in one pass, without a device or read-ahead.
 
-    Each size of `memory` holds a page for every 4 KiB. With `objects`, capacities in objects,
-    each request is one use of one object. With `bounds` each row has the fewest misses, those of
+    Each size of `memory` holds one page per 4 KiB. `objects` are capacities in objects, where each
+    request is one use of one object. With `bounds` each row includes the fewest possible misses, by
     Belady's MIN.
     """
     sizes = [memory] if isinstance(memory, (int, str)) else memory
@@ -261,7 +307,7 @@ def _changes(
     seed: int | None,
     until_s: float | None,
 ) -> dict[str, Any]:
-    """Returns what replaces the scenario's own, without what does not."""
+    """Return the changes to a scenario, without those that are None."""
     changes: dict[str, Any] = {
         "policy": policy_change(policy),
         "memory": _size("memory", memory),

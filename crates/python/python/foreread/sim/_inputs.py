@@ -1,4 +1,4 @@
-"""Scenarios as users have them: dictionaries, text, files, names; their TOML and their errors."""
+"""Scenarios as given by the user: dictionaries, text, files, names. Converts them to TOML."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Scenario: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
 
 
 def read_scenario(scenario: Scenario) -> tuple[str, str | None]:
-    """Returns the TOML text of a scenario, and where it stands: a path, None for text."""
+    """Return the TOML text of a scenario, and its location: a path, or None for text."""
     if isinstance(scenario, Mapping):
         return to_toml(scenario), "scenario"
     if isinstance(scenario, str):
-        # The name of a file may have = in it: dir/date=2026-11-26/a.toml.
+        # A file name may contain =: dir/date=2026-11-26/a.toml.
         if "\n" in scenario or ("=" in scenario and not os.path.exists(scenario)):
             return scenario, None
         built_in = _foreread.sim_scenario(scenario)
@@ -41,10 +41,10 @@ def read_scenario(scenario: Scenario) -> tuple[str, str | None]:
 
 @contextlib.contextmanager
 def with_place(text: str, place: str | None) -> Generator[None, None, None]:
-    """Puts the place of a scenario in front of its errors.
+    """Prefix errors of a scenario with its location.
 
-    The lines of a dictionary are those of its TOML, which the user has not seen: there the line
-    itself is shown.
+    The line numbers of a dictionary refer to its TOML, which the user has not seen, so the line
+    itself is shown instead.
     """
     try:
         yield
@@ -61,7 +61,7 @@ def with_place(text: str, place: str | None) -> Generator[None, None, None]:
 
 
 def to_toml(scenario: Mapping[str, Any]) -> str:
-    """Returns a dictionary as TOML: tables of one and two levels as sections, others inline."""
+    """Format a dictionary as TOML: tables of one and two levels as sections, others inline."""
     lines: list[str] = []
     sections: list[str] = []
     for key, value in scenario.items():
@@ -77,7 +77,7 @@ def to_toml(scenario: Mapping[str, Any]) -> str:
 
 
 def _section(name: str, table: Mapping[str, Any]) -> list[str]:
-    """A table; where it has nothing but tables, each of them is a section of its own."""
+    """Format a table; if it contains only tables, each of them becomes a section."""
     if table and all(isinstance(value, Mapping) for value in table.values()):
         lines: list[str] = []
         for key, value in table.items():
@@ -103,7 +103,7 @@ def _text(text: str) -> str:
 
 
 def _value(value: object, path: str) -> str:
-    """One value, inline."""
+    """Format a value inline."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

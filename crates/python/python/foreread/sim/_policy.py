@@ -1,4 +1,4 @@
-"""Read-ahead policies that are written in Python, for teaching and for trying ideas.
+"""Read-ahead policies written in Python, for teaching and experiments.
 
     class NextFour(sim.Policy):
         name = "next-four"
@@ -10,9 +10,9 @@
 
     sim.run("backwards", policy=NextFour)
 
-The core asks a policy where a read misses a page, and where a reader comes to a page with a
-marker. It is asked what its own policies are asked, and its answer is used as theirs are; only the
-policy `adaptive` has parts that are more than its decisions (docs/adaptive.md).
+The core asks a policy when a read misses a page, and when a reader reaches a page with a marker. It
+asks the same questions as of its own policies, and uses the answers in the same way; only the
+policy `adaptive` has parts beyond its decisions (docs/adaptive.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from foreread._foreread import Residency
 
 @dataclass(frozen=True)
 class Window:
-    """The pages of one read-ahead.
+    """Pages of one read-ahead.
 
     ```text
                           |<------ async_size -----|
@@ -38,11 +38,11 @@ class Window:
     """
 
     start: int
-    """The first page."""
+    """First page."""
     size: int
-    """How many; 0: no window yet."""
+    """Number of pages; 0: no window yet."""
     async_size: int = 0
-    """How many of them, at the tail, lie behind the marker."""
+    """Number of pages at the tail, from the marker on."""
 
     @property
     def end(self) -> int:
@@ -51,84 +51,85 @@ class Window:
 
     @property
     def marker(self) -> int | None:
-        """The page whose first use asks for the next window."""
+        """Page whose first use requests the next window."""
         if 0 < self.async_size <= self.size:
             return self.start + self.size - self.async_size
         return None
 
     @property
     def expected(self) -> int:
-        """Where the stream is expected to ask again: its marker, or one past its end."""
+        """Page at which the stream is expected to ask again: its marker, or one past its end."""
         return self.start + max(self.size - self.async_size, 0)
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One question to a policy."""
+    """A question to a policy."""
 
     page: int
-    """The page that is missing, or that carried the marker."""
+    """The missing page, or the page with the marker."""
     count: int
-    """The pages that are left of the read, this one included."""
+    """Number of remaining pages of the read, including this one."""
     is_marker: bool
-    """Whether the page is resident and carried a marker; else the reader waits for it."""
+    """True if the page is resident and had a marker; False if the reader waits for it."""
     prev_pos: int | None
-    """The byte after the last one that the stream's previous read returned."""
+    """One past the last byte returned by the stream's previous read."""
     has_waited: bool
-    """Whether the handle waited for the device since it last asked."""
+    """Whether the handle has waited for the device since its last question."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What bounds a window. A window that is larger than `max` and than the read is cut."""
+    """Limits of a window. A window larger than both `max` and the read is cut."""
 
     max: int
-    """The largest window, in pages."""
+    """Largest window, in pages."""
     io_pages: int
-    """The largest request that the device takes, in pages, or 0."""
+    """Largest request of the device in pages, or 0."""
 
 
 @dataclass
 class Stream:
-    """What is remembered of one handle."""
+    """State kept for one handle."""
 
     window: Window
-    """Its last window that was not random."""
+    """Last window that was not random."""
     fetched: Window
-    """The last pages that it asked for, at random or not."""
+    """Last pages requested, random or not."""
     memory: list[int] = field(default_factory=lambda: [0] * 8)
-    """What the policy notes of it: eight numbers below 2**64, all 0 before the first question."""
+    """The policy's own state: eight numbers below 2**64, initially 0."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy decided: which pages to read, and why."""
+    """A policy's decision: the pages to read, and the reason."""
 
     pattern: str
     """`initial0`, `initial`, `oversize`, `subsequent`, `context`, `interleaved`, `backwards`,
-    `strided`, `thrash`, or `random`, whose window is not remembered."""
+    `strided`, `thrash`, or `random`, whose window is not kept.
+    """
     window: Window
     every: int | None = None
-    """Of `strided`: from the start of a piece of the window to that of the next."""
+    """For `strided`: distance between the starts of two pieces of the window."""
     read: int | None = None
-    """Of `strided`: the pages of a piece."""
+    """For `strided`: number of pages in a piece."""
 
 
 class Policy:
-    """A read-ahead policy. A run calls `decide` at each decision; it holds the GIL meanwhile.
+    """A read-ahead policy. A run calls `decide` at each decision, while holding the GIL.
 
-    One object serves all handles of a run: what belongs to one goes into `stream.memory`.
+    One object serves all handles of a run: keep the state of a handle in `stream.memory`.
     """
 
     name: str = ""
-    """Its name in results; without one, that of its class."""
+    """Name in results; defaults to the class name."""
 
     def decide(
         self, stream: Stream, ask: Ask, limits: Limits, cache: Residency
     ) -> Decision | None:
-        """Returns the pages to read; None: none ahead, and a missing page is read by itself.
+        """Return the pages to read; None: no read-ahead, and a missing page is read alone.
 
-        `cache` answers only while this runs. An exception ends the run and leaves it as it is.
+        `cache` is valid only during this call. An exception ends the run and propagates unchanged.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method decide")
 
@@ -139,7 +140,7 @@ _Answer: TypeAlias = "tuple[_DecisionFields | None, list[int]]"
 
 
 def policy_change(policy: str | Policy | type[Policy] | None) -> Any:
-    """Returns a policy as the extension module takes it: a name, or a name and a function."""
+    """Return a policy in the form of the extension module: a name, or a name and a function."""
     if policy is None or isinstance(policy, str):
         return policy
     instance: Any = policy() if isinstance(policy, type) else policy
@@ -150,7 +151,7 @@ def policy_change(policy: str | Policy | type[Policy] | None) -> Any:
 
 
 def _decider(policy: Policy) -> Callable[..., _Answer]:
-    """Returns the function that the extension module calls with plain numbers."""
+    """Return the function that the extension module calls with plain numbers."""
 
     def decide(
         question: tuple[int, int, bool, int | None, bool],

@@ -1,7 +1,7 @@
-"""What runs and replays return.
+"""Results of runs and replays.
 
-`to_dict()` has the keys and the values of the command line's `--json`. What only Python gets, such
-as distributions, is left out there.
+`to_dict()` has the same keys and values as the command line's `--json`. It omits data that is
+available only in Python, such as distributions.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     import pyarrow
 
 Histogram: TypeAlias = "list[tuple[int, int]]"
-"""Times in ns, three digits exact, each with its count."""
+"""Times in ns, exact to three digits, each with its count."""
 
 
 def _beside(**more: Any) -> Any:
-    """A field that is not in the JSON."""
+    """Declare a field that is not in the JSON."""
     return field(metadata={"beside": True}, repr=False, **more)
 
 
 def _as_json(value: Any) -> Any:
-    """Returns a result as plain values."""
+    """Convert a result to plain values."""
     if dataclasses.is_dataclass(value):
         pairs = {
             item.name: _as_json(getattr(value, item.name))
             for item in dataclasses.fields(value)
             if not item.metadata.get("beside")
         }
-        # As the command line: only a store has this key.
+        # Like the command line: only a store has this key.
         return {key: part for key, part in pairs.items() if (key, part) != ("store", None)}
     if is_list(value):
         return [_as_json(item) for item in value]
@@ -43,29 +43,30 @@ def _as_json(value: Any) -> Any:
 
 
 class Result:
-    """What can be done with every result."""
+    """Operations common to all results."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the object that `--json` prints."""
+        """Return the object that `--json` prints."""
         pairs: dict[str, Any] = _as_json(self)
         return pairs
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns the rows of a table: flat, with the keys of nested values behind theirs."""
+        """Return the rows of a table. Keys of nested values are appended to those of their parents.
+        """
         return [_flat(self.to_dict())]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns the rows as a DataFrame of pandas."""
+        """Return the rows as a pandas DataFrame."""
         return _tables.to_pandas(self)
 
     # pyarrow has no types.
     def to_arrow(self) -> pyarrow.Table:  # pyright: ignore
-        """Returns the rows as a Table of pyarrow."""
+        """Return the rows as a pyarrow Table."""
         return _tables.to_arrow(self)  # pyright: ignore
 
 
 def _flat(pairs: Mapping[str, Any]) -> dict[str, Any]:
-    """Joins the keys of nested dictionaries; lists are left out."""
+    """Flatten nested dictionaries by joining their keys; omit lists."""
     row: dict[str, Any] = {}
     for key, value in pairs.items():
         if is_table(value):
@@ -77,7 +78,7 @@ def _flat(pairs: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Latency:
-    """How long operations took, in ms; quantiles are to three digits."""
+    """Latency of operations, in ms; quantiles have three digits."""
 
     mean: float
     p50: float
@@ -88,7 +89,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """What one process did."""
+    """Figures of one process."""
 
     name: str
     ops: int
@@ -97,20 +98,20 @@ class ProcessResult:
     mb_per_s: float
     latency_ms: Latency
     waits: int
-    """Operations that took time: all but hits."""
+    """Number of operations that took time: all except hits."""
     wait_ms: Latency
-    """How long they took."""
+    """Distribution of their times."""
     other: dict[str, float]
-    """What only its own kind of workload measures."""
+    """Figures specific to the workload."""
     waited_s: float = _beside()
-    """How long it waited for reads through the cache."""
+    """Time spent waiting for reads through the cache."""
     histogram: Histogram = _beside()
-    """How long its operations took."""
+    """Latency of its operations."""
 
 
 @dataclass(frozen=True)
 class StoreResult:
-    """What an object store was asked over the network."""
+    """Requests to an object store."""
 
     requests: int
     hedged: int
@@ -120,7 +121,7 @@ class StoreResult:
 
 @dataclass(frozen=True)
 class DeviceResult:
-    """What one device did."""
+    """Figures of one device."""
 
     name: str
     reads: int
@@ -133,7 +134,7 @@ class DeviceResult:
 
 @dataclass(frozen=True)
 class CacheResult:
-    """What the cache did, in pages."""
+    """Figures of the cache, in pages."""
 
     pages_wanted: int
     pages_missed: int
@@ -145,36 +146,36 @@ class CacheResult:
 
 @dataclass(frozen=True)
 class SimResult(Result):
-    """A run of a scenario."""
+    """Figures of a run of a scenario."""
 
     name: str
     seed: int
     policy: str
     max_window: int | None
-    """The largest window, in bytes; None: learnt."""
+    """Largest window, in bytes; None: learnt."""
     seconds: float
     events: int
     hash: str
-    """Of all events: runs with the same hash did the same."""
+    """Hash of all events: runs with the same hash had the same events."""
     unfinished: int
-    """Processes that had not ended: without `until_s`, they wait for what never comes."""
+    """Number of unfinished processes: without `until_s`, they wait forever."""
     waits: int
-    """Operations of all processes that took time: all but hits."""
+    """Number of operations of all processes that took time: all except hits."""
     wait_ms: Latency
-    """How long they took."""
+    """Distribution of their times."""
     processes: list[ProcessResult]
     devices: list[DeviceResult]
     cache: CacheResult
     memory: int = _beside()
-    """The bound of the cache, in bytes."""
+    """Memory bound of the cache, in bytes."""
     latency_ms: Latency = _beside()
-    """Of the operations of all processes."""
+    """Latency of the operations of all processes."""
     lines: list[str] | None = _beside()
-    """Each event, if the run was asked to keep them: as `foreread sim --trace` writes them."""
+    """One line per event, if the run kept them, in the format of `foreread sim --trace`."""
 
     @classmethod
     def of_raw(cls, raw: dict[str, Any], *, has_lines: bool) -> SimResult:
-        """Makes a result of what the extension module returns."""
+        """Create a result from the extension module's output."""
         report = dict(raw["report"])
         kept = zip(report["processes"], raw["waited_s"], raw["histograms"], strict=True)
         report["processes"] = [
@@ -203,26 +204,26 @@ class SimResult(Result):
 
     @property
     def bytes(self) -> int:
-        """What all processes read or wrote."""
+        """Bytes read or written by all processes."""
         return sum(process.bytes for process in self.processes)
 
     @property
     def mb_per_s(self) -> float:
-        """How fast all processes together were, in MB/s."""
+        """Combined throughput of all processes, in MB/s."""
         return sum(process.mb_per_s for process in self.processes)
 
     @property
     def waited_s(self) -> float:
-        """The sum of all waits for reads through the cache."""
+        """Total wait for reads through the cache."""
         return sum(process.waited_s for process in self.processes)
 
     @property
     def requests(self) -> int:
-        """What all devices were sent."""
+        """Requests sent to all devices."""
         return sum(device.reads + device.writes for device in self.devices)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns a row for each process."""
+        """Return one row per process."""
         run = {"scenario": self.name, "seed": self.seed, "policy": self.policy}
         run |= {"memory": self.memory, "max_window": self.max_window}
         return [
@@ -233,7 +234,7 @@ class SimResult(Result):
 
 @dataclass(frozen=True)
 class WaitLatency:
-    """How long the reads that waited took, in ms; quantiles are to three digits."""
+    """Latency of the reads that waited, in ms; quantiles have three digits."""
 
     p50: float
     p99: float
@@ -243,7 +244,7 @@ class WaitLatency:
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The figures of one file or one thread."""
+    """Figures of one file or thread."""
 
     name: str
     reads: int
@@ -254,34 +255,34 @@ class GroupResult:
 
 @dataclass(frozen=True)
 class StreamPicture:
-    """What one stream had over time."""
+    """Requests of one stream over time."""
 
     thread: int
     file: str
     pages: int
-    """The pages that its decisions requested."""
+    """Pages requested by its decisions."""
     points: list[tuple[int, int, int]]
-    """For each column with a decision: its number, the largest window, the most ahead, in bytes."""
+    """For each column with a decision: its index, the largest window and the most bytes ahead."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A replay over time, in bounded memory."""
+    """A picture of a replay over time, of bounded size."""
 
     column_s: float
-    """The width of a column."""
+    """Width of a column."""
     row_bytes: int
-    """The height of a row."""
+    """Height of a row."""
     cells: list[tuple[int, int, str]]
     """Column, row, and `hit`, `prefetched`, `wasted` or `waited`."""
     counts: dict[str, int]
-    """Reads of each kind; of `wasted` pages."""
+    """Number of reads by kind; for `wasted`, of pages."""
     streams: list[StreamPicture]
-    """Those that requested most, the largest first."""
+    """Streams that requested most, largest first."""
 
     @classmethod
     def of_raw(cls, raw: dict[str, Any]) -> Picture:
-        """Makes a picture of what the extension module returns."""
+        """Create a picture from the extension module's output."""
         streams = [StreamPicture(**stream) for stream in raw["streams"]]
         fields: dict[str, Any] = raw | {"streams": streams}
         return cls(**fields)
@@ -289,33 +290,33 @@ class Picture:
 
 @dataclass(frozen=True)
 class ReplayResult(Result):
-    """A replay of a trace: docs/replay.md says how to read the figures."""
+    """Figures of a replay of a trace; docs/replay.md explains them."""
 
     trace: str
     level: str
     device: str
-    """The name of the model."""
+    """Name of the device model."""
     policy: str
     eviction: str
     max_window: int | None
-    """In bytes; None: learnt."""
+    """Largest window, in bytes; None: learnt."""
     memory: int
     loop: str
     scale: float
     warm: bool
-    """Whether the trace was played once before it counted."""
+    """Whether the trace was played once before measuring."""
     seed: int
-    """Seed of the random latencies of a device."""
+    """Seed of a device's random latencies."""
     reads: int
     bytes: int
     waits: int
     waited_s: float
     least_waited_s: float | None
-    """The least that its reads could have waited, with `bounds`."""
+    """Lower bound of the total wait, with `bounds`."""
     wait_ms: WaitLatency
     requests: int
     fewest_requests: int | None
-    """With `bounds`, where the device's largest request is smaller than the memory."""
+    """With `bounds`, if the device's largest request is smaller than the memory."""
     device_bytes: int
     fewest_bytes: int | None
     device_s: float
@@ -327,13 +328,13 @@ class ReplayResult(Result):
     writes: int
     groups: list[GroupResult]
     histogram: Histogram = _beside()
-    """How long the reads that waited took."""
+    """Latency of the reads that waited."""
     picture: Picture | None = _beside()
-    """On request."""
+    """Picture, on request."""
 
     @classmethod
     def of_raw(cls, raw: dict[str, Any]) -> ReplayResult:
-        """Makes a result of what the extension module returns."""
+        """Create a result from the extension module's output."""
         report = dict(raw["report"])
         report["wait_ms"] = WaitLatency(**report["wait_ms"])
         report["groups"] = [GroupResult(**group) for group in report["groups"]]
@@ -342,13 +343,13 @@ class ReplayResult(Result):
 
     @property
     def mb_per_s(self) -> float:
-        """How fast the reads were, in MB/s of virtual time."""
+        """Throughput of the reads, in MB/s of virtual time."""
         return self.bytes / max(self.elapsed_s, 1e-9) / 1e6
 
 
 @dataclass(frozen=True)
 class MissCount(Result):
-    """The misses of one eviction policy with one capacity."""
+    """Misses of one eviction policy at one capacity."""
 
     trace: str
     policy: str
@@ -359,4 +360,4 @@ class MissCount(Result):
     misses: int
     miss_ratio: float
     fewest_misses: int | None
-    """Those of Belady's MIN, with `bounds`."""
+    """Misses of Belady's MIN, with `bounds`."""

@@ -1,9 +1,9 @@
-"""Two policies of the library once more, in Python: to read, and to begin from.
+"""Two policies of the library, reimplemented in Python as examples and starting points.
 
-`Fixed` decides what the policy `fixed` decides, and `Linux6` what `linux-6` decides, question by
-question: a test compares the events of their runs. Two things differ, because the core does them
-for its own `linux-6` alone: near the end of a file its marker is counted back from there, and after
-a read larger than the limit its windows stay larger than that.
+`Fixed` makes the same decisions as the policy `fixed`, and `Linux6` the same as `linux-6`: a test
+compares the events of their runs. Two details differ, because the core implements them only for its
+own `linux-6`: near the end of a file its marker is counted back from there, and after a read larger
+than the limit its windows stay larger than the limit.
 docs/readahead.md has their pictures.
 """
 
@@ -16,14 +16,14 @@ PAGE_SIZE = 4096
 
 
 def follows_previous_read(ask: Ask) -> bool:
-    """Whether the read begins in the page where the one before it ended, or in the next."""
-    # Before the first read the handle stands one page before page 0.
+    """Return whether the read begins on the last page of the previous one, or on the next."""
+    # Before its first read, a handle is one page before page 0.
     previous = -1 if ask.prev_pos is None else ask.prev_pos // PAGE_SIZE
     return 0 <= ask.page - previous <= 1
 
 
 class Fixed(Policy):
-    """Windows of the largest size, each asked for when the one before it is entered."""
+    """Windows of the largest size, each requested when the reader enters the previous one."""
 
     name = "fixed"
 
@@ -53,14 +53,14 @@ class Linux6(Policy):
     def decide(
         self, stream: Stream, ask: Ask, limits: Limits, cache: Residency
     ) -> Decision | None:
-        # A read that is larger than the limit is one request where the device takes it as one.
+        # A read above the limit stays one request, up to the device's largest request.
         largest = max(limits.max, min(ask.count, limits.io_pages))
         if ask.is_marker:
             return self.on_marker(stream.window, ask, largest, cache)
         return self.on_miss(ask, largest, cache)
 
     def on_miss(self, ask: Ask, largest: int, cache: Residency) -> Decision:
-        """A page is missing: a stream begins here, or was here before, or the read is random."""
+        """Handle a missing page: a new stream, a continued stream, or a random read."""
         if ask.page == 0:
             pattern = "initial0"
         elif ask.count > largest:
@@ -68,7 +68,7 @@ class Linux6(Policy):
         elif follows_previous_read(ask):
             pattern = "initial"
         else:
-            # History: pages that are still resident behind the reader were its own.
+            # History: resident pages behind the reader came from the same stream.
             history = cache.history(ask.page, max(largest - 1, 0))
             if history <= ask.count:
                 return Decision("random", Window(ask.page, ask.count))
@@ -83,18 +83,18 @@ class Linux6(Policy):
     def on_marker(
         self, last: Window, ask: Ask, largest: int, cache: Residency
     ) -> Decision | None:
-        """The reader comes to a marker: the next window, larger than the last one."""
+        """Handle a marker: the next window, larger than the last one."""
         if ask.page == last.expected:
             pattern = "subsequent"
             start, size = last.end, max(next_size(last.size, largest), last.size)
         else:
-            # Another reader has overwritten the window; the pages of the old one are still there.
+            # Another reader has overwritten the window; the old window's pages are still resident.
             hole = cache.next_hole(ask.page + 1, largest)
             if hole is None:
                 return None
             pattern = "interleaved"
             start, size = hole, next_size(hole - ask.page + ask.count, largest)
-        # Windows end on multiples of four pages, unless nothing would be left.
+        # Windows end on multiples of four pages, unless that would leave them empty.
         align = min(4, largest & -largest)
         end = (start + size) // align * align
         size = end - start if end > start else size
@@ -102,7 +102,7 @@ class Linux6(Policy):
 
 
 def initial_size(count: int, largest: int) -> int:
-    """The first window of a stream: a few times its first read."""
+    """Return the first window of a stream: a few times its first read."""
     rounded = 1 << (count - 1).bit_length()
     if rounded <= largest // 32:
         return rounded * 4
@@ -112,5 +112,5 @@ def initial_size(count: int, largest: int) -> int:
 
 
 def next_size(size: int, largest: int) -> int:
-    """The window after one of `size` pages: growth is fast while being wrong is cheap."""
+    """Return the window after one of `size` pages: it grows fast while mistakes are cheap."""
     return min(size * 4 if size < largest // 16 else size * 2, largest)

@@ -1,12 +1,12 @@
-"""Sweeps: every combination of scenarios, policies, memory, windows, devices and seeds.
+"""Sweeps: all combinations of scenarios, policies, memory, windows, devices and seeds.
 
     from foreread import sweep
 
     grid = sweep.read_grid("grid.toml")
     rows = sweep.run(grid, "out.parquet", processes=8)
 
-`python -m foreread.sweep grid.toml -o out.parquet` does the same. Rows and file are the same bytes
-whatever ran them, in whatever order. docs/sweeps.md has the keys of a grid.
+`python -m foreread.sweep grid.toml -o out.parquet` does the same. Rows and file are identical bytes
+on any number of workers and in any execution order. docs/sweeps.md lists the keys of a grid.
 """
 
 from foreread.sweep._errors import GridError, SweepError

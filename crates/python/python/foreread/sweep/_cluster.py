@@ -1,6 +1,6 @@
 """Tasks on the nodes of a Ray cluster.
 
-Batches of tasks are sent to the cluster. Ray runs a batch again where its worker or node is lost.
+The tasks are submitted in batches. Ray reruns a batch if its worker or node is lost.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from foreread.sweep._processes import task_error
 from foreread.sweep._tasks import Row, SweepTask, TaskSetting, run_task
 
 BATCH_S = 1.0
-"""A batch takes so long: much more than the few ms that Ray needs for one."""
+"""Target duration of a batch: much longer than the few ms that Ray needs per batch."""
 MAX_BATCH = 512
 MAX_RETRIES = 10
-"""How many workers or nodes a batch may lose."""
+"""Number of lost workers or nodes that a batch survives."""
 BATCHES_A_CPU = 2
-"""So many batches are sent for each processor: one runs, and one waits beside it."""
+"""Batches submitted per processor: one runs while the next waits."""
 
 
 def run_on_ray(
@@ -31,7 +31,7 @@ def run_on_ray(
     address: str,
     on_row: Callable[[int, Row], None],
 ) -> None:
-    """Runs tasks on the cluster at `address`; rows come in any order."""
+    """Run tasks on the cluster at `address`; rows arrive in any order."""
     ray = optional("ray", "ray")
     was_there = ray.is_initialized()
     if not was_there:
@@ -49,7 +49,7 @@ def run_on_ray(
 def run_batch(
     tasks: Sequence[SweepTask], setting: TaskSetting
 ) -> tuple[float, list[tuple[int, Row, str | None]]]:
-    """Runs tasks in a worker of Ray. Returns how long that took, and their rows."""
+    """Run tasks in a Ray worker. Return the time taken, and their rows."""
     ours = version("foreread")
     if ours != setting.version:
         why = f"this node has foreread {ours}, the sweep was begun with {setting.version}"
@@ -77,7 +77,7 @@ class _Cluster:
         self.tasks = list(tasks)
         self.setting = setting
         self.on_row = on_row
-        # Kept once for all batches.
+        # Stored once for all batches.
         self.shared = ray.put(setting)
         self.remote = ray.remote(num_cpus=1, max_retries=MAX_RETRIES)(run_batch)
         self.next = 0
@@ -106,7 +106,7 @@ class _Cluster:
             self.in_flight[self.remote.remote(batch, self.shared)] = batch
 
     def _batch_size(self, cpus: int) -> int:
-        """A batch for about a second; near the end the rest is shared out."""
+        """Return the size of a batch of about a second; near the end, share the rest evenly."""
         if self.done == 0:
             return 1
         size = int(BATCH_S / max(self.seconds / self.done, 1e-6))

@@ -40,7 +40,7 @@ Exit codes: 0 done; 1 a task or the output failed; 2 wrong use or a wrong grid; 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return its exit code."""
     parser = _parser()
     args = parser.parse_args(arguments)
     if args.processes is not None and args.processes < 1:
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(table(groups))
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has what it wants; the interpreter must not write the rest at its end.
+        # The reader has closed the pipe; keep the interpreter from flushing the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -142,7 +142,7 @@ def _print_json(data: Sequence[dict[str, object]]) -> None:
 
 
 def _progress() -> Callable[[int, int], None] | None:
-    """Shows how far a sweep is, on a terminal alone, some times a second."""
+    """Return a progress display, updated several times a second; None unless on a terminal."""
     if not sys.stderr.isatty():
         return None
     began = time.monotonic()
@@ -152,7 +152,7 @@ def _progress() -> Callable[[int, int], None] | None:
     def show(done: int, all_tasks: int) -> None:
         nonlocal shown, first
         now = time.monotonic()
-        # What an earlier run has finished says nothing about how long the rest takes.
+        # Tasks of an earlier run do not count for the estimate of the remaining time.
         first = done - 1 if first is None else first
         if now - shown < 0.2:
             return

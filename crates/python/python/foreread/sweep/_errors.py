@@ -1,9 +1,9 @@
-"""What can go wrong with a sweep."""
+"""Errors of a sweep."""
 
 
 class SweepError(Exception):
-    """A sweep that cannot go on. What is finished stays in its journal."""
+    """A sweep cannot continue. Finished tasks stay in its journal."""
 
 
 class GridError(ValueError):
-    """A grid that is wrong; the text names its key."""
+    """A grid is invalid; the text names the key."""

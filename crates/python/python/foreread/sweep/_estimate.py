@@ -1,4 +1,4 @@
-"""What a sweep would cost: a few of its tasks are run, and the others are thought to be alike."""
+"""Cost estimate of a sweep, from running a sample of its tasks."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from foreread.sweep._run import setting_of
 from foreread.sweep._tasks import SweepTask, run_task, tasks_of
 
 CALIBRATION_S = 30.0
-"""No further task is begun after this."""
+"""Time after which no further task is started."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How long a sweep takes on one core like that of this machine."""
+    """Duration of a sweep on one core like that of this machine."""
 
     tasks: int
     sampled: int
-    """Tasks that were run to find it out."""
+    """Number of tasks run for the estimate."""
     core_seconds: float
 
     @property
     def core_hours(self) -> float:
-        """The same in hours."""
+        """Duration in core hours."""
         return self.core_seconds / 3600
 
 
 def estimate(grid: Grid, seconds: float = CALIBRATION_S) -> Estimate:
-    """Runs tasks of each input until `seconds` have passed, and scales their times up.
+    """Run tasks of each input until `seconds` have passed, and extrapolate their times.
 
-    Tasks of an input are run from both ends and from the middle: its first policy, its last one
-    with the largest memory, and one between them. An input of which none was run is thought to
-    cost what the mean of the others does.
+    Tasks of an input are sampled from both ends and from the middle: its first policy, its last one
+    with the largest memory, and one between them. An input without a sample is assumed to cost the
+    mean of the others.
     """
     inputs = read_inputs(grid)
     tasks = tasks_of(grid, inputs)
@@ -64,6 +64,6 @@ def estimate(grid: Grid, seconds: float = CALIBRATION_S) -> Estimate:
 
 
 def _sample(tasks: Sequence[SweepTask], turn: int) -> SweepTask | None:
-    """The task of an input that is run in a turn; None where it has no more of them."""
+    """Return the task of an input to run in a turn; None if there are no more."""
     places = list(dict.fromkeys([0, len(tasks) - 1, len(tasks) // 2]))
     return tasks[places[turn]] if turn < len(places) else None

@@ -1,4 +1,4 @@
-"""Grids: which combinations are run, as a TOML file."""
+"""Grids: the combinations to run, as a TOML file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KEYS = (
 _REPLAY_KEYS = ("loop", "scale", "warm", "format")
 
 MAX_TASKS = 10_000_000
-"""More would not fit the memory of the process that collects them."""
+"""More would exceed the memory of the process that collects the rows."""
 
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """How traces are replayed, as of `foreread.sim.replay`."""
+    """Settings of replays, as for `foreread.sim.replay`."""
 
     loop: str | None = None
     scale: float = 1.0
@@ -42,7 +42,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid that was checked. An empty list leaves what the scenario says, or the default."""
+    """A validated grid. An empty list keeps the scenario's value, or the default."""
 
     scenarios: tuple[str, ...]
     traces: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ class Grid:
     until_s: float | None = None
     replay: ReplaySettings = field(default_factory=ReplaySettings)
     folder: str = "."
-    """Paths are relative to it."""
+    """Base folder of relative paths."""
     place: str = "grid"
-    """What stands in front of errors."""
+    """Prefix of error messages."""
 
 
 def read_grid(path: str | os.PathLike[str]) -> Grid:
-    """Reads a grid from a TOML file; paths in it are relative to the folder of the file."""
+    """Read a grid from a TOML file; paths in it are relative to its folder."""
     name = os.fsdecode(path)
     with open(name, encoding="utf-8") as file:
         try:
@@ -74,7 +74,7 @@ def read_grid(path: str | os.PathLike[str]) -> Grid:
 def parse_grid(
     grid: str | Mapping[str, Any], *, folder: str = ".", place: str = "grid"
 ) -> Grid:
-    """Makes a grid of TOML text or of a dictionary with the same keys."""
+    """Parse a grid from TOML text, or from a dictionary with the same keys."""
     values = _parsed(grid, place) if isinstance(grid, str) else dict(grid)
     reader = _GridReader(values, place)
     reader.only(_KEYS, values, "")
@@ -102,7 +102,7 @@ def parse_grid(
 
 
 def made_tasks(grid: Grid) -> int:
-    """Returns the number of combinations."""
+    """Return the number of combinations."""
     each = 1
     for values in (grid.policies, grid.memory, grid.windows, grid.devices):
         each *= max(len(values), 1)
@@ -121,7 +121,7 @@ def _parsed(text: str, place: str) -> dict[str, Any]:
 
 
 class _GridReader:
-    """Takes values out of a grid, and names the key of one that is wrong."""
+    """Extracts values from a grid; errors name the key."""
 
     def __init__(self, values: dict[str, Any], place: str) -> None:
         self.values = values
@@ -143,7 +143,7 @@ class _GridReader:
         return values
 
     def each(self, key: str, of: Callable[[Any], Any]) -> tuple[Any, ...]:
-        """The values of a list, each read by `of`, none of them twice."""
+        """Return the values of a list, each parsed by `of`; duplicates are errors."""
         values: list[Any] = []
         for value in self.list_of(key):
             try:

@@ -1,4 +1,4 @@
-"""The scenarios and traces of a sweep: by name, in files, or behind URLs of fsspec."""
+"""Scenarios and traces of a sweep: by name, in files, or behind URLs of fsspec."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class SweepInput:
-    """A scenario with its text, or a trace with where it is."""
+    """A scenario with its text, or a trace with its location."""
 
     kind: str
     """`scenario` or `trace`."""
     name: str
-    """As the grid names it."""
+    """Name in the grid."""
     sha256: str
-    """Of its bytes: what another node reads must be the same."""
+    """Hash of its bytes: other nodes must read the same ones."""
     text: str | None = None
-    """Of a scenario."""
+    """Text of a scenario."""
     where: str = ""
-    """Of a trace: an absolute path or a URL."""
+    """Location of a trace: an absolute path or a URL."""
     modified_ns: int | None = None
-    """When a trace in a file was changed last; None of a URL."""
+    """Modification time of a trace in a file; None for a URL."""
     size: int = 0
-    """Of a trace, in bytes."""
+    """Size of a trace, in bytes."""
 
 
 def read_inputs(grid: Grid) -> list[SweepInput]:
-    """Reads all scenarios and the hashes of all traces, and checks each scenario once a device."""
+    """Read all scenarios and hash all traces, and check each scenario with each device."""
     inputs = [_scenario(grid, name) for name in grid.scenarios]
     for of in inputs:
         assert of.text is not None
@@ -107,10 +107,10 @@ def _hash(file: Any) -> tuple[str, int]:
 
 
 def local_trace(of: SweepInput) -> str:
-    """Returns the path of a trace on this machine, whose bytes are those of the sweep.
+    """Return the local path of a trace with the bytes of the sweep.
 
-    A file is taken where it is: unchanged since the sweep began, or, on another node, with the same
-    hash. What is behind a URL is fetched once for each machine.
+    A file is used in place: unchanged since the sweep began or, on another node, with the same
+    hash. A URL is downloaded once per machine.
     """
     if _is_url(of.where):
         return _fetched(of)
@@ -130,7 +130,7 @@ def local_trace(of: SweepInput) -> str:
 
 
 def _fetched(of: SweepInput) -> str:
-    """Fetches a trace into the folder of temporary files, under the name of its hash."""
+    """Download a trace into the temporary folder, named by its hash."""
     folder = os.path.join(tempfile.gettempdir(), f"foreread-sweep-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     if os.stat(folder).st_uid != os.getuid():
@@ -138,8 +138,8 @@ def _fetched(of: SweepInput) -> str:
     path = os.path.join(folder, of.sha256)
     if _is_whole(path, of):
         return path
-    # All workers of a machine begin at once: one of them fetches it, and the others wait for that.
-    # The system ends the lock of one that is killed.
+    # All workers of a machine start at once: one of them downloads the trace while the others wait.
+    # The system releases the lock of a killed worker.
     with open(f"{path}.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not _is_whole(path, of):
@@ -152,7 +152,7 @@ def _is_whole(path: str, of: SweepInput) -> bool:
 
 
 def _fetch(of: SweepInput, folder: str, path: str) -> None:
-    """Fetches a trace, and puts it in its place as a whole."""
+    """Download a trace, and move it into place atomically."""
     sha256 = hashlib.sha256()
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
         try:

@@ -1,11 +1,11 @@
-"""The journal of a sweep: the rows of finished tasks, beside the output, until all are there.
+"""The journal of a sweep: rows of finished tasks, next to the output, until it is complete.
 
     {"foreread-sweep": 1, "version": "0.1.0", "grid": "5d41..", "tasks": 1000}
     {"task": 17, "row": ["scenario", "streaming-fast", ..]}
     {"task": 3, "row": [..]}
 
-A line is appended by one write. A line that was torn by the end of the machine is not counted, and
-none behind it: the file is cut there, and those tasks are run again.
+A line is appended by a single write. After a crash, a torn line and all lines after it are cut off,
+and their tasks run again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from foreread.sweep._tasks import COLUMNS, Row
 
 
 class Journal:
-    """A journal that is open for appending, and locked against a second sweep."""
+    """A journal opened for appending, and locked against a second sweep."""
 
     def __init__(self, path: str, version: str, grid: str, tasks: int, *, resume: bool) -> None:
         self.path = path
@@ -39,16 +39,16 @@ class Journal:
             raise
 
     def append(self, index: int, row: Row) -> None:
-        """Notes that a task is finished."""
+        """Record a finished task."""
         self._append({"task": index, "row": [row[name] for name in COLUMNS]})
         self.rows[index] = row
 
     def remove(self) -> None:
-        """Removes the journal, once the output is whole."""
+        """Remove the journal, once the output is complete."""
         os.unlink(self.path)
 
     def close(self) -> None:
-        """Lets go of the file; what is in it stays."""
+        """Close the file and keep its contents."""
         with contextlib.suppress(OSError):
             os.close(self._file)
 
@@ -122,7 +122,7 @@ def _content(file: int) -> bytes:
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """Returns a whole line; None for one that is torn."""
+    """Parse a complete line; None for a torn one."""
     if not line.endswith(b"\n"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""The Parquet file of a sweep: the same bytes for the same rows.
+"""The Parquet file of a sweep: identical bytes for identical rows.
 
-Settings are fixed, there is no time and no name of a machine in it, and rows are in the order of
-their tasks. Only another release of pyarrow may write other bytes for them.
+Settings are fixed, the file has no time stamps or machine names, and rows are in task order. Only
+another release of pyarrow may write different bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION = b"foreread.version"
 
 
 def write_parquet(path: str, rows: Sequence[Row], version: str, grid: str) -> None:
-    """Writes the rows, and puts the file in its place as a whole."""
+    """Write the rows, and move the file into place atomically."""
     pyarrow = optional("pyarrow", "sweep")
     parquet = optional("pyarrow.parquet", "sweep")
     metadata = {_VERSION: version.encode(), _GRID: grid.encode()}
@@ -59,7 +59,7 @@ def _umask() -> int:
 
 
 def finished_rows(path: str, version: str, grid: str) -> list[Row] | None:
-    """Returns the rows of a file that the same sweep has written; None of any other."""
+    """Return the rows of a file written by the same sweep; None for any other file."""
     metadata = _metadata(path)
     if metadata is None or (metadata.get(_VERSION), metadata.get(_GRID)) != (
         version.encode(),
@@ -71,7 +71,7 @@ def finished_rows(path: str, version: str, grid: str) -> list[Row] | None:
 
 
 def check_output(path: str) -> None:
-    """Refuses an output that is there and is no sweep's, before hours were spent."""
+    """Refuse to overwrite a file that is not a sweep's, before hours are spent."""
     optional("pyarrow.parquet", "sweep")
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -83,7 +83,7 @@ def check_output(path: str) -> None:
 
 
 def _metadata(path: str) -> dict[bytes, bytes] | None:
-    """Returns what a sweep notes in its file; None of another file, or of none."""
+    """Return the metadata of a sweep's file; None for another file, or none."""
     parquet = optional("pyarrow.parquet", "sweep")
     if not os.path.isfile(path) or os.path.islink(path):
         return None

@@ -1,7 +1,7 @@
 """Tasks in processes of this machine.
 
-Each worker is a fresh interpreter (`spawn`), which holds a few tasks at a time. Where a worker
-ends, its tasks go to another one; a task whose worker ends three times ends the sweep.
+Each worker is a fresh interpreter (`spawn`) with several tasks queued. If a worker dies, its tasks
+go to a new one; a task that loses three workers ends the sweep.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from foreread.sweep._errors import SweepError
 from foreread.sweep._tasks import Row, SweepTask, TaskSetting, run_task
 
 MAX_PENDING = 64
-"""What a worker holds at most. The messages of so many fit a pipe: no end waits for the other."""
+"""Limit of tasks per worker. Their messages fit a pipe, so neither end blocks."""
 PENDING_S = 0.5
-"""A worker holds tasks for so long: enough that it never waits for this process."""
+"""Target duration of a worker's queue: enough that it never waits for this process."""
 MAX_LOSSES = 3
-"""After so many workers a task is thought to be the reason."""
+"""Number of lost workers after which a task is considered the cause."""
 
 
 def run_here(
     tasks: Sequence[SweepTask], setting: TaskSetting, on_row: Callable[[int, Row], None]
 ) -> None:
-    """Runs tasks one after the other in this process."""
+    """Run tasks one after the other in this process."""
     for task in tasks:
         try:
             row = run_task(task, setting)
@@ -43,7 +43,7 @@ def run_in_processes(
     processes: int,
     on_row: Callable[[int, Row], None],
 ) -> None:
-    """Runs tasks in so many worker processes; rows come in any order."""
+    """Run tasks in worker processes; rows arrive in any order."""
     pool = _WorkerPool(tasks, setting, on_row)
     try:
         pool.run(min(processes, len(tasks)))
@@ -52,12 +52,12 @@ def run_in_processes(
 
 
 def task_error(task: SweepTask, setting: TaskSetting, why: object) -> SweepError:
-    """The error of a task that cannot be run."""
+    """Return the error for a task that cannot be run."""
     return SweepError(f"{task.key(setting.inputs)}: {why}")
 
 
 class _Worker:
-    """A process, and the tasks that it was sent and has not answered, in their order."""
+    """A process, and its unanswered tasks in order."""
 
     def __init__(self, setting: TaskSetting) -> None:
         context = multiprocessing.get_context("spawn")
@@ -72,7 +72,7 @@ class _Worker:
         try:
             self.pipe.send(task)
         except OSError:
-            # It has ended: its pipe says so to the one that waits, too.
+            # The worker has died; reading from its pipe reports that.
             pass
 
 
@@ -122,18 +122,18 @@ class _WorkerPool:
         self._top_up(worker)
 
     def _top_up(self, worker: _Worker) -> None:
-        """Sends tasks for about half a second; at first two, when nothing is known of them."""
+        """Send tasks for about half a second; initially two, when no duration is known."""
         most = 2
         if self.done > 2 * len(self.workers):
             seconds = (time.monotonic() - self.began) * len(self.workers) / self.done
             most = max(2, min(MAX_PENDING, int(PENDING_S / max(seconds, 1e-6))))
-        # Near the end the rest is shared out.
+        # Near the end, share the rest evenly.
         most = max(1, min(most, len(self.waiting) // len(self.workers) + 1))
         while self.waiting and len(worker.pending) < most:
             worker.send(self.waiting.popleft())
 
     def _lost(self, worker: _Worker) -> None:
-        """Gives the tasks of a worker that has ended to a new one."""
+        """Move the tasks of a dead worker to a new one."""
         worker.pipe.close()
         worker.process.join()
         self.workers.remove(worker)
@@ -161,8 +161,8 @@ def _end_of(exitcode: int | None) -> str:
 
 
 def _serve(pipe: Any, setting: TaskSetting) -> None:
-    """What a worker does: tasks come, rows go, until the other end is closed."""
-    # Ctrl-C goes to all processes of a terminal: the parent ends the workers.
+    """Run the worker: receive tasks and send rows until the other end is closed."""
+    # Ctrl-C signals all processes of a terminal: the parent ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Runs a sweep: what is not finished yet, then the rows in their order."""
+"""Runs the unfinished tasks of a sweep, then collects the rows in order."""
 
 from __future__ import annotations
 
@@ -26,12 +26,22 @@ def run(
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
-    """Runs all combinations of a grid and returns a row for each, in the order of their tasks.
+    """Run all combinations of a grid and return one row per task, in task order.
 
-    They run in `processes` processes of this machine, by default one for each processor that this
-    one may use, or on the Ray cluster at the address `ray`. With `output` the rows are written as
-    Parquet, and those of finished tasks are kept in `OUTPUT.journal` until all are there: `resume`
-    goes on with it. `progress` is called with the numbers of finished and of all tasks.
+    Parameters
+    ----------
+    grid : Grid
+        Combinations to run.
+    output : str, os.PathLike or None
+        Parquet file for the rows. Finished tasks are kept in `OUTPUT.journal` until it is written.
+    processes : int or None
+        Number of worker processes; by default one per processor available to this process.
+    ray : str or None
+        Address of a Ray cluster to run on instead.
+    resume : bool
+        Continue from the journal.
+    progress : callable or None
+        Called with the number of finished tasks and of all tasks.
     """
     if ray is not None and processes is not None:
         raise SweepError("processes and ray are two ways to run tasks: give one")
@@ -59,7 +69,7 @@ def run(
         write_parquet(path, ordered, setting.version, digest)
         journal.remove()
     except BaseException:
-        # Such as a wrong address of a cluster: there is nothing to go on with.
+        # For example a wrong cluster address: no results to keep.
         if not journal.rows:
             journal.remove()
         raise
@@ -69,7 +79,7 @@ def run(
 
 
 def setting_of(grid: Grid, inputs: list[SweepInput]) -> TaskSetting:
-    """Returns what all tasks of a grid share."""
+    """Return the settings shared by all tasks of a grid."""
     return TaskSetting(inputs, grid.replay, grid.until_s, version("foreread"))
 
 
@@ -82,7 +92,7 @@ def _run_tasks(
     ray: str | None,
     progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Runs the tasks that have no row."""
+    """Run the tasks that have no row."""
     left = [task for task in tasks if task.index not in rows]
 
     def on_row(index: int, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""The summary of a sweep: a line for each combination, over its seeds."""
+"""The summary of a sweep: one line per combination, over its seeds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _FIGURES = ("mb_per_s", "waited_s", "requests", "amplification")
 
 
 def summary(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns an object for each combination: how many runs it had, and of each figure the mean,
-    the least and the greatest."""
+    """Return one object per combination: its number of runs, and statistics of each figure.
+
+    The statistics are the mean, the minimum and the maximum.
+    """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in _KEYS), []).append(row)
-    # Policies beside each other: they are what is compared.
+    # List policies next to each other, for comparison.
     ordered = sorted(groups, key=lambda key: [(part is None, part) for part in key])
     return [
         dict(zip(_KEYS, key, strict=True))
@@ -37,11 +39,11 @@ def _spread(values: list[float]) -> dict[str, float]:
 
 
 def table(groups: Sequence[dict[str, Any]]) -> str:
-    """Returns the summary as a table of text."""
+    """Format the summary as a text table."""
     heading = ["input", "device", "memory", "window", "policy", "runs", "MB/s", "least", "most",
                "waited s", "requests", "x bytes"]  # fmt: skip
     lines = [heading] + [_cells(group) for group in groups]
-    # What is the same in every line, such as a device that was not given, is left out.
+    # Omit columns with the same value in every line, such as an unset device.
     shown = [at for at in range(len(heading)) if at != 1 or any(row[1] for row in lines[1:])]
     widths = [max(len(line[at]) for line in lines) for at in range(len(heading))]
     text: list[str] = []
@@ -76,7 +78,7 @@ def _cells(group: dict[str, Any]) -> list[str]:
 
 
 def size_text(size: int) -> str:
-    """Returns a size as the command line writes it: 64M."""
+    """Format a size like the command line: 64M."""
     for power, unit in ((40, "T"), (30, "G"), (20, "M"), (10, "K")):
         if size and size % (1 << power) == 0:
             return f"{size >> power}{unit}"

@@ -1,4 +1,4 @@
-"""Tasks: one combination of a grid each, and the row that it comes to."""
+"""Tasks: one combination of a grid each, and its row of results."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ COLUMNS = {
     "events": "int64",
     "hash": "string",
 }
-"""The columns of a row and their types in Parquet. A trace has no seed, a scenario no `wait_*`."""
+"""Columns of a row and their types in Parquet. A trace has no seed, a scenario no `wait_*`."""
 
 
 @dataclass(frozen=True)
 class SweepTask:
-    """One combination. None: what the scenario says, or the default of a replay."""
+    """One combination. None: the scenario's value, or the default of a replay."""
 
     index: int
-    """Its place among the rows."""
+    """Index of its row."""
     input: int
-    """The number of its scenario or trace."""
+    """Index of its scenario or trace."""
     policy: str | None
     memory: int | None
     max_window: int | str | None
@@ -68,7 +68,7 @@ class SweepTask:
     seed: int | None
 
     def key(self, inputs: list[SweepInput]) -> str:
-        """Returns what names it in messages."""
+        """Return its name in messages."""
         of = inputs[self.input]
         parts = {"policy": self.policy, "memory": self.memory, "max_window": self.max_window}
         parts |= {"device": self.device, "seed": self.seed}
@@ -78,17 +78,17 @@ class SweepTask:
 
 @dataclass(frozen=True)
 class TaskSetting:
-    """What all tasks of a sweep share, as it is sent to its workers."""
+    """Settings shared by all tasks of a sweep, as sent to its workers."""
 
     inputs: list[SweepInput]
     replay: ReplaySettings
     until_s: float | None
     version: str
-    """Of the package: workers must have the same."""
+    """Version of the package: workers must have the same."""
 
 
 def tasks_of(grid: Grid, inputs: list[SweepInput]) -> list[SweepTask]:
-    """Returns the tasks of a grid in the order of their rows: by input, policy, window and so on.
+    """Return the tasks of a grid in row order: by input, policy, window and so on.
 
     The order is that of the values, not that of their lists in the grid.
     """
@@ -105,12 +105,12 @@ def tasks_of(grid: Grid, inputs: list[SweepInput]) -> list[SweepTask]:
 
 
 def _or_none(values: Sequence[Any]) -> Sequence[Any]:
-    """The values; one that stands for what is not given where there are none."""
+    """Return the values, or a single None if there are none."""
     return values or (None,)
 
 
 def run_task(task: SweepTask, setting: TaskSetting) -> Row:
-    """Runs one task and returns its row."""
+    """Run one task and return its row."""
     of = setting.inputs[task.input]
     changes = {
         "policy": task.policy,
@@ -134,7 +134,7 @@ def run_task(task: SweepTask, setting: TaskSetting) -> Row:
 
 @lru_cache(maxsize=16)
 def _trace(of: SweepInput, format: str | None) -> sim.Trace:
-    """The trace, whose first pass is shared by all tasks of this process."""
+    """Return the trace, whose first pass is shared by all tasks of this process."""
     return sim.Trace(local_trace(of), format)
 
 
@@ -169,7 +169,7 @@ def _row_of_run(result: sim.SimResult) -> Row:
 
 
 def _row_of_replay(result: sim.ReplayResult) -> Row:
-    # The seed of a replay is none of the grid's: all have the same.
+    # The seed of a replay does not come from the grid: it is always the same.
     names = [name for name in COLUMNS if name != "seed" and hasattr(result, name)]
     row: Row = {name: getattr(result, name) for name in names}
     wait = result.wait_ms
@@ -182,7 +182,7 @@ def _row_of_replay(result: sim.ReplayResult) -> Row:
 
 
 def digest_text(grid: Grid, inputs: list[SweepInput]) -> str:
-    """Returns the text whose hash says whether two sweeps are the same."""
+    """Return the text whose hash identifies a sweep."""
     how = grid.replay
     return json.dumps(
         {

@@ -1,4 +1,4 @@
-//! Copies of requests, one command at a time.
+//! Hedging of requests, one command at a time.
 
 use foreread_core::sched::Op;
 use foreread_core::units::{Sector, Sectors};
@@ -14,7 +14,7 @@ fn store() -> StoreLink {
     StoreLink::new(toml::from_str(text).unwrap(), DEFAULT_SEED).unwrap()
 }
 
-/// The end of the next command, if it is known by then.
+/// Returns the end of the next command, if it is known by then.
 fn end_by(link: &mut StoreLink, until: Nanos) -> Option<CommandEnd> {
     loop {
         let at = link.next_wake().filter(|at| *at <= until)?;
@@ -29,7 +29,7 @@ fn command(number: u64, is_ahead: bool) -> DeviceCommand {
     DeviceCommand { tag, op: Op::Read, start, sectors: Sectors(8), is_ahead }
 }
 
-/// A store that has answered a thousand requests, and the time.
+/// Creates a store that has answered a thousand requests, and returns the time.
 fn learnt() -> (StoreLink, Nanos) {
     let (mut link, mut now) = (store(), Nanos(0));
     for number in 0..1000 {
@@ -39,15 +39,15 @@ fn learnt() -> (StoreLink, Nanos) {
     (link, now)
 }
 
-/// Sends one more request, which is slow.
+/// Sends another request, which is slow.
 fn submit_slow(link: &mut StoreLink, now: Nanos, is_ahead: bool) {
     link.params.slow_share = 1.0;
     assert!(link.submit(now, command(1000, is_ahead)).is_none(), "it ends later");
     link.params.slow_share = 0.0;
 }
 
-/// After how many ms the first byte of read-ahead comes that would take 200, when demand reads
-/// have left one copy of the budget; a reader comes to it after so many.
+/// Returns the time of the first byte of a read-ahead request, in ms. The request would take 200
+/// ms, demand reads have left one copy in the budget, and a reader joins after `joined_ms`.
 fn first_byte_ms(joined_ms: Option<u64>) -> u64 {
     let (mut link, now) = learnt();
     while link.hedging.take_copy(false) {}
@@ -70,7 +70,7 @@ fn read_ahead_that_a_reader_comes_to_is_sent_again_when_it_is_late() {
     assert_eq!(first_byte_ms(Some(5)), 40);
 }
 
-/// Each event that was meant for its copy had others after it, every 10 ms.
+/// Each event scheduled for its copy led to others, every 10 ms.
 #[test]
 fn a_read_that_waits_for_the_budget_asks_seldom_however_many_readers_come_to_it() {
     for (is_ahead, joined_ms) in [(false, &[][..]), (true, &[5]), (true, &[5, 50]), (false, &[50])]

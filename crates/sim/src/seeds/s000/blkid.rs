@@ -1,4 +1,4 @@
-//! `blkid` on a stick of 505 KiB: what read-ahead makes of two small reads.
+//! `blkid` on a stick of 505 KiB: the effect of read-ahead on two small reads.
 
 use foreread_core::geometry::{DEFAULT_WINDOW, LimitRule, readahead_limit, scaled_down};
 use foreread_core::prefetch::Policy;
@@ -13,24 +13,24 @@ use crate::size::Size;
 use crate::workload::Workload;
 use crate::workload::sequential::AdviceName;
 
-/// One way to read the stick, and the pages that follow from the policy's rules.
+/// A way to read the stick, and the pages implied by the policy's rules.
 #[derive(Clone, Copy)]
 struct BlkidCase {
     name: &'static str,
     policy: Policy,
     change: CaseChange,
-    /// What the device reads: see the notes.
+    /// Pages that the device reads: see the notes.
     pages: u64,
-    /// What the reader waits for of it.
+    /// Pages that the reader waits for.
     waited: u64,
-    /// The KiB that the seed's text gives.
+    /// KiB given in the seed's text.
     told_kib: Option<f64>,
 }
 
 #[derive(Clone, Copy)]
 enum CaseChange {
     None,
-    /// The window limited by the size, on a device that takes commands of at most so much.
+    /// Window limited by the device size, on a device with this largest command.
     Limit(Size),
     Random,
     Lseek,
@@ -140,7 +140,7 @@ impl BlkidCase {
         let mut building = scenario
             .build(RecordMode::Hash)
             .expect("the scenario is part of the program and was checked");
-        // Another process goes on, so that what was read ahead arrives too.
+        // Another process keeps the run alive until the read-ahead arrives.
         building.run.spawn("rest", async move |process| process.until(Nanos(REST_NS)).await);
         building.run.go(Nanos(u64::MAX));
         let ran = building.run.end();
@@ -154,5 +154,5 @@ impl BlkidCase {
     }
 }
 
-/// Longer than the whole stick takes.
+/// Longer than reading the whole stick.
 const REST_NS: u64 = 60_000_000_000;

@@ -1,4 +1,4 @@
-//! The runs of seed 002: random reads of one size, and walks of a tree with windows of one size.
+//! Runs of seed 002: random reads of one size, and tree walks with windows of one size.
 
 use foreread_core::sched::Op;
 use foreread_core::units::ByteCount;

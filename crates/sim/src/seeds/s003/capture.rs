@@ -1,4 +1,4 @@
-//! Video capture: what was asked for in the thread, and never measured there.
+//! Video capture: requested in the thread, but never measured there.
 
 use super::targets::Targets;
 use crate::record::RecordMode;
@@ -6,12 +6,12 @@ use crate::scenario::Scenario;
 use crate::seeds::table::{SeedCell, SeedProgress, SeedTable};
 use crate::time::seconds;
 
-/// What a capture came to.
+/// Result of a capture.
 #[derive(Clone, Copy, Debug)]
 struct Captured {
     lost: f64,
     max_buffer: f64,
-    /// The longest wait for a bitmap, also one that has not ended.
+    /// Longest wait for a bitmap, including an unfinished one.
     bitmap_ms: f64,
     is_stuck: bool,
     reads_kib_per_s: f64,

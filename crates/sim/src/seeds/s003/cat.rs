@@ -10,11 +10,11 @@ use crate::scenario::Scenario;
 use crate::seeds::csv::{Csv, CsvRow};
 use crate::seeds::table::{SeedCell, SeedProgress, SeedTable};
 
-/// What a run is.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 struct CatCase<'s> {
     scenario: &'s Scenario,
-    /// How many commands the drive holds, and how many wait at its controller.
+    /// Queue depth of the drive, and number of commands queued at its controller.
     depth: (u32, u32),
     settings: &'s [(&'s str, &'s str)],
 }
@@ -50,7 +50,7 @@ fn seconds(ide: &Scenario, scsi: &Scenario, progress: SeedProgress<'_>) -> SeedT
     SeedTable { seed: "003", table: "003_cat_seconds", title, cells, notes, verdict }
 }
 
-/// Without tags and with nothing ahead at the controller, under both rules.
+/// Runs without tags and with an empty controller queue, under both rules.
 fn one_at_a_time(scsi: &Scenario, name: &str, value: &str) -> Vec<SeedCell> {
     let cell = |rule, column| {
         let settings = [("rule", rule), ("fifo_batch", value)];
@@ -60,7 +60,7 @@ fn one_at_a_time(scsi: &Scenario, name: &str, value: &str) -> Vec<SeedCell> {
     vec![cell("2002", ALONE_2002), cell("4.x", ALONE_4)]
 }
 
-/// What cures it: with all tags, limits that the scheduler sets itself.
+/// Runs the remedies: with all tags, and limits set by the scheduler.
 fn remedies(scsi: &Scenario, progress: SeedProgress<'_>) -> Vec<SeedCell> {
     let settings = ["1", "2", "3", "4"].map(|limit| ("writes_in_flight", limit));
     let drains = ["20", "100"].map(|ms| ("read_drain", ms));
@@ -75,7 +75,7 @@ fn remedies(scsi: &Scenario, progress: SeedProgress<'_>) -> Vec<SeedCell> {
     cells
 }
 
-/// What the kernels before had is not modelled; beside each stands what comes nearest here.
+/// Runs the nearest equivalents of the earlier kernels' schedulers, which are not modelled.
 fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
     let csv = Csv::parse(include_str!("../../../data/seed-tables/003_baselines.csv"));
     let mut noop = ide.clone();
@@ -119,8 +119,9 @@ fn baselines(ide: &Scenario, progress: SeedProgress<'_>) -> SeedTable {
 }
 
 impl CatCase<'_> {
-    /// Seconds of the cat: the mean of runs that begin at other moments of the flood, or, with
-    /// tags, of one, for there each of its reads waits for longer than any batch takes.
+    /// Returns the duration of the cat in seconds: the mean of runs that start at different phases
+    /// of the flood. With tags one run suffices, because each read waits longer than any batch
+    /// takes.
     fn cat(&self) -> f64 {
         let runs = if self.depth.0 > 1 { 1 } else { RUNS };
         let starts = (0..runs).map(|run| FIRST_MS + STEP_MS * f64::from(run));
@@ -142,7 +143,7 @@ impl CatCase<'_> {
             .build(RecordMode::Hash)
             .expect("the scenario is part of the program and was checked");
         let run = &mut building.run;
-        // The dd has no end that matters: it is left alone once the cat is done.
+        // The end of the dd does not matter: the run stops once the cat is done.
         run.go(Nanos(0));
         while run.left() > 1 && run.now() < scenario.until() {
             run.go(Nanos(run.now().0 + 500_000_000));
@@ -216,7 +217,7 @@ fn geometric_mean(times: &[f64]) -> f64 {
     libm::exp(sum / f64::from(u32::try_from(times.len()).expect("a number below a small bound")))
 }
 
-/// By which factor a cell is off, in either direction.
+/// Returns the factor between a cell and the seed, in either direction.
 fn factor_off(cell: &SeedCell) -> f64 {
     let seed = cell.seed.expect("the cell was made from a published figure");
     (cell.ours / seed).max(seed / cell.ours)
@@ -235,7 +236,7 @@ fn tunable(column: &str) -> &str {
     column.trim_end_matches("_ms")
 }
 
-/// The driver of the time let the kernel queue two commands to a disk without tags, and sent them
+/// Without tags, the driver of the time let the kernel queue two commands to a disk, and sent them
 /// one after the other.
 fn depth(tags: &str) -> (u32, u32) {
     match tags {
@@ -248,10 +249,10 @@ fn depth(tags: &str) -> (u32, u32) {
 const ALONE_2002: &str = "one at a time, rule 2002";
 const ALONE_4: &str = "one at a time, rule 4.x";
 
-/// A read meets the flood at any place of a batch; the seed's times are single runs.
+/// A read meets the flood at a random phase of a batch; the seed's times are single runs.
 const RUNS: u32 = 4;
 const FIRST_MS: f64 = 1000.0;
-/// No multiple of what a request or a batch takes.
+/// Not a multiple of the duration of a request or a batch.
 const STEP_MS: f64 = 17.3;
 
 const NOTES: [&str; 5] = [

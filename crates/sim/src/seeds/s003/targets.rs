@@ -2,7 +2,7 @@
 
 use crate::seeds::table::SeedVerdict;
 
-/// Things that have to hold, each with its figures.
+/// Conditions that must hold, each with its figures.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     holds: bool,

@@ -1,4 +1,4 @@
-//! Five readers, then a dd: what vmstat printed, and the same rates here.
+//! Five readers, then a dd: the rates printed by vmstat, and the simulated ones.
 
 use foreread_core::sched::Op;
 use foreread_core::units::Nanos;
@@ -62,7 +62,7 @@ impl VmstatRates {
     }
 }
 
-/// The dd has begun where something is written; its first line is half before and half after.
+/// The dd begins with the first line that shows writes; that line is half before and half after.
 fn published(csv: &Csv, batch: &str) -> VmstatRates {
     let rows: Vec<_> = csv.rows().filter(|row| row.text("fifo_batch") == batch).collect();
     let number = |index: usize, column| {
@@ -98,7 +98,7 @@ fn measured(base: &Scenario, batch: &str) -> VmstatRates {
     }
 }
 
-/// How many KiB were read and written at that second.
+/// Returns the KiB read and written in that second.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
