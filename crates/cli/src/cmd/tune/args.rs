@@ -25,9 +25,10 @@ use crate::store::{self, PriceArgs};
 /// exit code is 1.
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
-/// a cache below, the window is not known within a factor of four, or the window in force could not
-/// be measured. --remember refuses --quick, too. The message says what to do instead; --force sets
-/// the window all the same.
+/// a cache below, the window is not known within a factor of four, the window in force could not be
+/// measured, or noise leaves open whether the change makes the device faster. --remember refuses
+/// --quick, too. The exit code is then 1, and the message says what to do instead; --force sets the
+/// window all the same.
 ///
 /// As root, tune sets read_ahead_kb for each measurement, and the kernel reads ahead; other
 /// programs that open files of that device meanwhile get that window, too. Unprivileged users
