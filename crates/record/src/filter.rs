@@ -76,7 +76,7 @@ pub(crate) const TIMED_WAITS: [c_long; 0] = [];
 /// The filter.
 pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
     let stop = match stops_at {
-        StopsAt::Tracer => libc::SECCOMP_RET_TRACE,
+        StopsAt::Tracer => libc::SECCOMP_RET_TRACE | OF_THIS_FILTER,
         StopsAt::Listener => libc::SECCOMP_RET_USER_NOTIF,
     };
     // Each jump skips the answer behind it.
@@ -182,6 +182,9 @@ const OFFSET_OF_ARGS: u32 = 16;
 /// Mappings without a file, and those of the loader, which are code.
 const MAPS_PASSED: u32 = (libc::MAP_ANONYMOUS | libc::MAP_DENYWRITE).cast_unsigned();
 
+/// Tells the stops of this filter from those of one that the program installs itself.
+pub(crate) const OF_THIS_FILTER: u32 = 0xf07e;
+
 /// Of an `int`: a negative time-out is none.
 const SIGN_BIT: u32 = 1 << 31;
 
@@ -253,7 +256,7 @@ mod tests {
         }
     }
 
-    const STOP: u32 = libc::SECCOMP_RET_TRACE;
+    const STOP: u32 = libc::SECCOMP_RET_TRACE | OF_THIS_FILTER;
 
     #[test]
     fn reads_are_stopped_and_all_else_passes() {

@@ -20,6 +20,8 @@ pub(crate) enum Register {
     Result,
     /// The fourth argument.
     Argument3,
+    /// The number of a call that a thread is about to make. With -1, it is not made.
+    Number,
 }
 
 /// Returns the call that a stopped thread is at the end of, if its result is EINTR.
@@ -61,6 +63,7 @@ pub(crate) fn set_register(thread: u32, register: Register, value: u64) -> io::R
     let at = match register {
         Register::Result => std::mem::offset_of!(libc::user_regs_struct, rax),
         Register::Argument3 => std::mem::offset_of!(libc::user_regs_struct, r10),
+        Register::Number => std::mem::offset_of!(libc::user_regs_struct, orig_rax),
     };
     let id = libc::pid_t::try_from(thread).map_err(|_| io::ErrorKind::InvalidInput)?;
     let value = usize::try_from(value).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -75,6 +78,12 @@ pub(crate) fn set_register(thread: u32, register: Register, value: u64) -> io::R
         )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Has a call fail with ENOSYS, which a thread is about to make.
+pub(crate) fn refuse_call(thread: u32) -> io::Result<()> {
+    set_register(thread, Register::Result, (-i64::from(libc::ENOSYS)).cast_unsigned())?;
+    set_register(thread, Register::Number, u64::MAX)
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -11,10 +11,12 @@ use foreread_trace::TraceWriter;
 use crate::interrupted_waits::{InterruptedWaits, is_endless, is_interrupted};
 use crate::proc_status::process_of;
 use crate::recorded_trace::RecordedTrace;
+use crate::registers::refuse_call;
 use crate::target;
 use crate::traced_threads::TracedThreads;
 use crate::tracer::{
-    ThreadStop, TracedCalls, detach, entered_call, event_thread, go_on, interrupt, listen,
+    EnteredCall, ThreadStop, TracedCalls, detach, entered_call, event_thread, go_on, interrupt,
+    listen,
 };
 
 /// What is traced, and the trace of it.
@@ -54,10 +56,13 @@ impl TracedProgram {
         let _ = match stop {
             ThreadStop::Call => {
                 let mut calls = self.calls;
-                if let Some(call) = entered_call(thread) {
-                    read = self.trace.observe(&call);
-                    if self.waits.enter(&call) {
-                        calls = TracedCalls::All;
+                if let Some(EnteredCall { call, is_refused }) = entered_call(thread) {
+                    // Elsewhere than on x86-64 it is made, as a tracer of the program may want.
+                    if !(is_refused && refuse_call(thread).is_ok()) {
+                        read = self.trace.observe(&call);
+                        if self.waits.enter(&call) {
+                            calls = TracedCalls::All;
+                        }
                     }
                 } else {
                     self.waits.leave(thread);
@@ -106,7 +111,8 @@ impl TracedProgram {
     /// in a wait that the recorder interrupts, and that starts again after that stop.
     pub(crate) fn release(&mut self, thread: u32, stop: ThreadStop) -> bool {
         self.waits.leave(thread);
-        let is_waiting = || is_interrupted(thread) || entered_call(thread).is_some_and(is_endless);
+        let is_waiting =
+            || is_interrupted(thread) || entered_call(thread).is_some_and(|it| is_endless(it.call));
         if stop == ThreadStop::Call && is_waiting() {
             // This stop took the place of the one that was asked for.
             let asked = interrupt(thread);

@@ -159,6 +159,42 @@ fn a_recorder_that_is_recorded_works_and_the_outer_one_says_what_it_misses() {
     assert!(inner.contains("/data,0,4096,0\n"), "{inner}");
 }
 
+/// Installs a filter that asks a tracer at `getppid` and `pread64`; without one, they fail.
+#[cfg(target_arch = "x86_64")]
+const FILTERED: &str = r#"
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+step = lambda *parts: struct.pack("HBBI", *parts)
+ask, pass_by = 0x7ff00005, 0x7fff0000
+code = step(0x20, 0, 0, 0) + step(0x15, 1, 0, 110) + step(0x15, 0, 1, 17)
+code = ctypes.create_string_buffer(code + step(6, 0, 0, ask) + step(6, 0, 0, pass_by))
+program = struct.pack("HxxxxxxQ", 5, ctypes.addressof(code))
+data = os.open("data", os.O_RDONLY)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
+assert libc.syscall(110) == -1 and ctypes.get_errno() == 38
+ctypes.set_errno(0)
+assert libc.pread(data, ctypes.create_string_buffer(9), 9, 0) == -1 and ctypes.get_errno() == 38
+print("refused")
+"#;
+
+/// The calls were made: the recorder was taken for the tracer that the filter asks.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn calls_that_a_filter_of_the_program_refuses_are_refused() {
+    let test = "calls_that_a_filter_of_the_program_refuses_are_refused";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    file(folder.path(), "data", 4096);
+    let command = ["python3", "-I", "-S", "-c", FILTERED];
+    let alone = Command::new(command[0]).args(&command[1..]).current_dir(folder.path()).output();
+    assert_eq!(alone.unwrap().stdout, b"refused\n");
+    let Some((output, reads)) = recorded(test, folder.path(), &command) else { return };
+    assert_eq!(output.stdout, b"refused\n", "{output:?}");
+    assert_eq!(of(&reads, "/data"), []);
+}
+
 /// A setuid program ran without its privileges, and nothing was said.
 #[test]
 fn a_setuid_program_keeps_its_privileges_for_root_and_is_named_for_others() {
