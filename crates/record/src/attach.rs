@@ -22,9 +22,7 @@ use crate::left_behind::{self, LeftProcess};
 use crate::proc_status;
 use crate::recorded_trace::RecordTotals;
 use crate::traced_program::TracedProgram;
-use crate::tracer::{
-    BlockedSignals, ThreadStop, TracedCalls, WakeUp, detach, interrupt, next_stop, seize,
-};
+use crate::tracer::{BlockedSignals, ThreadStop, TracedCalls, WakeUp, interrupt, next_stop, seize};
 
 /// How the recording of a process ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -165,11 +163,9 @@ impl<F: FnOnce(&[LeftProcess])> Attachment<F> {
         while !self.program.threads.is_empty() && patience > 0 {
             match next_stop() {
                 Ok(Some((thread, stop))) => {
-                    let signal = if let ThreadStop::Signal(signal) = stop { signal } else { 0 };
-                    if !matches!(stop, ThreadStop::Ended(_)) {
-                        let _ = detach(thread, signal);
+                    if matches!(stop, ThreadStop::Ended(_)) || self.program.release(thread, stop) {
+                        self.program.threads.remove(thread);
                     }
-                    self.program.threads.remove(thread);
                 }
                 Ok(None) => {
                     signals.wait(IDLE / DETACH_WAITS);

@@ -8,6 +8,7 @@
 //!   a read of a 32-bit program        --> stop, to be counted
 //!   mmap of no file, or of a library  --> pass
 //!   read, pread64, mmap, ..           --> stop
+//!   epoll_wait with a time-out        --> stop, if there is a tracer
 //!   all others                        --> pass
 //! ```
 
@@ -65,10 +66,17 @@ pub(crate) const WATCHED: [(c_long, WatchedCall); 12] = [
     (libc::SYS_seccomp, WatchedCall::Listener),
 ];
 
+/// Waits with the time-out in their fourth argument, which return EINTR whatever the signal is. A
+/// tracer stops them to know when they began.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const TIMED_WAITS: [c_long; 2] = [libc::SYS_epoll_wait, libc::SYS_epoll_pwait];
+#[cfg(target_arch = "aarch64")]
+pub(crate) const TIMED_WAITS: [c_long; 0] = [];
+
 /// The filter.
 pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
     let stop = match stops_at {
-        StopsAt::Tracer => libc::SECCOMP_RET_TRACE,
+        StopsAt::Tracer => libc::SECCOMP_RET_TRACE | OF_THIS_FILTER,
         StopsAt::Listener => libc::SECCOMP_RET_USER_NOTIF,
     };
     // Each jump skips the answer behind it.
@@ -110,7 +118,27 @@ pub(crate) fn program(stops_at: StopsAt) -> Vec<sock_filter> {
         code.push(load(OFFSET_OF_ARGS + argument * 8));
         code.extend([jump(libc::BPF_JSET, bits, 0, 1), give(with), give(without)]);
     }
+    if stops_at == StopsAt::Tracer {
+        code.extend(timed_waits(stop));
+    }
     code.push(give(libc::SECCOMP_RET_ALLOW));
+    code
+}
+
+/// Stops waits that have a time-out: `epoll_wait(epoll, events, count, milliseconds)`.
+fn timed_waits(stop: u32) -> Vec<sock_filter> {
+    let mut code = Vec::new();
+    for number in TIMED_WAITS {
+        let number = u32::try_from(number).expect("numbers of system calls are small");
+        code.extend([
+            jump(libc::BPF_JEQ, number, 0, 5),
+            load(OFFSET_OF_ARGS + 3 * 8),
+            jump(libc::BPF_JSET, SIGN_BIT, 2, 0),
+            jump(libc::BPF_JEQ, 0, 1, 0),
+            give(stop),
+            give(libc::SECCOMP_RET_ALLOW),
+        ]);
+    }
     code
 }
 
@@ -154,6 +182,12 @@ const OFFSET_OF_ARGS: u32 = 16;
 /// Mappings without a file, and those of the loader, which are code.
 const MAPS_PASSED: u32 = (libc::MAP_ANONYMOUS | libc::MAP_DENYWRITE).cast_unsigned();
 
+/// Tells the stops of this filter from those of one that the program installs itself.
+pub(crate) const OF_THIS_FILTER: u32 = 0xf07e;
+
+/// Of an `int`: a negative time-out is none.
+const SIGN_BIT: u32 = 1 << 31;
+
 /// The flag of `seccomp` that asks for a listener; the kernel's flags are the lowest bits.
 pub(crate) const NEW_LISTENER: u32 = 1 << 3;
 
@@ -189,14 +223,19 @@ const X32_READS: [u32; 0] = [];
 mod tests {
     use super::*;
 
-    /// Runs the filter as the kernel does.
+    /// Runs the filter of a tracer.
     fn verdict(number: u32, arch: u32, flags: u32) -> u32 {
+        verdict_of(StopsAt::Tracer, number, arch, flags)
+    }
+
+    /// Runs a filter as the kernel does.
+    fn verdict_of(stops_at: StopsAt, number: u32, arch: u32, flags: u32) -> u32 {
         let word = |offset: u32| match offset {
             OFFSET_OF_NUMBER => number,
             OFFSET_OF_ARCH => arch,
             _ => flags,
         };
-        let (code, mut at, mut accumulator) = (program(StopsAt::Tracer), 0, 0);
+        let (code, mut at, mut accumulator) = (program(stops_at), 0, 0);
         loop {
             let step = code[at];
             at += 1;
@@ -217,7 +256,7 @@ mod tests {
         }
     }
 
-    const STOP: u32 = libc::SECCOMP_RET_TRACE;
+    const STOP: u32 = libc::SECCOMP_RET_TRACE | OF_THIS_FILTER;
 
     #[test]
     fn reads_are_stopped_and_all_else_passes() {
@@ -235,6 +274,21 @@ mod tests {
         assert_eq!(map(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), libc::SECCOMP_RET_ALLOW);
         assert_eq!(map(libc::MAP_PRIVATE | libc::MAP_DENYWRITE), libc::SECCOMP_RET_ALLOW);
         assert_eq!(verdict(number(libc::SYS_pread64), ARCH, u32::MAX), STOP);
+    }
+
+    #[test]
+    fn waits_with_a_time_out_stop_at_a_tracer_only() {
+        for call in TIMED_WAITS {
+            let number = u32::try_from(call).unwrap();
+            for timeout in [1, 300, u32::MAX >> 1] {
+                assert_eq!(verdict(number, ARCH, timeout), STOP);
+                let listened = verdict_of(StopsAt::Listener, number, ARCH, timeout);
+                assert_eq!(listened, libc::SECCOMP_RET_ALLOW);
+            }
+            for timeout in [0, u32::MAX, 1 << 31] {
+                assert_eq!(verdict(number, ARCH, timeout), libc::SECCOMP_RET_ALLOW);
+            }
+        }
     }
 
     /// They passed unseen, and the trace was empty without a word.

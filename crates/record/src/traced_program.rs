@@ -8,11 +8,16 @@ use std::io::Write;
 
 use foreread_trace::TraceWriter;
 
+use crate::interrupted_waits::{InterruptedWaits, is_endless, is_interrupted};
 use crate::proc_status::process_of;
 use crate::recorded_trace::RecordedTrace;
+use crate::registers::refuse_call;
 use crate::target;
 use crate::traced_threads::TracedThreads;
-use crate::tracer::{ThreadStop, TracedCalls, entered_call, event_thread, go_on, listen};
+use crate::tracer::{
+    EnteredCall, ThreadStop, TracedCalls, detach, entered_call, event_thread, go_on, interrupt,
+    listen,
+};
 
 /// What is traced, and the trace of it.
 #[derive(Debug)]
@@ -20,11 +25,17 @@ pub(crate) struct TracedProgram {
     pub(crate) threads: TracedThreads,
     pub(crate) trace: RecordedTrace,
     pub(crate) calls: TracedCalls,
+    waits: InterruptedWaits,
 }
 
 impl TracedProgram {
     pub(crate) fn new(calls: TracedCalls) -> Self {
-        Self { threads: TracedThreads::default(), trace: RecordedTrace::new(), calls }
+        Self {
+            threads: TracedThreads::default(),
+            trace: RecordedTrace::new(),
+            calls,
+            waits: InterruptedWaits::default(),
+        }
     }
 
     /// Takes a stop, and lets the thread go on. Returns whether a thread has come or gone.
@@ -36,6 +47,7 @@ impl TracedProgram {
     ) -> bool {
         if matches!(stop, ThreadStop::Ended(_)) {
             self.threads.remove(thread);
+            self.waits.forget(thread);
             return true;
         }
         let mut is_changed = self.threads.add(thread, process_of);
@@ -43,11 +55,28 @@ impl TracedProgram {
         // An error of a request means that the thread was killed meanwhile.
         let _ = match stop {
             ThreadStop::Call => {
-                read = entered_call(thread).and_then(|call| self.trace.observe(&call));
-                go_on(thread, 0, self.calls)
+                let mut calls = self.calls;
+                if let Some(EnteredCall { call, is_refused }) = entered_call(thread) {
+                    // Elsewhere than on x86-64 it is made, as a tracer of the program may want.
+                    if !(is_refused && refuse_call(thread).is_ok()) {
+                        read = self.trace.observe(&call);
+                        if self.waits.enter(&call) {
+                            calls = TracedCalls::All;
+                        }
+                    }
+                } else {
+                    self.waits.leave(thread);
+                }
+                go_on(thread, 0, calls)
             }
-            ThreadStop::Signal(signal) => go_on(thread, signal, self.calls),
-            ThreadStop::Group => listen(thread),
+            ThreadStop::Signal(signal) => {
+                let is_traced = self.waits.signalled(thread, signal);
+                go_on(thread, signal, if is_traced { TracedCalls::All } else { self.calls })
+            }
+            ThreadStop::Group => {
+                self.waits.group_stopped(thread);
+                listen(thread)
+            }
             ThreadStop::Begun => {
                 // Its own first stop may come after the end of this thread.
                 if let Some(begun) = event_thread(thread) {
@@ -57,8 +86,10 @@ impl TracedProgram {
             }
             ThreadStop::Exec => {
                 // It will not end under the number that it had.
+                self.waits.forget(thread);
                 if let Some(before) = event_thread(thread).filter(|before| *before != thread) {
                     self.threads.remove(before);
+                    self.waits.forget(before);
                     is_changed = true;
                 }
                 if let Some(program) = target::unprivileged(thread) {
@@ -66,10 +97,34 @@ impl TracedProgram {
                 }
                 go_on(thread, 0, self.calls)
             }
-            ThreadStop::Attached | ThreadStop::Ended(_) => go_on(thread, 0, self.calls),
+            ThreadStop::Attached => {
+                self.waits.stopped(thread);
+                go_on(thread, 0, self.calls)
+            }
+            ThreadStop::Ended(_) => Ok(()),
         };
         // The thread goes on while the record is written.
         self.trace.add(read, writer);
         is_changed
+    }
+    /// Lets a stopped thread go on untraced, or returns false if it has to stop once more before:
+    /// in a wait that the recorder interrupts, and that starts again after that stop.
+    pub(crate) fn release(&mut self, thread: u32, stop: ThreadStop) -> bool {
+        self.waits.leave(thread);
+        let is_waiting =
+            || is_interrupted(thread) || entered_call(thread).is_some_and(|it| is_endless(it.call));
+        if stop == ThreadStop::Call && is_waiting() {
+            // This stop took the place of the one that was asked for.
+            let asked = interrupt(thread);
+            return asked.and_then(|()| go_on(thread, 0, TracedCalls::Filtered)).is_err();
+        }
+        if stop == ThreadStop::Attached {
+            self.waits.stopped(thread);
+        }
+        self.waits.forget(thread);
+        let signal = if let ThreadStop::Signal(signal) = stop { signal } else { 0 };
+        // An error means that the thread was killed meanwhile.
+        let _ = detach(thread, signal);
+        true
     }
 }

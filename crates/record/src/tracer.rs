@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_ulong, pid_t, sigset_t};
 
+use crate::filter::OF_THIS_FILTER;
 use crate::listener::StoppedCall;
 
 /// Why a thread is stopped.
@@ -106,8 +107,17 @@ fn request(request: c_uint, thread: u32, data: *mut c_void) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// A system call that a thread is about to make.
+#[derive(Debug)]
+pub(crate) struct EnteredCall {
+    pub(crate) call: StoppedCall,
+    /// A filter that the program has installed asks for a tracer. Untraced, there is none, and the
+    /// call fails.
+    pub(crate) is_refused: bool,
+}
+
 /// Returns the system call that a thread is about to make; None if it is at the end of one.
-pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
+pub(crate) fn entered_call(thread: u32) -> Option<EnteredCall> {
     let mut info = CallInfo::default();
     let size = size_of::<CallInfo>();
     let id = pid_t::try_from(thread).ok()?;
@@ -122,7 +132,9 @@ pub(crate) fn entered_call(thread: u32) -> Option<StoppedCall> {
     };
     let is_entry = written > 0 && matches!(info.op, SYSCALL_ENTRY | SYSCALL_FILTERED);
     let number = info.number.cast_signed();
-    is_entry.then(|| StoppedCall::traced(thread, info.arch, number, info.args))
+    let is_refused = info.op == SYSCALL_FILTERED && info.filter_data != OF_THIS_FILTER;
+    let call = || StoppedCall::traced(thread, info.arch, number, info.args);
+    is_entry.then(|| EnteredCall { call: call(), is_refused })
 }
 
 /// Returns the thread that a stop of another one is about: [`ThreadStop::Begun`] and
@@ -259,6 +271,8 @@ struct CallInfo {
     stack_pointer: u64,
     number: u64,
     args: [u64; 6],
+    filter_data: u32,
+    pad_behind: u32,
 }
 
 /// Linux 5.3.

@@ -7,7 +7,7 @@ use crate::record::TraceOp;
 /// Encoding of read and write in a column.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OpCode {
-    /// A word that begins with R or W.
+    /// A word: `read`, `pwrite64`, or R or W with the flags of blktrace.
     Word,
     /// 0, or false, is a read.
     ZeroReads,
@@ -66,14 +66,33 @@ pub(crate) fn is_known(text: &str, code: OpCode) -> bool {
 
 fn word(text: &str) -> Option<Option<TraceOp>> {
     let lower = text.to_ascii_lowercase();
-    match lower.bytes().next()? {
-        _ if matches!(lower.as_str(), "get" | "gets" | "load") => Some(Some(TraceOp::Read)),
-        _ if matches!(lower.as_str(), "set" | "put" | "store") => Some(Some(TraceOp::Write)),
-        b'r' => Some(Some(TraceOp::Read)),
-        b'w' => Some(Some(TraceOp::Write)),
-        first => first.is_ascii_alphabetic().then_some(None),
+    if !lower.bytes().next()?.is_ascii_alphabetic() {
+        return None;
     }
+    let is_letter_and_flags = |letter| {
+        lower.strip_prefix(letter).is_some_and(|flags| flags.bytes().all(|it| FLAGS.contains(&it)))
+    };
+    let has = |name| lower.contains(name);
+    let is_read = is_letter_and_flags('r')
+        || lower.starts_with("rd")
+        || matches!(lower.as_str(), "get" | "gets" | "load")
+        || has("read") && !NOT_OF_DATA.iter().any(|name| lower.contains(name));
+    let is_write = is_letter_and_flags('w')
+        || lower.starts_with("wr")
+        || matches!(lower.as_str(), "wt" | "set" | "put" | "store")
+        || has("write");
+    Some(match (is_read, is_write) {
+        (true, false) => Some(TraceOp::Read),
+        (false, true) => Some(TraceOp::Write),
+        _ => None,
+    })
 }
+
+/// Behind the R or W of blktrace: force unit access, ahead, sync, metadata, barrier.
+const FLAGS: [u8; 5] = *b"fasmb";
+
+/// Words with `read` in them that read no contents of a file.
+const NOT_OF_DATA: [&str; 6] = ["dir", "link", "attr", "cap", "thread", "ready"];
 
 /// Known operations other than reads and writes.
 const OTHERS: [&str; 20] = [

@@ -24,9 +24,9 @@ use crate::store::{self, PriceArgs};
 /// a device error, the results so far are printed, and the exit code is 1.
 ///
 /// --apply and --remember refuse an unreliable result: the sweep ended early, it may have measured
-/// a cache, the window is not known within a factor of four, or the current window could not be
-/// measured. --remember also refuses --quick. The message suggests what to do; --force sets the
-/// window anyway.
+/// a cache, the window is not known within a factor of four, the current window could not be
+/// measured, or noise leaves open whether the change helps. --remember also refuses --quick. The
+/// exit code is then 1, and the message suggests what to do; --force sets the window anyway.
 ///
 /// As root, tune sets read_ahead_kb for each measurement and lets the kernel read ahead; until it
 /// ends, other programs that open files of the device get that window, too. Unprivileged users can

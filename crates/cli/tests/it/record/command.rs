@@ -1,14 +1,13 @@
 //! What is recorded of a command.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use tempfile::TempDir;
 
 use crate::common::{Need, needs};
-use crate::record::recorded::{file, of, recorded, run};
+use crate::record::recorded::{UNPRIVILEGED, file, folder_of_all_users, of, recorded, run};
 use crate::said::{json, refused, stdout};
 
 #[test]
@@ -144,19 +143,24 @@ fn an_unprivileged_user_records_and_a_process_that_hides_itself_is_counted() {
             return;
         }
     }
-    let folder = TempDir::new().unwrap();
+    let folder = folder_of_all_users();
     let path = folder.path();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_foreread"), path.join("foreread")).unwrap();
     file(path, "data", 5000);
     // 4 is PR_SET_DUMPABLE.
     let hides = "cat data >/dev/null; /usr/bin/python3 -I -S -c 'import ctypes, os\n\
                  ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n\
                  print(len(os.read(os.open(\"data\", 0), 99)))'";
-    let mut recorder = Command::new("setpriv");
-    recorder
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "./foreread", "record"])
-        .args(["--to", "csv", "-o", "trace.csv", "--", "sh", "-c", hides]);
+    let mut recorder = Command::new(UNPRIVILEGED[0]);
+    recorder.args(&UNPRIVILEGED[1..]).args(["./foreread", "record"]).args([
+        "--to",
+        "csv",
+        "-o",
+        "trace.csv",
+        "--",
+        "sh",
+        "-c",
+        hides,
+    ]);
     let Some((output, said)) = run(test, recorder.current_dir(path)) else { return };
     assert!(output.status.success() && output.stdout == b"99\n", "{output:?}");
     let trace = fs::read_to_string(path.join("trace.csv")).unwrap();

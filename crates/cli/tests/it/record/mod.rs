@@ -9,3 +9,5 @@ mod ends;
 mod process;
 mod recorded;
 mod unchanged;
+#[cfg(target_arch = "x86_64")]
+mod waits;

@@ -88,6 +88,17 @@ while not ends.is_set():
 print(sent, got)
 "#;
 
+/// It waits for its stdin without a time-out, and fails if the wait ends otherwise.
+#[cfg(target_arch = "x86_64")]
+const WAITS: &str = r#"
+import ctypes, select, sys
+comes, event = select.epoll(), ctypes.create_string_buffer(64)
+comes.register(0, select.EPOLLIN)
+while sys.stdin.readline():
+    print("done", flush=True)
+    assert ctypes.CDLL(None).epoll_wait(comes.fileno(), event, 1, -1) == 1
+"#;
+
 struct Running {
     child: Child,
     stdin: ChildStdin,
@@ -279,6 +290,28 @@ fn each_signal_comes_once_while_recorders_come_and_go() {
     let (sent, got) = said.trim().split_once(' ').unwrap();
     assert_eq!(sent, got, "signals that were sent, and that came");
     assert_ne!(sent, "0");
+}
+
+/// It got EINTR when a recording began, and when it ended.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_wait_without_a_time_out_is_not_interrupted_by_a_recorder_that_comes_or_goes() {
+    let test = "a_wait_without_a_time_out_is_not_interrupted_by_a_recorder_that_comes_or_goes";
+    if !needs(Need::Tool("python3"), test) {
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    let mut running = Running::program(WAITS, folder.path());
+    let call = format!("/proc/{}/syscall", running.child.id());
+    for offset in 0..3 {
+        // The number of epoll_wait.
+        while !fs::read_to_string(&call).unwrap().starts_with("232 ") {}
+        let Some(recorder) = running.recorder(test, folder.path()) else { return running.end() };
+        signal(&recorder, Signal::INT);
+        assert!(recorder.wait_with_output().unwrap().status.success());
+        running.reads_at(offset);
+    }
+    running.end();
 }
 
 #[test]

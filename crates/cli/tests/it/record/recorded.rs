@@ -5,10 +5,25 @@
 //! Never: a failure where the system does not let reads be seen: the test is skipped.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use tempfile::TempDir;
+
 use crate::common::{is_required, skip};
+
+/// Runs the command behind it as a user without privileges.
+pub(crate) const UNPRIVILEGED: [&str; 4] =
+    ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+/// A folder that all users may write to, with the recorder, `foreread`.
+pub(crate) fn folder_of_all_users() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_foreread"), folder.path().join("foreread")).unwrap();
+    folder
+}
 
 /// A read of a trace in CSV.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -53,6 +53,31 @@ fn columns_with_other_words_are_known_or_named() {
     );
 }
 
+/// Each word with an R or a W at its beginning was one, such as `rename` and `wait`; `pread64` was
+/// left out.
+#[test]
+fn an_operation_is_known_by_its_whole_word() {
+    let of = |word: &str| {
+        let text = format!("time_us,op,offset,size\n1,{word},0,4096\n");
+        let (found, notes) = noted(text.as_bytes());
+        (found.first().map(|it| it.op), notes)
+    };
+    for word in ["R", "RA", "rsm", "RAHEAD_READ", "Rd", "pread64", "READ(10)", "sys_read", "get"] {
+        assert_eq!(of(word), (Some(Read), vec![]), "{word}");
+    }
+    for word in ["W", "WFSM", "ws", "wr", "pwritev2", "randwrite", "WRITE_16", "rewrite", "set"] {
+        assert_eq!(of(word), (Some(Write), vec![]), "{word}");
+    }
+    for word in ["rename", "rmdir", "release", "READ CAPACITY", "readdir", "readlink", "watch"] {
+        let (found, notes) = of(word);
+        assert_eq!(found, None, "{word}");
+        assert!(notes[0].contains(&format!("as {word:?}")), "{notes:?}");
+    }
+    for word in ["wait", "FLUSH", "discard"] {
+        assert_eq!(of(word), (None, vec![]), "{word}");
+    }
+}
+
 /// They ended with "is not a time", or were taken for bytes.
 #[test]
 fn headings_of_public_traces_are_known() {
