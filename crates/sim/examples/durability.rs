@@ -34,6 +34,10 @@ fn main() {
             println!("  pages written again           {:>14}", sum.pages_rewritten);
             println!("  flushes that reported a loss  {:>14}", sum.lost);
             println!("  changes of a length           {:>14}", sum.length_changes);
+            println!("  appends, and writes past end  {:>14}", sum.appends);
+            println!("  of them left half-way         {:>14}", sum.dropped_appends);
+            println!("  FUA writes acked on FUSE      {:>14}", sum.fuse_acknowledged);
+            println!("  faults injected               {:>14}", sum.injected);
             println!("  seconds                       {seconds:>14.1}");
         }
         Err((seed, why)) => {

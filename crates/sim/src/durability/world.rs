@@ -35,6 +35,8 @@ pub(super) struct HistoryFile {
     pub(super) history: History,
     /// Writes that do not begin and end at multiples of this have to be durable.
     pub(super) write_block: u64,
+    /// Its file system answers durable writes that are only cached there, as FUSE does.
+    pub(super) ignores_fua: bool,
 }
 
 /// A command that a device has been given.
@@ -43,6 +45,14 @@ pub(super) struct IssuedCommand {
     pub(super) file: usize,
     /// Its result at the device; None before it took effect.
     pub(super) result: Option<Result<u64, i32>>,
+    /// It has written, and flushes next.
+    pub(super) is_written: bool,
+}
+
+impl IssuedCommand {
+    pub(super) const fn new(file: usize, what: CommandKind) -> Self {
+        Self { what, file, result: None, is_written: false }
+    }
 }
 
 pub(super) enum CommandKind {
@@ -65,14 +75,22 @@ pub(super) enum CallKind {
         stamp: Stamp,
         mode: WriteMode,
         filled: Option<Vec<(usize, usize)>>,
+        /// Whose piece it is.
+        append: Option<WriteId>,
     },
     Flush {
         promise: FlushPromise,
     },
     ChangeLen {
-        /// What is written where the file ended, if it is an append.
-        append: Option<(u64, WriteMode)>,
         /// How long the file was before the driver changed that.
+        before: Option<usize>,
+        /// The append that has left sectors unwritten, which this takes back.
+        cut_of: Option<WriteId>,
+    },
+    /// The change of length of an append.
+    Grow {
+        /// Where its bytes begin, unless that is the end.
+        at: Option<usize>,
         before: Option<usize>,
     },
     Zero {
@@ -81,6 +99,27 @@ pub(super) enum CallKind {
         /// What the device has zeroed it with.
         stamp: Option<Stamp>,
     },
+}
+
+/// A write that makes its file longer, until its caller hears the end or leaves.
+pub(super) struct Append {
+    pub(super) file: usize,
+    /// Its change of length.
+    pub(super) id: WriteId,
+    /// Where the next piece begins: for an append, once the file has grown.
+    pub(super) at: Option<usize>,
+    /// Sectors that are not written yet.
+    pub(super) left: usize,
+    pub(super) mode: WriteMode,
+    pub(super) stage: AppendStage,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum AppendStage {
+    Growing,
+    /// Between two pieces.
+    Idle,
+    Writing(WriteId),
 }
 
 pub(super) struct DurabilityWorld {
@@ -96,6 +135,7 @@ pub(super) struct DurabilityWorld {
     pub(super) calls: BTreeMap<WriteId, Call>,
     /// Writes that the driver was told to fill.
     pub(super) to_fill: Vec<WriteId>,
+    pub(super) appends: Vec<Append>,
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
     pub(super) tally: DurabilityOutcome,
@@ -119,6 +159,7 @@ impl DurabilityWorld {
             commands: Vec::new(),
             calls: BTreeMap::new(),
             to_fill: Vec::new(),
+            appends: Vec::new(),
             reads: BTreeMap::new(),
             next_stamp: 1 << 20,
             tally: DurabilityOutcome::default(),
@@ -154,8 +195,9 @@ impl DurabilityWorld {
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
         let history = History::new(stamps, space_of(len));
         self.devices.insert(device, self.files.len());
-        let write_block = write_block.0;
-        self.files.push(HistoryFile { id, stream, disk, base, history, write_block });
+        let (write_block, ignores_fua) = (write_block.0, rng.below(2) == 0);
+        let file = HistoryFile { id, stream, disk, base, history, write_block, ignores_fua };
+        self.files.push(file);
     }
 
     pub(super) fn tick(&mut self) -> Nanos {
