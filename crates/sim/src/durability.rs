@@ -29,10 +29,12 @@ mod history;
 mod operations;
 mod outcome;
 mod program;
+mod stepped_file;
 mod world;
 
 pub use outcome::DurabilityOutcome;
 pub use program::{RunEnd, Sabotage};
+pub use stepped_file::{SteppedCall, SteppedEnd, SteppedFile};
 
 use crate::rng::Rng;
 use world::DurabilityWorld;

@@ -14,8 +14,8 @@ use foreread_core::path::WriteId;
 pub(super) struct AppendOrder {
     /// Sectors that the file has for an append, which has not written them.
     unwritten: BTreeMap<usize, WriteId>,
-    /// Appends that have grown the file and are not over.
-    grown: Vec<WriteId>,
+    /// Appends that have grown the file and are not over, and the lowest end since.
+    grown: Vec<(WriteId, usize)>,
     /// The end of the highest append that is complete.
     end: usize,
 }
@@ -24,19 +24,19 @@ impl AppendOrder {
     /// The file has grown for an append.
     pub(super) fn grow(&mut self, append: WriteId, sectors: std::ops::Range<usize>) {
         self.unwritten.extend(sectors.map(|at| (at, append)));
-        self.grown.push(append);
+        self.grown.push((append, usize::MAX));
     }
 
     /// All of an append is written.
     pub(super) fn complete(&mut self, append: WriteId, end: usize) {
-        if self.grown.contains(&append) {
-            self.end = self.end.max(end);
+        if let Some((_, limit)) = self.grown.iter().find(|(it, _)| *it == append) {
+            self.end = self.end.max(end.min(*limit));
         }
     }
 
     /// What an append has not written is not its own any more.
     pub(super) fn forget(&mut self, append: WriteId) {
-        self.grown.retain(|it| *it != append);
+        self.grown.retain(|(it, _)| *it != append);
         self.unwritten.retain(|_, it| *it != append);
     }
 
@@ -48,6 +48,7 @@ impl AppendOrder {
     /// The file was cut, or its owner has accepted the length that it has.
     pub(super) fn cut(&mut self, len: usize) {
         self.end = self.end.min(len);
+        self.grown.iter_mut().for_each(|(_, limit)| *limit = len.min(*limit));
     }
 
     pub(super) fn forget_all(&mut self) {

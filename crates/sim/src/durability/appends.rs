@@ -14,7 +14,9 @@ use foreread_core::sched::Submitter;
 use foreread_core::units::ByteCount;
 
 use super::program::Sabotage;
-use super::world::{Append, AppendStage, Call, CallKind, DurabilityWorld, SECTOR, index};
+use super::world::{
+    Append, AppendStage, Call, CallKind, DurabilityWorld, SECTOR, WrittenStamps, index,
+};
 
 impl DurabilityWorld {
     /// A caller appends, or writes so many sectors behind the end.
@@ -60,14 +62,15 @@ impl DurabilityWorld {
         let Append { file, id, at, left, mode, .. } = self.appends[number];
         let at = at.expect("the file has grown");
         let what = (self.files[file].id, bytes(at), bytes(left.min(sectors)));
-        let (now, stamp) = (self.tick(), self.next_stamp);
+        let (now, stamps) = (self.tick(), WrittenStamps::Same(self.next_stamp));
         self.next_stamp += 1;
         let write = if self.sabotage == Sabotage::LengthFirst {
             self.path.write(now, what.0, what.1, what.2, mode, Submitter::default())
         } else {
             self.path.write_appended(now, id, what, mode, Submitter::default())
         };
-        let kind = CallKind::Write { sectors: at..at, stamp, mode, filled: None, append: Some(id) };
+        let kind =
+            CallKind::Write { sectors: at..at, stamps, mode, filled: None, append: Some(id) };
         self.calls.insert(write, Call { file, kind });
         self.appends[number].stage = AppendStage::Writing(write);
     }

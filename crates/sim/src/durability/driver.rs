@@ -41,6 +41,14 @@ impl DurabilityWorld {
                     )?;
                 }
             }
+            if let Some(ends) = &mut self.ends {
+                let frames = self.path.frames(ready.id);
+                let last = first + ready.len.0.div_ceil(SECTOR) as usize;
+                let found = (first..last)
+                    .map(|at| self.memory[frames[at / PAGE - first / PAGE].0 as usize][at % PAGE]);
+                let found = if ready.fault.is_none() { found.collect() } else { Vec::new() };
+                ends.reads.insert(ready.id, (found, ready.fault));
+            }
             let now = self.tick();
             self.path.release(now, ready.id);
         }
@@ -213,6 +221,9 @@ impl DurabilityWorld {
     /// A call is over, and its caller is told how.
     fn done(&mut self, id: WriteId, len: ByteCount, fault: Option<Fault>) -> Result<(), String> {
         let Call { file, kind } = self.calls.remove(&id).expect("a call ends once");
+        if let Some(ends) = &mut self.ends {
+            ends.writes.insert(id, (len, fault));
+        }
         let HistoryFile { disk, base, ref mut history, ignores_fua, .. } = self.files[file];
         let disk = &self.disks[disk];
         let durable = |at: usize| disk.durable(base + at);
@@ -263,22 +274,23 @@ impl DurabilityWorld {
     pub(super) fn fill(&mut self, id: WriteId) {
         let Call { file, kind } =
             self.calls.get_mut(&id).expect("the path names calls that have not ended");
-        let CallKind::Write { sectors, stamp, filled, .. } = kind else {
+        let CallKind::Write { sectors, stamps, filled, .. } = kind else {
             panic!("only a write is filled")
         };
-        let (file, sectors, stamp) = (*file, sectors.clone(), *stamp);
+        let (file, sectors) = (*file, sectors.clone());
+        let stamp_of = |at: usize| stamps.at(at - sectors.start);
         for fill in self.path.fills(id).to_vec() {
             let mut page = fill.old.map_or([0; PAGE], |old| self.memory[old.0 as usize]);
             page[sectors_of(u64::from(fill.old_len))..].fill(ZEROS);
             for (at, word) in (fill.page.0 as usize * PAGE..).zip(&mut page) {
                 if sectors.contains(&at) {
-                    *word = stamp;
+                    *word = stamp_of(at);
                 }
             }
             self.memory[fill.new.0 as usize] = page;
         }
         let history = &mut self.files[file].history;
-        sectors.clone().for_each(|at| history.write(at, stamp));
+        sectors.clone().for_each(|at| history.write(at, stamp_of(at)));
         let versions = history.versions();
         *filled = Some(sectors.map(|at| (at, versions[at])).collect());
         let now = self.tick();

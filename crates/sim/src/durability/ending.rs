@@ -29,7 +29,7 @@ impl DurabilityWorld {
     }
 
     /// Of writes in flight, each sector may get to the device or not, and so may a length.
-    fn leave_commands(&mut self) {
+    pub(super) fn leave_commands(&mut self) {
         for IssuedCommand { what, file, result, is_written } in std::mem::take(&mut self.commands) {
             if is_written {
                 continue;
@@ -76,7 +76,7 @@ impl DurabilityWorld {
         self.drain()?;
         for round in 0..3 {
             for file in 0..self.files.len() {
-                self.flush(file);
+                let _ = self.flush(file);
                 self.pump()?;
             }
             self.drain()?;

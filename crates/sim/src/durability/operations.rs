@@ -4,13 +4,16 @@
 //! Out:   calls of the path; steps of its driver and its devices.
 //! Never: two things in one step that a real driver does at two moments.
 
-use foreread_core::path::{IoPath, LenChange, WriteMode};
+use std::ops::Range;
+
+use foreread_core::path::{IoPath, LenChange, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, Nanos, PageIndex};
 
 use super::program::{Effect, ProgramOp};
 use super::world::{
-    Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
+    Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR,
+    WrittenStamps, index,
 };
 
 impl DurabilityWorld {
@@ -20,7 +23,7 @@ impl DurabilityWorld {
                 self.write(file, sector, sectors, mode);
             }
             ProgramOp::Read { file, sector, sectors } => self.read(file, sector, sectors)?,
-            ProgramOp::Flush { file } => self.flush(index(file, self.files.len())),
+            ProgramOp::Flush { file } => _ = self.flush(index(file, self.files.len())),
             ProgramOp::Zero { file, page, pages, is_discard } => {
                 self.zero(file, page, pages, is_discard);
             }
@@ -74,21 +77,22 @@ impl DurabilityWorld {
         let file = index(file, self.files.len());
         let HistoryFile { id, ref history, .. } = self.files[file];
         let first = index(sector, history.len().max(1));
-        let stamp = self.next_stamp;
+        let stamps = WrittenStamps::Same(self.next_stamp);
         self.next_stamp += 1;
         let now = self.tick();
         let (pos, len) = (ByteCount(first as u64 * SECTOR), ByteCount(sectors * SECTOR));
         let write = self.path.write(now, id, pos, len, mode, Submitter::default());
         let kind =
-            CallKind::Write { sectors: first..first, stamp, mode, filled: None, append: None };
+            CallKind::Write { sectors: first..first, stamps, mode, filled: None, append: None };
         self.calls.insert(write, Call { file, kind });
     }
 
-    pub(super) fn flush(&mut self, file: usize) {
+    pub(super) fn flush(&mut self, file: usize) -> WriteId {
         let promise = self.files[file].history.snapshot();
         let now = self.tick();
         let id = self.path.flush(now, self.files[file].id);
         self.calls.insert(id, Call { file, kind: CallKind::Flush { promise } });
+        id
     }
 
     /// A file grows or shrinks.
@@ -118,6 +122,16 @@ impl DurabilityWorld {
         let end = self.files[file].history.len();
         let first = index(page, end.div_ceil(PAGE).max(1));
         let range = PageIndex(first as u64)..PageIndex(first as u64 + pages);
+        self.zero_pages(file, range, is_discard);
+    }
+
+    pub(super) fn zero_pages(
+        &mut self,
+        file: usize,
+        range: Range<PageIndex>,
+        is_discard: bool,
+    ) -> WriteId {
+        let (first, end) = (range.start.0 as usize, self.files[file].history.len());
         let after = (range.end.0 as usize * PAGE).min(end).max(first * PAGE);
         let (now, id) = (self.tick(), self.files[file].id);
         let id = if is_discard {
@@ -127,6 +141,7 @@ impl DurabilityWorld {
         };
         let kind = CallKind::Zero { sectors: first * PAGE..after, is_discard, stamp: None };
         self.calls.insert(id, Call { file, kind });
+        id
     }
 
     /// What is cached is used as it is, the rest goes through the path.

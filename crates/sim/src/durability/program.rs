@@ -203,6 +203,20 @@ fn draw_rare(rng: &mut Rng) -> ProgramOp {
     }
 }
 
+/// Draws an event of the driver, the device or the clock.
+pub(super) fn draw_event(rng: &mut Rng) -> ProgramOp {
+    let which = rng.any();
+    match rng.below(64) {
+        0..18 => ProgramOp::Fill { which },
+        18..38 => ProgramOp::Effect { which, how: draw_effect(rng) },
+        38..56 => ProgramOp::Report { which },
+        56 => ProgramOp::Destage,
+        57 => ProgramOp::Invalidate { file: 0 },
+        58 => draw_rare(rng),
+        _ => ProgramOp::Wait { ms: rng.below(60) },
+    }
+}
+
 fn draw_mode(rng: &mut Rng) -> WriteMode {
     let modes =
         [WriteMode::WriteBack, WriteMode::WriteBack, WriteMode::WriteThrough, WriteMode::Fua];

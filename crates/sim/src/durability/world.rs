@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
-    Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
+    Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::Choice;
@@ -72,7 +72,7 @@ pub(super) struct Call {
 pub(super) enum CallKind {
     Write {
         sectors: Range<usize>,
-        stamp: Stamp,
+        stamps: WrittenStamps,
         mode: WriteMode,
         filled: Option<Vec<(usize, usize)>>,
         /// Whose piece it is.
@@ -122,6 +122,29 @@ pub(super) enum AppendStage {
     Writing(WriteId),
 }
 
+/// What a write puts into its sectors.
+pub(super) enum WrittenStamps {
+    Same(Stamp),
+    Each(Vec<Stamp>),
+}
+
+impl WrittenStamps {
+    /// Of the sector with this number in the write.
+    pub(super) fn at(&self, number: usize) -> Stamp {
+        match self {
+            Self::Same(stamp) => *stamp,
+            Self::Each(stamps) => stamps[number],
+        }
+    }
+}
+
+/// The ends of calls, for a caller that asks for them.
+#[derive(Default)]
+pub(super) struct CallEnds {
+    pub(super) writes: BTreeMap<WriteId, (ByteCount, Option<Fault>)>,
+    pub(super) reads: BTreeMap<ReadId, (Vec<Stamp>, Option<Fault>)>,
+}
+
 pub(super) struct DurabilityWorld {
     pub(super) path: IoPath,
     pub(super) now: u64,
@@ -138,16 +161,30 @@ pub(super) struct DurabilityWorld {
     pub(super) appends: Vec<Append>,
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
+    pub(super) ends: Option<CallEnds>,
     pub(super) tally: DurabilityOutcome,
 }
 
 impl DurabilityWorld {
+    /// Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
+        let mut world = Self::empty(seed, sabotage);
+        let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
+        for lens in shape {
+            let files: Vec<_> = lens.iter().map(|len| (*len, space_of(*len))).collect();
+            let disk = CachedDisk::new(files.iter().map(|(_, space)| space).sum(), rng);
+            world.add_disk(disk, &files, rng);
+        }
+        world
+    }
+
+    /// Without a file.
+    pub(super) fn empty(seed: u64, sabotage: Sabotage) -> Self {
         let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
         let path = IoPath::new(Config { memory, policy, max_window, rules });
         let frames = path.frame_count() as usize;
-        let mut world = Self {
+        Self {
             path,
             now: 1,
             rng: Rng::named(seed, "world"),
@@ -162,26 +199,25 @@ impl DurabilityWorld {
             appends: Vec::new(),
             reads: BTreeMap::new(),
             next_stamp: 1 << 20,
+            ends: None,
             tally: DurabilityOutcome::default(),
-        };
-        // Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
-        let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
-        for (number, lens) in shape.iter().enumerate() {
-            let sectors: usize = lens.iter().map(|len| space_of(*len)).sum();
-            let mut disk = CachedDisk::new(sectors, rng);
-            disk.forgets_lengths = sabotage == Sabotage::NoLength;
-            world.disks.push(disk);
-            let mut base = 0;
-            for &len in *lens {
-                world.disks[number].add_file(base..base + space_of(len), sectors_of(len));
-                world.open(number, base, len, rng);
-                base += space_of(len);
-            }
         }
-        world
     }
 
-    fn open(&mut self, disk: usize, base: usize, len: u64, rng: &mut Rng) {
+    /// A disk with new files: of each the length in bytes, and the sectors that it may have.
+    pub(super) fn add_disk(&mut self, mut disk: CachedDisk, files: &[(u64, usize)], rng: &mut Rng) {
+        disk.forgets_lengths = self.sabotage == Sabotage::NoLength;
+        let number = self.disks.len();
+        self.disks.push(disk);
+        let mut base = 0;
+        for &(len, space) in files {
+            self.disks[number].set_file(base..base + space, sectors_of(len));
+            self.open(number, base, (len, space), rng);
+            base += space;
+        }
+    }
+
+    fn open(&mut self, disk: usize, base: usize, (len, space): (u64, usize), rng: &mut Rng) {
         let write_block = ByteCount(
             [1, SECTOR, 4096][usize::try_from(rng.below(3)).expect("a number below a small bound")],
         );
@@ -193,7 +229,7 @@ impl DurabilityWorld {
         let id = self.path.open(device, ByteCount(len)).expect("the path has room for three files");
         let stream = self.path.stream(id);
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
-        let history = History::new(stamps, space_of(len));
+        let history = History::new(stamps, space);
         self.devices.insert(device, self.files.len());
         let (write_block, ignores_fua) = (write_block.0, rng.below(2) == 0);
         let file = HistoryFile { id, stream, disk, base, history, write_block, ignores_fua };
