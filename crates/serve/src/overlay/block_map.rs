@@ -20,7 +20,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::format::{BitsPage, OverlayLayout, PAGE_WORDS};
 
@@ -246,7 +246,7 @@ impl BlockMap {
     }
 
     fn lock(&self) -> MutexGuard<'_, SavedBits> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+        super::lock::lock(&self.saved)
     }
 }
 

@@ -1,7 +1,5 @@
 //! Bits in memory, and on a file whose flushes fail.
 
-mod campaign;
-
 use std::cell::{Cell, RefCell};
 
 use super::*;
