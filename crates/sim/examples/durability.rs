@@ -1,4 +1,4 @@
-//! Random programs over devices with a volatile cache: `./dev durability [RUNS [SEED]]`.
+//! Random programs over devices with a volatile cache: `./dev durability files [RUNS [SEED]]`.
 //!
 //! In:    how many runs, and the first seed.
 //! Out:   what they came to; or the first seed that fails, and why.
@@ -42,7 +42,7 @@ fn main() {
         }
         Err((seed, why)) => {
             println!("seed {seed}: {why}");
-            println!("again: ./dev durability 1 {seed}");
+            println!("again: ./dev durability files 1 {seed}");
             std::process::exit(1);
         }
     }
@@ -69,6 +69,8 @@ fn run_all(first: u64, runs: u64) -> Result<DurabilityOutcome, (u64, String)> {
             if shows && count.is_multiple_of(1000) {
                 eprint!("\r{count} of {runs} runs");
                 let _ = std::io::stderr().flush();
+            } else if count.is_multiple_of(50_000) {
+                eprintln!("{count} of {runs} runs");
             }
         }
     };

@@ -157,10 +157,11 @@ impl<F: BlocksFile + Clone> OverlayBlocks<F> {
 
     pub(super) fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
         let range = offset..offset + from.len() as u64;
+        // Before the bits: blocks that revert between the two would count as there.
+        let reverts = self.map.reverts();
         if !self.map.has_all(blocks_of(range)) {
             return Ok(0);
         }
-        let reverts = self.map.reverts();
         let written = self.blocks.try_write(from, self.layout.data_at + offset);
         let written = written.map_err(|error| errno_of(&error))?;
         // The caller writes again what this did not take.

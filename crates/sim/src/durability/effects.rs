@@ -97,6 +97,7 @@ impl DurabilityWorld {
 
     /// Notes that readers may find the sectors that a disk has dropped as they were before.
     fn note_dropped(&mut self, disk: usize, dropped: &Dropped) {
+        self.drops += u64::from(!dropped.sectors.is_empty());
         for file in self.files.iter_mut().filter(|file| file.disk == disk) {
             let here = file.base..file.base + file.history.space();
             for at in dropped.sectors.iter().filter(|at| here.contains(at)) {

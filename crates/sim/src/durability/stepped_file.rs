@@ -159,6 +159,13 @@ impl SteppedFile {
         self.world.path.losses(self.world.files[0].id)
     }
 
+    /// Returns how often the device has dropped what it had cached. Until the path hears of it, a
+    /// read of what is not in memory may find older sectors.
+    #[must_use]
+    pub const fn drops(&self) -> u64 {
+        self.world.drops
+    }
+
     /// Accepts the last loss.
     pub fn accept_lost(&mut self) {
         let file = &mut self.world.files[0];

@@ -162,6 +162,8 @@ pub(super) struct DurabilityWorld {
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
     pub(super) ends: Option<CallEnds>,
+    /// How often a disk has dropped what it had cached.
+    pub(super) drops: u64,
     pub(super) tally: DurabilityOutcome,
 }
 
@@ -200,6 +202,7 @@ impl DurabilityWorld {
             reads: BTreeMap::new(),
             next_stamp: 1 << 20,
             ends: None,
+            drops: 0,
             tally: DurabilityOutcome::default(),
         }
     }

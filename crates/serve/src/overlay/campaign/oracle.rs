@@ -27,6 +27,8 @@ struct SectorVersions {
     flushable: usize,
     /// While the floor is below this, nothing is promised: a discard, or a zero that failed.
     defined_from: usize,
+    /// Until the floor has this version, the device may have torn the sector with its page.
+    torn_from: usize,
     /// Its client knows what it holds.
     is_exact: bool,
 }
@@ -105,6 +107,23 @@ impl Oracle {
         }
     }
 
+    /// The device has dropped what it had cached: what is not in memory is older there, until the
+    /// engine hears of it.
+    ///
+    /// A page that was being written may be torn, all of it: if it is not in memory any more, the
+    /// owner is told that writes are lost.
+    pub(super) fn drop_cached(&mut self) {
+        for page in self.sectors.chunks_mut(8) {
+            let is_new = page.iter().any(SectorVersions::is_new);
+            for sector in page {
+                sector.is_exact = false;
+                if is_new {
+                    sector.torn_from = sector.versions.len();
+                }
+            }
+        }
+    }
+
     /// Whether the client of a sector may have read this.
     pub(super) fn check_read(&self, at: usize, found: u32) -> Result<(), String> {
         let SectorVersions { versions, is_exact, .. } = &self.sectors[at];
@@ -123,8 +142,9 @@ impl Oracle {
             return Ok(());
         }
         let page = at / 8 * 8..(at / 8 * 8 + 8).min(self.sectors.len());
-        let is_new = |it: &SectorVersions| it.is_loose() || it.floor + 1 < it.versions.len();
-        if found == SteppedFile::TORN && self.sectors[page].iter().any(is_new) {
+        let may_be_torn =
+            *floor < sector.torn_from || self.sectors[page].iter().any(SectorVersions::is_new);
+        if found == SteppedFile::TORN && may_be_torn {
             return Ok(());
         }
         Err(format!("sector {at} holds {found}: version {floor} of {versions:?} was acknowledged"))
@@ -142,11 +162,16 @@ impl Oracle {
 impl SectorVersions {
     fn new(stamp: u32) -> Self {
         let versions = vec![stamp];
-        Self { versions, floor: 0, flushable: 0, defined_from: 0, is_exact: true }
+        Self { versions, floor: 0, flushable: 0, defined_from: 0, torn_from: 0, is_exact: true }
     }
 
     fn is_loose(&self) -> bool {
         self.floor < self.defined_from
+    }
+
+    /// Whether anything was written that no flush covers.
+    fn is_new(&self) -> bool {
+        self.is_loose() || self.floor + 1 < self.versions.len()
     }
 }
 

@@ -38,8 +38,8 @@ pub(super) struct SimWorld {
     wrong: Wrong,
     /// Events until the server is gone.
     left: u64,
-    /// Losses and reverts that the oracle knows.
-    seen: (u64, u64),
+    /// Losses, reverts, and drops of the device that the oracle knows.
+    seen: (u64, u64, u64),
     bits: InternedBits,
     /// Clients whose last write was of bits.
     bits_writers: HashSet<ThreadId>,
@@ -86,7 +86,7 @@ impl SimWorld {
             rng: Rng::named(seed, "overlay world"),
             wrong,
             left: 0,
-            seen: (0, 0),
+            seen: (0, 0, 0),
             bits,
             bits_writers: HashSet::new(),
         }
@@ -108,7 +108,7 @@ impl SimWorld {
 
     pub(super) fn begin_life(&mut self, map: Arc<BlockMap>) {
         (self.map, self.left) = (Some(map), 50 + self.rng.below(1200));
-        self.seen = (0, 0);
+        self.seen = (0, 0, 0);
     }
 
     /// The server is gone, with all that it had in memory; another one opens the file.
@@ -158,11 +158,14 @@ impl SimWorld {
 
     pub(super) fn note_losses(&mut self) {
         let reverts = self.map.as_ref().map_or(0, |map| map.reverts());
-        let now = (self.file.losses(), reverts);
-        if now != self.seen {
+        let now = (self.file.losses(), reverts, self.file.drops());
+        if (now.0, now.1) != (self.seen.0, self.seen.1) {
             self.oracle.lose(now.1 != self.seen.1);
-            self.seen = now;
         }
+        if now.2 != self.seen.2 {
+            self.oracle.drop_cached();
+        }
+        self.seen = now;
     }
 
     pub(super) fn is_over(&self) -> bool {
