@@ -14,6 +14,8 @@ pub(super) struct Oracle {
     sectors: Vec<SectorVersions>,
     /// Losses and reverts so far.
     changes: u64,
+    /// How often the device has dropped what it had cached.
+    drops: u64,
     /// Writes are lost, and no block has reverted since.
     pending_loss: bool,
 }
@@ -39,6 +41,7 @@ pub(super) struct BegunWrite {
     sectors: Range<usize>,
     is_stable: bool,
     changes: u64,
+    drops: u64,
 }
 
 impl Oracle {
@@ -46,6 +49,7 @@ impl Oracle {
         Self {
             sectors: sectors.map(SectorVersions::new).collect(),
             changes: 0,
+            drops: 0,
             pending_loss: false,
         }
     }
@@ -55,8 +59,9 @@ impl Oracle {
             sector.versions.push(*stamp);
             sector.is_exact = false;
         }
-        let (is_stable, changes) = (!self.pending_loss, self.changes);
-        BegunWrite { sectors: first..first + stamps.len(), is_stable, changes }
+        let Self { changes, drops, .. } = *self;
+        let sectors = first..first + stamps.len();
+        BegunWrite { sectors, is_stable: !self.pending_loss, changes, drops }
     }
 
     /// A write is over; if it is `durable`, so are its bytes.
@@ -64,7 +69,7 @@ impl Oracle {
         let is_stable = write.is_stable && self.changes == write.changes;
         for sector in &mut self.sectors[write.sectors.clone()] {
             let newest = sector.versions.len() - 1;
-            sector.is_exact = is_done && is_stable;
+            sector.is_exact = is_done && is_stable && self.drops == write.drops;
             if is_done && is_stable {
                 sector.flushable = newest;
             }
@@ -113,6 +118,7 @@ impl Oracle {
     /// A page that was being written may be torn, all of it: if it is not in memory any more, the
     /// owner is told that writes are lost.
     pub(super) fn drop_cached(&mut self) {
+        self.drops += 1;
         for page in self.sectors.chunks_mut(8) {
             let is_new = page.iter().any(SectorVersions::is_new);
             for sector in page {
@@ -150,9 +156,25 @@ impl Oracle {
         Err(format!("sector {at} holds {found}: version {floor} of {versions:?} was acknowledged"))
     }
 
-    /// Another server has opened the file, and finds these sectors.
-    pub(super) fn restart(&mut self, found: impl Iterator<Item = u32>) {
-        *self = Self::new(found.map(normal));
+    /// Another server has opened the file, and finds these sectors; `base` has those of the base.
+    ///
+    /// A sector that it finds as the base has it may still be what the server before had written
+    /// and not saved, until a flush is answered: a save that a cut tears may complete the copy of
+    /// the bits that was torn then.
+    pub(super) fn restart(
+        &mut self,
+        found: impl Iterator<Item = u32>,
+        base: impl Fn(usize) -> u32,
+    ) {
+        let before = std::mem::replace(self, Self::new(found.map(normal)));
+        for (at, (sector, before)) in self.sectors.iter_mut().zip(before.sectors).enumerate() {
+            if sector.versions == [base(at)] && !before.is_loose() {
+                sector.versions.splice(0..0, before.versions[before.floor..].iter().copied());
+                sector.flushable = sector.versions.len() - 1;
+            } else if sector.versions == [base(at)] {
+                (sector.defined_from, sector.is_exact) = (1, false);
+            }
+        }
         for sector in self.sectors.iter_mut().filter(|it| it.versions == [SteppedFile::TORN]) {
             (sector.defined_from, sector.is_exact) = (1, false);
         }

@@ -124,7 +124,7 @@ impl SimWorld {
         for (at, found) in found.iter().enumerate() {
             self.oracle.check_survivor(at, *found)?;
         }
-        self.oracle.restart(found.into_iter());
+        self.oracle.restart(found.into_iter(), base_stamp);
         Ok(())
     }
 
