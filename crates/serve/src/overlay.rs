@@ -14,8 +14,10 @@
 //! ```
 
 mod block_map;
+mod blocks;
 mod error;
 mod format;
+mod lock;
 mod losses;
 
 use std::fmt;
@@ -24,7 +26,6 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use foreread::{Engine, File, OpenOptions, SourceIdentity, WriteMode};
 use foreread_files::CommandInput;
@@ -34,11 +35,13 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::nbd::NbdErrno;
 use crate::overlay::block_map::{BitsFile, BlockMap};
+use crate::overlay::blocks::{BlocksFile, MakeRoom, OverlayBlocks};
 pub use crate::overlay::error::OverlayError;
 use crate::overlay::error::not_ours;
-use crate::overlay::format::{BLOCK, BLOCK_BYTES, OverlayLayout};
+use crate::overlay::format::{BLOCK, OverlayLayout};
+use crate::overlay::losses::LossyFile;
 pub use crate::overlay::losses::OverlayLosses;
-use crate::store::{Store, errno_of};
+use crate::store::Store;
 
 /// A base that is read, and a local file with what was written over it.
 ///
@@ -53,17 +56,9 @@ use crate::store::{Store, errno_of};
 /// # Ok(()) }
 /// ```
 pub struct Overlay {
-    base: File,
-    /// The blocks, as the engine writes them.
-    blocks: File,
-    layout: OverlayLayout,
-    map: Arc<BlockMap>,
-    /// The same file, for what does not go through the engine: room for blocks. It has the lock.
-    file: fs::File,
+    blocks: OverlayBlocks<File>,
     /// If this has made it.
     new_file: Option<NewFile>,
-    /// Held while blocks are written for the first time, and while lost ones revert to the base.
-    first_writes: Arc<Mutex<()>>,
     losses: OverlayLosses,
 }
 
@@ -110,10 +105,11 @@ impl Overlay {
         if blocks.len() < layout.end() {
             return Err(not_ours(path, format::CUT.to_owned()));
         }
-        let (map, first_writes) = (Arc::new(map), Arc::default());
-        let losses =
-            OverlayLosses::new(blocks.clone(), Arc::clone(&map), Arc::clone(&first_writes));
-        Ok(Self { base, blocks, layout, map, file, new_file, first_writes, losses })
+        // The descriptor has the lock.
+        let make_room: MakeRoom = Box::new(move |range| make_room(&file, &range));
+        let blocks = OverlayBlocks::new(base, blocks, layout, map, make_room);
+        let losses = OverlayLosses(blocks.losses.clone());
+        Ok(Self { blocks, new_file, losses })
     }
 
     /// Returns the name of the file, if it was made just now: dropped, it removes the file. For a
@@ -126,7 +122,7 @@ impl Overlay {
     /// of 4 KiB.
     #[must_use]
     pub fn written(&self) -> u64 {
-        self.map.count() * BLOCK
+        self.blocks.map.count() * BLOCK
     }
 
     /// Returns the file that has what was written. The owner accepts lost writes with
@@ -134,7 +130,7 @@ impl Overlay {
     /// which then fails.
     #[must_use]
     pub fn written_file(&self) -> &File {
-        &self.blocks
+        &self.blocks.blocks
     }
 
     /// Returns the handle with which the owner accepts lost writes.
@@ -146,7 +142,7 @@ impl Overlay {
     /// Returns the base.
     #[must_use]
     pub fn base(&self) -> &File {
-        &self.base
+        &self.blocks.base
     }
 
     /// Reads bytes as clients see them: those that were written, and those of the base.
@@ -156,104 +152,6 @@ impl Overlay {
     /// If the base or the overlay cannot be read.
     pub fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
         Store::read(self, to, offset).map_err(|_| io::Error::other("the bytes cannot be read"))
-    }
-
-    fn read_once(&self, to: &mut [u8], offset: u64) -> Result<(), NbdErrno> {
-        let end = offset + to.len() as u64;
-        let mut rest = to;
-        for (run, is_there) in self.map.runs(blocks_of(offset..end)) {
-            let (start, end) = ((run.start * BLOCK).max(offset), (run.end * BLOCK).min(end));
-            let len = usize::try_from(end - start).expect("a part of a buffer");
-            let (part, tail) = rest.split_at_mut(len);
-            rest = tail;
-            let (file, at) = if is_there {
-                (&self.blocks, self.layout.data_at + start)
-            } else {
-                (&self.base, start)
-            };
-            read_all(file, part, at).map_err(|error| errno_of(&error))?;
-        }
-        assert!(rest.is_empty(), "the runs of a range are all of it");
-        Ok(())
-    }
-
-    fn write_once(
-        &self,
-        from: &[u8],
-        offset: u64,
-        fua: bool,
-        reverts: u64,
-    ) -> Result<(), NbdErrno> {
-        let blocks = blocks_of(offset..offset + from.len() as u64);
-        let mode = if fua { WriteMode::Fua } else { WriteMode::WriteBack };
-        if self.map.has_all(blocks.clone()) {
-            let written = self.blocks.write_all_at_with(from, self.layout.data_at + offset, mode);
-            written.map_err(|error| errno_of(&error.into()))?;
-        } else {
-            self.write_first(from, offset, mode)?;
-        }
-        if fua {
-            // The blocks are durable, whatever else is not.
-            self.losses.notice().map_err(|error| errno_of(&error))?;
-            let saved = self.map.save_these(&self.blocks, blocks, reverts);
-            saved.map_err(|error| errno_of(&error))?;
-        }
-        Ok(())
-    }
-
-    /// Writes blocks of which some are not there yet.
-    fn write_first(&self, from: &[u8], offset: u64, mode: WriteMode) -> Result<(), NbdErrno> {
-        let end = offset + from.len() as u64;
-        let all = blocks_of(offset..end);
-        // The base never changes, so what lies beside the write can be read before the lock.
-        let before = self.beside(all.start * BLOCK..offset)?;
-        let behind = self.beside(end..(all.end * BLOCK).min(self.base.len()))?;
-        let _lock = self.first_writes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another write may have been first meanwhile: then its bytes stay.
-        let is_new = |block: u64| !self.map.has_any(block..block + 1);
-        let before = if is_new(all.start) { &before[..] } else { &[] };
-        let behind = if is_new(all.end - 1) { &behind[..] } else { &[] };
-        self.make_room(&all)?;
-        let at = self.layout.data_at + offset - before.len() as u64;
-        let whole;
-        let bytes = if before.is_empty() && behind.is_empty() {
-            from
-        } else {
-            whole = [before, from, behind].concat();
-            &whole[..]
-        };
-        let written = self.blocks.write_all_at_with(bytes, at, mode);
-        written.map_err(|error| errno_of(&error.into()))?;
-        self.map.set(all);
-        Ok(())
-    }
-
-    /// What the base has beside a write, in the same block.
-    fn beside(&self, range: Range<u64>) -> Result<Vec<u8>, NbdErrno> {
-        let len = range.end.saturating_sub(range.start);
-        let len = usize::try_from(len).expect("a part of a block of 4 KiB");
-        let mut bytes = vec![0; len];
-        read_all(&self.base, &mut bytes, range.start).map_err(|error| errno_of(&error))?;
-        Ok(bytes)
-    }
-
-    /// Takes room in the file for blocks that are not there: a full disk is known before a write is
-    /// acknowledged.
-    fn make_room(&self, blocks: &Range<u64>) -> Result<(), NbdErrno> {
-        for (run, is_there) in self.map.runs(blocks.clone()) {
-            if is_there {
-                continue;
-            }
-            let end = (run.end * BLOCK).min(self.base.len());
-            let (at, len) = (self.layout.data_at + run.start * BLOCK, end - run.start * BLOCK);
-            let flags = FallocateFlags::KEEP_SIZE;
-            match retry_on_intr(|| fallocate(&self.file, flags, at, len)) {
-                // Not all file systems can: then a full disk is seen by the flush.
-                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-                Err(errno) => return Err(errno_of(&errno.into())),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -267,92 +165,50 @@ impl Drop for Overlay {
 
 impl Store for Overlay {
     fn is_in_file(&self, range: &Range<u64>) -> bool {
-        !self.map.has_any(blocks_of(range.clone()))
+        self.blocks.is_in_file(range)
     }
 
     fn read(&self, to: &mut [u8], offset: u64) -> Result<(), NbdErrno> {
-        self.map.unless_reverted(|_| self.read_once(to, offset))
+        self.blocks.read(to, offset)
     }
 
     fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno> {
-        let range = offset..offset + from.len() as u64;
-        if !self.map.has_all(blocks_of(range)) {
-            return Ok(0);
-        }
-        let reverts = self.map.reverts();
-        let written = self.blocks.try_write_at(from, self.layout.data_at + offset);
-        let written = written.map_err(|error| errno_of(&error.into()))?;
-        // The caller writes again what this did not take.
-        Ok(if self.map.reverts() == reverts { written } else { 0 })
+        self.blocks.try_write(from, offset)
     }
 
     fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno> {
-        if from.is_empty() {
-            return Ok(());
-        }
-        self.map.unless_reverted(|reverts| self.write_once(from, offset, fua, reverts))
+        self.blocks.write(from, offset, fua)
     }
 
     fn flush(&self) -> io::Result<()> {
-        let saved = self.map.save(&self.blocks, || self.losses.notice());
-        if saved.is_err() {
-            self.losses.notice()?;
-        }
-        saved
+        self.blocks.flush()
     }
 
     fn waits_for_base(&self, range: &Range<u64>, is_write: bool) -> bool {
-        let Range { start, end } = *range;
-        if !is_write {
-            return !self.map.has_all(blocks_of(start..end));
-        }
-        let is_end = end == self.base.len();
-        let edges =
-            [(start, start % BLOCK == 0), (end.saturating_sub(1), end % BLOCK == 0 || is_end)];
-        let block = |at: u64| at / BLOCK..at / BLOCK + 1;
-        edges.into_iter().any(|(at, is_edge)| !is_edge && !self.map.has_all(block(at)))
+        self.blocks.waits_for_base(range, is_write)
     }
 
-    /// Blocks of the base have nothing to give back.
     fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno> {
-        let at = self.layout.data_at;
-        for (run, is_there) in self.map.runs(blocks_of(range.clone())) {
-            let start = (run.start * BLOCK).max(range.start);
-            let end = (run.end * BLOCK).min(range.end);
-            if is_there {
-                let discarded = self.blocks.discard(at + start..at + end);
-                discarded.map_err(|error| errno_of(&error.into()))?;
-            }
-        }
-        Ok(())
+        self.blocks.discard(range)
     }
 
     fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), NbdErrno> {
-        let first = range.start.next_multiple_of(BLOCK).min(range.end);
-        let is_at_end = range.end == self.base.len();
-        let last = if is_at_end { range.end } else { range.end - range.end % BLOCK }.max(first);
-        for part in [range.start..first, last..range.end] {
-            let len = usize::try_from(part.end - part.start).expect("a part of a block");
-            self.write(&[0; BLOCK_BYTES][..len], part.start, false)?;
-        }
-        if first == last {
-            return Ok(());
-        }
-        let blocks = blocks_of(first..last);
-        let _lock = self.first_writes.lock().unwrap_or_else(PoisonError::into_inner);
-        if !may_unmap {
-            self.make_room(&blocks)?;
-        }
-        let at = self.layout.data_at;
-        let zeroed = self.blocks.write_zeroes(at + first..at + last, may_unmap);
-        zeroed.map_err(|error| errno_of(&error.into()))?;
-        self.map.set(blocks);
-        Ok(())
+        self.blocks.zero(range, may_unmap)
     }
 
     /// What the base has of holes is not known.
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         Ok(vec![(range, true)])
+    }
+}
+
+/// Takes room in a file: a full disk is known before a write is acknowledged.
+fn make_room(file: &fs::File, range: &Range<u64>) -> io::Result<()> {
+    let (flags, len) = (FallocateFlags::KEEP_SIZE, range.end - range.start);
+    match retry_on_intr(|| fallocate(file, flags, range.start, len)) {
+        // Not all file systems can: then a full disk is seen by the flush.
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -368,25 +224,41 @@ impl BitsFile for File {
     }
 }
 
-/// The blocks that a range of bytes is in.
-fn blocks_of(range: Range<u64>) -> Range<u64> {
-    if range.is_empty() {
-        return 0..0;
+impl LossyFile for File {
+    fn losses(&self) -> io::Result<u64> {
+        Self::losses(self).map_err(io::Error::other)
     }
-    range.start / BLOCK..range.end.div_ceil(BLOCK)
+
+    fn accept_lost(&self) -> io::Result<()> {
+        Ok(Self::accept_lost(self)?)
+    }
 }
 
-fn read_all(file: &File, to: &mut [u8], offset: u64) -> io::Result<()> {
-    if to.is_empty() {
-        return Ok(());
+impl BlocksFile for File {
+    fn read_all(&self, to: &mut [u8], offset: u64) -> io::Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let read = self.read_at(to, offset).map_err(io::Error::from)?;
+        if read < to.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
-    let read = file.read_at(to, offset).map_err(io::Error::from)?;
-    if read < to.len() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+
+    fn try_write(&self, from: &[u8], offset: u64) -> io::Result<usize> {
+        Ok(self.try_write_at(from, offset)?)
+    }
+
+    fn zero(&self, range: Range<u64>, may_unmap: bool) -> io::Result<()> {
+        Ok(self.write_zeroes(range, may_unmap)?)
+    }
+
+    fn discard(&self, range: Range<u64>) -> io::Result<()> {
+        Ok(Self::discard(self, range)?)
+    }
 }
 
 impl fmt::Debug for Overlay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { base, layout, .. } = self;
+        let OverlayBlocks { base, layout, .. } = &self.blocks;
         let mut debug = f.debug_struct("Overlay");
         debug.field("base", base).field("layout", layout).field("written", &self.written());
         debug.finish_non_exhaustive()
@@ -394,4 +266,8 @@ impl fmt::Debug for Overlay {
 }
 
 #[cfg(test)]
+mod campaign;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turns;

@@ -1,4 +1,4 @@
-//! Random programs over devices with a volatile cache: `./dev durability [RUNS [SEED]]`.
+//! Random programs over devices with a volatile cache: `./dev durability files [RUNS [SEED]]`.
 //!
 //! In:    how many runs, and the first seed.
 //! Out:   what they came to; or the first seed that fails, and why.
@@ -34,11 +34,15 @@ fn main() {
             println!("  pages written again           {:>14}", sum.pages_rewritten);
             println!("  flushes that reported a loss  {:>14}", sum.lost);
             println!("  changes of a length           {:>14}", sum.length_changes);
+            println!("  appends, and writes past end  {:>14}", sum.appends);
+            println!("  of them left half-way         {:>14}", sum.dropped_appends);
+            println!("  FUA writes acked on FUSE      {:>14}", sum.fuse_acknowledged);
+            println!("  faults injected               {:>14}", sum.injected);
             println!("  seconds                       {seconds:>14.1}");
         }
         Err((seed, why)) => {
             println!("seed {seed}: {why}");
-            println!("again: ./dev durability 1 {seed}");
+            println!("again: ./dev durability files 1 {seed}");
             std::process::exit(1);
         }
     }
@@ -65,6 +69,8 @@ fn run_all(first: u64, runs: u64) -> Result<DurabilityOutcome, (u64, String)> {
             if shows && count.is_multiple_of(1000) {
                 eprint!("\r{count} of {runs} runs");
                 let _ = std::io::stderr().flush();
+            } else if count.is_multiple_of(50_000) {
+                eprintln!("{count} of {runs} runs");
             }
         }
     };

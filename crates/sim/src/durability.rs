@@ -19,6 +19,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the files of a run are small")]
 
+mod append_order;
+mod appends;
 mod cached_disk;
 mod driver;
 mod effects;
@@ -27,10 +29,12 @@ mod history;
 mod operations;
 mod outcome;
 mod program;
+mod stepped_file;
 mod world;
 
 pub use outcome::DurabilityOutcome;
 pub use program::{RunEnd, Sabotage};
+pub use stepped_file::{SteppedCall, SteppedEnd, SteppedFile};
 
 use crate::rng::Rng;
 use world::DurabilityWorld;
@@ -52,7 +56,7 @@ use world::DurabilityWorld;
 pub fn run(seed: u64, sabotage: Sabotage) -> Result<DurabilityOutcome, String> {
     let mut rng = Rng::named(seed, "program");
     let mut world = DurabilityWorld::new(seed, sabotage, &mut rng);
-    let steps = 1 + rng.below(220);
+    let steps = 1 + rng.below(320);
     for step in 0..steps {
         let op = program::draw(&mut rng);
         world.apply(&op).map_err(|why| format!("step {step}, {op:?}: {why}"))?;

@@ -20,7 +20,7 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::format::{BitsPage, OverlayLayout, PAGE_WORDS};
 
@@ -76,7 +76,7 @@ impl BlockMap {
                 read(&mut bytes, layout.bits_at(page, copy))?;
                 *found = BitsPage { layout, page }.decode(&bytes);
             }
-            let next_copy = u64::from(copies[0].is_some());
+            let next_copy = next_copy(&copies);
             let is_saved = copies[0].is_some() && copies[0] == copies[1];
             if copies == [None, None] {
                 return Ok(Err(super::format::damaged_bits(page)));
@@ -246,7 +246,7 @@ impl BlockMap {
     }
 
     fn lock(&self) -> MutexGuard<'_, SavedBits> {
-        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+        super::lock::lock(&self.saved)
     }
 }
 
@@ -265,6 +265,14 @@ impl SavedBits {
         }
         pages
     }
+}
+
+/// The copy to write first: the one that is damaged or lacks bits, so that all bits that were read
+/// are in the other one meanwhile. Saves only add bits, so one of two valid copies has all.
+fn next_copy(copies: &[Option<Vec<u64>>; 2]) -> u64 {
+    let [Some(first), Some(second)] = copies else { return u64::from(copies[0].is_some()) };
+    let has_all = first.iter().zip(second).all(|(first, second)| first & second == *second);
+    u64::from(has_all)
 }
 
 /// The words that these blocks have bits in, each with the bits.

@@ -5,27 +5,26 @@
 //! Never: a loss that is accepted while the bits of lost blocks are still set.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use foreread::File;
 
 use super::block_map::BlockMap;
+use super::lock::lock;
+
+/// A file that may lose acknowledged writes when a device flush fails.
+pub(super) trait LossyFile {
+    /// Returns the number of times that it has.
+    fn losses(&self) -> io::Result<u64>;
+    /// Accepts the last one: flushes may succeed again.
+    fn accept_lost(&self) -> io::Result<()>;
+}
 
 /// Lost writes of an overlay, for its owner. Clones are handles to the same overlay.
 #[derive(Clone, Debug)]
-pub struct OverlayLosses {
-    blocks: File,
-    map: Arc<BlockMap>,
-    first_writes: Arc<Mutex<()>>,
-    /// The losses after which blocks have reverted.
-    noticed: Arc<Mutex<u64>>,
-}
+pub struct OverlayLosses(pub(super) Losses<File>);
 
 impl OverlayLosses {
-    pub(super) fn new(blocks: File, map: Arc<BlockMap>, first_writes: Arc<Mutex<()>>) -> Self {
-        Self { blocks, map, first_writes, noticed: Arc::default() }
-    }
-
     /// Accepts that acknowledged writes are lost, as [`File::accept_lost`] does: flushes may
     /// succeed again. A block that was written for the first time and never flushed reads as the
     /// base has it, unless it was written again after a flush reported the loss.
@@ -34,31 +33,43 @@ impl OverlayLosses {
     ///
     /// In a process after `fork`, to which the engine does not belong.
     pub fn accept(&self) -> io::Result<()> {
+        self.0.accept()
+    }
+}
+
+/// The same for blocks in any file.
+#[derive(Clone, Debug)]
+pub(super) struct Losses<F> {
+    blocks: F,
+    map: Arc<BlockMap>,
+    first_writes: Arc<Mutex<()>>,
+    /// The losses after which blocks have reverted.
+    noticed: Arc<Mutex<u64>>,
+}
+
+impl<F: LossyFile> Losses<F> {
+    pub(super) fn new(blocks: F, map: Arc<BlockMap>, first_writes: Arc<Mutex<()>>) -> Self {
+        Self { blocks, map, first_writes, noticed: Arc::default() }
+    }
+
+    pub(super) fn accept(&self) -> io::Result<()> {
         self.notice()?;
-        Ok(self.blocks.accept_lost()?)
+        self.blocks.accept_lost()
     }
 
     /// Reverts unsaved blocks to the base if writes were lost since the last call: any of these
     /// blocks may be among them.
     pub(super) fn notice(&self) -> io::Result<()> {
-        if self.losses()? == *self.lock() {
+        if self.blocks.losses()? == *lock(&self.noticed) {
             return Ok(());
         }
-        let _lock = self.first_writes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut noticed = self.lock();
-        let losses = self.losses()?;
+        let _lock = lock(&self.first_writes);
+        let mut noticed = lock(&self.noticed);
+        let losses = self.blocks.losses()?;
         if losses != *noticed {
             self.map.revert_unsaved();
             *noticed = losses;
         }
         Ok(())
-    }
-
-    fn losses(&self) -> io::Result<u64> {
-        self.blocks.losses().map_err(io::Error::other)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, u64> {
-        self.noticed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

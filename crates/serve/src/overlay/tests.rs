@@ -7,6 +7,7 @@ use foreread::testing::{Faults, Mishap};
 use tempfile::TempDir;
 
 use super::*;
+use crate::overlay::format::BLOCK_BYTES;
 
 /// Not a multiple of a block.
 const SIZE: usize = 40 * 4096 + 123;
@@ -32,6 +33,16 @@ impl Lab {
     fn open(&self, name: &str) -> Overlay {
         let base = self.engine.open(self.path("base")).unwrap();
         Overlay::open(&self.engine, base, &self.identity, &self.path(name)).unwrap()
+    }
+
+    /// An overlay whose device fails as it is told.
+    fn open_faulty(&self) -> (Overlay, Arc<Faults>) {
+        let faults = Arc::new(Faults::default());
+        let base = self.engine.open(self.path("base")).unwrap();
+        let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
+        let path = self.path("overlay");
+        let overlay = Overlay::open_with(&self.engine, base, &self.identity, &path, &options);
+        (overlay.unwrap(), faults)
     }
 
     /// What is on disk at this moment, as another process finds it after a crash.
@@ -138,11 +149,7 @@ fn random_requests_agree_with_a_model_and_survive_what_they_are_promised_to() {
 #[test]
 fn a_flush_that_fails_for_the_bits_has_the_blocks_written_again() {
     let lab = Lab::new();
-    let faults = Arc::new(Faults::default());
-    let base = lab.engine.open(lab.path("base")).unwrap();
-    let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
-    let path = lab.path("overlay");
-    let overlay = Overlay::open_with(&lab.engine, base, &lab.identity, &path, &options).unwrap();
+    let (overlay, faults) = lab.open_faulty();
     let counted = || lab.engine.counters().unwrap().path;
     for (round, block) in (0..).zip([1, 5]) {
         overlay.write(&[7; BLOCK_BYTES], block * BLOCK, false).unwrap();
@@ -165,12 +172,7 @@ fn a_flush_that_fails_for_the_bits_has_the_blocks_written_again() {
 fn blocks_that_are_lost_before_their_first_flush_revert_to_the_base() {
     for is_accepted_first in [false, true] {
         let lab = Lab::new();
-        let faults = Arc::new(Faults::default());
-        let base_file = lab.engine.open(lab.path("base")).unwrap();
-        let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
-        let path = lab.path("overlay");
-        let overlay =
-            Overlay::open_with(&lab.engine, base_file, &lab.identity, &path, &options).unwrap();
+        let (overlay, faults) = lab.open_faulty();
         overlay.write(&[5; BLOCK_BYTES], 9 * BLOCK, true).unwrap();
         overlay.write(&[7; BLOCK_BYTES], BLOCK, false).unwrap();
         // No frame holds zeroes, so a flush that fails after them loses writes.
@@ -206,12 +208,7 @@ fn blocks_that_are_lost_before_their_first_flush_revert_to_the_base() {
 #[test]
 fn a_loss_that_was_accepted_of_the_file_fails_the_next_flush_of_the_overlay() {
     let lab = Lab::new();
-    let faults = Arc::new(Faults::default());
-    let base_file = lab.engine.open(lab.path("base")).unwrap();
-    let options = OpenOptions::new().write(true).faults(Arc::clone(&faults));
-    let path = lab.path("overlay");
-    let overlay =
-        Overlay::open_with(&lab.engine, base_file, &lab.identity, &path, &options).unwrap();
+    let (overlay, faults) = lab.open_faulty();
     overlay.zero(3 * BLOCK..4 * BLOCK, false).unwrap();
     faults.inject_syncs(0..1, Mishap::Errno(5));
     overlay.written_file().sync_data().unwrap_err();

@@ -37,7 +37,7 @@ pub(super) const ABSENT: Stamp = Stamp::MAX - 1;
 /// What a file gets at its end when it grows.
 pub(super) const ZEROS: Stamp = 0;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CachedDisk {
     medium: Vec<Stamp>,
     cache: BTreeMap<usize, Stamp>,
@@ -50,7 +50,7 @@ pub(super) struct CachedDisk {
 }
 
 /// A file of a disk. Lengths are in sectors.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DiskFile {
     /// The sectors that it may have.
     space: Range<usize>,
@@ -101,10 +101,12 @@ impl CachedDisk {
         Self { medium, cache, files, fua_flushes, tears, forgets_lengths }
     }
 
-    /// The file that may have these sectors, and has the first `len`.
-    pub(super) fn add_file(&mut self, space: Range<usize>, len: usize) {
+    /// The file that may have these sectors, and has the first `len`, unless it is there already.
+    pub(super) fn set_file(&mut self, space: Range<usize>, len: usize) {
         assert!(space.start + len <= space.end && space.end <= self.medium.len());
-        self.files.push(DiskFile { space, len, cached_lens: Vec::new() });
+        if !self.files.iter().any(|it| it.space == space) {
+            self.files.push(DiskFile { space, len, cached_lens: Vec::new() });
+        }
     }
 
     fn file(&mut self, base: usize) -> &mut DiskFile {

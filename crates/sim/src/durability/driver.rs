@@ -9,6 +9,8 @@ use foreread_core::sched;
 use foreread_core::units::ByteCount;
 
 use super::cached_disk::ZEROS;
+use super::history::History;
+use super::program::Sabotage;
 use super::world::{
     Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
     sectors_of,
@@ -39,6 +41,14 @@ impl DurabilityWorld {
                     )?;
                 }
             }
+            if let Some(ends) = &mut self.ends {
+                let frames = self.path.frames(ready.id);
+                let last = first + ready.len.0.div_ceil(SECTOR) as usize;
+                let found = (first..last)
+                    .map(|at| self.memory[frames[at / PAGE - first / PAGE].0 as usize][at % PAGE]);
+                let found = if ready.fault.is_none() { found.collect() } else { Vec::new() };
+                ends.reads.insert(ready.id, (found, ready.fault));
+            }
             let now = self.tick();
             self.path.release(now, ready.id);
         }
@@ -68,7 +78,7 @@ impl DurabilityWorld {
             if io.op == sched::Op::Write && !io.fua && !is_aligned {
                 return Err(format!("a write of {} bytes ends off its block, not durably", io.len));
             }
-            self.commands.push(IssuedCommand { what, file, result: None });
+            self.commands.push(IssuedCommand::new(file, what));
         }
         Ok(())
     }
@@ -83,7 +93,9 @@ impl DurabilityWorld {
     fn is_told_to_act(&mut self, id: WriteId) {
         let Call { file, kind } = self.calls.get_mut(&id).expect("a call ends after its act");
         let what = match kind {
-            CallKind::Write { .. } | CallKind::ChangeLen { .. } => panic!("it does not act"),
+            CallKind::Write { .. } | CallKind::ChangeLen { .. } | CallKind::Grow { .. } => {
+                panic!("it does not act")
+            }
             CallKind::Flush { .. } => CommandKind::Flush { id },
             CallKind::Zero { sectors, is_discard, .. } => {
                 let bytes = self.path.act_range(id);
@@ -91,7 +103,7 @@ impl DurabilityWorld {
                 CommandKind::Zero { id, sectors: sectors.clone(), is_discard: *is_discard }
             }
         };
-        self.commands.push(IssuedCommand { what, file: *file, result: None });
+        self.commands.push(IssuedCommand::new(*file, what));
     }
 
     /// No write behind the new end may be on its way: it could make the file longer again.
@@ -112,18 +124,28 @@ impl DurabilityWorld {
         if self.commands.iter().any(|it| it.file == file && reaches(it)) {
             return Err(format!("a cut to {len} sectors beside a write behind"));
         }
+        self.check_append_order(file, id)?;
         self.files[file].history.begin_set_len(len);
-        self.commands.push(IssuedCommand {
-            what: CommandKind::SetLen { id, len },
-            file,
-            result: None,
-        });
+        self.commands.push(IssuedCommand::new(file, CommandKind::SetLen { id, len }));
         Ok(())
+    }
+
+    /// An append begins when the bytes of all before it are in memory.
+    fn check_append_order(&self, file: usize, id: WriteId) -> Result<(), String> {
+        let HistoryFile { id: path_file, ref history, .. } = self.files[file];
+        let is_append = matches!(self.calls[&id].kind, CallKind::Grow { .. });
+        let is_checked = self.sabotage != Sabotage::LengthFirst && is_append;
+        match history.appends.first_unwritten() {
+            Some(at) if is_checked && self.path.lost(path_file).is_none() => {
+                Err(format!("an append begins while sector {at}, of one before it, is unwritten"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The driver reports the end of a command.
     pub(super) fn report(&mut self, at: usize) {
-        let IssuedCommand { what, file, result } = self.commands.swap_remove(at);
+        let IssuedCommand { what, file, result, .. } = self.commands.swap_remove(at);
         let result = result.expect("only commands with a result are reported");
         let now = self.tick();
         match what {
@@ -143,14 +165,22 @@ impl DurabilityWorld {
     fn end_set_len(&mut self, file: usize, id: WriteId, is_set: bool) {
         let HistoryFile { disk, base, ref mut history, .. } = self.files[file];
         let disk = &self.disks[disk];
-        let Some(Call { kind: CallKind::ChangeLen { before, .. }, .. }) = self.calls.get_mut(&id)
-        else {
-            panic!("the call of a change of length is one")
-        };
+        let call = self.calls.get_mut(&id).expect("a call ends after its act");
         let len = history.len();
-        *before = Some(len);
         self.tally.length_changes += u64::from(is_set);
         history.end_set_len(is_set);
+        match &mut call.kind {
+            CallKind::ChangeLen { before, .. } => *before = Some(len),
+            CallKind::Grow { at, before } => {
+                *before = Some(len);
+                if is_set {
+                    history.appends.grow(id, at.unwrap_or(len).max(len)..history.len());
+                }
+            }
+            CallKind::Write { .. } | CallKind::Flush { .. } | CallKind::Zero { .. } => {
+                panic!("the call of a change of length is one")
+            }
+        }
         // The device may have dropped it already.
         let now = history.len();
         let is_dropped = |at: &usize| disk.sector(base + at) != history.newest(*at);
@@ -191,17 +221,23 @@ impl DurabilityWorld {
     /// A call is over, and its caller is told how.
     fn done(&mut self, id: WriteId, len: ByteCount, fault: Option<Fault>) -> Result<(), String> {
         let Call { file, kind } = self.calls.remove(&id).expect("a call ends once");
-        let HistoryFile { disk, base, ref mut history, .. } = self.files[file];
+        if let Some(ends) = &mut self.ends {
+            ends.writes.insert(id, (len, fault));
+        }
+        let HistoryFile { disk, base, ref mut history, ignores_fua, .. } = self.files[file];
         let disk = &self.disks[disk];
         let durable = |at: usize| disk.durable(base + at);
         match kind {
-            CallKind::Write { mode: WriteMode::Fua, filled: Some(filled), .. } => {
-                if fault.is_none() {
+            CallKind::Write { mode, filled, append, .. } => {
+                if let (WriteMode::Fua, Some(filled), None) = (mode, filled, fault) {
                     self.tally.acknowledged += 1;
+                    self.tally.fuse_acknowledged += u64::from(ignores_fua);
                     history.promise(filled.into_iter(), durable)?;
                 }
+                if let Some(append) = append {
+                    self.piece_ended(append, sectors_of(len.0), fault);
+                }
             }
-            CallKind::Write { .. } => {}
             CallKind::Flush { promise } => match fault {
                 None => {
                     self.tally.acknowledged += 1;
@@ -210,13 +246,15 @@ impl DurabilityWorld {
                 Some(Fault::Lost(_)) => self.tally.lost += 1,
                 Some(_) => {}
             },
-            CallKind::ChangeLen { append, before } => {
-                if fault.is_none() && sectors_of(len.0) != before.unwrap_or(history.len()) {
-                    return Err(format!("a length of {len} before it was changed, from nowhere"));
+            CallKind::ChangeLen { before, cut_of } => {
+                check_before(history, len, before, fault)?;
+                if let (Some(append), None) = (cut_of, fault) {
+                    history.appends.forget(append);
                 }
-                if let (None, Some((sectors @ 1.., mode))) = (fault, append) {
-                    self.write_at(file, sectors_of(len.0), sectors, mode);
-                }
+            }
+            CallKind::Grow { before, .. } => {
+                check_before(history, len, before, fault)?;
+                self.grown((file, id), sectors_of(len.0), fault);
             }
             CallKind::Zero { sectors, is_discard, stamp } => {
                 if let (None, false, Some(stamp)) = (fault, is_discard, stamp) {
@@ -236,27 +274,41 @@ impl DurabilityWorld {
     pub(super) fn fill(&mut self, id: WriteId) {
         let Call { file, kind } =
             self.calls.get_mut(&id).expect("the path names calls that have not ended");
-        let CallKind::Write { sectors, stamp, filled, .. } = kind else {
+        let CallKind::Write { sectors, stamps, filled, .. } = kind else {
             panic!("only a write is filled")
         };
-        let (file, sectors, stamp) = (*file, sectors.clone(), *stamp);
+        let (file, sectors) = (*file, sectors.clone());
+        let stamp_of = |at: usize| stamps.at(at - sectors.start);
         for fill in self.path.fills(id).to_vec() {
             let mut page = fill.old.map_or([0; PAGE], |old| self.memory[old.0 as usize]);
             page[sectors_of(u64::from(fill.old_len))..].fill(ZEROS);
             for (at, word) in (fill.page.0 as usize * PAGE..).zip(&mut page) {
                 if sectors.contains(&at) {
-                    *word = stamp;
+                    *word = stamp_of(at);
                 }
             }
             self.memory[fill.new.0 as usize] = page;
         }
         let history = &mut self.files[file].history;
-        sectors.clone().for_each(|at| history.write(at, stamp));
+        sectors.clone().for_each(|at| history.write(at, stamp_of(at)));
         let versions = history.versions();
         *filled = Some(sectors.map(|at| (at, versions[at])).collect());
         let now = self.tick();
         self.path.filled(now, id);
     }
+}
+
+/// The path says how long a file was before its length was changed.
+fn check_before(
+    history: &History,
+    len: ByteCount,
+    before: Option<usize>,
+    fault: Option<Fault>,
+) -> Result<(), String> {
+    if fault.is_none() && sectors_of(len.0) != before.unwrap_or(history.len()) {
+        return Err(format!("a length of {len} before it was changed, from nowhere"));
+    }
+    Ok(())
 }
 
 const ETIMEDOUT: i32 = 110;

@@ -14,6 +14,17 @@ use super::world::{
 };
 use crate::rng::Rng;
 
+/// What becomes of a durable write at a file.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum FuaMethod {
+    /// The file system honours the flag.
+    Flag,
+    /// It ignores the flag, and the driver trusts it: deliberately wrong.
+    Ignored,
+    /// It ignores the flag: the driver flushes after the write, in the same command.
+    WriteThenFlush,
+}
+
 /// The part of a disk that is one file's, while a command takes effect there.
 struct DiskRange<'w> {
     disk: &'w mut CachedDisk,
@@ -21,6 +32,7 @@ struct DiskRange<'w> {
     history: &'w mut History,
     rng: &'w mut Rng,
     sabotage: Sabotage,
+    fua: FuaMethod,
     /// What the disk has dropped.
     dropped: Dropped,
 }
@@ -28,21 +40,38 @@ struct DiskRange<'w> {
 impl DurabilityWorld {
     /// Lets a command take effect at its device.
     pub(super) fn take_effect(&mut self, at: usize, how: Effect) {
-        let Self { commands, calls, disks, files, memory, rng, sabotage, next_stamp, .. } = self;
-        let IssuedCommand { what, file, result } = &mut commands[at];
+        let Self {
+            commands, calls, disks, files, memory, rng, sabotage, next_stamp, tally, ..
+        } = self;
+        let IssuedCommand { what, file, result, is_written } = &mut commands[at];
         assert!(result.is_none(), "a command takes effect once");
-        let HistoryFile { disk, base, ref mut history, .. } = files[*file];
+        tally.injected += u64::from(how != Effect::Good);
+        let HistoryFile { disk, base, ref mut history, ignores_fua, .. } = files[*file];
         let mut range = DiskRange {
             disk: &mut disks[disk],
             base,
             history,
             rng,
             sabotage: *sabotage,
+            fua: match ignores_fua {
+                false => FuaMethod::Flag,
+                true if *sabotage == Sabotage::TrustFua => FuaMethod::Ignored,
+                true => FuaMethod::WriteThenFlush,
+            },
             dropped: Dropped::default(),
         };
         *result = Some(match what {
+            // The flush of a durable write is a step of its own: much may happen before it.
+            CommandKind::Write { len, .. } if *is_written => range.flush_command(how).map(|_| *len),
             CommandKind::Write { at, stamps, len, fua, .. } => {
-                range.write(*at, stamps, *len, *fua, how)
+                let flushes_next = *fua && range.fua == FuaMethod::WriteThenFlush;
+                let is_flagged = *fua && range.fua == FuaMethod::Flag;
+                let written = range.write(*at, stamps, *len, is_flagged, how);
+                if flushes_next && written == Ok(*len) {
+                    *is_written = true;
+                    return;
+                }
+                written
             }
             CommandKind::Read { at, frames, len, .. } => {
                 let len = range.read(*at, frames, *len, memory);
@@ -68,6 +97,7 @@ impl DurabilityWorld {
 
     /// Notes that readers may find the sectors that a disk has dropped as they were before.
     fn note_dropped(&mut self, disk: usize, dropped: &Dropped) {
+        self.drops += u64::from(!dropped.sectors.is_empty());
         for file in self.files.iter_mut().filter(|file| file.disk == disk) {
             let here = file.base..file.base + file.history.space();
             for at in dropped.sectors.iter().filter(|at| here.contains(at)) {
@@ -117,7 +147,8 @@ impl DiskRange<'_> {
         if fua && how == Effect::FlushError && !is_cut {
             self.dropped = self.disk.fail_flush(self.rng);
             if self.sabotage == Sabotage::RepairedFua {
-                for (at, &stamp) in (at..).zip(stamps) {
+                // The flush may have dropped the length, too.
+                for (at, &stamp) in (at..self.disk.live_len(self.base)).zip(stamps) {
                     self.disk.write(self.base + at, stamp);
                 }
                 self.flush();

@@ -29,8 +29,11 @@ impl DurabilityWorld {
     }
 
     /// Of writes in flight, each sector may get to the device or not, and so may a length.
-    fn leave_commands(&mut self) {
-        for IssuedCommand { what, file, result } in std::mem::take(&mut self.commands) {
+    pub(super) fn leave_commands(&mut self) {
+        for IssuedCommand { what, file, result, is_written } in std::mem::take(&mut self.commands) {
+            if is_written {
+                continue;
+            }
             let HistoryFile { disk, base, .. } = self.files[file];
             let disk = &mut self.disks[disk];
             match (what, result) {
@@ -73,7 +76,7 @@ impl DurabilityWorld {
         self.drain()?;
         for round in 0..3 {
             for file in 0..self.files.len() {
-                self.flush(file);
+                let _ = self.flush(file);
                 self.pump()?;
             }
             self.drain()?;
@@ -126,6 +129,8 @@ impl DurabilityWorld {
                 // The oldest: two that are sent again and again must not keep others waiting.
                 self.commands.rotate_left(1);
                 self.take_effect(self.commands.len() - 1, Effect::Good);
+            } else if self.has_idle_append() {
+                self.go_on(0, usize::MAX);
             } else if let Some(file) = self.lost_length() {
                 self.accept_lost(file);
             } else if let Some(at) = self.path.poll_timeout() {

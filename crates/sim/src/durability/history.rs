@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use super::append_order::AppendOrder;
 use super::cached_disk::{ABSENT, Stamp, TORN, ZEROS};
 
 /// The sectors of one file: those that it has, and those that it may get.
@@ -23,6 +24,7 @@ pub(super) struct History {
     lens: SectorHistory,
     /// A length that the driver is giving to it: it may have it already.
     being_set: Option<usize>,
+    pub(super) appends: AppendOrder,
 }
 
 /// What a flush promises: these versions, or newer ones.
@@ -30,6 +32,8 @@ pub(super) struct History {
 pub(super) struct FlushPromise {
     sectors: Vec<usize>,
     len: usize,
+    /// Sectors below the end of complete appends that an earlier one has not written.
+    unwritten: Vec<usize>,
 }
 
 /// A sector as a read found it when it began.
@@ -66,7 +70,7 @@ impl History {
         let mut sectors: Vec<_> = stamps.map(SectorHistory::new).collect();
         let lens = SectorHistory::new(sectors.len() as Stamp);
         sectors.resize_with(most, || SectorHistory::new(ABSENT));
-        Self { sectors, lens, being_set: None }
+        Self { sectors, lens, being_set: None, appends: AppendOrder::default() }
     }
 
     /// How many sectors it may have.
@@ -95,6 +99,7 @@ impl History {
     fn set_len(&mut self, len: usize) {
         let before = self.len();
         self.lens.write(len as Stamp);
+        self.appends.cut(len);
         (len..before).for_each(|at| self.write(at, ABSENT));
         (before..len).for_each(|at| self.write(at, ZEROS));
     }
@@ -115,10 +120,12 @@ impl History {
 
     /// A write became visible.
     pub(super) fn write(&mut self, at: usize, stamp: Stamp) {
+        self.appends.settle(at);
         self.sectors[at].write(stamp);
     }
 
     pub(super) fn set_undefined(&mut self, sectors: Range<usize>) {
+        sectors.clone().for_each(|at| self.appends.settle(at));
         self.sectors[sectors].iter_mut().for_each(SectorHistory::set_undefined);
     }
 
@@ -142,6 +149,7 @@ impl History {
 
     /// The owner has accepted that writes are lost.
     pub(super) fn accept_lost(&mut self) {
+        self.appends.forget_all();
         let all = self.sectors.iter_mut().chain([&mut self.lens]);
         all.filter(|it| it.has_reverted).for_each(SectorHistory::set_undefined);
     }
@@ -149,7 +157,8 @@ impl History {
     /// What a flush that begins now will promise.
     pub(super) fn snapshot(&self) -> FlushPromise {
         let version = |it: &SectorHistory| it.versions.len() - 1;
-        FlushPromise { sectors: self.versions(), len: version(&self.lens) }
+        let unwritten = self.appends.below_complete();
+        FlushPromise { sectors: self.versions(), len: version(&self.lens), unwritten }
     }
 
     /// The newest version of each sector.
@@ -176,6 +185,11 @@ impl History {
         durable_len: usize,
         durable: impl Fn(usize) -> Stamp,
     ) -> Result<(), String> {
+        if let Some(at) = promised.unwritten.iter().find(|at| durable(**at) == ZEROS) {
+            return Err(format!(
+                "promised all bytes below the end of an append, but sector {at} is unwritten"
+            ));
+        }
         let lens = &mut self.lens;
         if !lens.is_undefined && promised.len >= lens.defined_from {
             if !self.being_set_is(durable_len)

@@ -4,13 +4,16 @@
 //! Out:   calls of the path; steps of its driver and its devices.
 //! Never: two things in one step that a real driver does at two moments.
 
-use foreread_core::path::{IoPath, LenChange, WriteMode};
+use std::ops::Range;
+
+use foreread_core::path::{IoPath, LenChange, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
 use foreread_core::units::{ByteCount, Nanos, PageIndex};
 
 use super::program::{Effect, ProgramOp};
 use super::world::{
-    Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR, index,
+    Call, CallKind, CommandKind, DurabilityWorld, HistoryFile, IssuedCommand, PAGE, SECTOR,
+    WrittenStamps, index,
 };
 
 impl DurabilityWorld {
@@ -20,13 +23,18 @@ impl DurabilityWorld {
                 self.write(file, sector, sectors, mode);
             }
             ProgramOp::Read { file, sector, sectors } => self.read(file, sector, sectors)?,
-            ProgramOp::Flush { file } => self.flush(index(file, self.files.len())),
+            ProgramOp::Flush { file } => _ = self.flush(index(file, self.files.len())),
             ProgramOp::Zero { file, page, pages, is_discard } => {
                 self.zero(file, page, pages, is_discard);
             }
-            ProgramOp::ChangeLen { file, how, sectors, mode } => {
-                self.change_len(index(file, self.files.len()), how, sectors, mode);
+            ProgramOp::ChangeLen { file, how, sectors } => {
+                self.change_len(index(file, self.files.len()), how, sectors);
             }
+            ProgramOp::Append { file, behind, sectors, mode } => {
+                self.append(index(file, self.files.len()), behind, sectors, mode);
+            }
+            ProgramOp::GoOn { which, sectors } => self.go_on(which, sectors),
+            ProgramOp::Leave { which, fills_first } => self.leave_append(which, fills_first),
             ProgramOp::Fill { which } => {
                 if !self.to_fill.is_empty() {
                     let id = self.to_fill.swap_remove(index(which, self.to_fill.len()));
@@ -67,45 +75,45 @@ impl DurabilityWorld {
 
     fn write(&mut self, file: u64, sector: u64, sectors: u64, mode: WriteMode) {
         let file = index(file, self.files.len());
-        let len = self.files[file].history.len();
-        self.write_at(file, index(sector, len.max(1)), sectors, mode);
-    }
-
-    pub(super) fn write_at(&mut self, file: usize, first: usize, sectors: u64, mode: WriteMode) {
-        let id = self.files[file].id;
-        let stamp = self.next_stamp;
+        let HistoryFile { id, ref history, .. } = self.files[file];
+        let first = index(sector, history.len().max(1));
+        let stamps = WrittenStamps::Same(self.next_stamp);
         self.next_stamp += 1;
         let now = self.tick();
         let (pos, len) = (ByteCount(first as u64 * SECTOR), ByteCount(sectors * SECTOR));
         let write = self.path.write(now, id, pos, len, mode, Submitter::default());
-        let kind = CallKind::Write { sectors: first..first, stamp, mode, filled: None };
+        let kind =
+            CallKind::Write { sectors: first..first, stamps, mode, filled: None, append: None };
         self.calls.insert(write, Call { file, kind });
     }
 
-    pub(super) fn flush(&mut self, file: usize) {
+    pub(super) fn flush(&mut self, file: usize) -> WriteId {
         let promise = self.files[file].history.snapshot();
         let now = self.tick();
         let id = self.path.flush(now, self.files[file].id);
         self.calls.insert(id, Call { file, kind: CallKind::Flush { promise } });
+        id
     }
 
-    /// A file grows, shrinks, or is appended to.
-    fn change_len(&mut self, file: usize, how: u64, sectors: u64, mode: WriteMode) {
-        let HistoryFile { id, ref history, .. } = self.files[file];
+    /// A file grows or shrinks.
+    fn change_len(&mut self, file: usize, how: u64, sectors: u64) {
+        let history = &self.files[file].history;
         let (len, space) = (history.len() as u64, history.space() as u64);
         let bytes = |sectors: u64| ByteCount(sectors.min(space) * SECTOR);
-        // What others append meanwhile has room, too.
-        let more = sectors % 24;
-        let (change, append) = match how {
-            0 => (LenChange::Exact(bytes(sectors % (space + 1))), None),
-            1 => (LenChange::Exact(bytes(len.saturating_sub(sectors % 40))), None),
-            2 => (LenChange::AtLeast(bytes(len + more)), None),
-            _ if len + 200 > space => (LenChange::Exact(bytes(len.saturating_sub(200))), None),
-            _ => (LenChange::Append(bytes(more)), Some((more, mode))),
-        };
+        self.begin_change_len(
+            file,
+            match how {
+                0 => LenChange::Exact(bytes(sectors % (space + 1))),
+                1 => LenChange::Exact(bytes(len.saturating_sub(sectors % 40))),
+                _ => LenChange::AtLeast(bytes(len + sectors % 24)),
+            },
+        );
+    }
+
+    pub(super) fn begin_change_len(&mut self, file: usize, change: LenChange) {
         let now = self.tick();
-        let change = self.path.change_len(now, id, change);
-        let kind = CallKind::ChangeLen { append, before: None };
+        let change = self.path.change_len(now, self.files[file].id, change);
+        let kind = CallKind::ChangeLen { before: None, cut_of: None };
         self.calls.insert(change, Call { file, kind });
     }
 
@@ -114,6 +122,16 @@ impl DurabilityWorld {
         let end = self.files[file].history.len();
         let first = index(page, end.div_ceil(PAGE).max(1));
         let range = PageIndex(first as u64)..PageIndex(first as u64 + pages);
+        self.zero_pages(file, range, is_discard);
+    }
+
+    pub(super) fn zero_pages(
+        &mut self,
+        file: usize,
+        range: Range<PageIndex>,
+        is_discard: bool,
+    ) -> WriteId {
+        let (first, end) = (range.start.0 as usize, self.files[file].history.len());
         let after = (range.end.0 as usize * PAGE).min(end).max(first * PAGE);
         let (now, id) = (self.tick(), self.files[file].id);
         let id = if is_discard {
@@ -123,6 +141,7 @@ impl DurabilityWorld {
         };
         let kind = CallKind::Zero { sectors: first * PAGE..after, is_discard, stamp: None };
         self.calls.insert(id, Call { file, kind });
+        id
     }
 
     /// What is cached is used as it is, the rest goes through the path.
@@ -154,10 +173,13 @@ impl DurabilityWorld {
     fn refuse(&mut self, requests: u64, errno: i32) -> Result<(), String> {
         for _ in 0..requests {
             let is_new = |it: &IssuedCommand| {
-                it.result.is_none() && matches!(it.what, CommandKind::Write { .. })
+                it.result.is_none()
+                    && !it.is_written
+                    && matches!(it.what, CommandKind::Write { .. })
             };
             let Some(at) = self.commands.iter().position(is_new) else { return Ok(()) };
             self.commands[at].result = Some(Err(errno));
+            self.tally.injected += 1;
             self.report(at);
             self.pass(0);
             self.pump()?;
@@ -187,7 +209,7 @@ impl DurabilityWorld {
     pub(super) fn may_accept_lost(&self, file: usize) -> bool {
         let changes = |it: &Call| it.file == file && !matches!(it.kind, CallKind::Flush { .. });
         let is_busy = self.commands.iter().any(|it| it.file == file);
-        !is_busy && !self.calls.values().any(changes)
+        !is_busy && !self.is_appending(file) && !self.calls.values().any(changes)
     }
 
     /// The owner looks at the file as it is, while nothing of it is on its way.

@@ -15,6 +15,14 @@ pub struct DurabilityOutcome {
     pub lost: u64,
     /// Changes of a file's length that were done.
     pub length_changes: u64,
+    /// Appends and writes past the end that were begun.
+    pub appends: u64,
+    /// Those that their callers have left before they were complete.
+    pub dropped_appends: u64,
+    /// FUA writes that were acknowledged on file systems that ignore the flag.
+    pub fuse_acknowledged: u64,
+    /// Commands that a device failed or cut short, and steps that a driver did not do.
+    pub injected: u64,
 }
 
 impl DurabilityOutcome {
@@ -26,5 +34,9 @@ impl DurabilityOutcome {
         self.pages_rewritten += other.pages_rewritten;
         self.lost += other.lost;
         self.length_changes += other.length_changes;
+        self.appends += other.appends;
+        self.dropped_appends += other.dropped_appends;
+        self.fuse_acknowledged += other.fuse_acknowledged;
+        self.injected += other.injected;
     }
 }

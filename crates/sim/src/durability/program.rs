@@ -31,12 +31,28 @@ pub(super) enum ProgramOp {
         pages: u64,
         is_discard: bool,
     },
-    /// A file gets another length. What is appended is written when it has.
+    /// A file gets another length.
     ChangeLen {
         file: u64,
         how: u64,
         sectors: u64,
+    },
+    /// A caller begins to append, or to write so many sectors `behind` the end.
+    Append {
+        file: u64,
+        behind: Option<usize>,
+        sectors: usize,
         mode: WriteMode,
+    },
+    /// The caller of an append writes its next piece.
+    GoOn {
+        which: u64,
+        sectors: usize,
+    },
+    /// The caller of an append leaves, whatever is written of it.
+    Leave {
+        which: u64,
+        fills_first: bool,
     },
     /// The driver copies what a write is to be filled with.
     Fill {
@@ -119,49 +135,84 @@ pub enum Sabotage {
     RepairedFua,
     /// A flush makes bytes durable, and leaves lengths in the device's cache.
     NoLength,
+    /// The driver appends by two calls that do not know of each other: a length, then bytes.
+    LengthFirst,
+    /// The driver trusts FUA writes on file systems that answer them and have only cached them.
+    TrustFua,
 }
 
 pub(super) fn draw(rng: &mut Rng) -> ProgramOp {
     let (file, which) = (rng.below(4), rng.any());
     // Mostly the same places, so that pages are written again while they are on their way.
     let sector = if rng.below(3) == 0 { rng.any() } else { rng.below(96) };
-    match rng.below(68) {
+    match rng.below(104) {
         0..14 => {
             let sectors = [1 + rng.below(8), 8, 1 + rng.below(120)];
             let sectors = sectors[pick(rng, 3)];
             let sector = if rng.below(2) == 0 { sector / 8 * 8 } else { sector };
             ProgramOp::Write { file, sector, sectors, mode: draw_mode(rng) }
         }
-        64..68 => {
-            let sectors = [1 + rng.below(8), rng.below(200), rng.any()][pick(rng, 3)];
-            ProgramOp::ChangeLen { file, how: rng.below(5), sectors, mode: draw_mode(rng) }
-        }
         14..17 => ProgramOp::Read { file, sector, sectors: 1 + rng.below(64) },
-        17..21 => ProgramOp::Flush { file },
-        21 => {
-            ProgramOp::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: false }
+        17..23 => ProgramOp::Flush { file },
+        23..25 => {
+            let is_discard = rng.below(2) == 0;
+            ProgramOp::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard }
         }
-        22 => ProgramOp::Zero { file, page: sector / 8, pages: 1 + rng.below(6), is_discard: true },
-        23..33 => ProgramOp::Fill { which },
-        33..45 => ProgramOp::Effect { which, how: draw_effect(rng) },
-        45..57 => ProgramOp::Report { which },
-        57 => ProgramOp::Skip { which },
-        58 => ProgramOp::Destage,
-        59 => ProgramOp::Invalidate { file },
-        60 => ProgramOp::AcceptLost { file },
-        61 => match rng.below(3) {
-            0 => ProgramOp::Set { name: "dirty_age", value: rng.below(50) },
-            1 => ProgramOp::Set { name: "dirty_limit", value: rng.below(300_000) },
-            _ => ProgramOp::Set { name: "dirty_background", value: rng.below(200_000) },
-        },
-        62 => match rng.below(6) {
-            0 => {
-                let errno = if rng.below(2) == 0 { ENOSPC } else { EIO };
-                ProgramOp::Refuse { requests: rng.below(100), errno }
-            }
-            1 => ProgramOp::Scan,
-            _ => ProgramOp::Wait { ms: rng.below(60) },
-        },
+        25..39 => ProgramOp::Fill { which },
+        39..63 => ProgramOp::Effect { which, how: draw_effect(rng) },
+        63..82 => ProgramOp::Report { which },
+        82 => ProgramOp::Skip { which },
+        83..99 => draw_growth(rng, file, which),
+        99 => ProgramOp::Destage,
+        100 => ProgramOp::Invalidate { file },
+        101 => ProgramOp::AcceptLost { file },
+        _ => draw_rare(rng),
+    }
+}
+
+fn draw_growth(rng: &mut Rng, file: u64, which: u64) -> ProgramOp {
+    match rng.below(16) {
+        0 | 1 => {
+            let sectors = [1 + rng.below(8), rng.below(200), rng.any()][pick(rng, 3)];
+            ProgramOp::ChangeLen { file, how: rng.below(3), sectors }
+        }
+        2..6 => {
+            let behind = (rng.below(3) == 0).then(|| pick(rng, 20));
+            let sectors = [1 + pick(rng, 8), 1 + pick(rng, 50)][pick(rng, 2)];
+            ProgramOp::Append { file, behind, sectors, mode: draw_mode(rng) }
+        }
+        6 => ProgramOp::Leave { which, fills_first: rng.below(2) == 0 },
+        _ => {
+            let sectors = [1 + pick(rng, 6), 8, 1 + pick(rng, 40)];
+            ProgramOp::GoOn { which, sectors: sectors[pick(rng, 3)] }
+        }
+    }
+}
+
+fn draw_rare(rng: &mut Rng) -> ProgramOp {
+    match rng.below(12) {
+        0 | 1 => ProgramOp::Set { name: "dirty_age", value: rng.below(50) },
+        2 => ProgramOp::Set { name: "dirty_limit", value: rng.below(300_000) },
+        3 => ProgramOp::Set { name: "dirty_background", value: rng.below(200_000) },
+        4 => {
+            let errno = if rng.below(2) == 0 { ENOSPC } else { EIO };
+            ProgramOp::Refuse { requests: rng.below(100), errno }
+        }
+        5 => ProgramOp::Scan,
+        _ => ProgramOp::Wait { ms: rng.below(60) },
+    }
+}
+
+/// Draws an event of the driver, the device or the clock.
+pub(super) fn draw_event(rng: &mut Rng) -> ProgramOp {
+    let which = rng.any();
+    match rng.below(64) {
+        0..18 => ProgramOp::Fill { which },
+        18..38 => ProgramOp::Effect { which, how: draw_effect(rng) },
+        38..56 => ProgramOp::Report { which },
+        56 => ProgramOp::Destage,
+        57 => ProgramOp::Invalidate { file: 0 },
+        58 => draw_rare(rng),
         _ => ProgramOp::Wait { ms: rng.below(60) },
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use foreread_core::geometry::Geometry;
 use foreread_core::path::{
-    Config, DeviceId, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
+    Config, DeviceId, Fault, FileId, IoPath, ReadId, StreamId, Tag, WriteId, WriteMode,
 };
 use foreread_core::prefetch::{Policy, Rules};
 use foreread_core::sched::SchedulerKind;
@@ -35,6 +35,8 @@ pub(super) struct HistoryFile {
     pub(super) history: History,
     /// Writes that do not begin and end at multiples of this have to be durable.
     pub(super) write_block: u64,
+    /// Its file system answers durable writes that are only cached there, as FUSE does.
+    pub(super) ignores_fua: bool,
 }
 
 /// A command that a device has been given.
@@ -43,6 +45,14 @@ pub(super) struct IssuedCommand {
     pub(super) file: usize,
     /// Its result at the device; None before it took effect.
     pub(super) result: Option<Result<u64, i32>>,
+    /// It has written, and flushes next.
+    pub(super) is_written: bool,
+}
+
+impl IssuedCommand {
+    pub(super) const fn new(file: usize, what: CommandKind) -> Self {
+        Self { what, file, result: None, is_written: false }
+    }
 }
 
 pub(super) enum CommandKind {
@@ -62,17 +72,25 @@ pub(super) struct Call {
 pub(super) enum CallKind {
     Write {
         sectors: Range<usize>,
-        stamp: Stamp,
+        stamps: WrittenStamps,
         mode: WriteMode,
         filled: Option<Vec<(usize, usize)>>,
+        /// Whose piece it is.
+        append: Option<WriteId>,
     },
     Flush {
         promise: FlushPromise,
     },
     ChangeLen {
-        /// What is written where the file ended, if it is an append.
-        append: Option<(u64, WriteMode)>,
         /// How long the file was before the driver changed that.
+        before: Option<usize>,
+        /// The append that has left sectors unwritten, which this takes back.
+        cut_of: Option<WriteId>,
+    },
+    /// The change of length of an append.
+    Grow {
+        /// Where its bytes begin, unless that is the end.
+        at: Option<usize>,
         before: Option<usize>,
     },
     Zero {
@@ -81,6 +99,50 @@ pub(super) enum CallKind {
         /// What the device has zeroed it with.
         stamp: Option<Stamp>,
     },
+}
+
+/// A write that makes its file longer, until its caller hears the end or leaves.
+pub(super) struct Append {
+    pub(super) file: usize,
+    /// Its change of length.
+    pub(super) id: WriteId,
+    /// Where the next piece begins: for an append, once the file has grown.
+    pub(super) at: Option<usize>,
+    /// Sectors that are not written yet.
+    pub(super) left: usize,
+    pub(super) mode: WriteMode,
+    pub(super) stage: AppendStage,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum AppendStage {
+    Growing,
+    /// Between two pieces.
+    Idle,
+    Writing(WriteId),
+}
+
+/// What a write puts into its sectors.
+pub(super) enum WrittenStamps {
+    Same(Stamp),
+    Each(Vec<Stamp>),
+}
+
+impl WrittenStamps {
+    /// Of the sector with this number in the write.
+    pub(super) fn at(&self, number: usize) -> Stamp {
+        match self {
+            Self::Same(stamp) => *stamp,
+            Self::Each(stamps) => stamps[number],
+        }
+    }
+}
+
+/// The ends of calls, for a caller that asks for them.
+#[derive(Default)]
+pub(super) struct CallEnds {
+    pub(super) writes: BTreeMap<WriteId, (ByteCount, Option<Fault>)>,
+    pub(super) reads: BTreeMap<ReadId, (Vec<Stamp>, Option<Fault>)>,
 }
 
 pub(super) struct DurabilityWorld {
@@ -96,18 +158,35 @@ pub(super) struct DurabilityWorld {
     pub(super) calls: BTreeMap<WriteId, Call>,
     /// Writes that the driver was told to fill.
     pub(super) to_fill: Vec<WriteId>,
+    pub(super) appends: Vec<Append>,
     pub(super) reads: BTreeMap<ReadId, (usize, usize, Vec<SectorView>)>,
     pub(super) next_stamp: Stamp,
+    pub(super) ends: Option<CallEnds>,
+    /// How often a disk has dropped what it had cached.
+    pub(super) drops: u64,
     pub(super) tally: DurabilityOutcome,
 }
 
 impl DurabilityWorld {
+    /// Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
     pub(super) fn new(seed: u64, sabotage: Sabotage, rng: &mut Rng) -> Self {
+        let mut world = Self::empty(seed, sabotage);
+        let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
+        for lens in shape {
+            let files: Vec<_> = lens.iter().map(|len| (*len, space_of(*len))).collect();
+            let disk = CachedDisk::new(files.iter().map(|(_, space)| space).sum(), rng);
+            world.add_disk(disk, &files, rng);
+        }
+        world
+    }
+
+    /// Without a file.
+    pub(super) fn empty(seed: u64, sabotage: Sabotage) -> Self {
         let memory = ByteCount(1 << 20);
         let (policy, max_window, rules) = (Policy::Linux6, Pages(8), Rules::default());
         let path = IoPath::new(Config { memory, policy, max_window, rules });
         let frames = path.frame_count() as usize;
-        let mut world = Self {
+        Self {
             path,
             now: 1,
             rng: Rng::named(seed, "world"),
@@ -119,28 +198,29 @@ impl DurabilityWorld {
             commands: Vec::new(),
             calls: BTreeMap::new(),
             to_fill: Vec::new(),
+            appends: Vec::new(),
             reads: BTreeMap::new(),
             next_stamp: 1 << 20,
+            ends: None,
+            drops: 0,
             tally: DurabilityOutcome::default(),
-        };
-        // Two files on one disk, one on a disk of its own: larger than memory, and not whole pages.
-        let shape: [&[u64]; 2] = [&[200_000, 40_000 + rng.below(600)], &[1_500_000]];
-        for (number, lens) in shape.iter().enumerate() {
-            let sectors: usize = lens.iter().map(|len| space_of(*len)).sum();
-            let mut disk = CachedDisk::new(sectors, rng);
-            disk.forgets_lengths = sabotage == Sabotage::NoLength;
-            world.disks.push(disk);
-            let mut base = 0;
-            for &len in *lens {
-                world.disks[number].add_file(base..base + space_of(len), sectors_of(len));
-                world.open(number, base, len, rng);
-                base += space_of(len);
-            }
         }
-        world
     }
 
-    fn open(&mut self, disk: usize, base: usize, len: u64, rng: &mut Rng) {
+    /// A disk with new files: of each the length in bytes, and the sectors that it may have.
+    pub(super) fn add_disk(&mut self, mut disk: CachedDisk, files: &[(u64, usize)], rng: &mut Rng) {
+        disk.forgets_lengths = self.sabotage == Sabotage::NoLength;
+        let number = self.disks.len();
+        self.disks.push(disk);
+        let mut base = 0;
+        for &(len, space) in files {
+            self.disks[number].set_file(base..base + space, sectors_of(len));
+            self.open(number, base, (len, space), rng);
+            base += space;
+        }
+    }
+
+    fn open(&mut self, disk: usize, base: usize, (len, space): (u64, usize), rng: &mut Rng) {
         let write_block = ByteCount(
             [1, SECTOR, 4096][usize::try_from(rng.below(3)).expect("a number below a small bound")],
         );
@@ -152,10 +232,11 @@ impl DurabilityWorld {
         let id = self.path.open(device, ByteCount(len)).expect("the path has room for three files");
         let stream = self.path.stream(id);
         let stamps = (0..sectors_of(len)).map(|at| self.disks[disk].durable(base + at));
-        let history = History::new(stamps, space_of(len));
+        let history = History::new(stamps, space);
         self.devices.insert(device, self.files.len());
-        let write_block = write_block.0;
-        self.files.push(HistoryFile { id, stream, disk, base, history, write_block });
+        let (write_block, ignores_fua) = (write_block.0, rng.below(2) == 0);
+        let file = HistoryFile { id, stream, disk, base, history, write_block, ignores_fua };
+        self.files.push(file);
     }
 
     pub(super) fn tick(&mut self) -> Nanos {

@@ -36,6 +36,8 @@ fn nothing_acknowledged_is_lost_in_ten_thousand_runs() {
     assert!(sum.pages_rewritten > RUNS / 4, "{sum:?}");
     assert!(sum.lost > RUNS / 100, "{sum:?}");
     assert!(sum.length_changes > RUNS / 2, "{sum:?}");
+    assert!(sum.appends > RUNS && sum.dropped_appends > RUNS / 4, "{sum:?}");
+    assert!(sum.fuse_acknowledged > RUNS / 10 && sum.injected > RUNS, "{sum:?}");
 }
 
 #[test]
@@ -53,11 +55,21 @@ fn what_a_driver_or_a_device_does_wrong_is_found_out() {
         Sabotage::HiddenFailure,
         Sabotage::RepairedFua,
         Sabotage::NoLength,
+        Sabotage::LengthFirst,
+        Sabotage::TrustFua,
     ] {
-        let found = (0..3000).find_map(|seed| run(seed, sabotage).err());
-        let found = found.unwrap_or_else(|| panic!("{sabotage:?} is not found out"));
-        let is_length = sabotage == Sabotage::NoLength;
-        let promise = if is_length { "promised length" } else { "promised" };
-        assert!(found.contains(promise), "{sabotage:?}: {found}");
+        let promise = match sabotage {
+            Sabotage::NoLength => "promised length",
+            Sabotage::LengthFirst => "promised all bytes below the end of an append",
+            Sabotage::None
+            | Sabotage::NoFlush
+            | Sabotage::NoFua
+            | Sabotage::HiddenFailure
+            | Sabotage::RepairedFua
+            | Sabotage::TrustFua => "promised version",
+        };
+        let breaks = |seed| run(seed, sabotage).err().filter(|why| why.contains(promise));
+        let found = (0..3000).find_map(breaks);
+        assert!(found.is_some(), "{sabotage:?} is not found out");
     }
 }

@@ -1,7 +1,5 @@
 //! Bits in memory, and on a file whose flushes fail.
 
-mod campaign;
-
 use std::cell::{Cell, RefCell};
 
 use super::*;
@@ -170,5 +168,28 @@ fn a_torn_write_at_any_step_of_a_save_loses_no_acknowledged_bit() {
             disk.tear(layout.bits_at(0, next) + 100, 700);
             assert!(disk.count(layout) >= 2, "{good} and {again} good flushes");
         }
+    }
+}
+
+/// A server that was killed between the two copies left new bits in one of them. The next one read
+/// them, and began its save with that copy: a torn write took the bits back.
+#[test]
+fn bits_that_only_one_copy_has_are_written_to_the_other_one_first() {
+    for copy in 0..2 {
+        let (disk, layout) = Disk::new(100);
+        let map = disk.map(layout).unwrap();
+        map.set(1..3);
+        let words: Vec<u64> = map.bits.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        let newer = BitsPage { layout, page: 0 }.encode(&words);
+        disk.write(&newer, layout.bits_at(0, copy), true).unwrap();
+        let map = disk.map(layout).unwrap();
+        assert_eq!(map.count(), 2, "what one copy has counts");
+        map.set(5..6);
+        // The blocks are flushed, and the flush of the first copy fails.
+        disk.good.set(1);
+        map.save(&disk, || Ok(())).unwrap_err();
+        let next = map.lock().pages[0].next_copy;
+        disk.tear(layout.bits_at(0, next) + 100, 700);
+        assert_eq!(disk.count(layout), 2, "the newer copy was {copy}");
     }
 }
