@@ -25,7 +25,7 @@ fn with_object() -> BucketServer {
 
 /// Runs a command that fails before it prints anything, and returns its line.
 #[track_caller]
-pub fn refused(command: &mut Command) -> String {
+pub(crate) fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
