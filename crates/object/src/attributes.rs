@@ -6,10 +6,10 @@
 //!        exist that do not serve it, or answer it with another length.
 //!
 //! ```text
-//!   a web server   GET bytes=0-0 --> 206: the length is in Content-Range
-//!                        '-- else -- HEAD, then GET without a range
-//!   a store        HEAD --> a length
-//!                    '-- 0, none, 403, 405, 501 .. -- GET bytes=0-0, then GET without a range
+//!   a URL              GET bytes=0-0 --> 206: the length is in Content-Range
+//!                            '-- else -- HEAD, then GET without a range
+//!   a caller's store   HEAD --> a length
+//!                        '-- 0, none, 403, 405, 501 .. -- GET bytes=0-0, then without a range
 //! ```
 
 use object_store::path::Path;
@@ -26,9 +26,10 @@ use crate::retries::{Deadline, StoreUnavailable, until_opened};
 /// Which request says first what an object is like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FirstAsk {
-    /// HEAD: clouds answer it right, and it costs no body.
+    /// HEAD: it costs no body.
     Head,
-    /// GET of the first byte: what answers it answers the requests for ranges, too.
+    /// GET of the first byte: what answers it answers the requests for ranges, too, and a refusal
+    /// has a document that says why.
     FirstByte,
 }
 

@@ -1,9 +1,10 @@
 //! The connection of one request, from the request to the end of its response.
 //!
-//! In:    what happens to the request.
-//! Out:   whether it is to be given up, because its connection is not served.
+//! In:    events of the request: sent, answered, read to its end, dropped.
+//! Out:   whether to give it up, because its connection is not served; whether the request hangs.
 //! Never: a rule: those are in [`connections`](crate::connections).
 
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub(crate) struct SharedConnections {
     idle: Notify,
 }
 
-/// The connection of a request, until its response has come or it is dropped.
+/// The connection of a request, from the request until its response is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionUse {
     all: Arc<SharedConnections>,
@@ -31,14 +32,14 @@ pub(crate) struct ConnectionUse {
 }
 
 impl SharedConnections {
-    /// A request is sent.
-    pub(crate) fn sent(self: &Arc<Self>) -> ConnectionUse {
-        let connection = self.lock().sent(Instant::now());
+    /// Counts a request that is sent. `is_moved`: it was given up on another connection before.
+    pub(crate) fn sent(self: &Arc<Self>, is_moved: bool) -> ConnectionUse {
+        let connection = self.lock().sent(is_moved, Instant::now());
         let (is_answered, is_whole) = (AtomicBool::new(false), AtomicBool::new(false));
         ConnectionUse { all: Arc::clone(self), connection, is_answered, is_whole }
     }
 
-    /// How many requests may be in flight.
+    /// Returns the largest number of requests that may be in flight.
     pub(crate) fn most(&self) -> u32 {
         self.lock().most()
     }
@@ -60,7 +61,8 @@ impl ConnectionUse {
         self.connection.client
     }
 
-    /// Is ready when the request has waited for long while another connection is idle.
+    /// Completes once the request has waited longer than its patience while another connection is
+    /// idle.
     pub(crate) async fn is_not_served(&self) {
         sleep(self.connection.patience).await;
         loop {
@@ -75,14 +77,24 @@ impl ConnectionUse {
         }
     }
 
-    /// The request is given up, to be sent again on another connection.
+    /// Completes once the request itself hangs, on any connection, and lifts the limit then.
+    pub(crate) async fn hangs(&self) {
+        match self.connection.hangs_after() {
+            Some(time) => sleep(time).await,
+            None => pending().await,
+        }
+        self.all.lock().hangs();
+    }
+
+    /// Gives the request up: the caller sends it again on another connection.
     pub(crate) fn give_up(&self) {
         self.all.lock().not_served(&self.connection);
         // The others of this client are given up as well.
         self.all.idle.notify_waiters();
     }
 
-    /// The response has begun; `is_shared`: on a connection that other requests use meanwhile.
+    /// Counts the head of the response. `is_shared`: the connection carries other requests at the
+    /// same time (HTTP/2).
     pub(crate) fn answered(&self, is_shared: bool) {
         self.is_answered.store(true, Ordering::Relaxed);
         let mut counts = self.all.lock();
@@ -92,7 +104,7 @@ impl ConnectionUse {
         }
     }
 
-    /// The response has come whole.
+    /// Marks the response as read to its end: the connection is idle from now on.
     pub(crate) fn completed(&self) {
         self.is_whole.store(true, Ordering::Relaxed);
     }

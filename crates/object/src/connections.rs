@@ -1,8 +1,8 @@
 //! The connections of a store, as far as its requests show them.
 //!
 //! In:    requests as they are sent, answered and over.
-//! Out:   whether a request waits on a connection that the server does not serve; how many the
-//!        server serves at once.
+//! Out:   whether a request waits on a connection that the server does not serve, or would wait on
+//!        any; how many connections the server serves at once.
 //! Never: a socket: connections are those of the HTTP client, which takes an idle one before it
 //!        makes another.
 //!
@@ -11,6 +11,9 @@
 //!                              connection 2   |sent, accepted by the kernel, never read ..
 //!                                                           '--> both are closed: another client
 //!                                                                makes one connection at a time
+//!   an object that hangs       connection 3   |sent, never answered on another connection either:
+//!                                              the limit is lifted, and none is learnt until a
+//!                                              moved request is answered
 //! ```
 
 use std::time::Duration;
@@ -31,6 +34,8 @@ pub(crate) struct Connections {
     shortest_fresh: Option<Duration>,
     /// How many the server serves; None: as many as there are requests.
     most: Option<u32>,
+    /// A moved request has hung as well: a connection that is not served teaches no limit.
+    is_doubted: bool,
     /// Answers since the last request that was not served, and after how many of them one more
     /// connection is tried.
     answers: u32,
@@ -46,14 +51,24 @@ pub(crate) struct Connection {
     pub(crate) client: u32,
     /// Whether the request makes the connection.
     is_fresh: bool,
+    /// Whether the request was given up on another connection before.
+    is_moved: bool,
     sent: Instant,
     /// For so long it waits for its first byte before an idle connection is taken instead.
     pub(crate) patience: Duration,
 }
 
+impl Connection {
+    /// After so long without an answer the request itself hangs; None: that cannot be told yet.
+    pub(crate) fn hangs_after(&self) -> Option<Duration> {
+        self.is_moved.then(|| self.patience.max(PATIENCE) * HANG_FACTOR)
+    }
+}
+
 impl Connections {
-    /// A request is sent.
-    pub(crate) fn sent(&mut self, now: Instant) -> Connection {
+    /// Counts a request that is sent, and returns its connection. `is_moved`: it was given up on
+    /// another one before.
+    pub(crate) fn sent(&mut self, is_moved: bool, now: Instant) -> Connection {
         self.idle.retain(|since| now.saturating_duration_since(*since) < IDLE_MAX);
         let is_fresh = self.idle.pop().is_none();
         self.served += u32::from(!is_fresh);
@@ -62,13 +77,16 @@ impl Connections {
         let least = if may_be_fresh { PATIENCE_FRESH } else { PATIENCE };
         let usual = self.shortest_fresh.unwrap_or_default();
         let patience = least.max(usual * PATIENCE_FACTOR);
-        Connection { client: self.client, is_fresh, sent: now, patience }
+        Connection { client: self.client, is_fresh, is_moved, sent: now, patience }
     }
 
     /// A response has begun.
     pub(crate) fn answered(&mut self, on: &Connection, now: Instant) {
         if on.is_fresh {
-            let took = now.saturating_duration_since(on.sent).min(IDLE_MAX);
+            let took = now.saturating_duration_since(on.sent);
+            // The connection was at fault, and not the request.
+            self.is_doubted &= on.hangs_after().is_none_or(|hang| took >= hang);
+            let took = took.min(IDLE_MAX);
             self.shortest_fresh = Some(self.shortest_fresh.map_or(took, |it| it.min(took)));
         }
         if on.client != self.client {
@@ -84,8 +102,8 @@ impl Connections {
         }
     }
 
-    /// A request is over, which `was_answered` or not; its connection is idle if its response has
-    /// come whole.
+    /// Counts the end of a request, answered or not; its connection is idle if the response has
+    /// been read to its end.
     pub(crate) fn ended(
         &mut self,
         on: &Connection,
@@ -103,22 +121,30 @@ impl Connections {
     }
 
     /// A request is given up, because its connection is not served while another one is idle: the
-    /// server serves no more than are known. The client is replaced, so that it gives back what is
-    /// idle, and what it has made and is not served.
+    /// limit becomes the number of served connections, unless it is in doubt. The client is
+    /// replaced, which closes its idle connections and those that are not served.
     pub(crate) fn not_served(&mut self, on: &Connection) {
         if on.client != self.client {
             return;
         }
         let idle = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
-        let most = self.served.saturating_add(idle);
+        let most = Some(self.served.saturating_add(idle).max(1));
         let probe_after = (self.probe_after * 4).clamp(PROBE_AFTER_MIN, PROBE_AFTER_MAX);
         *self = Self {
             client: self.client.wrapping_add(1),
-            most: Some(most.max(1)),
-            probe_after,
+            most: if self.is_doubted { self.most } else { most },
+            is_doubted: self.is_doubted,
+            probe_after: if self.is_doubted { self.probe_after } else { probe_after },
             shortest_fresh: self.shortest_fresh,
             ..Self::default()
         };
+    }
+
+    /// A moved request is not answered on another connection either: the limit that its move
+    /// taught is lifted.
+    pub(crate) fn hangs(&mut self) {
+        self.most = None;
+        self.is_doubted = true;
     }
 
     /// Whether a request may be given up; and since when the connection has been idle that was
@@ -155,6 +181,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A server that is far away takes a multiple of its shortest time now and then.
 const PATIENCE_FACTOR: u32 = 4;
 
+/// A request that was moved hangs after so many times its patience: longer than a server keeps a
+/// thread for an idle connection, which its new one may wait for.
+const HANG_FACTOR: u32 = 4;
+
 /// For so long a connection is idle before a request that waits is sent again on it: shorter gaps
 /// are between two requests.
 pub(crate) const GAP_MAX: Duration = Duration::from_millis(10);
@@ -183,7 +213,7 @@ mod tests {
     #[test]
     fn a_server_is_sent_as_many_requests_as_it_serves_connections() {
         let (mut connections, now) = (Connections::default(), Instant::now());
-        let sent: Vec<_> = (0..64).map(|_| connections.sent(now)).collect();
+        let sent: Vec<_> = (0..64).map(|_| connections.sent(false, now)).collect();
         assert!(sent.iter().all(|on| on.is_fresh));
         assert_eq!(connections.idle_since(&sent[5], now), None);
         for on in &sent[..2] {
@@ -199,7 +229,7 @@ mod tests {
         }
         assert_eq!(connections.most(), 2);
         for _ in 0..PROBE_AFTER_MIN {
-            let on = connections.sent(now);
+            let on = connections.sent(false, now);
             assert_eq!(on.client, 1, "of another client");
             connections.answered(&on, now);
             connections.ended(&on, true, true, now);
@@ -207,15 +237,47 @@ mod tests {
         assert_eq!(connections.most(), 3, "one more is tried");
     }
 
+    /// The limit was learnt from objects that never answer, and stayed: the others of the server
+    /// waited behind one of them.
+    #[test]
+    fn a_moved_request_that_hangs_lifts_the_limit_until_a_moved_one_is_answered() {
+        let (mut connections, now) = (Connections::default(), Instant::now());
+        let idle_beside = |connections: &mut Connections, is_moved| {
+            let (hung, other) = (connections.sent(is_moved, now), connections.sent(false, now));
+            connections.answered(&other, now);
+            connections.ended(&other, true, true, now);
+            hung
+        };
+        let hung = idle_beside(&mut connections, false);
+        assert_eq!(hung.hangs_after(), None, "its connection may not be served");
+        connections.not_served(&hung);
+        assert_eq!(connections.most(), 1);
+        let hung = connections.sent(true, now);
+        assert_eq!(hung.hangs_after(), Some(PATIENCE * HANG_FACTOR));
+        connections.hangs();
+        assert_eq!(connections.most(), u32::MAX);
+        connections.answered(&hung, now + PATIENCE * HANG_FACTOR);
+        connections.ended(&hung, true, false, now);
+        let hung = idle_beside(&mut connections, false);
+        connections.not_served(&hung);
+        assert_eq!(connections.most(), u32::MAX, "another one that hangs teaches nothing");
+        let moved = connections.sent(true, now);
+        connections.answered(&moved, now);
+        connections.ended(&moved, true, false, now);
+        let waits = idle_beside(&mut connections, false);
+        connections.not_served(&waits);
+        assert_eq!(connections.most(), 1, "a moved one was answered: connections are few");
+    }
+
     #[test]
     fn a_connection_that_was_idle_for_long_is_gone() {
         let (mut connections, now) = (Connections::default(), Instant::now());
-        let on = connections.sent(now);
+        let on = connections.sent(false, now);
         connections.answered(&on, now);
         connections.ended(&on, true, true, now);
-        assert!(!connections.sent(now).is_fresh);
+        assert!(!connections.sent(false, now).is_fresh);
         connections.ended(&on, true, true, now);
-        assert!(connections.sent(now + IDLE_MAX).is_fresh);
+        assert!(connections.sent(false, now + IDLE_MAX).is_fresh);
     }
 
     /// Connections of a link with long round trips would all have been taken for ones that are not
@@ -223,9 +285,9 @@ mod tests {
     #[test]
     fn a_server_far_away_is_given_more_time() {
         let (mut connections, now) = (Connections::default(), Instant::now());
-        let on = connections.sent(now);
+        let on = connections.sent(false, now);
         assert_eq!(on.patience, PATIENCE_FRESH);
         connections.answered(&on, now + Duration::from_secs(1));
-        assert_eq!(connections.sent(now).patience, Duration::from_secs(4));
+        assert_eq!(connections.sent(false, now).patience, Duration::from_secs(4));
     }
 }

@@ -13,9 +13,11 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use reqwest::tls::Certificate;
 use tokio::time::Instant;
 
+use crate::connection_use::ConnectionUse;
 use crate::connections::MOVES_MAX;
 use crate::counters::{Attempts, StoreCounters};
 use crate::http_client::{self, Redirects};
@@ -76,7 +78,7 @@ fn client(
 
 #[async_trait]
 impl HttpService for CountingService {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         // Those for credentials go elsewhere, and have their own rules.
         let is_of_store = request.extensions().get::<LastFailure>().is_some();
         if !is_of_store {
@@ -88,9 +90,14 @@ impl HttpService for CountingService {
         if let Some(why) = self.proxy_refusal(&request) {
             return Err(HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(why)));
         }
+        // A server may compress what is asked for without this header.
+        request
+            .headers_mut()
+            .entry(ACCEPT_ENCODING)
+            .or_insert(HeaderValue::from_static("identity"));
         let mut moves = 0;
         loop {
-            if let Some(response) = self.execute(&request, moves < MOVES_MAX).await {
+            if let Some(response) = self.execute(&request, moves).await {
                 return response;
             }
             moves += 1;
@@ -99,12 +106,12 @@ impl HttpService for CountingService {
 }
 
 impl CountingService {
-    /// Sends a request once. None if it was given up, because the server does not serve its
-    /// connection while another one is idle.
+    /// Sends a request once, which was given up so many times before. None if it is given up again,
+    /// because the server does not serve its connection while another one is idle.
     async fn execute(
         &self,
         request: &HttpRequest,
-        may_move: bool,
+        moves: u32,
     ) -> Option<Result<HttpResponse, HttpError>> {
         let gated = request.extensions().get::<Gated>().cloned();
         let permit = match &gated {
@@ -116,13 +123,13 @@ impl CountingService {
         }
         self.counters.sent(request.extensions().get::<Attempts>());
         let watch = request.extensions().get::<ResponseWatch>().cloned();
-        let (sent, connection) = (Instant::now(), self.traffic.connections.sent());
+        let (sent, connection) = (Instant::now(), self.traffic.connections.sent(moves > 0));
         let client = self.client(connection.client());
         let mut response = {
-            let executed = pin!(client.execute(request.clone()));
+            let executed = pin!(self.answered(client.execute(request.clone()), &connection));
             match select(executed, pin!(connection.is_not_served())).await {
                 Either::Left((response, _)) => response,
-                Either::Right(((), executed)) if !may_move => executed.await,
+                Either::Right(((), executed)) if moves >= MOVES_MAX => executed.await,
                 Either::Right(_) => {
                     connection.give_up();
                     return None;
@@ -155,6 +162,18 @@ impl CountingService {
             (Err(_), _) => {}
         }
         Some(response)
+    }
+
+    /// Waits for a response. Once it is known that the request hangs, those that wait for a permit
+    /// because of it are sent.
+    async fn answered<T>(&self, response: impl Future<Output = T>, on: &ConnectionUse) -> T {
+        match select(pin!(response), pin!(on.hangs())).await {
+            Either::Left((response, _)) => response,
+            Either::Right(((), response)) => {
+                self.traffic.grant();
+                response.await
+            }
+        }
     }
 
     /// What is wrong with the proxy that the environment names, if it is used.

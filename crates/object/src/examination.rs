@@ -2,7 +2,7 @@
 //!
 //! In:    a URL; the store's responses; the clock of this machine.
 //! Out:   facts. What is to be thought of them is the caller's.
-//! Never: a write. More than nine requests and some tens of KiB, without retries.
+//! Never: a write. More than ten requests and some tens of KiB, without retries.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -103,20 +103,37 @@ struct Answered {
 impl Examiner {
     async fn examine(&mut self) -> StoreExamination {
         let mut facts = StoreExamination::default();
-        let head = GetOptions { head: true, ..GetOptions::default() };
-        let (sent, first) = (wall_clock_s(), self.ask(head.clone()).await);
+        let range = Some(GetRange::Bounded(0..1));
+        let mut asked = GetOptions { range, ..GetOptions::default() };
+        let mut sent = wall_clock_s();
+        let mut first = self.ask(asked.clone()).await;
+        let status = first.head.as_ref().map(|head| head.status);
+        if first.result.is_err() && matches!(status, Some(200 | 206 | 416)) {
+            // It is empty, or the server ignores ranges.
+            asked.range = None;
+            sent = wall_clock_s();
+            first = self.ask(asked.clone()).await;
+        }
         facts.see(first.head.as_ref(), sent);
         let meta = match first.result {
-            Ok(response) => response.meta,
+            Ok(response) => {
+                let meta = response.meta.clone();
+                if asked.range.is_some() {
+                    // The next request needs the connection.
+                    let _ = tokio::time::timeout(self.deadline, response.bytes()).await;
+                }
+                meta
+            }
             Err(error) => {
                 facts.error = Some(with_hint(error, &self.url, self.has_credentials));
                 return facts;
             }
         };
         // The same again, on the connection that is there now.
-        let again = self.ask(head).await;
+        let is_whole = asked.range.is_none();
+        let again = self.ask(asked).await;
         let took = |head: &Option<ResponseHead>| head.as_ref().map(|head| head.took);
-        if !facts.closes_connections {
+        if !facts.closes_connections && !is_whole {
             let both = took(&first.head).zip(took(&again.head));
             facts.connection = both.map(|(first, again)| first.saturating_sub(again));
         }
@@ -232,8 +249,8 @@ fn wall_clock_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Requests for the time to the first byte. Beside them there are two for the attributes and one
-/// with a condition.
+/// Requests for the time to the first byte. Beside them there are two or three for the attributes
+/// and one with a condition.
 const FIRST_BYTES: u32 = 6;
 
 const RANGE_LEN: u64 = 4096;

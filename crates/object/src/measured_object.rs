@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use object_store::{Extensions, GetOptions};
+use object_store::{Extensions, GetOptions, GetRange};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -125,7 +125,7 @@ impl MeasuredObject {
     }
 
     /// Opens so many connections, one after the other, each by a client of its own; each is asked
-    /// twice for the attributes of the object. It blocks meanwhile.
+    /// twice for the first byte of the object. It blocks meanwhile.
     ///
     /// # Errors
     ///
@@ -139,6 +139,7 @@ impl MeasuredObject {
             (0..count).map(|_| self.stores.with_new_clients().client_of(&self.url)).collect();
         let (clients, url) = (clients?, self.url.clone());
         let deadline = self.stores.options().deadline;
+        let range = (self.object.meta().size > 1).then_some(GetRange::Bounded(0..1));
         let all = async move {
             let mut times = Vec::new();
             for client in clients {
@@ -146,9 +147,14 @@ impl MeasuredObject {
                 for watch in [&first, &next] {
                     let failure = LastFailure::default();
                     let extensions = failure.in_extensions(Extensions::new());
-                    let mut options = GetOptions { head: true, extensions, ..Default::default() };
+                    let range = range.clone();
+                    let mut options = GetOptions { range, extensions, ..Default::default() };
                     options.extensions.insert(watch.clone());
-                    let asked = timeout(deadline, client.store.get_opts(&url.location, options));
+                    let asked = async {
+                        // The next request needs the connection.
+                        client.store.get_opts(&url.location, options).await?.bytes().await
+                    };
+                    let asked = timeout(deadline, asked);
                     let text = || url.to_string();
                     let timed_out = |_| {
                         let last_failure = failure.text();

@@ -19,7 +19,7 @@ use crate::listing_filter::UnreadableKeys;
 use crate::object::{CountedTraffic, Object, uncounted};
 use crate::object_url::encoded;
 use crate::options::StoreOptions;
-use crate::retries::{Deadline, until_answered, until_opened};
+use crate::retries::{Deadline, Retries, until_answered, until_opened};
 
 /// All keys of a store that begin with a prefix.
 ///
@@ -177,7 +177,8 @@ impl Prefix {
             if is_first {
                 deadline.bound(until_opened(options, &deadline, &noted, list)).await
             } else {
-                deadline.bound(until_answered(options, &deadline, &noted, list)).await
+                let retries = Retries::new(options);
+                deadline.bound(until_answered(&retries, &deadline, &noted, list)).await
             }
         });
         match listed.map_err(|error| ObjectError::of_process(&url, &error))? {

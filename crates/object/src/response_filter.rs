@@ -47,6 +47,7 @@ impl HttpService for FilteringService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let listing = ListingRequest::of(request.uri().query().unwrap_or_default());
         let wants_range = request.headers().contains_key("range");
+        let is_get = request.method().as_str() == "GET";
         let known = request.extensions().get::<KnownLength>().copied();
         let noted = request.extensions().get::<LastFailure>().cloned();
         let answered = self.0.execute(request).await;
@@ -100,16 +101,34 @@ impl HttpService for FilteringService {
         {
             parts.status = status;
         }
-        let mut response = HttpResponse::from_parts(parts, body);
-        if response_head::is_absurd(&response) {
-            let why = "the server says that the range ends behind all that an object can have";
-            return Err(once(std::io::Error::other(why)));
-        }
-        if response.status().is_success() {
-            response_head::make_readable(&mut response, known);
-        }
-        Ok(response)
+        readable(HttpResponse::from_parts(parts, body), is_get, known)
     }
+}
+
+/// Returns a response with a head as `object_store` reads it, or an error if the head says that the
+/// body is not that of the object.
+fn readable(
+    mut response: HttpResponse,
+    is_get: bool,
+    known: Option<KnownLength>,
+) -> Result<HttpResponse, HttpError> {
+    if response_head::is_absurd(&response) {
+        let why = "the server says that the range ends behind all that an object can have";
+        return Err(once(std::io::Error::other(why)));
+    }
+    if !response.status().is_success() {
+        return Ok(response);
+    }
+    // The encoding of a response to HEAD, or to an upload, is not that of a body.
+    if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {
+        let why = format!(
+            "the server sends the object encoded (Content-Encoding: {encoding}), although it was \
+             asked for the stored bytes; turn compression off for it"
+        );
+        return Err(once(std::io::Error::other(why)));
+    }
+    response_head::make_readable(&mut response, known);
+    Ok(response)
 }
 
 /// An error after which `object_store` does not send the request again.

@@ -7,7 +7,8 @@
 
 use object_store::client::HttpResponse;
 use reqwest::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED,
 };
 
 use crate::http_date;
@@ -71,14 +72,34 @@ fn with_known_length(headers: &mut HeaderMap, known: Option<KnownLength>) {
     if headers.contains_key(CONTENT_LENGTH) {
         return;
     }
-    let len = || {
-        let (first, last) = bounds.trim().strip_prefix("bytes ")?.split_once('-')?;
-        let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
-        last.checked_sub(first)?.checked_add(1)
-    };
-    if let Some(len) = len() {
+    if let Some(len) = range_len(&range) {
         headers.insert(CONTENT_LENGTH, len.into());
     }
+}
+
+/// Returns the encoding of a body that may not be the bytes of the object. Stores keep an encoding
+/// as an attribute of the object: then the length of the body is that of the range, or of the
+/// object. A server that encodes as it sends has another length, or none.
+pub(crate) fn foreign_encoding(
+    response: &HttpResponse,
+    known: Option<KnownLength>,
+) -> Option<String> {
+    let text = |name| Some(response.headers().get(name)?.to_str().ok()?.trim());
+    let encoding = text(CONTENT_ENCODING).filter(|it| !it.eq_ignore_ascii_case("identity"))?;
+    let len: Option<u64> = text(CONTENT_LENGTH).and_then(|len| len.parse().ok());
+    let stored = match response.status().as_u16() {
+        206 => text(CONTENT_RANGE).and_then(range_len),
+        _ => known.map(|KnownLength(len)| len),
+    };
+    (len.is_none() || len != stored).then(|| encoding.to_owned())
+}
+
+/// The number of bytes in `bytes 10-29/100`.
+fn range_len(range: &str) -> Option<u64> {
+    let (bounds, _) = range.split_once('/')?;
+    let (first, last) = bounds.trim().strip_prefix("bytes ")?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first)?.checked_add(1)
 }
 
 /// Whether the range of a response ends behind all that an object can have: `object_store` adds one
@@ -156,6 +177,27 @@ mod tests {
         assert_eq!(header(&response, "content-range"), "bytes 10-29/*");
         let (response, _) = readable(200, Some(100), &[]);
         assert_eq!(header(&response, "content-length"), "", "nothing is assumed");
+    }
+
+    /// Bytes of a compressed body would have been taken for those of the object.
+    #[test]
+    fn an_encoding_is_an_attribute_only_where_the_length_is_that_of_the_object() {
+        let encoding = |status, known: Option<u64>, headers: &[(&'static str, &[u8])]| {
+            let mut all: Vec<(&'static str, &[u8])> = vec![("content-encoding", b"gzip")];
+            all.extend(headers);
+            foreign_encoding(&response(status, &all), known.map(KnownLength))
+        };
+        let range: (&'static str, &[u8]) = ("content-range", b"bytes 10-29/100");
+        let len = |len: &'static [u8]| ("content-length", len);
+        assert_eq!(encoding(206, Some(100), &[range, len(b"20")]), None, "stored so");
+        assert_eq!(encoding(200, Some(100), &[len(b"100")]), None, "stored so");
+        let gzip = Some("gzip".to_owned());
+        assert_eq!(encoding(206, Some(100), &[range, len(b"17")]), gzip);
+        assert_eq!(encoding(206, Some(100), &[range]), gzip, "in chunks");
+        assert_eq!(encoding(200, Some(100), &[len(b"60")]), gzip);
+        assert_eq!(encoding(200, None, &[len(b"60")]), gzip, "no length to compare with");
+        let plain = response(206, &[("content-encoding", b"identity"), range]);
+        assert_eq!(foreign_encoding(&plain, None), None);
     }
 
     #[test]

@@ -69,8 +69,13 @@ fn after(span: Duration) -> Instant {
     now.checked_add(span).unwrap_or_else(|| now + FAR)
 }
 
+/// The retries of one request, shared by its copies and by the requests for the rest of a body.
+#[derive(Clone, Debug)]
+pub(crate) struct Retries(Arc<Mutex<RetryState>>);
+
 /// How often a request was sent again, and when it is next.
-pub(crate) struct Retries {
+#[derive(Debug)]
+struct RetryState {
     left: usize,
     done: usize,
     /// Of these, how many may follow failures to connect, as long as there was no other one.
@@ -82,28 +87,23 @@ impl Retries {
     pub(crate) fn new(options: &StoreOptions) -> Self {
         let (first, longest) = (nanos(options.first_pause), nanos(LONGEST_PAUSE));
         let pauses = RetryPauses::new(first, longest);
-        Self { left: options.retries, done: 0, left_unreached: usize::MAX, pauses }
+        let left_unreached = usize::MAX;
+        let state = RetryState { left: options.retries, done: 0, left_unreached, pauses };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// The retries of a request that nothing is open for yet: a name or a port that is wrong is
     /// reported after a few of them.
     fn of_opening(options: &StoreOptions) -> Self {
-        Self { left_unreached: UNREACHED_MAX, ..Self::new(options) }
+        let retries = Self::new(options);
+        retries.lock().left_unreached = UNREACHED_MAX;
+        retries
     }
 
     /// Pauses before the next attempt. Returns false if there is none.
-    pub(crate) async fn pause(&mut self, why: PassingFailure, deadline: &Deadline) -> bool {
-        let Some(left) = self.left.checked_sub(1) else { return false };
-        self.left = left;
-        if why.is_unreached {
-            let Some(left) = self.left_unreached.checked_sub(1) else { return false };
-            self.left_unreached = left;
-        } else {
-            // The store is there: the next failure is an outage.
-            self.left_unreached = usize::MAX;
-        }
+    pub(crate) async fn pause(&self, why: PassingFailure, deadline: &Deadline) -> bool {
         let time_left = deadline.left();
-        let pause = self.pauses.next(why.asked.map(nanos), nanos(time_left), random());
+        let Some(pause) = self.lock().next(why, time_left) else { return false };
         match pause {
             Some(pause) => sleep(Duration::from_nanos(pause.0)).await,
             // The deadline ends the request, and its error names the last failure.
@@ -114,34 +114,46 @@ impl Retries {
                 }
             }
         }
-        self.done += 1;
         true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RetryState> {
+        // Nothing panics while it holds this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sends a request until it succeeds, fails for good, or no retry or time is left.
-pub(crate) async fn until_answered<T, F: Future<Output = object_store::Result<T>>>(
-    options: &StoreOptions,
-    deadline: &Deadline,
-    failure: &LastFailure,
-    attempt: impl Fn() -> F,
-) -> object_store::Result<T> {
-    send_again(Retries::new(options), deadline, failure, attempt).await
+impl RetryState {
+    /// Takes a retry; None if none is left. Returns the pause before it, or none if the deadline is
+    /// over by then.
+    fn next(&mut self, why: PassingFailure, time_left: Duration) -> Option<Option<Nanos>> {
+        let left = self.left.checked_sub(1)?;
+        if why.is_unreached {
+            self.left_unreached = self.left_unreached.checked_sub(1)?;
+        } else {
+            // The store is there: the next failure is an outage.
+            self.left_unreached = usize::MAX;
+        }
+        self.left = left;
+        self.done += 1;
+        Some(self.pauses.next(why.asked.map(nanos), nanos(time_left), random()))
+    }
 }
 
-/// The same for a request that opens or lists: a store that cannot be reached at all fails after a
-/// few retries.
+/// Sends a request that opens or lists until it succeeds, fails for good, or no retry or time is
+/// left. A store that cannot be reached at all fails after a few retries.
 pub(crate) async fn until_opened<T, F: Future<Output = object_store::Result<T>>>(
     options: &StoreOptions,
     deadline: &Deadline,
     failure: &LastFailure,
     attempt: impl Fn() -> F,
 ) -> object_store::Result<T> {
-    send_again(Retries::of_opening(options), deadline, failure, attempt).await
+    until_answered(&Retries::of_opening(options), deadline, failure, attempt).await
 }
 
-async fn send_again<T, F: Future<Output = object_store::Result<T>>>(
-    mut retries: Retries,
+/// Sends a request until it succeeds, fails for good, or no retry or time is left.
+pub(crate) async fn until_answered<T, F: Future<Output = object_store::Result<T>>>(
+    retries: &Retries,
     deadline: &Deadline,
     failure: &LastFailure,
     attempt: impl Fn() -> F,
@@ -156,7 +168,7 @@ async fn send_again<T, F: Future<Output = object_store::Result<T>>>(
             return Err(error);
         };
         if !retries.pause(why, deadline).await {
-            return Err(given_up(&error, retries.done));
+            return Err(given_up(&error, retries.lock().done));
         }
     }
 }
@@ -171,10 +183,14 @@ fn of_another_client(error: &Error) -> Option<PassingFailure> {
     may_pass.then(PassingFailure::default)
 }
 
+/// The number comes first: a store may say any length of text about its refusal.
 fn given_up(error: &Error, retries: usize) -> Error {
-    let after =
-        if retries > 0 { format!("; given up after {retries} retries") } else { String::new() };
-    let text = with_sources(error) + &after;
+    let after = match retries {
+        0 => String::new(),
+        1 => "given up after 1 retry: ".to_owned(),
+        retries => format!("given up after {retries} retries: "),
+    };
+    let text = after + &with_sources(error);
     Error::Generic { store: "store", source: Box::new(StoreUnavailable(text)) }
 }
 

@@ -133,9 +133,7 @@ impl Stores {
         let BucketClient { store, device, traffic, .. } = self.client_of(&url)?;
         let name = (url.to_string(), device);
         let counted = (Arc::clone(&self.counters), traffic);
-        let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
-        let first = if is_web { FirstAsk::FirstByte } else { FirstAsk::Head };
-        let how = (self.options, first);
+        let how = (self.options, FirstAsk::FirstByte);
         let asked = Object::ask(store, url.location.clone(), name, how, counted);
         let has_credentials = self.have_credentials();
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })

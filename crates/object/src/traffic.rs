@@ -189,7 +189,7 @@ impl StoreTraffic {
     }
 
     /// Lets those start that may.
-    fn grant(self: &Arc<Self>) {
+    pub(crate) fn grant(self: &Arc<Self>) {
         let (now, most) = (self.nanos(Instant::now()), self.connections.most());
         loop {
             let (grant, is_probe) = {
@@ -317,8 +317,8 @@ impl Drop for Permit {
 }
 
 impl Permit {
-    /// Ends the request, whose response has come whole; to a server with few connections the next
-    /// one is sent on that of this one, once it is idle.
+    /// Ends the request after its last byte. For a server with few connections it waits until the
+    /// connection is idle, so that the next request is sent on it.
     pub(crate) async fn end(permit: Arc<Self>) {
         if permit.traffic.connections.are_few() {
             tokio::time::sleep(RETURN_TIME).await;

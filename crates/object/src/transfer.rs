@@ -31,12 +31,14 @@ struct RangeRequest {
     failure: LastFailure,
     deadline: Deadline,
     attempts: Attempts,
+    retries: Retries,
 }
 
 impl RangeRequest {
     fn new(object: &ObjectState, range: Range<u64>) -> Self {
         let (failure, attempts) = (LastFailure::default(), Attempts::default());
-        Self { range, failure, deadline: Deadline::of(&object.options), attempts }
+        let (deadline, retries) = (Deadline::of(&object.options), Retries::new(&object.options));
+        Self { range, failure, deadline, attempts, retries }
     }
 }
 
@@ -106,8 +108,8 @@ impl ByteSink for Vec<u8> {
     }
 }
 
-/// Copies the range into the sink. If that wants no more it returns early. If a body breaks, what
-/// is missing is asked for once more, as often as a request is.
+/// Copies the range into the sink, and returns early if that wants no more. If a body breaks, the
+/// rest is asked for, by one of the retries of the request.
 async fn copy(
     object: &ObjectState,
     request: &RangeRequest,
@@ -118,8 +120,7 @@ async fn copy(
         Err(BodyError::Broken { error, from }) => (error, from),
         ended => return ended.map_err(BodyError::into_error),
     };
-    let mut retries = Retries::new(&object.options);
-    while retries.pause(PassingFailure::default(), &request.deadline).await {
+    while request.retries.pause(PassingFailure::default(), &request.deadline).await {
         let rest = RangeRequest { range: from..request.range.end, ..request.clone() };
         match transfer(object, &rest, not_joined(true), sink).await {
             Err(BodyError::Broken { from: next, .. }) => from = next,
@@ -261,7 +262,8 @@ async fn answer(
     };
     let is_conditional = !object.refuses_conditions.load(Ordering::Relaxed);
     let ask_until = async |is_conditional: bool| {
-        until_answered(&object.options, &request.deadline, &failure, || ask(is_conditional)).await
+        let (retries, deadline) = (&request.retries, &request.deadline);
+        until_answered(retries, deadline, &failure, || ask(is_conditional)).await
     };
     let mut response = ask_until(is_conditional).await;
     let is_refused = is_conditional && matches!(response, Err(Error::Precondition { .. }));

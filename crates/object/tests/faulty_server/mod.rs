@@ -17,7 +17,7 @@ use std::io::{BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use request::Request;
 
@@ -53,6 +53,8 @@ pub enum Fault {
     UnknownLength,
     /// The right bytes without a `Content-Length`, in chunks of a thousand bytes.
     Chunks,
+    /// The same, and half of them, as a server that compresses sends them.
+    Encoded,
     /// No answer as long as the server lives.
     Hang,
     /// The object is elsewhere, where it is served right.
@@ -77,6 +79,7 @@ struct Shared {
     default: Mutex<Fault>,
     /// GETs of this path have no answer.
     hangs: Mutex<String>,
+    hung: (Mutex<u64>, Condvar),
     gets: AtomicU64,
     /// GETs that are being answered, and the most that may be.
     busy: AtomicU64,
@@ -113,6 +116,7 @@ impl FaultyServer {
             faults: Mutex::default(),
             default: Mutex::new(Fault::None),
             hangs: Mutex::default(),
+            hung: <_>::default(),
             gets: AtomicU64::new(0),
             busy: AtomicU64::new(0),
             at_once: AtomicU64::new(u64::MAX),
@@ -159,6 +163,19 @@ impl FaultyServer {
         path.clone_into(&mut self.shared.hangs.lock().unwrap());
     }
 
+    /// Blocks until so many GETs had no answer.
+    pub fn wait_for_hung(&self, count: u64) {
+        let (hung, changed) = &self.shared.hung;
+        drop(changed.wait_while(hung.lock().unwrap(), |hung| *hung < count).unwrap());
+    }
+
+    /// Closes all connections: what hangs ends.
+    pub fn hang_up(&self) {
+        for stream in self.shared.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
     /// While so many GETs are being answered, others are refused with 503.
     pub fn at_once(&self, most: u64) {
         self.shared.at_once.store(most, Ordering::SeqCst);
@@ -194,9 +211,7 @@ impl FaultyServer {
 impl Drop for FaultyServer {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        for stream in self.shared.open.lock().unwrap().drain(..) {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
+        self.hang_up();
         // The listener's thread sees that it is over.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }
@@ -228,6 +243,8 @@ impl Shared {
             return Fault::None;
         }
         if request.path == *self.hangs.lock().unwrap() {
+            *self.hung.0.lock().unwrap() += 1;
+            self.hung.1.notify_all();
             return Fault::Hang;
         }
         let listed = self.faults.lock().unwrap().pop_front();
@@ -282,7 +299,8 @@ impl Shared {
             | Fault::NoVersion
             | Fault::Stall
             | Fault::UnknownLength
-            | Fault::Chunks => {}
+            | Fault::Chunks
+            | Fault::Encoded => {}
         }
         let attributes = match (fault, is_tagged) {
             (Fault::NoVersion, _) => String::new(),
@@ -333,8 +351,12 @@ impl Shared {
             };
             format!("HTTP/1.1 206 Partial Content\r\nContent-Range: {said}\r\n")
         };
-        if fault == Fault::Chunks {
-            let head = format!("{first}{attributes}Transfer-Encoding: chunked\r\n\r\n");
+        if fault == Fault::Encoded {
+            body.end = body.start + len / 2;
+        }
+        if matches!(fault, Fault::Chunks | Fault::Encoded) {
+            let encoding = if fault == Fault::Encoded { "Content-Encoding: gzip\r\n" } else { "" };
+            let head = format!("{first}{attributes}{encoding}Transfer-Encoding: chunked\r\n\r\n");
             to.write_all(head.as_bytes())?;
             return chunks(to, &bytes(version, body));
         }

@@ -7,6 +7,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "objects of a megabyte")]
 
 mod get_decides;
+mod hanging;
 
 use crate::faulty_server;
 
@@ -90,8 +91,9 @@ fn each_wrong_answer_is_an_error_that_names_it() {
         (Fault::Status(403), "not allowed"),
         (Fault::Status(404), "no such object"),
         (Fault::Status(412), "it has changed since it was opened"),
-        (Fault::Status(500), "500"),
+        (Fault::Status(500), "given up after 2 retries: "),
         (Fault::Status(503), "503"),
+        (Fault::Encoded, "sends the object encoded (Content-Encoding: gzip)"),
         (Fault::Close, "bytes 32768 to 36864"),
         (Fault::Garbage, "bytes 32768 to 36864"),
         (Fault::Cut, "bytes 32768 to 36864"),
@@ -147,6 +149,23 @@ fn a_read_of_many_pages_ends_with_the_retries_of_its_one_request() {
         assert!(error.contains(&status.to_string()), "{error}");
         assert_eq!(server.gets() - before, 3, "{status}: {error}");
     }
+}
+
+/// A body that breaks, and the refusals of the request for its rest, had retries of their own.
+#[test]
+fn a_request_is_sent_as_often_as_its_retries_allow_whatever_fails() {
+    let server = FaultyServer::start(LEN);
+    // The client of the store asks for the rest of a body by itself if there is a tag.
+    server.without_tag();
+    let engine = engine();
+    let options = StoreOptions { hedge: false, ..stores_options(2) };
+    let file = open(&engine, &Stores::new(options), &server);
+    file.stream().advise(Advice::Random);
+    server.next([Fault::Cut, Fault::Status(503), Fault::Status(500)]);
+    let before = server.gets();
+    let error = read(&file, 8 * PAGE..16 * PAGE).unwrap_err();
+    assert!(error.contains("given up after 2 retries: ") && error.contains("500"), "{error}");
+    assert_eq!(server.gets() - before, 3);
 }
 
 /// Right bytes were refused because the head left out a length that no read needs.
@@ -272,37 +291,6 @@ fn all_requests_in_flight_may_break_at_once() {
     });
 }
 
-/// More requests than may be in flight at a host, all of one object that never answers: the others
-/// wait for its deadline and no longer, and its frames come back. The deadline is shorter than the
-/// time after which a request counts as sent on a connection that is not served.
-#[test]
-fn an_object_that_hangs_holds_up_the_others_of_its_server_until_the_deadline() {
-    let server = FaultyServer::start(64 << 20);
-    let engine = Engine::builder().memory(64 << 20).build().unwrap();
-    let options = StoreOptions { deadline: Duration::from_millis(300), ..StoreOptions::default() };
-    let stores = Stores::new(options);
-    let file = open(&engine, &stores, &server);
-    file.stream().advise(Advice::Random);
-    server.hang("/object");
-    std::thread::scope(|scope| {
-        let hung: Vec<_> = (0..100_u64)
-            .map(|at| {
-                let file = &file;
-                scope.spawn(move || read(file, at * 32 * PAGE..(at * 32 + 1) * PAGE))
-            })
-            .collect();
-        let other = stores.open(&server.url().replace("/object", "/other")).unwrap();
-        let other = engine.open_source(other).unwrap();
-        assert_eq!(read(&other, 0..10 * PAGE), Ok(bytes(1, 0..10 * PAGE)));
-        for hung in hung {
-            let error = hung.join().unwrap().unwrap_err();
-            assert!(error.contains("no answer within 300 ms"), "{error}");
-        }
-    });
-    server.hang("");
-    assert_eq!(read(&file, 0..2 << 20), Ok(bytes(1, 0..2 << 20)), "then it reads");
-}
-
 #[test]
 fn a_redirect_is_followed() {
     let server = FaultyServer::start(LEN);
@@ -353,6 +341,7 @@ fn many_faults_at_random_bring_right_bytes_or_an_error() {
         Fault::NonsenseRange,
         Fault::OtherVersion,
         Fault::NoVersion,
+        Fault::Encoded,
         Fault::Status(403),
         Fault::Status(412),
         Fault::Status(500),

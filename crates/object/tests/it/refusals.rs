@@ -117,7 +117,7 @@ fn what_is_refused_while_an_object_is_open_says_what_to_set_and_is_asked_once() 
     }
 }
 
-/// The response to a request for attributes has no body, so no code: a GET has one.
+/// A response to HEAD has no body, so no code: a GET of the first byte has one.
 #[test]
 fn what_is_refused_when_an_object_is_opened_or_listed_says_so_as_well() {
     let server = BucketServer::start();
@@ -126,6 +126,7 @@ fn what_is_refused_when_an_object_is_opened_or_listed_says_so_as_well() {
     for (status, code, opened, listed) in [
         (400, "ExpiredToken", "set new credentials", "set new credentials"),
         (403, "RequestTimeTooSkewed", "set this machine's clock", "set this machine's clock"),
+        (404, "NoSuchBucket", "there is no such bucket", "there is no such bucket"),
         (403, "InvalidObjectState", "in an archive class", "in an archive class"),
     ] {
         server.refuse(u64::MAX, status, code);
@@ -134,7 +135,7 @@ fn what_is_refused_when_an_object_is_opened_or_listed_says_so_as_well() {
         let error = stores.list("s3://bucket/", false).unwrap_err().to_string();
         assert_says(&error, &["s3://bucket/", code, listed]);
     }
-    assert_eq!(server.refused(), 9, "HEAD, the GET that has a reason, and the listing");
+    assert_eq!(server.refused(), 8, "the GET that has a reason, and the listing");
     server.refuse(0, 0, "");
     stores.open(URL).unwrap();
 }

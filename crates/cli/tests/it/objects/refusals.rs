@@ -23,9 +23,9 @@ fn with_object() -> BucketServer {
     server
 }
 
-/// Runs a command that fails before it prints anything; its line.
+/// Runs a command that fails before it prints anything, and returns its line.
 #[track_caller]
-fn line_of(command: &mut Command) -> String {
+pub(crate) fn refused(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
@@ -41,12 +41,12 @@ fn a_host_that_has_no_address_is_one_line_within_the_deadline() {
     let host = format!("{}.invalid", "a".repeat(64));
     for (host, part) in [("no-such-host.invalid", "foreread: "), (&*host, "dns error")] {
         let web = format!("http://{host}/x");
-        let line = line_of(&mut bucket_command(&server, &["cat", &web, "--deadline", "1s"]));
+        let line = refused(&mut bucket_command(&server, &["cat", &web, "--deadline", "1s"]));
         assert!(line.contains(&web) && line.contains(part), "{line}");
         for args in [["cat", URL], ["stat", URL], ["ls", "s3://bucket/"]] {
             let mut command = signed(&server, &args);
             command.args(["--deadline", "1s"]).env("AWS_ENDPOINT_URL", format!("http://{host}:90"));
-            let line = line_of(&mut command);
+            let line = refused(&mut command);
             assert!(line.contains(args[1]) && line.contains(part), "{args:?}: {line}");
         }
     }
@@ -62,11 +62,11 @@ fn credentials_that_expired_and_a_clock_that_is_wrong_are_said() {
     ] {
         server.refuse(u64::MAX, status, code);
         for args in [["cat", URL], ["stat", URL]] {
-            let line = line_of(&mut signed(&server, &args));
+            let line = refused(&mut signed(&server, &args));
             let is_explained = line.contains(code) && line.contains(advice);
             assert!(line.contains(URL) && is_explained, "{line}");
         }
-        let line = line_of(&mut signed(&server, &["ls", "s3://bucket/"]));
+        let line = refused(&mut signed(&server, &["ls", "s3://bucket/"]));
         assert!(line.contains(code) && line.contains(advice), "{line}");
     }
     server.refuse(0, 0, "");
@@ -84,7 +84,7 @@ fn a_storm_of_refusals_that_ends_costs_time_and_no_byte() {
     assert!(output.stdout == pattern(LEN) && output.stderr.is_empty());
     assert_eq!(server.refused(), 10);
     server.refuse(u64::MAX, 503, "SlowDown");
-    let line = line_of(signed(&server, &["cat", URL]).args(["--deadline", "1s"]));
+    let line = refused(signed(&server, &["cat", URL]).args(["--deadline", "1s"]));
     // The client of the store knows the deadline as well.
     let is_in_time = ["no answer within 1000 ms", "retry"].iter().any(|it| line.contains(it));
     assert!(is_in_time && line.contains(URL), "{line}");

@@ -3,17 +3,9 @@
 use std::process::Command;
 
 use crate::faulty_server::{Fault, FaultyServer, bytes};
+use crate::objects::refusals::refused;
 use crate::objects::weed::weed;
 use crate::said;
-
-fn refused(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(output.stdout.is_empty(), "{output:?}");
-    let line = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(line.lines().count(), 1, "{line}");
-    line
-}
 
 #[test]
 fn what_is_not_there_and_what_is_not_allowed_is_said() {
