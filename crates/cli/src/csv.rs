@@ -12,7 +12,7 @@ use crate::output::Failure;
 use crate::output_file::{CommandOutputs, OutputFile, refuse_stdout};
 
 /// The value of the column `version`, the first of each table: it grows when a column goes or
-/// changes its meaning (docs/json.md).
+/// changes its meaning (docs/guide/json.md).
 pub(crate) const CSV_VERSION: u32 = 1;
 
 /// A table that is not there before [`CsvFile::write`].

@@ -30,7 +30,7 @@ pub(crate) struct RememberArgs {
     ///
     /// The next run starts with the right window sizes instead of measuring the device for a second
     /// or more. Its first requests check the record; the record of a device that has changed is
-    /// dropped. Files of other programs are never replaced (docs/files.md).
+    /// dropped. Files of other programs are never replaced (docs/guide/files.md).
     #[arg(long, value_name = "DIR", conflicts_with = "no_remember")]
     remember: Option<PathBuf>,
 

@@ -181,7 +181,7 @@ impl Printer {
 /// ]}
 /// ```
 ///
-/// docs/json.md defines the guarantees of the version.
+/// docs/guide/json.md defines the guarantees of the version.
 pub(crate) fn write_json<T: Serialize>(
     writer: &mut impl Write,
     command: &str,

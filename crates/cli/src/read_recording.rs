@@ -23,10 +23,10 @@ pub(crate) struct ReadRecordingArgs {
     /// Record each read as a trace in FILE, for `foreread replay`
     ///
     /// The trace has thread, file, offset, length and time of each read, including cache hits. It
-    /// appears when this command exits. FILE must be absent, empty, or a trace (docs/files.md). If
-    /// its disk fills up, a line on stderr says so, the trace is kept up to that point, and this
-    /// command continues; if nothing could be written, another line says that the recording is
-    /// lost.
+    /// appears when this command exits. FILE must be absent, empty, or a trace
+    /// (docs/guide/files.md). If its disk fills up, a line on stderr says so, the trace is kept up
+    /// to that point, and this command continues; if nothing could be written, another line says
+    /// that the recording is lost.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 

@@ -5,7 +5,7 @@
 //! Never: a page's bytes, an I/O, a wait. A frame that is being filled or held is never evicted.
 //!
 //! One memory bound covers the frames and all metadata kept for them. Model: tests/cache_model.rs.
-//! Design, table of cases and sources: docs/cache.md.
+//! Design, table of cases and sources: docs/design/cache.md.
 
 mod ahead;
 mod counters;

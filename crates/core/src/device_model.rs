@@ -4,7 +4,7 @@
 //! Out:   a [`DeviceModel`], or None while the data do not suffice; it never guesses.
 //! Never: requests of its own, or decisions.
 //!
-//! Design, sources of error and accuracy: docs/devices.md.
+//! Design, sources of error and accuracy: docs/design/devices.md.
 
 mod burst;
 mod cost;

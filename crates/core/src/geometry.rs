@@ -4,7 +4,7 @@
 //! Out:   limits and sizes; and, for one device, the limits of the engine ([`Geometry`]).
 //! Never: a device: nothing is queried, measured or guessed.
 //!
-//! Design, worked tables and sources: docs/geometry.md.
+//! Design, worked tables and sources: docs/design/geometry.md.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ const UNIT: ByteCount = ByteCount(512 * SECTOR_SIZE);
 ///
 /// The limit is 4 KiB x 2^e; it doubles each time the capacity becomes four times as large. It is
 /// fitted to sweeps of eight devices, to leave each of them the window that it needs for its
-/// throughput; for three of them it does not (docs/geometry.md).
+/// throughput; for three of them it does not (docs/design/geometry.md).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LimitRule {
     /// The largest e with capacity >= 256 KiB x 4^e: the formula as its author published it.
@@ -118,8 +118,8 @@ pub fn scaled_down(chosen: ByteCount, limit: Option<ByteCount>) -> ByteCount {
 ///
 /// The largest power of two that divides the size, between the logical block and a page. A kernel
 /// that moved pages block by block sent eight times as many requests to a device with one odd
-/// sector at its end (docs/geometry.md). A size that is no multiple of the logical block gets the
-/// logical block all the same, a size of 0 gets a page.
+/// sector at its end (docs/design/geometry.md). A size that is no multiple of the logical block
+/// gets the logical block all the same, a size of 0 gets a page.
 ///
 /// # Panics
 ///
@@ -177,8 +177,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// 1 MiB: no device of the sweeps in docs/geometry.md gains more than 7 % from larger windows,
-    /// and a disk of 100 MB/s takes about 10 ms for one, during which the next one waits.
+    /// 1 MiB: no device of the sweeps in docs/design/geometry.md gains more than 7 % from larger
+    /// windows, and a disk of 100 MB/s takes about 10 ms for one, during which the next one waits.
     pub const DEFAULT_MAX_IO: Pages = Pages(256);
 
     /// 32, the tags of a SATA disk with native command queueing: enough for flash to use its

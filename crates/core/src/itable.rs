@@ -6,7 +6,7 @@
 //! Never: inodes, disks or caches. A block that is already cached costs its reader nothing.
 //!
 //! Terms are ext4's: group, inode table, `inode_readahead_blks`, unused inodes at the end of a
-//! table. Design, worked table and sources: docs/itable.md.
+//! table. Design, worked table and sources: docs/design/itable.md.
 
 mod adaptive;
 mod record;
@@ -95,7 +95,7 @@ impl FixedWindow {
     /// Default of ext4: 128 KiB in 4 KiB blocks.
     ///
     /// On its author's disk twice as much made a `find` another 4 % faster; on another disk it made
-    /// a lone inode 13 % slower (docs/itable.md).
+    /// a lone inode 13 % slower (docs/design/itable.md).
     pub const DEFAULT_BLOCKS: u64 = 32;
 
     /// Creates windows of `size_blocks` (ext4's `inode_readahead_blks`); 0 turns read-ahead off.

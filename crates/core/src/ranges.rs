@@ -4,7 +4,7 @@
 //! Out:   requests in dispatch order, with their bytes and predicted time.
 //! Never: I/O, a clock or a tunable: merging and splitting follow from the cost model.
 //!
-//! Derivation, figures for four devices, limits: docs/ranges.md.
+//! Derivation, figures for four devices, limits: docs/design/ranges.md.
 
 mod cost_model;
 mod makespan;

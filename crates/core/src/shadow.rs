@@ -1,7 +1,7 @@
 //! Shadows: records of evicted pages, from which the refault distance of a returning page is
 //! computed. Each frame has at most one shadow; the oldest is overwritten. Read-ahead ignores them.
 //!
-//! The rule is Linux's (mm/workingset.c); semantics and sources are in docs/cache.md.
+//! The rule is Linux's (mm/workingset.c); semantics and sources are in docs/design/cache.md.
 
 use alloc::vec;
 use alloc::vec::Vec;

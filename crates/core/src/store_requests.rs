@@ -6,7 +6,7 @@
 //! Never: a clock, a connection or data; more than [`BUDGET_PERCENT`] additional requests.
 //!
 //! Used by the driver of real requests and by the simulator's model of a store. Rationale and
-//! figures: docs/objects.md.
+//! figures: docs/guide/objects.md.
 
 mod copy_backoff;
 mod hedging;

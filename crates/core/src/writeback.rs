@@ -13,7 +13,7 @@
 //!   flush        --> all earlier writes are on the device --> Act  --> acted  --> Done
 //! ```
 //!
-//! Design, table of cases, promises: docs/writes.md.
+//! Design, table of cases, promises: docs/design/writes.md.
 
 mod appends;
 mod cancel;

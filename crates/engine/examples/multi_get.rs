@@ -1,7 +1,7 @@
 //! MultiGet of an LSM tree: many keys at once from several sorted tables, one call for each.
 //!
 //!     cargo run --release --example multi_get
-//!     cargo run --release --example multi_get -- measure    # the table of docs/ranges.md
+//!     cargo run --release --example multi_get -- measure    # the table of docs/design/ranges.md
 //!
 //! In:    nothing: it writes tables of its own to a temporary directory.
 //! Out:   the values of a batch of keys, and what the device was asked for.

@@ -39,7 +39,7 @@ struct Readme;
 
 /// So does the one of the page on the library.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/guide/library.md")]
 struct LibraryPage;
 
 mod advice;

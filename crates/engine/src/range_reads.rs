@@ -11,7 +11,7 @@
 //!                '------ the next portion, when half of the window has come <-----'
 //! ```
 //!
-//! How requests are planned: docs/ranges.md.
+//! How requests are planned: docs/design/ranges.md.
 
 mod blocking;
 mod future;

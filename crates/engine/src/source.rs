@@ -10,7 +10,7 @@
 //!     '--- a page is complete <--- reply.write(bytes) <--'
 //! ```
 //!
-//! How to write one: docs/sources.md.
+//! How to write one: docs/guide/sources.md.
 
 mod blocking;
 mod contract;

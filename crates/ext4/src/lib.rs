@@ -27,8 +27,8 @@
 //! latest
 //!        descriptor blocks are kept.
 //!
-//! The kernel's documentation describes the format (Documentation/filesystems/ext4). docs/ext4.md
-//! lists the supported parts.
+//! The kernel's documentation describes the format (Documentation/filesystems/ext4).
+//! docs/guide/ext4.md lists the supported parts.
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //! Never: a file of another program, an input of the same command, or a device node replaced or
 //!        removed; a symbolic link followed at the last component of a path.
 //!
-//! docs/files.md lists every such path and the refused cases. The data path (reads and writes of an
-//! open TARGET) is not here: it creates no names.
+//! docs/guide/files.md lists every such path and the refused cases. The data path (reads and writes
+//! of an open TARGET) is not here: it creates no names.
 //!
 //! All checks use descriptors relative to the open directory, so the checked file is the one that
 //! is replaced or removed, even if another process renames files in between.

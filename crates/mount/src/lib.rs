@@ -17,7 +17,7 @@
 //! Out:   every name, attribute and byte of it, read-only.
 //! Never: a write to the image; an error in one file that affects others.
 //!
-//! Read-ahead and its reasons: docs/ext4.md and docs/itable.md.
+//! Read-ahead and its reasons: docs/guide/ext4.md and docs/design/itable.md.
 
 mod attr;
 mod clock;

@@ -155,21 +155,23 @@ fn advice(why: &str) -> &'static str {
             "set this machine's clock; foreread doctor with the URL says how far it is off"
         }
         _ if EXPIRED.iter().any(|code| why.contains(code)) => {
-            "set new credentials in the environment (docs/objects.md)"
+            "set new credentials in the environment (docs/guide/objects.md)"
         }
         "InvalidAccessKeyId" | "InvalidSecurity" | "InactiveAccessKey" => {
             "the store does not know the access key, or it is disabled: check the credentials in \
-             the environment (docs/objects.md), and that the endpoint is right"
+             the environment (docs/guide/objects.md), and that the endpoint is right"
         }
         "SignatureDoesNotMatch" => {
             "the secret key does not belong to the access key, or a proxy changes requests: check \
-             the credentials in the environment (docs/objects.md)"
+             the credentials in the environment (docs/guide/objects.md)"
         }
         "AccessDenied" | "AuthorizationFailure" | "AuthorizationPermissionMismatch" => {
             "these credentials may not read it: check its policy, and the credentials in the \
-             environment (docs/objects.md)"
+             environment (docs/guide/objects.md)"
         }
-        _ => "check the credentials in the environment (docs/objects.md), and this machine's clock",
+        _ => {
+            "check the credentials in the environment (docs/guide/objects.md), and this machine's clock"
+        }
     }
 }
 
@@ -206,7 +208,7 @@ impl ObjectError {
             Self::Denied { why, .. } => format!("not allowed: {why}; {}", advice(why)),
             Self::NoCredentials { service, why, .. } => format!(
                 "not allowed: no credentials are set in the environment, and the metadata service \
-                 at {service} gave none for the machine's role; set credentials (docs/objects.md), \
+                 at {service} gave none for the machine's role; set credentials (docs/guide/objects.md), \
                  or, if this machine has a role, see why the service failed: {why}"
             ),
             Self::Changed { why, .. } => {

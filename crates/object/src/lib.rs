@@ -22,7 +22,7 @@
 //!     '---- a page is complete <--- reply.write(chunk) <'
 //! ```
 //!
-//! Uses, guarantees and costs: docs/objects.md.
+//! Uses, guarantees and costs: docs/guide/objects.md.
 
 mod attributes;
 mod ca_bundle;
@@ -83,5 +83,5 @@ pub use stores::Stores;
 pub use transfer::RangeTime;
 
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/objects.md")]
+#[doc = include_str!("../../../docs/guide/objects.md")]
 struct ObjectsDocument;

@@ -4,7 +4,7 @@
 //! Out:   bytes, views of pinned pages, exceptions.
 //! Never: a wait, for the device or for a lock, while the thread is attached to the interpreter.
 //!
-//! The public API is in `python/foreread`; design and limits are in docs/python.md.
+//! The public API is in `python/foreread`; design and limits are in docs/guide/python.md.
 
 mod asynchronous;
 #[cfg(feature = "objects")]

@@ -75,8 +75,8 @@ def put_samples(store, _folder):
     ("page", "least", "libraries"),
     [
         ("README.md", 1, []),
-        ("docs/python.md", 12, ["fsspec", "matplotlib", "numpy", "pandas", "pyarrow"]),
-        ("docs/sweeps.md", 2, ["pandas", "pyarrow"]),
+        ("docs/guide/python.md", 12, ["fsspec", "matplotlib", "numpy", "pandas", "pyarrow"]),
+        ("docs/lab/sweeps.md", 2, ["pandas", "pyarrow"]),
     ],
 )
 def test_the_examples_of_the_page_run(tmp_path, store, page, least, libraries):
@@ -122,7 +122,7 @@ assert weights["x"].shape == (100, 8) and sum(counts) == 200
 
 
 def test_each_block_that_stands_alone_is_known():
-    text = (ROOT / "docs/python.md").read_text()
+    text = (ROOT / "docs/guide/python.md").read_text()
     assert len(re.findall(r"^```py$", text, re.MULTILINE)) == len(ALONE)
 
 
@@ -133,6 +133,6 @@ def test_the_example_of_the_section_runs(tmp_path, store, section):
         pytest.importorskip(library, reason=f"{library} is not installed")
     for put in objects:
         put(store, tmp_path)
-    [block] = blocks_of("docs/python.md", "py", section)
+    [block] = blocks_of("docs/guide/python.md", "py", section)
     run([block, ("what it has read", check)], tmp_path, store.environment)
     assert store.gets() > 1

@@ -7,7 +7,7 @@
 //!
 //! A seccomp filter stops each read of the program, and of all that it starts, until this process,
 //! its tracer, has looked at it and lets it go on. What that costs, and what is not seen:
-//! docs/record.md. [`record_process`] does the same to a process that runs already.
+//! docs/guide/record.md. [`record_process`] does the same to a process that runs already.
 //!
 //! ```no_run
 //! use foreread_record::{RecordCommand, record};

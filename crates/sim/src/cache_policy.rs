@@ -51,7 +51,7 @@ pub enum CachePolicyKind {
     WTinyLfu,
     /// Sequential and other pages, in two lists of adaptive size (ATC '05).
     Sarc,
-    /// The library's own policy: active and inactive list, and shadows (docs/cache.md).
+    /// The library's own policy: active and inactive list, and shadows (docs/design/cache.md).
     #[default]
     TwoLists,
 }

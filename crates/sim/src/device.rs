@@ -1,7 +1,7 @@
 //! Device models: the service time of a command, and the order in which queued commands are served.
 //!
 //! `params` defines the parameters and `model` the interface. Each kind of device is one file. The
-//! models and the data they were fitted to: docs/simulator.md.
+//! models and the data they were fitted to: docs/lab/simulator.md.
 
 mod flash;
 mod hdd;

@@ -15,7 +15,7 @@
 //!
 //! The order in which a device does things and the order in which a driver hears of them are drawn
 //! apart: that a flush may succeed at the device after another one has failed, and be reported
-//! first, is what makes durability hard. The invariants are those of docs/durability.md.
+//! first, is what makes durability hard. The invariants are those of docs/guide/durability.md.
 
 #![expect(clippy::cast_possible_truncation, reason = "the files of a run are small")]
 

@@ -5,7 +5,7 @@
 //! Out:   for each cell the throughput of learnt windows, relative to the best fixed window of
 //!        `linux-6`.
 //!
-//! The learning of windows, and the figures of the whole grid: docs/devices.md.
+//! The learning of windows, and the figures of the whole grid: docs/design/devices.md.
 
 mod cell;
 mod row;

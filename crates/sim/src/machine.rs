@@ -1,5 +1,5 @@
 //! The machine of a scenario: its cache, devices and files, parsed from TOML tables. The keys are
-//! documented in docs/simulator.md.
+//! documented in docs/lab/simulator.md.
 
 mod cache;
 mod expected;

@@ -4,7 +4,7 @@
 //! Out:   the waits of its reads, and the work of the device.
 //! Never: the whole trace in memory: at most [`MAX_QUEUED`] records are queued for their threads.
 //!
-//! Interpretation of the figures, and limits of block traces: docs/replay.md.
+//! Interpretation of the figures, and limits of block traces: docs/lab/replay.md.
 
 mod bounds;
 mod caches;

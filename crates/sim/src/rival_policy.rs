@@ -5,8 +5,8 @@
 //! Never: source code of the original system: each policy is written from a description, which its
 //!        file cites. The library does not offer these policies.
 //!
-//! To add one: a file here, and a line in the list below; docs/simulator.md has the steps and an
-//! example. The simulator then accepts its name as a policy.
+//! To add one: a file here, and a line in the list below; docs/lab/simulator.md has the steps and
+//! an example. The simulator then accepts its name as a policy.
 
 #[cfg(test)]
 mod twice;
@@ -122,10 +122,10 @@ mod tests {
 
     #[test]
     fn the_policy_that_the_page_shows_is_the_one_that_is_compiled_here() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulator.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab/simulator.md");
         let page = std::fs::read_to_string(page).expect("the page is there");
         let example = format!("```rust\n{}```\n", include_str!("rival_policy/twice.rs"));
-        assert!(page.contains(&example), "docs/simulator.md does not show twice.rs as it is");
+        assert!(page.contains(&example), "docs/lab/simulator.md does not show twice.rs as it is");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A scenario: a machine and its processes, as a TOML file. All keys and defaults are in
-//! docs/simulator.md.
+//! docs/lab/simulator.md.
 //!
 //! In:    the text.
 //! Out:   a run that is ready to begin; or the line with the error, and the allowed values.

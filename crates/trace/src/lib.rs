@@ -4,7 +4,7 @@
 //! Out:   its records, one at a time; a trace in another format.
 //! Never: a whole trace in memory, a device, a clock.
 //!
-//! The formats, how they are told apart, and what each can hold: docs/traces.md.
+//! The formats, how they are told apart, and what each can hold: docs/lab/traces.md.
 //!
 //! ```
 //! use foreread_trace::TraceReader;

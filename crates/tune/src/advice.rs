@@ -252,8 +252,8 @@ fn mixed(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
 }
 
 /// Doubles the window while a stream gains at least as many percent as a random read of that size
-/// loses. Both are percentages of the throughput and latency of one page (docs/itable.md has the
-/// tables from which the rule is derived).
+/// loses. Both are percentages of the throughput and latency of one page (docs/design/itable.md has
+/// the tables from which the rule is derived).
 fn database(plateau: Plateau, rows: &[WindowResult], random: &[Latency]) -> (u64, String) {
     let most_kib = plateau.window.0 >> 10;
     let Some(latency) = tradeoff::LatencyLine::through(random) else {

@@ -23,7 +23,9 @@ impl Confidence {
         match self {
             Self::Measured => "measured here",
             Self::Computed => "computed from what the system says",
-            Self::Cited => "cited: the cost was measured elsewhere, docs/doctor.md says where",
+            Self::Cited => {
+                "cited: the cost was measured elsewhere, docs/guide/doctor.md says where"
+            }
             Self::Likely => "likely: true of most devices, not measured on this one",
         }
     }

@@ -10,7 +10,7 @@
 //!   in flight      reads/s x t(4K) = how many are served at once   Little's law
 //! ```
 //!
-//! The written file states the quality of the fit (docs/tune.md).
+//! The written file states the quality of the fit (docs/guide/tune.md).
 
 mod flash;
 mod hdd;

@@ -3,7 +3,7 @@
 //! In:    sysfs and proc, the devices that count, earlier measurements and remembered settings.
 //! Out:   [`Examination`]: the devices with their settings, and [`Finding`]s.
 //! Never: writes; opens a device; states a cost that was not measured: a figure was measured on
-//!        this machine, or docs/doctor.md has its source.
+//!        this machine, or docs/guide/doctor.md has its source.
 //!
 //! ```text
 //!   sysfs, proc --> snapshot --> checks, one file each --> findings    worth acting on

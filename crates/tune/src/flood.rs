@@ -15,7 +15,7 @@
 //!
 //! A user waits for a chain of dependent reads: each read reveals the offset of the next. Under a
 //! flood, each waits behind the requests that the device has already accepted, and only scheduler
-//! and depth determine how many. Design and figures: docs/tune-scheduler.md.
+//! and depth determine how many. Design and figures: docs/guide/tune-scheduler.md.
 
 mod buffer;
 mod load;

@@ -8,7 +8,7 @@
 //!
 //! The factor 2 keeps one request in flight while the last one is used. Since 6.17 the rule also
 //! tests whether the device rotates, and virtual disks often report that they do. That is how a
-//! cloud disk gets 8 MiB (docs/doctor.md has the sources).
+//! cloud disk gets 8 MiB (docs/guide/doctor.md has the sources).
 
 use foreread_core::units::{ByteCount, PAGE_SIZE};
 

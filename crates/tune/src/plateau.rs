@@ -32,7 +32,8 @@ use robust::{median, trimmed_mean};
 
 /// Share of the best window's throughput that counts as all of it.
 ///
-/// With this value the rule finds the right row in all eight published sweeps (docs/devices.md).
+/// With this value the rule finds the right row in all eight published sweeps
+/// (docs/design/devices.md).
 pub const SHARE: f64 = 0.98;
 
 /// Throughput by window.

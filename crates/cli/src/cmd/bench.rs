@@ -3,7 +3,7 @@
 //! Kernel settings and cached pages are restored afterwards. Ratios only compare runs made side by
 //! side. Nothing is written without --overwrite.
 //!
-//! docs/bench.md describes the patterns and common pitfalls.
+//! docs/guide/bench.md describes the patterns and common pitfalls.
 
 mod args;
 mod flood;

@@ -2,7 +2,7 @@
 //!
 //! Nothing is changed; only `--measure` writes, to its own scratch file.
 //!
-//! docs/doctor.md describes the checks and their sources.
+//! docs/guide/doctor.md describes the checks and their sources.
 
 mod args;
 mod fleet;

@@ -2,7 +2,7 @@
 //!
 //! Read-only. The mount is removed when the command is told to end.
 //!
-//! docs/ext4.md describes its read-ahead, docs/objects.md prefixes.
+//! docs/guide/ext4.md describes its read-ahead, docs/guide/objects.md prefixes.
 
 mod control;
 #[cfg(feature = "objects")]
@@ -56,7 +56,7 @@ use crate::store;
 /// of their keys between slashes as directories. A directory is listed on first use. Reads of a
 /// file whose object was replaced after open fail with ESTALE. Keys that are no valid file names
 /// are left out, with a line on stderr; a name that is both an object and a directory is shown as
-/// the directory (docs/objects.md).
+/// the directory (docs/guide/objects.md).
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct MountArgs {

@@ -29,10 +29,10 @@ use crate::output::{Failure, cannot, plain};
 ///
 /// Records file, offset, length, thread and time of each read of the command and its children. Root
 /// is not needed. Each read of a file takes some microseconds longer (a seccomp filter and ptrace;
-/// docs/record.md has figures). Reads of pipes and sockets are stopped, too, but not recorded.
-/// Accesses to mapped memory, io_uring, io_submit and calls of 32-bit programs are not recorded; a
-/// line at the end counts them. Unless root records, programs cannot gain privileges (sudo, ping);
-/// a line names those that tried.
+/// docs/guide/record.md has figures). Reads of pipes and sockets are stopped, too, but not
+/// recorded. Accesses to mapped memory, io_uring, io_submit and calls of 32-bit programs are not
+/// recorded; a line at the end counts them. Unless root records, programs cannot gain privileges
+/// (sudo, ping); a line names those that tried.
 ///
 /// The recording ends with the last process of the command. If the command leaves some behind (a
 /// daemon), a line on stderr names them: kill them to end the recording. Ctrl-C and Ctrl-\ go to
@@ -42,9 +42,9 @@ use crate::output::{Failure, cannot, plain};
 pub(crate) struct RecordArgs {
     /// Trace file to write
     ///
-    /// FILE must be absent, empty, or a trace of a format of --to (docs/files.md). If its disk
-    /// fills up, the trace ends there; the command still runs to its end, a line on stderr says so,
-    /// and the exit code is 2.
+    /// FILE must be absent, empty, or a trace of a format of --to (docs/guide/files.md). If its
+    /// disk fills up, the trace ends there; the command still runs to its end, a line on stderr
+    /// says so, and the exit code is 2.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 

@@ -36,7 +36,7 @@ pub(crate) struct SeedsArgs {
     #[arg(value_parser = PossibleValuesParser::new(seeds::numbers()))]
     only: Option<String>,
 
-    /// Print the page docs/seeds.md
+    /// Print the page docs/lab/seeds.md
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
 

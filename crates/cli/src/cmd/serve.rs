@@ -3,7 +3,7 @@
 //! On exit, all writes are flushed, and sockets and pid files removed. By default it only listens
 //! locally.
 //!
-//! docs/serve.md has its guarantees, counters and tunables.
+//! docs/guide/serve.md has its guarantees, counters and tunables.
 
 mod args;
 mod claim;

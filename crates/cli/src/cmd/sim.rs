@@ -2,7 +2,7 @@
 //!
 //! Reads only the scenario, its layout and traces; all time is virtual.
 //!
-//! The keys of a scenario: docs/simulator.md.
+//! The keys of a scenario: docs/lab/simulator.md.
 
 mod comparison;
 mod grid;
@@ -45,7 +45,7 @@ use report::window_words;
 /// Simulate a scenario in virtual time
 ///
 /// A scenario is a TOML file with device models, files, processes, a cache and its policy
-/// (docs/simulator.md has every key). The simulation runs the code of the library, driven by an
+/// (docs/lab/simulator.md has every key). The simulation runs the code of the library, driven by an
 /// event queue instead of an I/O ring. It is deterministic: a seed gives the same hash on every
 /// machine, and equal hashes mean equal runs. For each process it prints operations, MiB, seconds,
 /// MB/s and mean operation time; waits, the percentage of operations that took time (cache hits
@@ -62,8 +62,8 @@ use report::window_words;
 /// Three columns compare with offline optima, which know all reads in advance: x best, requests
 /// over the minimum for the true rates of the clients (if all readers are streaming clients); x
 /// req, requests over a lower bound of any read-ahead (- if one request may fill the memory); x
-/// MIN, device bytes over the misses of Belady's MIN for the memory. docs/simulator.md lists what
-/// these bounds leave out.
+/// MIN, device bytes over the misses of Belady's MIN for the memory. docs/lab/simulator.md lists
+/// what these bounds leave out.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = [EXAMPLES, CODES_AND_UNITS].concat(),
@@ -109,7 +109,7 @@ pub(crate) struct SimArgs {
     /// Write all events of the run to FILE, one per line
     ///
     /// FILE must be absent, empty, or an earlier trace; `-` is stdout. The scenario, any other
-    /// file, symbolic links, FIFOs and devices are refused (docs/files.md).
+    /// file, symbolic links, FIFOs and devices are refused (docs/guide/files.md).
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
@@ -126,7 +126,7 @@ pub(crate) struct SimArgs {
 
     /// Also write the table of combinations to FILE as CSV, with units in the heading
     ///
-    /// The first column is the version of this format: 1 (docs/json.md). FILE must be absent,
+    /// The first column is the version of this format: 1 (docs/guide/json.md). FILE must be absent,
     /// empty, or an earlier table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "compare"])]
     csv: Option<PathBuf>,
@@ -141,7 +141,7 @@ pub(crate) struct SimArgs {
     /// that took time: all but hits) and wait_ms (of these: mean, p50, p99, p999, max); processes:
     /// name, ops, bytes, seconds, mb_per_s (10^6 bytes), latency_ms (of all ops: mean, p50, p99,
     /// p999, max), waits and wait_ms (of its own), other (further figures of its workload:
-    /// docs/simulator.md); devices: name, reads and writes (requests), read_bytes, write_bytes,
+    /// docs/lab/simulator.md); devices: name, reads and writes (requests), read_bytes, write_bytes,
     /// busy_seconds, and of a store also store (requests, hedged, throttled, cost); cache, in
     /// pages: pages_wanted (of reads that missed), pages_missed, pages_joined (on their way
     /// already), pages_ahead, evicted, evicted_before_use.

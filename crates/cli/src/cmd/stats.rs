@@ -12,8 +12,8 @@ use crate::output::{Failure, Printer};
 /// Show statistics of a running server: cache hits, read-ahead, device, clients
 ///
 /// Queries the `foreread serve` or `foreread mount --control` that listens on SOCKET. Counters
-/// start with the server; figures marked "now" are current values. docs/serve.md defines all of
-/// them.
+/// start with the server; figures marked "now" are current values. docs/guide/serve.md defines all
+/// of them.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct StatsArgs {

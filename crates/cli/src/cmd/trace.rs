@@ -24,7 +24,7 @@ use crate::table;
 /// '17, Tencent and Alibaba traces, SPC (the UMass traces), VSCSI (both versions), oracleGeneral of
 /// libCacheSim, MQSim, CSV with a heading, and foreread's own format. The format is detected from
 /// the content, also in gzip, xz or zstd. Unknown columns and guessed units are named on stderr.
-/// docs/traces.md describes the formats.
+/// docs/lab/traces.md describes the formats.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(crate) struct TraceArgs {
@@ -44,7 +44,7 @@ pub(crate) struct TraceArgs {
 
     /// Output file of --to; `-` is stdout
     ///
-    /// FILE must be absent, empty, or a trace of one of these formats (docs/files.md).
+    /// FILE must be absent, empty, or a trace of one of these formats (docs/guide/files.md).
     #[arg(short, long, value_name = "FILE", requires = "to")]
     output: Option<PathBuf>,
 

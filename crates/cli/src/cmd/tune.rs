@@ -3,7 +3,7 @@
 //!
 //! Devices are never written to. Settings are restored unless `--apply` or `--remember` is given.
 //!
-//! docs/tune.md describes the method.
+//! docs/guide/tune.md describes the method.
 
 mod all;
 mod args;

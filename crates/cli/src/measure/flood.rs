@@ -8,7 +8,7 @@
 //!   64 writers                      64 KiB anywhere, one write each, 64 at any time
 //! ```
 //!
-//! docs/bench.md explains the figures.
+//! docs/guide/bench.md explains the figures.
 
 mod handle;
 mod kernel_disk;

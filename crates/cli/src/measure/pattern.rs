@@ -1,5 +1,5 @@
 //! Access patterns: the offset of each read, as a pure function, so that all access methods read
-//! the same offsets. docs/bench.md explains the choice of patterns.
+//! the same offsets. docs/guide/bench.md explains the choice of patterns.
 
 use serde::{Serialize, Serializer};
 

@@ -151,9 +151,12 @@ fn json_has_the_fields_it_promises_and_no_others() {
         "bytes_wanted",
         "evicted_before_use",
     ];
-    let documented = include_str!("../../../../docs/bench.md");
+    let documented = include_str!("../../../../docs/guide/bench.md");
     for field in fields {
-        assert!(documented.contains(&format!("| `{field}` |")), "{field} is not in docs/bench.md");
+        assert!(
+            documented.contains(&format!("| `{field}` |")),
+            "{field} is not in docs/guide/bench.md"
+        );
     }
     let arms: Vec<_> = pairs(&rows).into_iter().map(|(_, arm)| arm).collect();
     let has_direct = arms.contains(&"direct");

@@ -61,7 +61,7 @@ fn no_line_but_a_command_is_wider_than_a_terminal() {
 fn the_document_shows_a_report_as_it_is() {
     let root = tree("nvme-io-opt");
     let report = text(&doctor(&["--root", root.path().to_str().unwrap()]).stdout);
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/doctor.md");
     let page_text = fs::read_to_string(&page).unwrap();
     let start = page_text.find(SHOWN).expect("the document shows a report") + SHOWN.len();
     let end = start + page_text[start..].find("```").expect("a block ends");

@@ -184,7 +184,7 @@ fn a_file_that_is_no_recording_is_refused() {
 
 #[test]
 fn the_json_is_as_the_schema_says() {
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.schema.json");
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/doctor.schema.json");
     let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
     for name in systems() {
         let output = doctor(&["--json", "--root", &path_of(&name)]);

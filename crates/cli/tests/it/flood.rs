@@ -66,7 +66,7 @@ fn it_overwrites_what_it_says_and_has_the_figures_that_the_document_names() {
         "longest_write_ms",
     ];
     let others = ["pattern", "method", "scheduler", "runs", "reads_per_chain"];
-    let documented = include_str!("../../../../docs/bench.md");
+    let documented = include_str!("../../../../docs/guide/bench.md");
     for row in &rows {
         let has: BTreeSet<_> = row.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(has, figures.into_iter().chain(others).collect(), "{row}");

@@ -44,7 +44,7 @@ fn commands_with_json() -> BTreeSet<String> {
     found
 }
 
-/// The shape that docs/json.md promises.
+/// The shape that docs/guide/json.md promises.
 fn check(command: &str, output: &Output) {
     let code = output.status.code();
     assert!(code == Some(0) || code == Some(1), "{command}: {output:?}");

@@ -156,14 +156,14 @@ fn every_scenario_of_ours_runs() {
 /// `./dev golden` (BLESS=1) writes the page; the diff is the review.
 #[test]
 fn the_page_of_the_seeds_is_what_the_command_prints() {
-    let page = root().join("docs/seeds.md");
+    let page = root().join("docs/lab/seeds.md");
     let output = foreread(&["seeds", "--markdown"]);
     let printed = String::from_utf8(output.stdout).unwrap();
     if std::env::var_os("BLESS").is_some() {
         fs::write(page, printed).unwrap();
     } else {
         let text = fs::read_to_string(page).unwrap_or_default();
-        assert!(text == printed, "docs/seeds.md: if this change is meant, ./dev golden");
+        assert!(text == printed, "docs/lab/seeds.md: if this change is meant, ./dev golden");
     }
 }
 

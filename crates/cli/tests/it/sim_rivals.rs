@@ -158,7 +158,7 @@ fn an_ablation_is_adaptive_whole_and_without_its_parts() {
     assert!(rows.iter().all(|row| row["policy"] == "adaptive"));
 
     // The help and the page about scenarios have the same names.
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/simulator.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/simulator.md");
     let page = std::fs::read_to_string(page).unwrap();
     let help = stdout(&["--help"]);
     for part in AdaptivePart::ALL {
@@ -270,13 +270,13 @@ fn the_help_names_every_scenario() {
 /// again.
 #[test]
 fn the_page_is_what_the_command_prints() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/rivals.md");
     let page = std::fs::read_to_string(page).unwrap();
     let text = stdout(&[&["--markdown", "--scenario"], &QUICK[..]].concat());
     let mut rows = 0;
     for section in text.split("\n### ").skip(1) {
         let table = section.split("\n## ").next().unwrap();
-        assert!(page.contains(table.trim_end()), "docs/rivals.md is not of today: {table}");
+        assert!(page.contains(table.trim_end()), "docs/lab/rivals.md is not of today: {table}");
         rows += table.lines().filter(|line| line.starts_with("| ")).count();
     }
     assert!(rows > 3 * 8, "{rows} rows");
@@ -285,7 +285,7 @@ fn the_page_is_what_the_command_prints() {
 /// The list of losses comes from the same run as the tables above it.
 #[test]
 fn the_losses_on_the_page_are_figures_of_its_tables() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/rivals.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (tables, losses) = page.split_once("\n## Where adaptive loses\n").unwrap();
     let mut compared = 0;
@@ -322,7 +322,7 @@ fn the_losses_on_the_page_are_figures_of_its_tables() {
 /// The same of the page of the literature: of the scenarios of its two commands, some are quick.
 #[test]
 fn the_page_of_the_literature_is_what_its_commands_print() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rivals-literature.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab/rivals-literature.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mut commands = page.split("\nforeread sim rivals ").skip(1).map(|rest| {
         let command = rest.split("```").next().unwrap().split_whitespace();
@@ -334,7 +334,10 @@ fn the_page_of_the_literature_is_what_its_commands_print() {
     assert!(figures[at..].contains(&"heads"), "{figures:?}");
     let text = stdout(&[&figures[..at], &["heads"]].concat());
     let table = text.split("\n### ").nth(1).unwrap();
-    assert!(page.contains(table.trim_end()), "docs/rivals-literature.md is not of today: {table}");
+    assert!(
+        page.contains(table.trim_end()),
+        "docs/lab/rivals-literature.md is not of today: {table}"
+    );
     assert!(table.lines().count() > 20, "{table}");
 
     assert!(summary.contains(&"--summary") && !summary.contains(&"--scenario"), "{summary:?}");
@@ -343,6 +346,9 @@ fn the_page_of_the_literature_is_what_its_commands_print() {
     let lines: Vec<_> = lines.filter(|line| !line.contains(": open")).collect();
     assert!(lines.len() > QUICK.len(), "{text}");
     for line in lines {
-        assert!(page.contains(&format!("\n{line}\n")), "docs/rivals-literature.md lacks: {line}");
+        assert!(
+            page.contains(&format!("\n{line}\n")),
+            "docs/lab/rivals-literature.md lacks: {line}"
+        );
     }
 }

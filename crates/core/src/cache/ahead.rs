@@ -3,7 +3,7 @@
 //!
 //! Hits do no work for this: a clock hand finds used pages later. While the ahead list is switched
 //! off it is empty, and the cache behaves as if it did not exist. Model: tests/cache_model.rs.
-//! Design: docs/cache.md.
+//! Design: docs/design/cache.md.
 
 use super::FlagSeen;
 use super::PageCache;

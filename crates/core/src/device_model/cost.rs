@@ -1,6 +1,6 @@
 //! Cost of a request by its size, from requests that find the device idle.
 //!
-//! Requests that had to queue behind others are ignored. Design: docs/devices.md.
+//! Requests that had to queue behind others are ignored. Design: docs/design/devices.md.
 
 use super::float;
 use crate::units::ByteCount;

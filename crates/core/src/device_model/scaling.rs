@@ -10,7 +10,7 @@
 //! By Little's law, n requests in flight with latency L are n / L requests per second. The
 //! throughput at each depth therefore follows from the latency of single requests, and the gain of
 //! a deeper queue is known once both depths were seen: delay-based congestion control for a disk.
-//! Neither an idle device nor a low load is needed. Design: docs/devices.md.
+//! Neither an idle device nor a low load is needed. Design: docs/design/devices.md.
 
 use super::cost::OUTLIER;
 use super::float;

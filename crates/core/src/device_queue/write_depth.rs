@@ -7,7 +7,7 @@
 //!   a flush waits                        parallel + 1, and more with each write
 //! ```
 //!
-//! Design and figures: docs/deadline.md, "Learnt write-depth limit".
+//! Design and figures: docs/design/deadline.md, "Learnt write-depth limit".
 
 use crate::device_model::DeviceEstimator;
 use crate::sched::Op;

@@ -1,6 +1,6 @@
 //! Inode-table read-ahead by expected benefit: reads further blocks along while that pays off.
 //!
-//! Memory is bounded by [`Adaptive::MEMORY_BYTES`]. Design, measured tables: docs/itable.md.
+//! Memory is bounded by [`Adaptive::MEMORY_BYTES`]. Design, measured tables: docs/design/itable.md.
 
 use core::ops::Range;
 

@@ -10,7 +10,7 @@
 //!   of one   |= distances, <= 1/4 =|= streams at their ceiling =|= the others: by sqrt =|
 //! ```
 //!
-//! Formula, rationale and figures: docs/adaptive.md.
+//! Formula, rationale and figures: docs/design/adaptive.md.
 
 mod far;
 mod far_window;

@@ -5,7 +5,7 @@
 //! Never: a clock, a lock, a file or page contents. Same inputs, same window everywhere.
 //!
 //! One file per policy; golden traces in tests/golden; pictures, tables and sources in
-//! docs/readahead.md.
+//! docs/design/readahead.md.
 
 pub(super) mod adaptive;
 pub(super) mod custom;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! With too few streams there is no answer, and windows double as usual. Derivation, figures and
-//! costs: docs/run-lengths.md.
+//! costs: docs/design/run-lengths.md.
 
 /// Sketch of run lengths in pages: ended streams in bins of half an octave, discounted by age.
 #[derive(Clone, Debug, Default)]

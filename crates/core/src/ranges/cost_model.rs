@@ -38,8 +38,8 @@ impl CostModel {
     ///
     /// The estimator does not know a common bandwidth limit: the total bandwidth is that of one
     /// connection times the number of requests at once. While the cost of bytes is unknown, it is
-    /// included in the latency, and the bandwidth is unlimited. docs/ranges.md describes how soon
-    /// and how well the numbers are known.
+    /// included in the latency, and the bandwidth is unlimited. docs/design/ranges.md describes how
+    /// soon and how well the numbers are known.
     ///
     /// # Examples
     ///

@@ -4,7 +4,7 @@
 //! Expiry is only checked at the start of a batch, so it does not bound a request's latency.
 //!
 //! Three historical rules, chosen by one setting: [`DeadlineRule`]. Design, tunables and worked
-//! examples: docs/deadline.md. Golden traces: tests/golden/deadline.csv.
+//! examples: docs/design/deadline.md. Golden traces: tests/golden/deadline.csv.
 
 mod direction;
 mod linux_4;

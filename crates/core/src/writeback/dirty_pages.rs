@@ -288,7 +288,7 @@ impl DirtyPages {
     }
 }
 
-// ARCHITECTURE.md and docs/cache.md give 629 bytes a frame, 21 of them here.
+// ARCHITECTURE.md and docs/design/cache.md give 629 bytes a frame, 21 of them here.
 const _: () = assert!(DirtyPages::BYTES_PER_FRAME == 21);
 
 /// At most a quarter of the frames are dirty, or being filled or written by a write. With the

@@ -11,7 +11,7 @@
 //!                                '-- evicted: the file has lost writes, and each flush reports it
 //! ```
 //!
-//! Invariants, and how they are tested: docs/durability.md.
+//! Invariants, and how they are tested: docs/guide/durability.md.
 
 use super::command::{WriteCommand, WriteKind};
 use super::refusals::{EDQUOT, EFBIG, ENOSPC};

@@ -1,4 +1,5 @@
-//! Hit ratios of two lists with shadows, compared with FIFO and LRU: the table in docs/cache.md.
+//! Hit ratios of two lists with shadows, compared with FIFO and LRU: the table in
+//! docs/design/cache.md.
 //!
 //! `./dev golden` writes the table anew; the diff is the review.
 
@@ -139,5 +140,5 @@ fn the_table_of_hit_rates_is_what_the_caches_do() {
         let fifo = hits(&mut Fifo::default(), load);
         table += &format!("| {name} | {ours} | {lru} | {fifo} |\n");
     }
-    check_table("cache.md", head, &table);
+    check_table("design/cache.md", head, &table);
 }

@@ -1,4 +1,4 @@
-//! Estimates of devices with known cost, in virtual time: see docs/devices.md.
+//! Estimates of devices with known cost, in virtual time: see docs/design/devices.md.
 
 #![cfg(not(loom))]
 
@@ -81,7 +81,7 @@ fn the_table_of_devices_is_what_the_fit_makes_of_them() {
         let (request, mib) = (ms(fit.per_request_ns), ms(fit.per_kib_ns.unwrap() * 1024.0));
         table += &format!(" {request} | {mib} | {} |\n", fit.parallel.unwrap());
     }
-    check_table("devices.md", head, &table);
+    check_table("design/devices.md", head, &table);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_device_that_changes_is_known_again_after_some_hundred_requests() {
     close(run.model().per_request_ns, 1e7, 5.0);
 }
 
-/// docs/devices.md and ARCHITECTURE.md give the memory for each file.
+/// docs/design/devices.md and ARCHITECTURE.md give the memory for each file.
 #[test]
 fn it_has_two_kib_and_a_half() {
     assert!(

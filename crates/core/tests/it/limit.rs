@@ -1,5 +1,5 @@
 //! The learnt limit of writes, in virtual time: devices of known parallelism under a flood of
-//! writes and a chain of reads. See docs/deadline.md, "Learnt".
+//! writes and a chain of reads. See docs/design/deadline.md, "Learnt".
 
 #![cfg(not(loom))]
 

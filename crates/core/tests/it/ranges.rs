@@ -1,5 +1,5 @@
 //! The range planner against exhaustive search and simple methods: random sets of ranges with fixed
-//! seeds, cost models of four devices and others. Also the table of docs/ranges.md.
+//! seeds, cost models of four devices and others. Also the table of docs/design/ranges.md.
 
 #![cfg(not(loom))]
 
@@ -119,10 +119,10 @@ fn plans_for_four_devices_are_within_5_percent_of_the_optimum_and_the_table_is_o
         assert!(all.worst_bytes <= 1.05, "{name}: {} times the bytes", all.worst_bytes);
         table += &rows(name, all);
     }
-    check_table("ranges.md", head, &table);
+    check_table("design/ranges.md", head, &table);
 }
 
-/// Not in the objective: few connections for many ranges. docs/ranges.md has the figures.
+/// Not in the objective: few connections for many ranges. docs/design/ranges.md has the figures.
 #[test]
 fn plans_for_few_connections_are_near_the_optimum() {
     for model in FEW_AT_ONCE {

@@ -1,5 +1,5 @@
-//! Writes, flushes and zeroes step by step: the cases of docs/writes.md by name, with the order of
-//! steps and device I/O. Bytes are checked in write_model.rs.
+//! Writes, flushes and zeroes step by step: the cases of docs/design/writes.md by name, with the
+//! order of steps and device I/O. Bytes are checked in write_model.rs.
 
 #![cfg(not(loom))]
 

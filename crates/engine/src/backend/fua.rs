@@ -2,7 +2,7 @@
 //!
 //! In:    an open file.
 //! Out:   the method that is known to work there, by io_uring and by system calls alike.
-//! Never: trust in a flag that a file system may ignore: docs/durability.md has the table.
+//! Never: trust in a flag that a file system may ignore: docs/guide/durability.md has the table.
 //!
 //! ```text
 //!   Dsync            pwritev2(RWF_DSYNC)        block devices, ext4, XFS, btrfs

@@ -82,8 +82,8 @@ impl Driver {
     ///
     /// Why: the thread waits anyway. For a read the ring costs some microseconds more. A durable
     /// write ends in a worker of the kernel, which waits for a processor where all are busy: some
-    /// milliseconds (docs/limits.md). Read-ahead is never taken: the thread would wait for the
-    /// window behind the one that it wants.
+    /// milliseconds (docs/guide/limits.md). Read-ahead is never taken: the thread would wait for
+    /// the window behind the one that it wants.
     pub(crate) fn take_inline(&mut self, ticket: Ticket) -> Option<InlineIo> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;

@@ -37,7 +37,7 @@ pub(super) struct Record {
 
 /// The first bytes of each record.
 pub(super) const HEAD: &str = "# Written by foreread: what it learnt of a device. Remove it, and it \
-                               learns anew (docs/devices.md).\n";
+                               learns anew (docs/design/devices.md).\n";
 
 impl Record {
     /// The text of the record of this device.

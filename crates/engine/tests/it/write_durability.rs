@@ -1,6 +1,6 @@
 //! Flushes that fail, below the real engine: threads write, flush and read over a device that drops
-//! some of its cache whenever a flush fails, alone or in a FUA write. docs/durability.md has the
-//! invariants, by number.
+//! some of its cache whenever a flush fails, alone or in a FUA write. docs/guide/durability.md has
+//! the invariants, by number.
 
 #![allow(clippy::cast_possible_truncation, reason = "a small device")]
 

@@ -83,7 +83,7 @@ fn a_client_that_finds_no_credentials_is_told_both_ways_to_have_some() {
         assert!(text.starts_with(start), "{text}");
         for part in [
             format!("the metadata service at {service} gave none").as_str(),
-            "set credentials (docs/objects.md)",
+            "set credentials (docs/guide/objects.md)",
             "if this machine has a role, see why the service failed: Error performing PUT",
             "timed out",
         ] {

@@ -1,7 +1,7 @@
 //! The library's own page cache: an active and an inactive list, and shadows of evicted pages.
 //!
 //! Drives the core's [`PageCache`] one page at a time, without read-ahead, so the ahead list stays
-//! empty. Design and sources: docs/cache.md.
+//! empty. Design and sources: docs/design/cache.md.
 
 use std::sync::Arc;
 

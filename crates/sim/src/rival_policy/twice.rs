@@ -1,6 +1,6 @@
 //! Twice the read: a window covers the read, and the same amount again ahead.
 //!
-//! Source: none, this is the example of docs/simulator.md.
+//! Source: none, this is the example of docs/lab/simulator.md.
 
 use foreread_core::prefetch::{Ask, CustomPolicy, Decision, Residency, StreamState, WindowLimits};
 

@@ -110,7 +110,7 @@ fn find_table(find_runs: &[FindFigures], progress: SeedProgress<'_>) -> SeedTabl
          windows help all the more; with a small one what they bring is gone before it is wanted, \
          and they only cost. That it is not worse still is the cache's rule that hints fill no more \
          than half of it.",
-        "Linux reads a block more than its window (docs/itable.md), and the published times are \
+        "Linux reads a block more than its window (docs/design/itable.md), and the published times are \
          Linux's; ours read what the window says.",
     ];
     let title = "find -size 0 over a cold cache, by the blocks of a window".into();

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   stat -> hit: no I/O
-//!        -> miss: hint the window of the inode's block, read it   docs/itable.md has the windows
+//!        -> miss: hint the window of the inode's block, read it   docs/design/itable.md has the
+//!        windows
 //! ```
 //!
 //! All blocks are read through the device, with the advice `random`: only the window is read ahead.

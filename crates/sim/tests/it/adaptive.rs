@@ -1,7 +1,7 @@
 //! What `adaptive` has to reach, in the scenarios of `scenarios/rivals/`.
 //!
 //! Each test is a line of the table that the policy was built for; the figures are in
-//! docs/rivals.md. Everything is virtual: a test that fails fails everywhere.
+//! docs/lab/rivals.md. Everything is virtual: a test that fails fails everywhere.
 
 mod devices;
 mod scans;

@@ -1,6 +1,6 @@
 //! Nothing acknowledged is lost: ten thousand random programs over devices whose flushes fail, with
-//! power cuts and kills at every step. docs/durability.md has the invariants; `./dev durability`
-//! runs any number of seeds.
+//! power cuts and kills at every step. docs/guide/durability.md has the invariants; `./dev
+//! durability` runs any number of seeds.
 
 use foreread_sim::durability::{DurabilityOutcome, Sabotage, run};
 

@@ -1,4 +1,5 @@
-//! A chain of reads beside a flood of writes, with the limit of writes learnt: docs/deadline.md.
+//! A chain of reads beside a flood of writes, with the limit of writes learnt:
+//! docs/design/deadline.md.
 
 use crate::documented_table;
 

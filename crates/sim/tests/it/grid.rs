@@ -1,7 +1,7 @@
 //! The grid of devices: its cells, what is measured in each, and the distribution.
 //!
-//! `foreread sim grid` runs all cells; the figures are in docs/devices.md. Everything is virtual: a
-//! test that fails fails everywhere.
+//! `foreread sim grid` runs all cells; the figures are in docs/design/devices.md. Everything is
+//! virtual: a test that fails fails everywhere.
 
 use foreread_sim::grid::{self, GridCell, GridLoad, GridSpread};
 

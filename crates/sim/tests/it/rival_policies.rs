@@ -285,7 +285,7 @@ fn fsspec_adaptive_reads_one_read_more_ahead_for_each_read_in_order() {
 /// Gill and Bathen share memory so that pages of all streams live equally long, which takes windows
 /// that are proportional to rates; the fewest requests take windows that grow with their square
 /// root. At log-normal rates with sigma 1 the first then needs E[r] / E[sqrt r]^2 = 1.28 times as
-/// many requests. docs/rivals-literature.md says what came out.
+/// many requests. docs/lab/rivals-literature.md says what came out.
 #[test]
 #[ignore = "slow: some minutes in virtual time"]
 fn amp_needs_more_requests_than_the_square_root_law() {

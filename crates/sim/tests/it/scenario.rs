@@ -278,7 +278,7 @@ fn what_is_no_toml_is_refused_at_its_line() {
 
 #[test]
 fn the_example_of_the_document_is_good() {
-    let document = include_str!("../../../../docs/simulator.md");
+    let document = include_str!("../../../../docs/lab/simulator.md");
     let mut examples = 0;
     for example in document.split("```toml\n").skip(1) {
         let text = example.split("```").next().expect("it ends");
@@ -291,7 +291,7 @@ fn the_example_of_the_document_is_good() {
 /// The document has each key of the messages that name all keys.
 #[test]
 fn the_document_has_every_key() {
-    let document = include_str!("../../../../docs/simulator.md");
+    let document = include_str!("../../../../docs/lab/simulator.md");
     let keys_of = |(text, _): (String, usize)| {
         let error = Scenario::parse(&text).map(drop).expect_err(&text).to_string();
         let names = error.split_once("expected").expect("it names the choices").1.to_owned();
@@ -326,7 +326,7 @@ fn the_document_has_every_key() {
     for key in cases.into_iter().flat_map(keys_of) {
         let is_there = document.contains(&format!("`{key}`"));
         let is_a_table = ["cache", "device", "file", "process"].contains(&key.as_str());
-        assert!(is_there || is_a_table, "docs/simulator.md says nothing of `{key}`");
+        assert!(is_there || is_a_table, "docs/lab/simulator.md says nothing of `{key}`");
         count += 1;
     }
     assert!(count > 60, "{count} keys");

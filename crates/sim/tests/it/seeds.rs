@@ -1,4 +1,4 @@
-//! The published tables come out as docs/seeds.md says.
+//! The published tables come out as docs/lab/seeds.md says.
 
 use foreread_sim::seeds::{numbers, tables};
 

@@ -1,6 +1,6 @@
 //! Streams of an object store: how soon one has the link, and what many fetch in vain.
 //!
-//! Everything is virtual: a test that fails fails everywhere. Figures: docs/objects.md.
+//! Everything is virtual: a test that fails fails everywhere. Figures: docs/guide/objects.md.
 
 use foreread_core::prefetch::{AdaptivePart, Policy};
 use foreread_core::units::Nanos;

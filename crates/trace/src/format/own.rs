@@ -1,6 +1,6 @@
 //! foreread's own compact format, which holds all fields.
 //!
-//! A trace from a killed writer ends early but loses no complete record. docs/traces.md has the
+//! A trace from a killed writer ends early but loses no complete record. docs/lab/traces.md has the
 //! layout for other programs. In short:
 //!
 //! ```text

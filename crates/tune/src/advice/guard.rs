@@ -1,8 +1,8 @@
 //! Keeps a recommendation from replacing the window in force with a slower one.
 //!
 //! A window is set without a refusal only if it was measured to give 98 % of the window in force,
-//! beyond the error of both (the tested rate of harm: docs/tune.md). The window in force does not
-//! stay if it gives less than 98 % of the chosen one in the table.
+//! beyond the error of both (the tested rate of harm: docs/guide/tune.md). The window in force does
+//! not stay if it gives less than 98 % of the chosen one in the table.
 //!
 //! ```text
 //!   chosen == in force? ------------------ yes --> it stays

@@ -10,7 +10,7 @@
 //!   a write request of 128 segments:   4096 each: 512 KiB     512 each: 64 KiB
 //! ```
 //!
-//! Rule and history: docs/geometry.md. Cost and measurement: docs/doctor.md.
+//! Rule and history: docs/design/geometry.md. Cost and measurement: docs/guide/doctor.md.
 
 use foreread_core::geometry::{block_size, nearest_whole};
 use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE};

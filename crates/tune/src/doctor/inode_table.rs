@@ -3,7 +3,7 @@
 //! Reading one by one is a finding, and so is fewer than the default on a rotating device. 8 on
 //! flash, as phones have it, and more than 32 are deliberate.
 //!
-//! Design and the tables of others: docs/itable.md.
+//! Design and the tables of others: docs/design/itable.md.
 
 use super::snapshot::{SystemSnapshot, quoted, set};
 use super::{Confidence, Finding};

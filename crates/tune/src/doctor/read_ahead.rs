@@ -290,7 +290,7 @@ fn above_size_rule(
         ),
         why: "Small devices are mostly slow, and on a slow device an unused page costs most. \
               The rule leaves each of the devices that it was fitted to the throughput of its \
-              largest window, within 6 % (docs/geometry.md)."
+              largest window, within 6 % (docs/design/geometry.md)."
             .to_owned(),
         evidence: vec![
             window_attribute(snapshot, device),
@@ -325,7 +325,7 @@ fn mend(device: &BlockDevice, window_kib: u64) -> Vec<String> {
 }
 
 /// A window derived from a flag is a finding from here on: the smallest that public reports found
-/// harmful (docs/doctor.md). A disk with usual limits gets 2560 and has none.
+/// harmful (docs/guide/doctor.md). A disk with usual limits gets 2560 and has none.
 const LARGE_KIB: u64 = 4096;
 
 /// Exceeds the disks of one array: an optimal size of more chunks is no stripe (volumes of an array

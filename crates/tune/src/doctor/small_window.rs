@@ -110,6 +110,6 @@ const READS_MIN: u64 = 100;
 /// From here on, 128 KiB requests give 131 MB/s at most.
 const SLOW_MS: f64 = 1.0;
 
-/// Cost of a small window, from figure 1 of docs/doctor.md.
+/// Cost of a small window, from figure 1 of docs/guide/doctor.md.
 const PRICE: &str = "a device of 4 ms a request, read in order: 30 MB/s with 128 KiB, 221 MB/s with \
                      1024 KiB";

@@ -296,7 +296,7 @@ fn price_for_streams(window_kib: u64, now_kib: u64) -> String {
     }
 }
 
-/// Figure 1 of docs/doctor.md: KiB and MB/s.
+/// Figure 1 of docs/guide/doctor.md: KiB and MB/s.
 const FIGURE_1: [(u64, u64); 4] = [(4, 1), (16, 4), (128, 30), (1024, 221)];
 
 /// Returns the command that makes a setting until the next boot.

@@ -70,7 +70,9 @@ fn of_device(sys: &SystemRoot, devices: &[BlockDevice], name: &str, window: &mut
         format!("set on {name}; the kernel itself gives {} KiB", kernel.window_kib)
     };
     window.cited = match kernel.reason {
-        Reason::OptimalIo(_) => Some("docs/doctor.md, the window that the kernel chooses".into()),
+        Reason::OptimalIo(_) => {
+            Some("docs/guide/doctor.md, the window that the kernel chooses".into())
+        }
         Reason::Rotates { .. } => Some("Linux 6.17 (459779d04ae8)".to_owned()),
         Reason::Constant => None,
     };

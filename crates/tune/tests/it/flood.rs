@@ -28,7 +28,7 @@ fn named(report: &FloodReport) -> Vec<String> {
 }
 
 /// One head, 4.2 ms a request, 128 tags: measured with this load on a loop device over a delayed
-/// server, Linux 6.18 (docs/tune-scheduler.md).
+/// server, Linux 6.18 (docs/guide/tune-scheduler.md).
 fn deep(state: &State) -> Figures {
     let depth = state.tunables.get("async_depth").copied().unwrap_or(64).min(64);
     // As many writes lie before a read as may be queued; the rest is the read's own.

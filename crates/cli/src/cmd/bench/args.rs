@@ -162,15 +162,15 @@ pub(crate) struct BenchArgs {
     /// Keys: pattern, method, policy, threads, window_kib, runs, mb_per_s, ns_per_read and
     /// cpu_s_per_gb (median, min, max), device_reads, device_bytes, bytes_wanted,
     /// evicted_before_use, and store for objects (requests, retried, hedged, throttled, failed,
-    /// bytes, cost); null where a method has none. flood has other keys. docs/bench.md defines all
-    /// of them.
+    /// bytes, cost); null where a method has none. flood has other keys. docs/guide/bench.md
+    /// defines all of them.
     #[arg(long)]
     pub(super) json: bool,
 
     /// Also write all figures to FILE, as --json prints them
     ///
     /// FILE must be absent, empty, or hold earlier figures; `-` is stdout. TARGET, any other file,
-    /// symbolic links, FIFOs and devices are refused (docs/files.md).
+    /// symbolic links, FIFOs and devices are refused (docs/guide/files.md).
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 }

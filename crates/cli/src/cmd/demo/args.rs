@@ -75,7 +75,7 @@ pub(crate) struct DemoArgs {
     ///
     /// Keys: scene (one-head, eight-at-once, 200-streams, or one-stream with --delay; as-it-is),
     /// setting (default or best; absent for as-it-is), and those of foreread bench --json, which
-    /// docs/bench.md defines.
+    /// docs/guide/bench.md defines.
     #[arg(long)]
     pub(super) json: bool,
 }

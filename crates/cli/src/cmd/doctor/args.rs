@@ -16,7 +16,7 @@ use crate::args::help::CODES_AND_UNITS;
 ///
 /// A finding gives the problem, its effect, the evidence, commands that fix it (each independent,
 /// as root) and a confidence. Costs are only stated if they were measured here or published
-/// (docs/doctor.md lists the sources). The exit code is 1 if there are findings.
+/// (docs/guide/doctor.md lists the sources). The exit code is 1 if there are findings.
 ///
 /// For the URL of an object (s3://bucket/key, gs://, az://, https://), at most nine small requests
 /// check its store: reachability, region, clock skew, support for ranges and If-Match, first-byte
@@ -45,8 +45,8 @@ pub(crate) struct DoctorArgs {
     ///
     /// Keys: device (for a mount with its own window: the mount point), check, what, why, evidence,
     /// mend, confidence (measured, computed, cited or likely). Check names are stable. Next to
-    /// data: machine, devices, mounts, stacks and notes; for URLs stores. docs/doctor.schema.json
-    /// is the schema.
+    /// data: machine, devices, mounts, stacks and notes; for URLs stores.
+    /// docs/guide/doctor.schema.json is the schema.
     #[arg(long)]
     pub(super) json: bool,
 

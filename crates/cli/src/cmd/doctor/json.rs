@@ -1,6 +1,6 @@
 //! Lists of `doctor --json` next to the findings: machine, devices, mounts, stacks, notes.
 //!
-//! docs/doctor.schema.json is their schema.
+//! docs/guide/doctor.schema.json is their schema.
 
 use foreread_tune::doctor::Examination;
 use serde::Serialize;

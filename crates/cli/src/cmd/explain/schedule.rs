@@ -30,7 +30,7 @@ pub(crate) struct ScheduleArgs {
     /// rule=2002, rule=4.x (the default) or rule=mq selects the variant of deadline. Others, for
     /// some or all rules: read_expire, write_expire, writes_starved, fifo_batch, front_merges,
     /// seek_cost, quirks, prio_aging_expire, async_depth, reads_in_flight, writes_in_flight,
-    /// read_hold, read_drain. docs/deadline.md has units and defaults.
+    /// read_hold, read_drain. docs/design/deadline.md has units and defaults.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
     set: Vec<(String, String)>,
 

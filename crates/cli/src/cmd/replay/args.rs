@@ -26,8 +26,8 @@ use crate::output::Failure;
 /// Replay the reads of a trace in virtual time and report how long they wait
 ///
 /// Runs the reads through the code of the library on a simulated device, once per policy and memory
-/// size. `foreread trace` summarises a trace; docs/traces.md has the formats, docs/replay.md
-/// explains the figures.
+/// size. `foreread trace` summarises a trace; docs/lab/traces.md has the formats,
+/// docs/lab/replay.md explains the figures.
 ///
 /// Columns: waits, percentage of reads that waited; waited s, their total wait; p50, p99 and p99.9
 /// of their waits in ms; requests of the device; device s, its busy time; x bytes, device bytes
@@ -145,9 +145,9 @@ pub(crate) struct ReplayArgs {
     /// Also write the table to FILE as CSV, with units in the heading: one row per trace, policy,
     /// window, eviction policy and memory
     ///
-    /// The first column is the version of this format: 1 (docs/json.md). Each figure has a mean
-    /// over the seeds and a ratio to the first policy, also with one seed. FILE must be absent,
-    /// empty, or an earlier table.
+    /// The first column is the version of this format: 1 (docs/guide/json.md). Each figure has a
+    /// mean over the seeds and a ratio to the first policy, also with one seed. FILE must be
+    /// absent, empty, or an earlier table.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cache", "target"])]
     pub(super) csv: Option<PathBuf>,
 

@@ -78,7 +78,7 @@ pub(super) fn section(of: &TraceReplays<'_>) -> ReportSection {
 }
 
 fn table(rows: &[ReplayRow]) -> ReportTable {
-    let mut table = ReportTable::new("All replays. docs/replay.md has the columns.", &HEADING);
+    let mut table = ReportTable::new("All replays. docs/lab/replay.md has the columns.", &HEADING);
     let best = best(rows);
     table.rows = rows
         .iter()

@@ -2,7 +2,7 @@
 //!
 //! Never writes, and keeps pages of the target that were cached before.
 //!
-//! docs/replay.md explains the figures.
+//! docs/lab/replay.md explains the figures.
 
 mod args;
 mod figures;

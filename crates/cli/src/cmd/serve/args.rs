@@ -49,7 +49,7 @@ pub(crate) struct ServeArgs {
     /// Listen on a Unix socket at PATH, accessible only to its owner (mode 0600)
     ///
     /// A stale socket file is replaced, and the socket is removed on exit. If PATH is any other
-    /// file, or a socket with a listener, the command is refused (docs/files.md).
+    /// file, or a socket with a listener, the command is refused (docs/guide/files.md).
     #[arg(long, value_name = "PATH")]
     pub(super) unix: Option<PathBuf>,
 
@@ -86,7 +86,7 @@ pub(crate) struct ServeArgs {
     /// FILE is created, sparse, if it does not exist. It holds the written 4 KiB blocks and belongs
     /// to this version of the object; any other version is refused. After a flush, or with FUA,
     /// writes survive a kill or a power failure. If the disk of FILE is full, writes fail
-    /// (docs/objects.md).
+    /// (docs/guide/objects.md).
     #[arg(long, value_name = "FILE")]
     pub(super) overlay: Option<PathBuf>,
 

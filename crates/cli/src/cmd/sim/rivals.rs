@@ -43,7 +43,8 @@ use crate::table;
 ///
 /// Two more compare with offline optima, which know all reads in advance: x req, requests over a
 /// lower bound of any read-ahead (- if one request may fill the memory); x MIN, device bytes over
-/// the misses of Belady's MIN for the memory. docs/simulator.md lists what these bounds leave out.
+/// the misses of Belady's MIN for the memory. docs/lab/simulator.md lists what these bounds leave
+/// out.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXAMPLES, CODES_AND_UNITS].concat())]
 pub(super) struct RivalsArgs {
@@ -56,7 +57,7 @@ pub(super) struct RivalsArgs {
     policy: Vec<Policy>,
 
     /// Add policies from the literature and other software: amp, tap, leap and more
-    /// (docs/rivals-literature.md)
+    /// (docs/lab/rivals-literature.md)
     #[arg(long, conflicts_with = "ablation")]
     literature: bool,
 
@@ -70,8 +71,9 @@ pub(super) struct RivalsArgs {
 
     /// Run only adaptive, complete and with parts left out
     ///
-    /// Parts have the names of the scenario key `without` (docs/adaptive.md). law, clip, lead and
-    /// runs are left out in every combination; order, gaps and far one by one, and then all.
+    /// Parts have the names of the scenario key `without` (docs/design/adaptive.md). law, clip,
+    /// lead and runs are left out in every combination; order, gaps and far one by one, and then
+    /// all.
     #[arg(long, conflicts_with = "policy")]
     ablation: bool,
 
@@ -86,8 +88,8 @@ pub(super) struct RivalsArgs {
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     summary: bool,
 
-    /// Print the page docs/rivals.md; with --literature, the figures of docs/rivals-literature.md;
-    /// with --summary, its table of all scenarios
+    /// Print the page docs/lab/rivals.md; with --literature, the figures of
+    /// docs/lab/rivals-literature.md; with --summary, its table of all scenarios
     #[arg(long, conflicts_with_all = ["json", "ablation"])]
     markdown: bool,
 

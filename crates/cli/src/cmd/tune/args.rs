@@ -40,7 +40,7 @@ use crate::store::{self, PriceArgs};
 /// and reports the limit. It reads at most --max-bytes in at most --seconds; --dry-run prints the
 /// maximum cost. The report has settings for foreread and other clients. Of the options, only
 /// --quick, --seconds, --remember, --device-model, --html and --json also apply to URLs
-/// (docs/tune.md).
+/// (docs/guide/tune.md).
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -119,8 +119,8 @@ pub(crate) struct TuneArgs {
 
     /// Also write a model of the device to FILE, for `foreread replay --device FILE`
     ///
-    /// FILE is TOML with the keys of a scenario's device (docs/simulator.md). Its comments give the
-    /// device, the date, the measurements, and the error of the model for each. Additionally
+    /// FILE is TOML with the keys of a scenario's device (docs/lab/simulator.md). Its comments give
+    /// the device, the date, the measurements, and the error of the model for each. Additionally
     /// measures 4 KiB reads with up to 64 in flight. Devices are modelled as flash or hdd, stores
     /// of URLs as store; --device object-store already is a model and is refused. FILE must be
     /// absent, empty, or an earlier model.

@@ -3,7 +3,7 @@
 //! Never writes to a store. The maximum cost is printed before the first request of the sweep. On
 //! request, the result is kept for the next run of `serve` and `mount`.
 //!
-//! `foreread_tune::store_sweep` chooses the steps: docs/tune.md.
+//! `foreread_tune::store_sweep` chooses the steps: docs/guide/tune.md.
 
 mod html;
 mod measure;

@@ -10,12 +10,12 @@ use std::process::Command;
 fn the_documents_show_what_the_commands_print() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (document, blocks) in [
-        ("docs/deadline.md", 6),
-        ("docs/geometry.md", 5),
-        ("docs/itable.md", 4),
-        ("docs/readahead.md", 8),
-        ("docs/simulator.md", 1),
-        ("docs/tune.md", 1),
+        ("docs/design/deadline.md", 6),
+        ("docs/design/geometry.md", 5),
+        ("docs/design/itable.md", 4),
+        ("docs/design/readahead.md", 8),
+        ("docs/lab/simulator.md", 1),
+        ("docs/guide/tune.md", 1),
     ] {
         let text = std::fs::read_to_string(root.join(document)).unwrap();
         let mut printed = String::new();

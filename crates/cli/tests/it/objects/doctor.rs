@@ -14,7 +14,7 @@ use crate::schema::fits;
 fn json(command: &mut Command) -> (Output, Value) {
     let output = command.output().unwrap();
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/doctor.schema.json");
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/doctor.schema.json");
     let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
     fits(&schema, &schema, &value, "doctor");
     (output, value)

@@ -8,7 +8,7 @@
 //!
 //! On a device with one head, each request saved is time saved. A remote device serves other
 //! requests concurrently, and pages ahead of a reader that stops are wasted. Memory is divided
-//! separately, in [`super::groups`]. Design: docs/adaptive.md.
+//! separately, in [`super::groups`]. Design: docs/design/adaptive.md.
 
 use alloc::vec::Vec;
 

@@ -194,7 +194,7 @@ fn most_streams_say_which_way_one_begins() {
     assert_eq!(known.way(), RunWay::Mixed, "strided streams begin with no window");
 }
 
-/// Device time of 400 streams against doubling, as in the table of docs/run-lengths.md.
+/// Device time of 400 streams against doubling, as in the table of docs/design/run-lengths.md.
 #[test]
 fn windows_from_the_sketch_cost_less_than_doubling_for_all_kinds_of_lengths() {
     let kinds: [(&str, Vec<u64>); 6] = [

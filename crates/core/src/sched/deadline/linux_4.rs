@@ -1,7 +1,7 @@
 //! Rule `4.x`: batches by number of requests. Expiry neither ends a batch nor changes the
 //! direction.
 //!
-//! Facts: Linux 2.6.16 to 4.20 (docs/deadline.md).
+//! Facts: Linux 2.6.16 to 4.20 (docs/design/deadline.md).
 
 use super::direction::{self, Both};
 use super::{CLASS, DeadlineSettings};

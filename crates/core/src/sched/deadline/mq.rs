@@ -1,6 +1,6 @@
 //! Rule `mq`: as `4.x`, for each of three classes, which share batch, direction and turns.
 //!
-//! Facts: `mq-deadline` of current Linux (docs/deadline.md).
+//! Facts: `mq-deadline` of current Linux (docs/design/deadline.md).
 
 use super::DeadlineSettings;
 use super::direction::{self, Both};

@@ -1,6 +1,6 @@
 //! Rule `2002`: batches limited by cost, moved to a dispatch queue as a whole. Only reads expire.
 //!
-//! Facts: the scheduler of September 2002 that Andrew Morton measured (docs/deadline.md).
+//! Facts: the scheduler of September 2002 that Andrew Morton measured (docs/design/deadline.md).
 
 use alloc::collections::VecDeque;
 

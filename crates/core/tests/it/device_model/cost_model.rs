@@ -1,5 +1,5 @@
 //! Convergence of the range planner's cost model on four devices in virtual time: the tables of
-//! docs/ranges.md.
+//! docs/design/ranges.md.
 
 use foreread_core::ranges::CostModel;
 

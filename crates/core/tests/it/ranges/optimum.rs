@@ -69,7 +69,8 @@ fn best_order(
     times.min().expect("there is an order")
 }
 
-/// Lower bound of the time with at least this many requests and bytes; derived in docs/ranges.md.
+/// Lower bound of the time with at least this many requests and bytes; derived in
+/// docs/design/ranges.md.
 pub(super) fn bound_ns(model: &CostModel, requests: u64, bytes: u64) -> f64 {
     let latency = model.latency_ns as f64;
     let rounds = latency * requests.div_ceil(u64::from(model.parallel)) as f64;

@@ -12,7 +12,7 @@
 
 The core asks a policy when a read misses a page, and when a reader reaches a page with a marker. It
 asks the same questions as of its own policies, and uses the answers in the same way; only the
-policy `adaptive` has parts beyond its decisions (docs/adaptive.md).
+policy `adaptive` has parts beyond its decisions (docs/design/adaptive.md).
 """
 
 from __future__ import annotations

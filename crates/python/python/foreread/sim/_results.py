@@ -290,7 +290,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class ReplayResult(Result):
-    """Figures of a replay of a trace; docs/replay.md explains them."""
+    """Figures of a replay of a trace; docs/lab/replay.md explains them."""
 
     trace: str
     level: str

@@ -4,7 +4,7 @@
 compares the events of their runs. Two details differ, because the core implements them only for its
 own `linux-6`: near the end of a file its marker is counted back from there, and after a read larger
 than the limit its windows stay larger than the limit.
-docs/readahead.md has their pictures.
+docs/design/readahead.md has their pictures.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
     rows = sweep.run(grid, "out.parquet", processes=8)
 
 `python -m foreread.sweep grid.toml -o out.parquet` does the same. Rows and file are identical bytes
-on any number of workers and in any execution order. docs/sweeps.md lists the keys of a grid.
+on any number of workers and in any execution order. docs/lab/sweeps.md lists the keys of a grid.
 """
 
 from foreread.sweep._errors import GridError, SweepError

@@ -17,7 +17,7 @@ from foreread.sweep._summary import summary, table
 
 _ABOUT = """\
 Run every combination of a grid in the simulator: scenarios and traces, policies, memory sizes,
-largest windows, devices, seeds. The grid is a TOML file (docs/sweeps.md has its keys):
+largest windows, devices, seeds. The grid is a TOML file (docs/lab/sweeps.md has its keys):
 
   scenario = ["streaming-fast", "mine.toml"]
   policy = ["none", "linux-6", "adaptive"]

@@ -31,7 +31,7 @@ fn section(rows: &[RealRow]) -> ReportSection {
     let waits = rows.iter().map(|row| (row.label.as_str(), &row.wait_latency));
     let waits = wait_distribution("How long reads wait".to_owned(), waits);
     push(ReportBlock::Chart(ReportChart::Lines(waits)));
-    let mut table = ReportTable::new("All runs. docs/replay.md has the columns.", &HEADING);
+    let mut table = ReportTable::new("All runs. docs/lab/replay.md has the columns.", &HEADING);
     rows.iter().for_each(|row| table.push(row.cells()));
     push(ReportBlock::Table(table));
     section

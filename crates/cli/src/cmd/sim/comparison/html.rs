@@ -34,7 +34,7 @@ pub(super) fn page(rows: &[ComparisonRow], seeds: &[u64]) -> ReportPage {
     let charts = [speed, waits].map(|chart| ReportBlock::Chart(ReportChart::Bars(chart)));
     section.blocks.extend(charts);
     let mut table =
-        ReportTable::new("All combinations. docs/simulator.md has the columns.", &HEADING);
+        ReportTable::new("All combinations. docs/lab/simulator.md has the columns.", &HEADING);
     rows.iter().for_each(|row| table.push(cells(row)));
     section.blocks.push(ReportBlock::Table(table));
     page.sections.push(section);

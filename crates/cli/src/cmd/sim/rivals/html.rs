@@ -29,7 +29,7 @@ pub(super) fn page(rows: &[RivalRow], losses: &[Loss]) -> ReportPage {
             }),
         ];
         section.blocks.extend(charts.map(|chart| ReportBlock::Chart(ReportChart::Bars(chart))));
-        let mut table = ReportTable::new("docs/rivals.md has the columns.", &HEADING[1..]);
+        let mut table = ReportTable::new("docs/lab/rivals.md has the columns.", &HEADING[1..]);
         let best = best(&of);
         table.rows = of
             .iter()

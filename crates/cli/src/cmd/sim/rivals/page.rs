@@ -1,4 +1,4 @@
-//! The page docs/rivals.md: the table as a document, with the purpose of each scenario.
+//! The page docs/lab/rivals.md: the table as a document, with the purpose of each scenario.
 
 use std::io::Write as _;
 
@@ -50,7 +50,7 @@ fn losses(out: &mut Printer, heading: &str, rows: &[RivalRow]) -> Result<(), Fai
     Ok(())
 }
 
-/// The table of all scenarios and where a rival is ahead, for docs/rivals-literature.md.
+/// The table of all scenarios and where a rival is ahead, for docs/lab/rivals-literature.md.
 pub(super) fn print_summary(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## All scenarios\n\n{SUMMARY}\n")?;
     writeln!(out, "| {} |\n|---|--:|---|--:|---|", SUMMARY_HEADING.join(" | "))?;
@@ -60,7 +60,7 @@ pub(super) fn print_summary(out: &mut Printer, rows: &[RivalRow]) -> Result<(), 
     losses(out, "Where a rival is ahead", rows)
 }
 
-/// The figures of rivals of the literature, for docs/rivals-literature.md.
+/// The figures of rivals of the literature, for docs/lab/rivals-literature.md.
 pub(super) fn print_literature(out: &mut Printer, rows: &[RivalRow]) -> Result<(), Failure> {
     writeln!(out, "## Figures")?;
     for rival in rivals::all() {
@@ -99,7 +99,7 @@ This page compares the read-ahead policies in the same scenarios, in virtual tim
 of this command, which takes some minutes with a release build:
 
 ```text
-foreread sim rivals --markdown > docs/rivals.md
+foreread sim rivals --markdown > docs/lab/rivals.md
 ```
 
 `foreread sim rivals --help` describes the columns. Each scenario is a file of its name in
