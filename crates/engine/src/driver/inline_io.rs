@@ -134,11 +134,17 @@ impl Driver {
     /// What became of it.
     pub(crate) fn complete_inline(&mut self, alone: &InlineIo, result: Result<u32, i32>) {
         let tag = alone.tag.to_bits();
-        if let InlineMove::DurableWrite { .. } = alone.moves {
+        let is_write = matches!(alone.moves, InlineMove::DurableWrite { .. });
+        if is_write {
             self.writing.insert(tag);
         }
         self.complete(tag, result);
         self.note_ready();
+        if is_write {
+            // Writes that waited for its place in the device: its thread may leave now. A reader
+            // starts what is next when it releases its frames.
+            self.queue_all();
+        }
     }
 }
 
