@@ -248,11 +248,12 @@ fn what_cannot_be_a_scratch_folder_gets_one_line() {
     let why = refused(Path::new("/proc/self/exe"));
     assert!(!why.contains('\n'), "{why}");
     if needs(Need::Root, "what_cannot_be_a_scratch_folder_gets_one_line") {
-        let tmpfs = disk::Tmpfs::new(200);
+        let tmpfs = disk::Tmpfs::new("size=200m");
         let why = refused(tmpfs.folder());
         let is_told = why.contains("no O_DIRECT") || why.contains("no block device");
         assert!(is_told && !why.contains('\n'), "{why}");
-        tmpfs.make_read_only();
+        // Not by a remount, which fails while a child of another test has a file of it open.
+        let tmpfs = disk::Tmpfs::new("size=200m,ro");
         let why = refused(tmpfs.folder());
         assert!(why.contains("Read-only file system"), "{why}");
     }

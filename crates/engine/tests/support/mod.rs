@@ -109,12 +109,17 @@ pub fn open_faulty(engine: &Engine, path: &Path) -> (File, Arc<Faults>) {
     (engine.open_with(path, &options).unwrap(), faults)
 }
 
-/// Waits until no frame is filled, held or pinned: nothing is on its way, and nothing has leaked.
+/// Waits until no frame is filled, dirty, held or pinned: nothing is in flight, and nothing has
+/// leaked. Dirty pages are written at once instead of after five seconds.
 pub fn wait_until_idle(engine: &Engine) {
+    let settings = engine.settings().unwrap();
+    let (_, age) = settings.iter().find(|(name, _)| *name == "dirty_age").expect("a setting");
+    engine.set_by_name("dirty_age", "0").unwrap();
     wait_until(|| {
         let (idle, all) = engine.frames().unwrap();
         idle == all
     });
+    engine.set_by_name("dirty_age", age).unwrap();
 }
 
 /// Waits until the file of these faults is closed, and its last read has ended.

@@ -29,7 +29,7 @@ impl Disk {
 
     /// One of so many MiB, of which only some can be written: what it lies on is full then.
     pub(crate) fn on_little_room(mib: u64, room_mib: u64) -> Self {
-        let below = Tmpfs::new(room_mib);
+        let below = Tmpfs::new(&format!("size={room_mib}m"));
         let folder = below.folder().to_owned();
         Self::in_folder(mib, &folder, Some(below))
     }
@@ -96,23 +96,17 @@ pub(crate) struct Tmpfs {
 }
 
 impl Tmpfs {
-    /// One of so many MiB.
-    pub(crate) fn new(mib: u64) -> Self {
+    /// Mounts one with these options, such as `size=200m`.
+    pub(crate) fn new(options: &str) -> Self {
         let tmpfs = Self { point: tempfile::tempdir().expect("a folder") };
-        let size = format!("size={mib}m");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(tmpfs.folder());
+        mount.args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(tmpfs.folder());
         output(&mut mount).expect("it is mounted");
         tmpfs
     }
 
     pub(crate) fn folder(&self) -> &Path {
         self.point.path()
-    }
-
-    pub(crate) fn make_read_only(&self) {
-        let mut mount = Command::new("mount");
-        output(mount.args(["-o", "remount,ro"]).arg(self.folder())).expect("it is remounted");
     }
 }
 
