@@ -391,6 +391,6 @@ fn again(why: &ReadError, path: &std::path::Path, offset: u64) -> ReadError {
 /// Runs of pages planned at a time: planning time grows faster than the number of ranges.
 const PORTION_RUNS: usize = 256;
 
-/// Number of requests in flight for one call. No more are started while more than half of it is in
+/// Request window of one call: it starts no more requests while over half of the window is in
 /// flight.
 const REQUESTS_MAX: usize = 512;
