@@ -54,7 +54,7 @@ pub(crate) struct FileKey {
     is_written: bool,
 }
 
-/// How a file is accessed: the same file in another mode has separate pages, because a delay
+/// Access mode of a file: the same file in another mode has separate pages, because a delay
 /// belongs to a separate device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct AccessMode {

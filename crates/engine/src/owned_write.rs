@@ -63,7 +63,7 @@ struct OwnedWork {
     bytes: OwnedBytes,
 }
 
-/// What remains to be done after a poll.
+/// Work left after a poll.
 enum AfterPoll {
     Again(OwnedWork),
     Rests,

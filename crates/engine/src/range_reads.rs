@@ -6,7 +6,7 @@
 //!        budget of planned reads; a frame held for a caller that does not poll.
 //!
 //! ```text
-//!   ranges --> sweep: what is cached is copied --> plan --> planned reads --> copied as they come
+//!   ranges --> sweep: cached pages are copied ---> plan --> planned reads --> copied as they come
 //!                ^                                                                |
 //!                '------ the next portion, when half of the window has come <-----'
 //! ```

@@ -87,7 +87,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::read_at`].
+    /// The future fails as [`Self::read_at`] does.
     pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
         ReadAt::owned(self.stream(), to, offset)
     }

@@ -18,7 +18,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
     /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);
@@ -31,7 +31,7 @@ impl ReadStream {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
     /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);

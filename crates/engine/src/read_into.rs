@@ -39,7 +39,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::read_at`].
+    /// The future fails as [`Self::read_at`] does.
     pub fn read_into<B: AsMut<[u8]>>(&self, buffer: B, offset: u64) -> ReadInto<B> {
         let (stream, progress) = (self.stream(), ReadFuture::lone(offset));
         ReadInto { stream, buffer: Some(buffer), progress }

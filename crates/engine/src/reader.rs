@@ -43,7 +43,7 @@ pub(crate) struct StreamReader {
     id: Cell<Option<StreamId>>,
     /// End offset of the previous read.
     prev_pos: Cell<Option<ByteCount>>,
-    /// The advice that the core knows of.
+    /// The advice last passed to the core.
     told: Cell<Advised>,
     /// The submitter of its requests.
     submitter: Cell<Submitter>,

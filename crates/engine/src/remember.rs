@@ -8,7 +8,7 @@
 //! ```text
 //!   open   name of the device --> DIR/NAME.learnt --> core: restore_device
 //!   close  core: learnt_device --> noted here        |
-//!   save_learnt, end of the engine: what has changed --> DIR/NAME.learnt
+//!   save_learnt, end of the engine: changed records --> DIR/NAME.learnt
 //! ```
 //!
 //! If two processes use the same device, each writes the whole file, and the last one wins.

@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::pins::PinsInHand;
 use crate::reader::StreamReader;
 
-/// A reader of a file, with read-ahead state of its own. Returned by [`crate::File::stream`];
+/// A reader of a file, with separate read-ahead state. Returned by [`crate::File::stream`];
 /// dropping it ends the stream.
 ///
 /// ```no_run

@@ -175,8 +175,8 @@ impl File {
     /// cache, or the kernel failed to flush its page cache (for a
     /// [buffered](File::direct_io_unavailable) file), the bytes still in memory are written once
     /// more, and a later flush can succeed. If some of them are no longer in memory, the error is
-    /// [`WriteError::Lost`], and so is that of each later flush until [`Self::accept_lost`], or
-    /// until the file is opened again.
+    /// [`WriteError::Lost`], which each later flush repeats until [`Self::accept_lost`], or until
+    /// the file is opened again.
     pub fn sync_data(&self) -> Result<(), WriteError> {
         self.handle().sync(false)
     }

@@ -2,11 +2,11 @@
 //! of a page and the device. Only `fdatasync(2)` blocks a thread, of a shared pool.
 //!
 //! ```text
-//!   dropped                     what becomes of it
+//!   dropped                     effect
 //!   before the first poll       nothing is written
 //!   later                       each piece of at most 1 MiB is written or not: those that are
 //!                               done, or have their pages, are; no page is written in part
-//!   a flush                     it is not waited for, and may not get to the device
+//!   a flush                     no future waits for it, and the device may not get it
 //! ```
 
 use std::future::Future;
@@ -71,8 +71,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::write_at`] except time-outs: the executor decides how
-    /// long to wait.
+    /// The future fails as [`Self::write_at`] does, but never times out: that is up to the executor.
     pub fn write_at_async<'b>(&self, from: &'b [u8], offset: u64) -> WriteAt<'b> {
         let progress = WriteProgress::new(self.handle(), WritePlace::At(offset));
         WriteAt(BorrowedWrite::new(from, progress))
@@ -89,7 +88,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::write_all_at`] except time-outs.
+    /// The future fails as [`Self::write_all_at`] does, but never times out.
     pub fn write_all_at_async<'b>(&self, from: &'b [u8], offset: u64) -> WriteAllAt<'b> {
         WriteAllAt(self.write_at_async(from, offset))
     }
@@ -111,7 +110,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::write_at`] except time-outs.
+    /// The future fails as [`Self::write_at`] does, but never times out.
     pub fn write_from<B>(&self, buffer: B, offset: u64) -> WriteFrom<B>
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
@@ -134,7 +133,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::sync_data`] except time-outs.
+    /// The future fails as [`Self::sync_data`] does, but never times out.
     pub fn sync_data_async(&self) -> SyncData {
         SyncData::new(self, false)
     }
@@ -143,7 +142,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::sync_all`] except time-outs.
+    /// The future fails as [`Self::sync_all`] does, but never times out.
     pub fn sync_all_async(&self) -> SyncData {
         SyncData::new(self, true)
     }

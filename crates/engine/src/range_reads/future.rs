@@ -41,7 +41,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future returns those of [`Self::read_ranges`].
+    /// The future fails as [`Self::read_ranges`] does.
     pub fn read_ranges_async(&self, ranges: &[Range<u64>]) -> ReadRanges {
         let reads = RangeReads::new(self.handle(), ranges, false);
         let mut all = Vec::new();

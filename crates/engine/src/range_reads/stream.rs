@@ -80,7 +80,7 @@ impl RangeStream {
     ///
     /// # Errors
     ///
-    /// Each range has a separate error, one of those of [`File::read_ranges`].
+    /// Each range fails separately, with an error of [`File::read_ranges`].
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<RangeItem>> {
         let reads = match &mut self.reads {
             Ok(reads) => reads,

@@ -175,10 +175,10 @@ impl Transfer {
     }
 
     /// ```text
-    ///   some bytes arrived, not all    the rest is asked for, from the last whole sector on
-    ///   none did, or an error          what arrived before is the result; if that is no page, the
-    ///                                  error
-    ///   all did                        that is the result, or the flush follows
+    ///   some bytes arrived, not all    request the rest, from the last whole sector on
+    ///   none did, or an error          the result is the bytes that arrived before; if these are
+    ///                                  less than a page, the error
+    ///   all did                        the result is all bytes, or the flush follows
     /// ```
     fn go_on(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let before = self.done;

@@ -119,8 +119,8 @@ impl PendingFetch {
     /// Calls the source, or defers the call if this thread is calling a source already.
     pub(crate) fn run(self) {
         if CALLS.try_with(|_| ()).is_err() {
-            // The thread is ending: this thread-local is gone, and so may be those of the source.
-            // If the system refuses a thread, the reply is dropped, which fails the request.
+            // The thread is ending: this thread-local is gone, and the source's may be too. If the
+            // system refuses a thread, the reply is dropped, which fails the request.
             let elsewhere = thread::Builder::new().name("foreread".to_owned());
             let _ = elsewhere.spawn(move || self.run());
             return;

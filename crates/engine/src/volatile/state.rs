@@ -34,7 +34,7 @@ pub(super) struct Version {
     pub(super) is_cut: bool,
 }
 
-/// Device flushes that fail, including those of FUA writes.
+/// Failing device flushes, including the ones in FUA writes.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     /// One flush in this many fails; 0 for none.
@@ -67,7 +67,7 @@ impl DiskState {
         *self.lengths.last().expect("one length is durable")
     }
 
-    /// Returns a random length of those that a power cut may leave.
+    /// Returns one of the lengths that a power cut may leave, chosen by `seed`.
     pub(super) fn any_len(&self, seed: u64) -> usize {
         let word = mix(!seed);
         let which = usize::try_from(word % self.lengths.len() as u64)

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   bytes are     Fill is done by             a drop then
-//!   borrowed      the poll, or the drop       the bytes are written all the same
-//!   owned         whichever thread drives     the same
+//!   borrowed      the poll, or the drop       the bytes are still written
+//!   owned         the driving thread          the same
 //! ```
 //!
 //! A write dropped before its Fill leaves nothing behind; after it, none of it can be undone.
