@@ -77,7 +77,8 @@ impl Waiters {
         debug_assert!(self.is_waited_for(), "a request that has begun needs a leader");
     }
 
-    /// Stores a notification for its waiter, and queues a wake. Returns the work left to the caller.
+    /// Stores a notification for its waiter, and queues a wake. Returns the caller's part of the
+    /// work.
     pub(crate) fn note(&mut self, ticket: Ticket, news: Notification) -> Delivery {
         let mut entry = self
             .entries

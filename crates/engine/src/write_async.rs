@@ -6,7 +6,7 @@
 //!   before the first poll       nothing is written
 //!   later                       each piece of at most 1 MiB is written or not: those that are
 //!                               done, or have their pages, are; no page is written in part
-//!   a flush                     no future waits for it, and the device may not get it
+//!   a flush                     no future waits for it; it may not reach the device
 //! ```
 
 use std::future::Future;
@@ -71,7 +71,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future fails as [`Self::write_at`] does, but never times out: that is up to the executor.
+    /// The future fails as [`Self::write_at`] does, but never times out: time-outs are up to the
+    /// executor.
     pub fn write_at_async<'b>(&self, from: &'b [u8], offset: u64) -> WriteAt<'b> {
         let progress = WriteProgress::new(self.handle(), WritePlace::At(offset));
         WriteAt(BorrowedWrite::new(from, progress))
