@@ -1,9 +1,6 @@
-//! Files that the program has opened itself.
-//!
-//! In:    a descriptor.
-//! Out:   the file that it leads to, opened by the engine.
-//! Never: more rights than the descriptor has. The descriptor itself: its flags and its offset are
-//!        the program's, and it may have been opened without `O_DIRECT`.
+//! Opens the file behind a descriptor that the program has opened itself. The engine gets no more
+//! rights than the descriptor has. It does not use the descriptor, whose flags and offset belong to
+//! the program, and which may lack `O_DIRECT`.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,9 +13,9 @@ use crate::error::{OpenError, OpenErrorKind};
 use crate::file::File;
 
 impl Engine {
-    /// Opens the file that a descriptor leads to, also if it has no name any more: a
-    /// [`std::fs::File`], or one that another program has sent. The descriptor has to be open for
-    /// what the options ask, and is closed: the engine opens the file again, with flags of its own.
+    /// Opens the file behind a descriptor, even if it has no name any more: a [`std::fs::File`], or
+    /// one received from another program. The access mode of the descriptor must cover the options.
+    /// The descriptor is closed, because the engine opens the file again with its own flags.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,8 +29,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the descriptor was not opened for reading, or not for writing where the options ask for
-    /// that; as [`Self::open`]. It needs `/proc`.
+    /// If the descriptor was not opened for reading, or not for writing although the options
+    /// request it; otherwise as [`Self::open`]. It needs `/proc`.
     pub fn open_file(
         &self,
         file: impl Into<OwnedFd>,
@@ -48,7 +45,7 @@ impl Engine {
     }
 }
 
-/// Whether the descriptor may do what the options ask.
+/// Checks that the descriptor's access mode covers the options.
 fn check_mode(file: &OwnedFd, name: &Path, options: &OpenOptions) -> Result<(), OpenError> {
     let wrong = |why| Err(OpenErrorKind::Descriptor { why }.of(name.to_path_buf()));
     if options.create || options.create_new {

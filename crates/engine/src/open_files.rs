@@ -1,8 +1,5 @@
-//! Which files are open, so that the same file opened twice is one file with one set of pages.
-//!
-//! In:    which file it is, and how it is read.
-//! Out:   the one that is open already, if there is one.
-//! Never: a file kept open. Two sets of pages of a file that is written.
+//! The table of open files, by which a file opened twice is one file with one set of pages. It
+//! keeps no file open, and never allows two sets of pages of a file that is written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,18 +18,18 @@ pub(crate) struct OpenFiles {
 
 #[derive(Debug, Default)]
 struct OpenTable {
-    /// Of each file, the ways in which it is open: mostly one.
+    /// For each file, the access modes in which it is open: usually one.
     open: HashMap<FileIdentity, Vec<OpenEntry>>,
-    /// Of each file, the open loop devices that have its bytes.
+    /// For each file, the open loop devices backed by it.
     loops: HashMap<FileIdentity, Vec<LoopDevice>>,
-    /// How many files were ever added.
+    /// Number of files ever added.
     added: u64,
 }
 
-/// A loop device that is open.
+/// An open loop device.
 #[derive(Debug)]
 struct LoopDevice {
-    /// The number of the loop device itself, also of a partition on it.
+    /// The number of the loop device itself, even for a partition on it.
     disk: Option<u64>,
     is_written: bool,
     file: Weak<FileState>,
@@ -45,39 +42,41 @@ struct OpenEntry {
     file: Weak<FileState>,
 }
 
-/// Which file, read in which way, and whether it is written.
+/// Identity and access mode of a file, and whether it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct FileKey {
     identity: FileIdentity,
-    /// Of a loop device, the files that have the same bytes.
+    /// For a loop device, its backing files, which hold the same bytes.
     behind: Vec<FileIdentity>,
-    /// Of a block device, the number of its disk: of a partition, that of the whole.
+    /// For a block device, the number of its disk; for a partition, that of the whole disk.
     disk: Option<u64>,
     way: AccessMode,
     is_written: bool,
 }
 
-/// The same file read in another way has other pages: a delay belongs to a device of its own.
+/// Access mode of a file: the same file in another mode has separate pages, because a delay
+/// belongs to a separate device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct AccessMode {
     is_buffered: bool,
     delay: Option<Delay>,
-    /// Where its faults are, if it fails on purpose.
+    /// Address of its injected faults, or 0.
     faults: usize,
 }
 
-/// What is open of a file already.
+/// Result of a look-up of a file.
 enum Lookup {
-    /// The same.
+    /// The same file in the same mode.
     File(Arc<FileState>),
-    /// Something else: two sets of pages, of which one does not see what is written to the other.
-    /// Or another engine has it. With the file that was looked at, to be dropped without the lock.
+    /// A conflict: two sets of pages, one of which would not see writes to the other, or a claim by
+    /// another engine. It carries the file that was looked up, to be dropped without the lock.
     Refused(NotOpened, Option<Arc<FileState>>),
     Nothing,
 }
 
 impl Lookup {
-    /// What the open comes to; None if there is nothing yet. Not with the lock held: a file may go.
+    /// Returns the result of the open; None if the file is not open yet. Must not run with the lock
+    /// held, because it may drop a file.
     fn result(self) -> Option<Result<Arc<FileState>, NotOpened>> {
         match self {
             Self::File(file) => Some(Ok(file)),
@@ -104,7 +103,7 @@ impl FileKey {
         Self { identity: backend.identity, behind, disk, way, is_written: options.write }
     }
 
-    /// Of an extent-mapped file, which is read as its device is.
+    /// Creates the key of an extent-mapped file, which is read in the same way as its device.
     pub(crate) fn of_extents(of: DeviceId, name: u64) -> Self {
         let way = AccessMode { is_buffered: false, delay: None, faults: 0 };
         let identity = FileIdentity::Extents { of, name };
@@ -113,10 +112,11 @@ impl FileKey {
 }
 
 impl OpenFiles {
-    /// The file of this key: the one that is open, or the one that `open` makes.
+    /// Returns the open file of this key, or adds the one that `open` creates.
     ///
-    /// No lock is held while a file is made or let go: a driver that stops runs wakers, which may
-    /// open files. If two threads make one at a time, the second takes that of the first.
+    /// No lock is held while a file is created or dropped, because a driver that stops runs wakers,
+    /// which may open files. If two threads create the same file at once, the second uses the file
+    /// of the first.
     pub(crate) fn find_or(
         &self,
         key: &FileKey,
@@ -130,13 +130,13 @@ impl OpenFiles {
         }
         let made = open()?;
         loop {
-            // None has the file, so none changes its length, unless it is added in between.
+            // No other thread can have the file, and so none changes its length, until it is added.
             made.ask_first_len()?;
             let mut files = self.lock();
             let found = find(&mut files, key);
             if matches!(found, Lookup::Nothing) && files.added == added {
                 if !key.is_written && made.is_to_be_written() {
-                    // The device of its extents is written by now.
+                    // The device of its extents has become writable.
                     drop(files);
                     return Err(NotOpened::Conflict);
                 }
@@ -152,7 +152,7 @@ impl OpenFiles {
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenTable> {
-        // Nothing panics while it holds this lock, and the map is whole at any time all the same.
+        // No code panics while it holds this lock, and the map is consistent at any time anyway.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -161,8 +161,8 @@ impl OpenTable {
     fn add(&mut self, key: &FileKey, made: &Arc<FileState>) {
         self.added += 1;
         if self.open.len() == self.open.capacity() {
-            // Closed files leave their key behind. (They do not take it away themselves: the last
-            // handle may end wherever a lock is held.)
+            // Closed files leave their key behind. They cannot remove it themselves, because the
+            // last handle may be dropped while any lock is held.
             self.open.retain(|_, ways| ways.iter().any(OpenEntry::is_open));
         }
         let ways = self.open.entry(key.identity).or_default();
@@ -176,7 +176,7 @@ impl OpenTable {
         }
     }
 
-    /// Whether an extent-mapped file of this device is open.
+    /// Returns true if an extent-mapped file of this device is open.
     fn has_extents_of(&self, device: &FileState) -> bool {
         self.open.iter().any(|(identity, ways)| {
             let is_of =
@@ -185,7 +185,7 @@ impl OpenTable {
         })
     }
 
-    /// A file that was open for reading is written from now on.
+    /// Notes that a file opened for reading is written from now on.
     fn note_written(&mut self, key: &FileKey, entry: usize) {
         if let Some(ways) = self.open.get_mut(&key.identity) {
             ways[entry].is_written = true;
@@ -197,9 +197,9 @@ impl OpenTable {
         }
     }
 
-    /// Whether the same bytes are open as another file, and one of the two is written: a loop
-    /// device and the file below it, or two loop devices of one file. Partitions of one loop device
-    /// do not overlap; a partition beside its whole disk is for the claims.
+    /// Returns true if the same bytes are open as another file and one of the two is written: a
+    /// loop device and its backing file, or two loop devices of one file. Partitions of one loop
+    /// device do not overlap; claims handle a partition and its whole disk.
     fn has_other_pages(&self, key: &FileKey) -> bool {
         let loops_of = |file| self.loops.get(file).map_or(&[][..], Vec::as_slice).iter();
         let below = key.behind.iter().filter_map(|file| self.open.get(file)).flatten();
@@ -222,9 +222,9 @@ impl OpenTable {
 ///                in another   conflict                conflict
 /// ```
 ///
-/// The caller of a file that is written from now on has to give it descriptors that may write.
+/// If a file becomes writable, the caller must supply descriptors that permit writing.
 fn find(files: &mut OpenTable, key: &FileKey) -> Lookup {
-    // No handle is made but the one that is given back: dropped under the lock it may close a file.
+    // Creates no handle except the returned one: dropping it under the lock might close a file.
     if files.has_other_pages(key) {
         return Lookup::Refused(NotOpened::Conflict, None);
     }

@@ -1,8 +1,5 @@
-//! How a file is opened.
-//!
-//! In:    what a program asks for.
-//! Out:   the same, to the code that opens it.
-//! Never: a default that changes a file: it is opened for reading unless writing is asked for.
+//! Options for opening a file. No default changes the file: it is opened for reading unless the
+//! caller requests writing.
 
 use std::sync::Arc;
 
@@ -38,7 +35,7 @@ pub struct OpenOptions {
     pub(crate) write_mode: WriteMode,
     pub(crate) scheduler: SchedulerKind,
     pub(crate) starting_window: Option<u64>,
-    /// What a source says of its device.
+    /// Expected device characteristics, as declared by a source.
     pub(crate) expected_device: Option<LearntDevice>,
     #[cfg(feature = "remember")]
     pub(crate) device_name: Option<String>,
@@ -47,7 +44,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// Options for reading.
+    /// Creates options that open a file for reading.
     pub fn new() -> Self {
         Self {
             delay: None,
@@ -68,7 +65,8 @@ impl OpenOptions {
         }
     }
 
-    /// The same as far as they are of use for a source, which says this of its device.
+    /// Returns the options that apply to a source, with the device characteristics that the source
+    /// expects.
     pub(crate) fn for_source(self, expected_device: Option<LearntDevice>) -> Self {
         Self {
             scheduler: self.scheduler,
@@ -80,13 +78,13 @@ impl OpenOptions {
         }
     }
 
-    /// Those of [`Engine::create`](crate::Engine::create).
+    /// Returns the options that [`Engine::create`](crate::Engine::create) uses.
     pub(crate) fn made_anew() -> Self {
         Self::new().write(true).create(true).truncate(true)
     }
 
-    /// Opens the file for writing, too. A block device is then this engine's alone: it cannot be
-    /// mounted.
+    /// Opens the file for writing as well as reading. The engine claims a block device exclusively,
+    /// so that it cannot be mounted.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -101,7 +99,7 @@ impl OpenOptions {
         self
     }
 
-    /// Makes the file if there is none. It needs [`Self::write`] or [`Self::append`].
+    /// Creates the file if it does not exist. Requires [`Self::write`] or [`Self::append`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,7 +113,7 @@ impl OpenOptions {
         self
     }
 
-    /// Makes the file, and fails if there is one of that name: of several programs that try, one
+    /// Creates the file, and fails if the name exists: if several programs try at once, one
     /// succeeds.
     ///
     /// ```no_run
@@ -131,14 +129,14 @@ impl OpenOptions {
         self
     }
 
-    /// Cuts the file to length 0 when it is opened, for all handles that this engine has of it. A
-    /// block device keeps its length.
+    /// Truncates the file to length 0 on open, for all handles that this engine has of it. A block
+    /// device keeps its length.
     pub fn truncate(mut self, truncate: bool) -> Self {
         self.truncate = truncate;
         self
     }
 
-    /// Opens the file for writing at its end only, wherever that is then:
+    /// Opens the file for appending only: each write goes to the current end of the file, by
     /// [`File::append`](crate::File::append).
     ///
     /// ```no_run
@@ -154,8 +152,8 @@ impl OpenOptions {
         self
     }
 
-    /// When a write by this handle is done: at once in memory ([`WriteMode::WriteBack`], the
-    /// default), or when the device has it.
+    /// Sets when a write by this handle is complete: once it is in memory
+    /// ([`WriteMode::WriteBack`], the default), or once the device has it.
     /// [`File::write_all_at_with`](crate::File::write_all_at_with) overrides it for one write.
     ///
     /// ```no_run
@@ -187,8 +185,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets which request the device gets next, and how many writes it is given at once. The
-    /// default is [`SchedulerKind::learning`].
+    /// Sets the scheduler, which picks the next request for the device and limits the writes in
+    /// flight. The default is [`SchedulerKind::learning`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -204,18 +202,19 @@ impl OpenOptions {
         self
     }
 
-    /// Begins with this window, in bytes, where windows are learnt and nothing is known of the
-    /// device yet: what an administrator has set for the kernel, for example. A power of two of at
-    /// least 4096, at most 1 GiB; others are ignored.
+    /// Sets the first window, in bytes, on a device that the engine has not measured yet and whose
+    /// windows it learns: the kernel's configured read-ahead, for example. A power of two from 4096
+    /// to 1 GiB; other values are ignored.
     pub fn starting_window(mut self, window: impl Into<Option<u64>>) -> Self {
         self.starting_window = window.into();
         self
     }
 
-    /// The name under which [`EngineBuilder::remember`](crate::EngineBuilder::remember) keeps what
-    /// is learnt of the file's device: a serial number, or the name of a volume. In the name of its
-    /// file all but letters, digits, `-`, `_` and `.` become `-`. Without it a block device, and a
-    /// file on one, is known by its number; network file systems are not remembered.
+    /// Sets the name under which [`EngineBuilder::remember`](crate::EngineBuilder::remember) keeps
+    /// the measurements of the file's device: a serial number, or the name of a volume. In the name
+    /// of the record's file, characters other than letters, digits, `-`, `_` and `.` become `-`.
+    /// Without a name, the engine identifies a block device, and a file on one, by the device
+    /// number; it does not remember network file systems.
     #[cfg(feature = "remember")]
     pub fn device_name(mut self, name: impl Into<String>) -> Self {
         self.device_name = Some(name.into());
@@ -223,17 +222,17 @@ impl OpenOptions {
     }
 }
 
-/// For tests.
+/// Options for tests.
 #[cfg(any(test, feature = "testing"))]
 impl OpenOptions {
-    /// Makes requests fail on purpose.
+    /// Injects faults into requests.
     pub fn faults(mut self, faults: impl Into<Option<Arc<Faults>>>) -> Self {
         self.faults = faults.into();
         self
     }
 
-    /// Reads and writes this device instead of the path, which is a name only: for tests of power
-    /// cuts, in engines with [`IoBackend::Threads`](crate::IoBackend::Threads).
+    /// Reads and writes this device instead of the path, which serves as a name only: for power-cut
+    /// tests, in engines with [`IoBackend::Threads`](crate::IoBackend::Threads).
     pub fn volatile(mut self, device: impl Into<Option<Arc<VolatileDisk>>>) -> Self {
         self.volatile = device.into();
         self

@@ -1,21 +1,18 @@
-//! Bytes of a caller that another thread copies from: the buffer of an owned write.
-//!
-//! In:    a buffer, which is asked once where its bytes are.
-//! Out:   parts of them, from any thread; at the end the buffer itself.
-//! Never: a call of the caller's code by another thread, but the last drop.
+//! The buffer of an owned write, from which other threads copy. The caller's code runs on the
+//! calling thread only, once, to locate the bytes; other threads at most drop the buffer.
 
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A part of a shared buffer's bytes, which keeps the buffer.
+/// Part of a shared buffer's bytes, which keeps the buffer alive.
 pub(crate) struct OwnedBytes {
     owner: Arc<dyn Any + Send + Sync>,
     bytes: *const [u8],
 }
 
-// SAFETY: the bytes are only read, and their owner is `Sync`: threads may share what it lends.
+// SAFETY: the bytes are only read, and their owner is `Sync`, so that threads may share its loans.
 unsafe impl Send for OwnedBytes {}
 // SAFETY: as above.
 unsafe impl Sync for OwnedBytes {}
@@ -28,13 +25,13 @@ impl OwnedBytes {
     }
 
     pub(crate) fn get(&self) -> &[u8] {
-        // SAFETY: `bytes` was borrowed from the buffer, which stays where it is in its `Arc`, of
-        // which `owner` is one; and as long as that is so, no other than a shared reference to the
-        // buffer is to be had. So the loan can go on for as long as `self` lives.
+        // SAFETY: `bytes` was borrowed from the buffer, which stays in place in its `Arc`, of which
+        // `owner` is one handle. As long as that handle exists, only shared references to the
+        // buffer can be obtained, so that the loan is valid as long as `self` lives.
         unsafe { &*self.bytes }
     }
 
-    /// A part of the bytes.
+    /// Returns part of the bytes.
     pub(crate) fn part(&self, range: Range<usize>) -> Self {
         let bytes: *const [u8] = &raw const self.get()[range];
         Self { owner: Arc::clone(&self.owner), bytes }

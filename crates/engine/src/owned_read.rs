@@ -1,9 +1,5 @@
-//! Reads on their way, of which one stream may have several.
-//!
-//! In:    a buffer, an offset; polls.
-//! Out:   the same buffer, filled.
-//! Never: a thread that waits. A buffer that the kernel writes to: a fetch may be dropped at any
-//!        time.
+//! Non-blocking reads that own their buffers, several of which can be in flight on one stream. The
+//! kernel never writes to the caller's buffer, so that a read can be dropped at any time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,10 +10,10 @@ use crate::handle::Handle;
 use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 
-/// A read that does not block, with a buffer of its own. Made by [`ReadStream::read_owned`].
+/// A non-blocking read that owns its buffer. Returned by [`ReadStream::read_owned`].
 ///
-/// For a caller with many reads of one stream in flight, such as a server of a client that
-/// pipelines: a [`crate::ReadAt`] borrows its stream for as long as it takes.
+/// For a caller with many reads of one stream in flight, such as a server whose client pipelines
+/// requests. A [`crate::ReadAt`] borrows its stream until it is done.
 ///
 /// ```no_run
 /// use std::task::{Context, Poll};
@@ -39,8 +35,8 @@ pub struct OwnedRead {
 }
 
 impl ReadStream {
-    /// Returns a read of as many bytes as `buffer` has, from `offset` on, which begins when it is
-    /// first polled. Read-ahead sees the reads of a stream in the order in which they began.
+    /// Returns a read of up to `buffer.len()` bytes at `offset`, which starts when it is first
+    /// polled. Read-ahead sees the reads of a stream in the order in which they started.
     pub fn read_owned(&self, buffer: Vec<u8>, offset: u64) -> OwnedRead {
         let progress = ReadFuture::one_of_several(offset);
         OwnedRead { handle: Arc::clone(&self.handle), buffer, progress }
@@ -48,9 +44,9 @@ impl ReadStream {
 }
 
 impl OwnedRead {
-    /// Polls the read. Ready with the number of bytes: fewer than asked only at the end of the
-    /// file. The waker of the last call is woken when it is worth another call. Not to be called
-    /// again after it was ready.
+    /// Polls the read. It is ready with the number of bytes read, which is smaller than the buffer
+    /// only at the end of the file. The most recent waker is called when another poll can make
+    /// progress. Must not be called again once it was ready.
     ///
     /// # Errors
     ///
@@ -58,7 +54,7 @@ impl OwnedRead {
     ///
     /// # Panics
     ///
-    /// If `stream` is not the one that made it, or another of the same open file.
+    /// If `stream` belongs to another open file than the stream that created the read.
     pub fn poll(
         &mut self,
         stream: &ReadStream,
@@ -68,7 +64,7 @@ impl OwnedRead {
         self.progress.poll(stream, &mut self.buffer, context)
     }
 
-    /// Returns the buffer. Requests in flight go on, and later reads find their pages.
+    /// Returns the buffer. Requests in flight continue, and later reads hit their pages.
     #[must_use]
     pub fn into_buffer(mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)

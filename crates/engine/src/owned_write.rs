@@ -1,9 +1,7 @@
-//! Writes of tasks that own their bytes: once begun they go on without their futures.
+//! Writes of tasks that own their bytes: once begun, they proceed without their futures.
 //!
-//! In:    a buffer and where it goes; the first poll; wakes of the driver.
-//! Out:   how the write ended, and the buffer.
-//! Never: two threads that poll one write. A task that is woken before its write has ended. A lock
-//!        held while a write is polled or a task is woken.
+//! At most one thread polls a write at a time. A task is woken only after its write has ended, and
+//! no lock is held while a write is polled or a task is woken.
 //!
 //! ```text
 //!   future   first poll --> begins                       .-> woken: buffer and result
@@ -11,8 +9,8 @@
 //!   driver                  wake         wake         wake: the thread that wakes polls the write
 //! ```
 //!
-//! Why: an append holds up all later appends of its file until its bytes are in memory, so it must
-//! not wait for a task that is busy with something else, or for a future that was forgotten.
+//! Reason: an append delays all later appends of its file until its bytes are in memory, so that it
+//! must not wait for a busy task or a forgotten future.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -26,31 +24,31 @@ use foreread_core::path::WriteMode;
 use crate::owned_bytes::OwnedBytes;
 use crate::write::{WriteBytes, WriteEnd, WriteProgress};
 
-/// A write of a buffer that comes back with the result.
+/// A write that owns its buffer and returns it with the result.
 pub(crate) struct OwnedWrite<B> {
-    /// None after the result.
+    /// None once the result has been returned.
     buffer: Option<Arc<B>>,
     write: Arc<DrivenWrite>,
 }
 
-/// A write, of which its future and the driver have a handle each.
+/// A write with two handles: its future's and the driver's.
 struct DrivenWrite(Mutex<DrivenState>);
 
 struct DrivenState {
     stage: DrivenStage,
-    /// The future's.
+    /// Wakes the future.
     waker: Waker,
 }
 
 enum DrivenStage {
     New(OwnedWork),
-    /// It waits for a wake of the driver.
+    /// Waits for a wake by the driver.
     Waits(OwnedWork),
     /// A thread polls it.
     Polled {
-        /// Something has come meanwhile: it is polled once more.
+        /// It was woken during the poll: poll it once more.
         is_woken: bool,
-        /// Its future was dropped meanwhile: that thread abandons it.
+        /// Its future was dropped during the poll: the polling thread abandons it.
         is_left: bool,
     },
     Ended(WriteEnd),
@@ -65,7 +63,7 @@ struct OwnedWork {
     bytes: OwnedBytes,
 }
 
-/// What a poll leaves to be done.
+/// Work left after a poll.
 enum AfterPoll {
     Again(OwnedWork),
     Rests,
@@ -73,8 +71,8 @@ enum AfterPoll {
 }
 
 thread_local! {
-    /// Writes that were woken while this thread polls one: they come after it, so that a line of
-    /// writes that end one another takes no deep stack.
+    /// Writes woken while this thread polls another one. They are polled after it, so that a chain
+    /// of writes that wake each other needs no deep stack.
     static WOKEN: RefCell<Option<VecDeque<Arc<DrivenWrite>>>> = const { RefCell::new(None) };
 }
 
@@ -122,8 +120,8 @@ impl<B> OwnedWrite<B> {
 }
 
 impl DrivenWrite {
-    /// Polls this write, and then those that were woken meanwhile. Tasks are woken last: they may
-    /// run in here, and wait for one of these writes.
+    /// Polls this write, and then the writes woken by that. Tasks are woken last, because they may
+    /// run in here and wait for one of these writes.
     fn run(self: &Arc<Self>) {
         let is_nested = with_woken(|woken| match woken {
             Some(woken) => {
@@ -154,7 +152,8 @@ impl DrivenWrite {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Goes on as far as that is possible now. Returns the task to wake, if the write has ended.
+    /// Makes as much progress as possible without blocking. Returns the task to wake, if the write
+    /// has ended.
     fn go_on(self: &Arc<Self>) -> Option<Waker> {
         let mut work = self.take_work()?;
         loop {
@@ -171,8 +170,8 @@ impl DrivenWrite {
         }
     }
 
-    /// Takes the write to poll it; None if another thread does, which then polls it again, or if it
-    /// has ended.
+    /// Takes the write in order to poll it. Returns None if it has ended, or if another thread
+    /// polls it, which then polls once more.
     fn take_work(&self) -> Option<OwnedWork> {
         let mut state = self.lock();
         let polled = DrivenStage::Polled { is_woken: false, is_left: false };
@@ -192,7 +191,7 @@ impl DrivenWrite {
     fn after_poll(&self, work: OwnedWork, polled: Poll<WriteEnd>) -> AfterPoll {
         let end = match polled {
             Poll::Ready(end) => {
-                // When its future hears of the end, it alone has the buffer and the file.
+                // Once its future learns of the end, it alone must own the buffer and the file.
                 drop(work);
                 end
             }
@@ -225,7 +224,7 @@ impl DrivenWrite {
         AfterPoll::Rests
     }
 
-    /// The future is dropped.
+    /// Abandons the write when its future is dropped.
     fn leave(&self) {
         let mut state = self.lock();
         let waker = mem::replace(&mut state.waker, Waker::noop().clone());
@@ -242,7 +241,7 @@ impl DrivenWrite {
         }
     }
 
-    /// The engine is lost, and with it the write: its future says so.
+    /// Marks the write as lost with its engine; its future reports that.
     fn lose(&self) {
         let mut state = self.lock();
         let waker = mem::replace(&mut state.waker, Waker::noop().clone());
@@ -253,7 +252,7 @@ impl DrivenWrite {
     }
 
     fn lock(&self) -> MutexGuard<'_, DrivenState> {
-        // Nothing panics while it holds this lock but a future that is polled after its end.
+        // Only polling a future after its end panics under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -264,12 +263,13 @@ impl Wake for DrivenWrite {
     }
 }
 
-/// Uses this thread's list of woken writes; None if the thread ends, and has none any more.
+/// Accesses this thread's list of woken writes. Returns None on a thread that is ending, whose list
+/// is gone.
 fn with_woken<T>(change: impl FnOnce(&mut Option<VecDeque<Arc<DrivenWrite>>>) -> T) -> Option<T> {
     WOKEN.try_with(|woken| change(&mut woken.borrow_mut())).ok()
 }
 
-/// Tells the future of a poll that panicked.
+/// Reports a poll that panicked to the write's future.
 struct PollGuard<'w>(&'w DrivenWrite);
 
 impl Drop for PollGuard<'_> {
@@ -280,7 +280,7 @@ impl Drop for PollGuard<'_> {
     }
 }
 
-/// Its buffer is never pinned.
+/// The buffer is never pinned.
 impl<B> Unpin for OwnedWrite<B> {}
 
 impl<B> Drop for OwnedWrite<B> {

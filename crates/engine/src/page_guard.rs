@@ -1,9 +1,6 @@
-//! Pins of a stream: pages read where they lie, without a copy.
-//!
-//! In:    an offset.
-//! Out:   the page's bytes from there on, which stay as they are for as long as the pin lives.
-//! Never: more than a quarter of the memory pinned. A page that changes or goes while it is pinned:
-//!        if it leaves the cache, its frame waits for the last pin.
+//! Pages that a stream pins and reads in place, without a copy. At most a quarter of the memory is
+//! pinned at a time. A pinned page neither changes nor loses its frame: if it leaves the cache, the
+//! frame is reused only after the last pin.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -21,11 +18,13 @@ use crate::pool::PAGE;
 use crate::reader::{Markers, StreamReader, in_page};
 use crate::stream::ReadStream;
 
-/// Some bytes of a file, in the cache's own memory. Made by [`ReadStream::pin`].
+/// Bytes of a file in the cache's own memory, pinned for one stream. Returned by
+/// [`ReadStream::pin`].
 ///
-/// It borrows its stream, and changes no count that threads share: threads that pin do not slow
-/// each other down. [`Self::into_owned`] makes a [`PageRef`] of it. Neither changes while it lives:
-/// a write to the file gives the page another frame, and this keeps the old bytes.
+/// The guard borrows its stream and touches no counter that threads share, so that threads which
+/// pin do not slow each other down. [`Self::into_owned`] turns it into a [`PageRef`]. The bytes of
+/// both are immutable: a write to the file gives the page another frame, and the guard keeps the
+/// old bytes.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,14 +44,14 @@ pub struct PageGuard<'s> {
 }
 
 impl ReadStream {
-    /// Pins the page that `offset` lies in, and returns its bytes from there on: to the end of the
-    /// page, or of the file. At the end of the file there are none. Reads the page first if it is
-    /// not resident.
+    /// Pins the page that contains `offset`, and returns its bytes from `offset` to the end of the
+    /// page or of the file, whichever comes first: none at the end of the file. Reads the page
+    /// first if it is not resident.
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: then drop pages that
-    /// are pinned, copy with [`Self::read_at`], or give the engine more memory. Otherwise as
+    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: drop some pinned
+    /// pages, copy with [`Self::read_at`], or give the engine more memory. Otherwise as
     /// [`Self::read_at`].
     #[inline]
     pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, ReadError> {
@@ -68,8 +67,8 @@ impl ReadStream {
         self.pin_missing(offset, is_taken)
     }
 
-    /// Pins the page that `offset` lies in, as [`Self::pin`] does, if it is in memory; None if it
-    /// has to be read, or if as many pages are pinned as may be. Never waits.
+    /// Pins the page that contains `offset`, as [`Self::pin`] does, if it is resident. Returns None
+    /// if the page has to be read or the pin limit is reached. Never blocks.
     #[inline]
     pub fn try_pin(&self, offset: u64) -> Option<PageGuard<'_>> {
         let (file, table) = (&*self.handle.file, &self.handle.file.engine.table);
@@ -85,11 +84,11 @@ impl ReadStream {
         Some(PageGuard { stream: self, page, from: start, to: end })
     }
 
-    /// Pins all pages of one read of `len` bytes, in order, and returns whether it did: if one is
-    /// not in memory, or there are too many pins, none is added. Never waits. The file has to have
-    /// the bytes.
+    /// Pins all pages of one read of `len` bytes, in order, and returns whether it succeeded: if a
+    /// page is not resident, the file is shorter, or the pin limit is reached, it pins none. Never
+    /// blocks.
     ///
-    /// To the policies this is one read, as with [`Self::read_at`], not one for each page.
+    /// Read-ahead policies see one read, as with [`Self::read_at`], not one for each page.
     #[expect(
         clippy::missing_panics_doc,
         reason = "what is left of a read fits the usize that it began with"
@@ -147,7 +146,7 @@ impl ReadStream {
         self.reader.pin_range(&self.handle, self.advised.get(), &range)
     }
 
-    /// Reads the page, and pins it.
+    /// Reads the page and pins it.
     #[cold]
     fn pin_missing(&self, offset: u64, is_taken: bool) -> Result<PageGuard<'_>, ReadError> {
         let engine = &self.handle.file.engine;
@@ -169,8 +168,8 @@ impl ReadStream {
 }
 
 impl PageGuard<'_> {
-    /// The same page, which borrows nothing: it may go to another thread, and outlive its stream,
-    /// its file and its engine. Not a copy.
+    /// Converts the guard into a page that borrows nothing, without a copy. It can move to another
+    /// thread, and outlive its stream, file and engine.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -184,7 +183,7 @@ impl PageGuard<'_> {
     /// # Ok(()) }
     /// ```
     pub fn into_owned(self) -> PageRef {
-        // The pin and its permit go on.
+        // The pin and its permit move to the new owner.
         let guard = ManuallyDrop::new(self);
         if guard.page.frame == NO_FRAME {
             return PageRef::empty();
@@ -233,5 +232,5 @@ impl fmt::Debug for PageGuard<'_> {
     }
 }
 
-/// Stands for the page that is not there at the end of a file.
+/// Placeholder for the missing page at the end of a file.
 const NO_FRAME: Frame = Frame(u32::MAX);

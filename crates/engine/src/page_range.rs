@@ -1,8 +1,5 @@
-//! Several pages in a row, read where they lie.
-//!
-//! In:    pinned pages, in the order of the file.
-//! Out:   their bytes: part by part, as one slice where the frames are neighbours, or copied.
-//! Never: a copy that was not asked for. More pages than it has permits for.
+//! Several adjacent pages, pinned and read in place: part by part, as one slice if their frames are
+//! adjacent, or copied on request.
 
 use std::fmt;
 use std::mem;
@@ -14,10 +11,11 @@ use crate::page_ref::PageRef;
 use crate::pins::PinnedFrame;
 use crate::pool::PAGE;
 
-/// A range of a file in the cache's own memory. Made by [`File::pin_range`](crate::File::pin_range)
-/// and [`ReadStream::pin_range`](crate::ReadStream::pin_range).
+/// A range of a file in the cache's own memory. Returned by
+/// [`File::pin_range`](crate::File::pin_range) and
+/// [`ReadStream::pin_range`](crate::ReadStream::pin_range).
 ///
-/// Each of its pages is pinned as a [`PageRef`] is, and counts against the same limit.
+/// Each page is pinned as by a [`PageRef`], and counts against the same limit.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,14 +37,14 @@ use crate::pool::PAGE;
 pub struct PageRange {
     engine: Arc<EngineState>,
     pages: Vec<PinnedFrame>,
-    /// How many pages it may pin, of the engine's budget.
+    /// Permits held from the engine's pin budget.
     permits: u64,
-    /// Where the bytes begin in the first page. All pages but the last one are used to their end.
+    /// Offset of the first byte in the first page. All pages but the last are used to their end.
     from: usize,
     len: usize,
 }
 
-/// The parts of a [`PageRange`], one a page, in the order of the file.
+/// The parts of a [`PageRange`], one per page, in file order.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,19 +62,19 @@ pub struct PageParts<'r> {
 }
 
 impl PageRange {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none: the range was empty, or began at the end of the file.
+    /// Returns true if there are no bytes: the range was empty, or began at the end of the file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bytes, page by page.
+    /// Returns an iterator over the bytes, page by page.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -91,8 +89,9 @@ impl PageRange {
         PageParts { range: self, next: 0 }
     }
 
-    /// All bytes as one slice, if the pages lie side by side in memory in this order. Always so for
-    /// a range within one page; often for pages that one request brought into an empty cache.
+    /// Returns all bytes as one slice, if the pages are adjacent in memory and in this order. They
+    /// always are for a range within one page, and often for pages that one request read into an
+    /// empty cache.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -117,7 +116,7 @@ impl PageRange {
         pages.map(|bytes| &bytes[self.from..self.from + self.len])
     }
 
-    /// Copies all bytes to the front of `to`.
+    /// Copies all bytes to the start of `to`.
     ///
     /// # Panics
     ///
@@ -132,7 +131,7 @@ impl PageRange {
         }
     }
 
-    /// The pages, each of which is pinned by itself.
+    /// Splits the range into pages, each with a separate pin.
     #[must_use]
     pub fn into_pages(mut self) -> Vec<PageRef> {
         let ends: Vec<_> = (0..self.pages.len()).map(|index| self.bytes_in(index)).collect();
@@ -142,12 +141,12 @@ impl PageRange {
         pages.into_iter().zip(ends).map(owned).collect()
     }
 
-    /// Without pages, and without permits to pin some.
+    /// Creates a range without pages or permits.
     pub(crate) fn empty(engine: &Arc<EngineState>) -> Self {
         Self { engine: Arc::clone(engine), pages: Vec::new(), permits: 0, from: 0, len: 0 }
     }
 
-    /// Takes permits for so many pages in all; says whether there were as many.
+    /// Takes permits up to a total of `count`. Returns false if the budget has too few.
     pub(crate) fn take_permits(&mut self, count: u64) -> bool {
         let lacking = count.saturating_sub(self.permits);
         let budget = self.engine.table.pin_budget();
@@ -160,12 +159,12 @@ impl PageRange {
         true
     }
 
-    /// A permit that was taken already.
+    /// Takes over a permit that the caller has acquired.
     pub(crate) fn take_over_permit(&mut self) {
         self.permits += 1;
     }
 
-    /// Adds the part of a page from byte `from` on, at most so long, and returns its length.
+    /// Adds at most `most` bytes of a page, from byte `from` on, and returns the number added.
     pub(crate) fn push(&mut self, page: PinnedFrame, from: usize, most: usize) -> usize {
         let len = (PAGE - from).min(most);
         assert!((self.pages.len() as u64) < self.permits, "a pin has a permit");
@@ -179,7 +178,7 @@ impl PageRange {
         len
     }
 
-    /// Leaves the bytes from `len` on out.
+    /// Cuts the range to `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         let pages = if self.len == 0 { 0 } else { (self.from + self.len).div_ceil(PAGE) };
@@ -188,12 +187,13 @@ impl PageRange {
         }
     }
 
-    /// Ends its pins; the permits stay.
+    /// Unpins all pages, and keeps the permits.
     pub(crate) fn unpin_all(&mut self) {
         self.truncate(0);
     }
 
-    /// Its only page, without an owner; the permit is the caller's. None if there is no page.
+    /// Returns the only page without an owner, and leaves its permit to the caller. None if there
+    /// is no page.
     pub(crate) fn into_one_frame(mut self) -> Option<(PinnedFrame, Range<usize>)> {
         debug_assert!(self.pages.len() <= 1, "a range within a page lies in one page");
         let page = self.pages.pop()?;
@@ -201,7 +201,7 @@ impl PageRange {
         Some((page, self.from..self.from + self.len))
     }
 
-    /// Which bytes of one of its pages it has.
+    /// Returns the range of bytes used in the page at `index`.
     fn bytes_in(&self, index: usize) -> Range<usize> {
         let from = if index == 0 { self.from } else { 0 };
         from..(self.from + self.len - index * PAGE).min(PAGE)
@@ -250,8 +250,8 @@ impl<'r> IntoIterator for &'r PageRange {
     }
 }
 
-/// The same memory, without a copy, where the pages lie side by side; else the range, whose pages
-/// ([`PageRange::into_pages`]) can become one `Bytes` each.
+/// Shares the memory without a copy, if the pages are adjacent. Otherwise returns the range as the
+/// error; its pages ([`PageRange::into_pages`]) can become one `Bytes` each.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,5 @@
-//! A page that is read where it lies, without a copy, and borrows nothing.
-//!
-//! In:    a frame that is pinned, its permit, and which of its bytes.
-//! Out:   the bytes, which stay as they are for as long as it lives; then the pin and the permit.
-//! Never: a page that changes, is evicted or is freed meanwhile.
+//! An owned pin: a page that is read in place and borrows nothing. The page is neither changed,
+//! evicted nor freed while it is pinned; dropping the pin returns its permit.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -12,22 +9,23 @@ use crate::engine_state::EngineState;
 use crate::pins::PinnedFrame;
 use crate::pool::PAGE;
 
-/// Some bytes of a file, in the cache's own memory: a page, or its part from an offset to the end
-/// of the page or of the file. Made by [`File::pin`](crate::File::pin), and by
+/// Bytes of a file in the cache's own memory: a page, or its part from an offset to the end of the
+/// page or of the file. Returned by [`File::pin`](crate::File::pin) and
 /// [`PageGuard::into_owned`](crate::PageGuard::into_owned).
 ///
-/// The page is pinned as long as this lives. It is not evicted, and its bytes do not change: a
+/// The page stays pinned until this is dropped. It is not evicted, and its bytes do not change: a
 /// write to the file gives the page another frame, and this keeps the old bytes. It borrows
-/// nothing. It may go to another thread, and outlive its stream and its file, which is closed when
-/// its last handle is dropped. It keeps the engine's memory, as an open file does: an engine ends
-/// when its last handle, file and page are gone.
+/// nothing: it can move to another thread, and outlive its stream and its file, which is closed
+/// when its last handle is dropped. Like an open file it keeps the engine's memory alive: an engine
+/// ends when its last handle, file and page are gone.
 ///
-/// Pinned pages are part of the engine's memory bound: at most a quarter of it is pinned at a time,
-/// by all threads together. Beyond that a pin fails with [`ReadError::PinLimit`](crate::ReadError::PinLimit). To share one
-/// page, put it into an `Arc`, or into a `bytes::Bytes` (feature `bytes`).
+/// Pinned pages are part of the engine's memory bound: all threads together pin at most a quarter
+/// of it at a time. Beyond that a pin fails with
+/// [`ReadError::PinLimit`](crate::ReadError::PinLimit). To share one page, put it into an `Arc`, or
+/// into a `bytes::Bytes` (feature `bytes`).
 ///
-/// In a forked child the bytes are those of the time of the fork. Dropping it there does not affect
-/// the parent.
+/// In a forked child the bytes are those at the time of the fork. Dropping the page there does not
+/// affect the parent.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +39,7 @@ use crate::pool::PAGE;
 /// ```
 #[must_use = "the page is pinned until this is dropped"]
 pub struct PageRef {
-    /// None: no bytes, at the end of a file.
+    /// None at the end of a file, where there are no bytes.
     page: Option<(Arc<EngineState>, PinnedFrame)>,
     from: u16,
     to: u16,
@@ -50,7 +48,7 @@ pub struct PageRef {
 const _: () = assert!(PAGE <= u16::MAX as usize);
 
 impl PageRef {
-    /// The pin and a permit of the budget are this one's from now on.
+    /// Takes over the pin and its permit of the budget.
     #[expect(clippy::cast_possible_truncation, reason = "both lie in a page of 4096 bytes")]
     pub(crate) fn new(
         engine: Arc<EngineState>,
@@ -61,7 +59,7 @@ impl PageRef {
         Self { page: Some((engine, page)), from: start as u16, to: end as u16 }
     }
 
-    /// No bytes, at the end of a file.
+    /// Creates a page without bytes, for the end of a file.
     pub(crate) fn empty() -> Self {
         Self { page: None, from: 0, to: 0 }
     }
@@ -105,7 +103,7 @@ impl fmt::Debug for PageRef {
     }
 }
 
-/// The same memory, without a copy: the page is unpinned with the last handle to it.
+/// Shares the page's memory without a copy; the last handle unpins the page.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,4 @@
-//! The calls of a file that pin pages.
-//!
-//! In:    offsets and ranges.
-//! Out:   the pages, without a copy, which borrow nothing.
-//! Never: more than a quarter of the memory pinned.
+//! Methods of a file that pin pages and return them without a copy.
 
 use std::ops::Range;
 
@@ -12,13 +8,13 @@ use crate::page_range::PageRange;
 use crate::page_ref::PageRef;
 
 impl File {
-    /// Pins the page that `offset` lies in, and returns its bytes from there on: to the end of the
-    /// page, or of the file. At the end of the file there are none. Reads the page first if it is
-    /// not resident.
+    /// Pins the page that contains `offset`, and returns its bytes from `offset` to the end of the
+    /// page or of the file, whichever comes first: none at the end of the file. Reads the page
+    /// first if it is not resident.
     ///
-    /// Each thread that calls this is a stream of its own. Where several threads look at pages for
-    /// a moment each, [`ReadStream::pin`](crate::ReadStream::pin) is faster: its pins borrow their
-    /// stream, and count nothing that threads share.
+    /// Each calling thread is a separate stream. For short pins by several threads,
+    /// [`ReadStream::pin`](crate::ReadStream::pin) is faster: its pins borrow their stream, and
+    /// touch no counter that threads share.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,15 +26,14 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: then drop a
-    /// [`PageRef`], copy with [`Self::read_at`], or give the engine more memory. Otherwise as
-    /// [`Self::read_at`].
+    /// [`ReadError::PinLimit`] if a quarter of the memory is pinned already: drop a [`PageRef`],
+    /// copy with [`Self::read_at`], or give the engine more memory. Otherwise as [`Self::read_at`].
     pub fn pin(&self, offset: u64) -> Result<PageRef, ReadError> {
         self.with_reader(|reader, handle, advised| reader.pin_owned(handle, advised, offset))
     }
 
-    /// Pins all pages of a range, such as a block of 16 KiB. What is not resident is read as one
-    /// read. The result has fewer bytes than the range only at the end of the file.
+    /// Pins all pages of a range, such as a block of 16 KiB. The pages that are not resident are
+    /// read as one read. The result is shorter than the range only at the end of the file.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,8 +46,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ReadError::PinLimit`] if with these pages more than a quarter of the memory would be
-    /// pinned: then nothing is read or pinned. Otherwise as [`Self::read_at`].
+    /// [`ReadError::PinLimit`] if these pages would bring the pinned memory above a quarter of the
+    /// total: then nothing is read or pinned. Otherwise as [`Self::read_at`].
     pub fn pin_range(&self, range: Range<u64>) -> Result<PageRange, ReadError> {
         self.with_reader(|reader, handle, advised| reader.pin_range(handle, advised, &range))
     }

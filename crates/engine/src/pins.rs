@@ -1,8 +1,4 @@
-//! Pinned frames, and the permits to pin that a stream has in hand, of the engine's budget.
-//!
-//! In:    pins that begin and end.
-//! Out:   whether one more page may be pinned.
-//! Never: more pins than the budget has; a permit kept by a stream that has ended.
+//! Pinned frames, and the permits that a stream holds from the engine's pin budget.
 
 use std::cell::Cell;
 
@@ -11,7 +7,7 @@ use foreread_core::table::{Frame, Generation, PageTable};
 use crate::driver_queue::DriverEvent;
 use crate::engine_state::EngineState;
 
-/// A frame that is pinned, and the life in which it was.
+/// A pinned frame, and the generation in which it was pinned.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a pin without an owner never ends"]
 pub(crate) struct PinnedFrame {
@@ -20,7 +16,7 @@ pub(crate) struct PinnedFrame {
 }
 
 impl PinnedFrame {
-    /// Ends the pin. Its permit goes back after this, not before.
+    /// Ends the pin. Return its permit after this call, not before.
     #[inline]
     pub(crate) fn unpin(self, engine: &EngineState) {
         if engine.table.unpin(self.frame, self.generation) {
@@ -29,16 +25,15 @@ impl PinnedFrame {
     }
 }
 
-/// Pins that a stream has in hand.
+/// Permits that a stream holds.
 ///
-/// They are taken from the engine's budget a batch at a time, because that is shared by all
-/// threads and a pin costs no more than ten nanoseconds. A stream whose last pin has ended keeps
-/// one, so that streams which pin a page at a time ask once, and idle ones do not use the budget
-/// up.
+/// A stream takes permits in batches, because all threads share the engine's budget and a pin costs
+/// at most ten nanoseconds. A stream without pins keeps one permit, so that a stream that pins
+/// single pages touches the budget only once, and idle streams do not exhaust it.
 #[derive(Debug, Default)]
 pub(crate) struct PinsInHand {
     left: Cell<u64>,
-    /// How many are pins at the moment.
+    /// Number of permits in use.
     used: Cell<u64>,
 }
 
@@ -62,8 +57,7 @@ impl PinsInHand {
         self.keep_few(table);
     }
 
-    /// The permit of a pin goes to an owner that is not of this stream, and gives it back to the
-    /// budget itself.
+    /// Hands the permit of a pin to an owner outside this stream, which returns it to the budget.
     pub(crate) fn hand_over(&self, table: &PageTable) {
         self.used.set(self.used.get() - 1);
         self.keep_few(table);
@@ -79,17 +73,17 @@ impl PinsInHand {
         }
     }
 
-    /// The permit of a pin comes from such an owner.
+    /// Takes over the permit of a pin from an owner outside this stream.
     pub(crate) fn take_over(&self) {
         self.used.set(self.used.get() + 1);
     }
 
-    /// The stream ends, and so have its pins.
+    /// Returns all permits when the stream ends; its pins have ended before.
     pub(crate) fn give_back(&self, table: &PageTable) {
         debug_assert_eq!(self.used.get(), 0, "a pin borrows its stream");
         table.pin_budget().give_back(self.left.take());
     }
 }
 
-/// How many pins a stream takes at a time: sixteen pages, a reply of 64 KiB.
+/// Permits per batch: sixteen pages, a reply of 64 KiB.
 const BATCH: u64 = 16;

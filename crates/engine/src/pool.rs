@@ -1,9 +1,6 @@
-//! The memory of the pages: one aligned arena, one frame per page.
-//!
-//! In:    frame numbers.
-//! Out:   where a device reads and writes, copies for readers and from writers.
-//! Never: growth. Frames are touched as they fill, or shortly before (`first_touch`); the arena is
-//!        as large as its bound from the start.
+//! The memory of the pages: one aligned arena with one frame per page. The arena has its full size
+//! from the start; the system provides memory when frames are filled, or shortly before
+//! (`first_touch`).
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +13,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::copy_racing::copy_racing;
 use crate::error::EngineError;
 
-/// A page, as a length in memory.
+/// Size of a page.
 pub(crate) const PAGE: usize = 4096;
 const _: () = assert!(PAGE as u64 == foreread_core::units::PAGE_SIZE);
 
@@ -30,19 +27,19 @@ pub(crate) struct Pool {
     frames: u32,
     /// All frames have memory.
     has_memory: bool,
-    /// The process that made it, where the kernel does not wipe a page in its children.
+    /// The process that created the pool, if the kernel does not wipe a page in its children.
     process: Option<u32>,
 }
 
 // SAFETY: the arena is plain memory that lives as long as the pool; the page table decides which
-// thread may read or write which frame at what time, and `copy_out` tolerates a frame that changes
-// meanwhile.
+// thread may read or write which frame when, and `copy_out` tolerates a frame that changes during
+// the copy.
 unsafe impl Send for Pool {}
 // SAFETY: as above: no method needs exclusive access.
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Reserves the arena; the system gives memory to a frame when it is first filled.
+    /// Reserves the arena; the system provides a frame's memory when the frame is first filled.
     pub(crate) fn new(frames: u32) -> Result<Self, EngineError> {
         let len = Self::len_of(frames);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -52,14 +49,14 @@ impl Pool {
         let arena = |source: io::Error| EngineError::Arena { len: ByteCount(len as u64), source };
         let base = base.map_err(|errno| arena(errno.into()))?.cast::<u8>();
         let base = NonNull::new(base).expect("mmap never maps page zero unasked");
-        // Huge pages save each hit a walk of the machine's page tables (60 to 130 ns of 4 KiB
-        // reads). A kernel without them loses nothing but that. SAFETY: the range is the mapping
-        // that was just made, and the advice does not change it.
+        // Huge pages save each hit a page-table walk (60 to 130 ns for 4 KiB reads); a kernel
+        // without them only loses that. SAFETY: the range is the mapping that was just created, and
+        // the advice does not change it.
         let _ = unsafe { rustix::mm::madvise(base.as_ptr().cast(), len - PAGE, HUGE) };
         let mut pool = Self { base, frames, has_memory: false, process: None };
         let own_page = pool.own_page();
-        // SAFETY: the page is the last one of the mapping that was just made; what the advice does
-        // to it in a child is what it is for.
+        // SAFETY: the page is the last one of the mapping that was just created; the advice
+        // intentionally wipes it in a child.
         if unsafe { rustix::mm::madvise(own_page.as_ptr().cast(), PAGE, Advice::LinuxWipeOnFork) }
             .is_err()
         {
@@ -70,45 +67,45 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Whether this is the process that made it, and not a forked child. Each miss asks three
-    /// times, so that it is a look at memory and no system call.
+    /// Returns true in the process that created the pool, false in a forked child. Each miss checks
+    /// this three times, so it reads memory instead of making a system call.
     #[inline]
     pub(crate) fn is_of_this_process(&self) -> bool {
-        // SAFETY: the page lies in the mapping, and no thread writes to it.
+        // SAFETY: the page is in the mapping, and no thread writes to it.
         let is_own = unsafe { self.own_page().read_volatile() } == 1;
         is_own && self.process.is_none_or(|process| process == std::process::id())
     }
 
-    /// The page behind the frames.
+    /// Returns the page after the frames.
     fn own_page(&self) -> NonNull<u8> {
         // SAFETY: the mapping has one page more than there are frames.
         unsafe { self.base.add(self.frames as usize * PAGE) }
     }
 
-    /// Has the system give memory to these frames now, and not when they are first filled.
+    /// Populates these frames with memory now instead of when they are first filled.
     ///
     /// # Errors
     ///
-    /// If the system has none, or does not know how (before Linux 5.14).
+    /// If the system has no memory, or does not support this (before Linux 5.14).
     pub(crate) fn populate(&self, frames: Range<u32>) -> io::Result<()> {
         assert!(frames.start < frames.end, "{frames:?} are none");
         let len = (frames.end - frames.start) as usize * PAGE;
         assert!(frames.end <= self.frames, "{frames:?} of {}", self.frames);
         let first = self.address(Frame(frames.start));
-        // SAFETY: the range lies in the mapping, as was just checked, and keeps its bytes: pages
-        // that are there stay as they are.
+        // SAFETY: the range is in the mapping, as was just checked, and keeps its bytes: present
+        // pages stay unchanged.
         unsafe { rustix::mm::madvise(first.as_ptr().cast(), len, Advice::LinuxPopulateWrite) }?;
         Ok(())
     }
 
-    /// Has the system give memory to all frames.
+    /// Populates all frames with memory.
     ///
     /// # Errors
     ///
-    /// If it has none.
+    /// If the system has no memory.
     pub(crate) fn prefault(&mut self) -> io::Result<()> {
         match self.populate(0..self.frames) {
-            // Before Linux 5.14 a write to each page does the same, but for a clear error.
+            // Before Linux 5.14, writing to each page does the same, but without a clear error.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 for frame in 0..self.frames {
                     // SAFETY: no other code has a frame of this pool yet, and a fresh page is
@@ -122,35 +119,35 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether all frames were given memory when it was made.
+    /// Returns true if all frames were populated at creation.
     pub(crate) fn has_memory(&self) -> bool {
         self.has_memory
     }
 
-    /// Where a device writes the page of this frame.
+    /// Returns the address at which a device transfers the page of this frame.
     pub(crate) fn address(&self, frame: Frame) -> NonNull<u8> {
         assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
-        // SAFETY: the frame lies in the arena, as was just checked.
+        // SAFETY: the frame is in the arena, as was just checked.
         unsafe { self.base.add(frame.0 as usize * PAGE) }
     }
 
     /// Copies `to.len()` bytes of the frame, from byte `from` on.
     ///
-    /// The frame may be refilled meanwhile; the caller looks at the page table again afterwards and
-    /// then uses the bytes or throws them away.
+    /// The frame may be refilled during the copy: the caller checks the page table again
+    /// afterwards, and uses or discards the bytes.
     #[inline]
     pub(crate) fn copy_out(&self, frame: Frame, from: usize, to: &mut [u8]) {
         assert!(from + to.len() <= PAGE, "a copy stays inside its page");
         self.copy_frames_out(frame, from, to);
     }
 
-    /// Copies `to.len()` bytes of frames in a row, from byte `from` of the first on; as
-    /// [`Self::copy_out`].
+    /// Copies `to.len()` bytes of adjacent frames, from byte `from` of the first on, as
+    /// [`Self::copy_out`] does.
     #[inline]
     pub(crate) fn copy_frames_out(&self, first: Frame, from: usize, to: &mut [u8]) {
         let end = first.0 as usize * PAGE + from + to.len();
         assert!(end <= self.frames as usize * PAGE, "a copy ends in the arena");
-        // SAFETY: the first byte lies in the arena, as the last one does.
+        // SAFETY: the first byte is in the arena, as is the last.
         let source = unsafe { self.address(first).add(from) };
         // SAFETY: source and destination are valid for the length (checked above; `to` is a slice),
         // and do not overlap: no mutable slice of the arena leaves this type.
@@ -158,47 +155,46 @@ impl Pool {
     }
 
     /// Copies `from` into the frame, from byte `to` on.
-    ///
-    /// Only the caller may write to the frame: the core gave it for a write that is not over.
-    /// Readers that look there meanwhile throw away what they see.
+    /// Only the caller may write to the frame: the core assigned it to a write in progress.
+    /// Concurrent readers discard the bytes that they see.
     pub(crate) fn copy_in(&self, frame: Frame, to: usize, from: &[u8]) {
         assert!(to + from.len() <= PAGE, "a copy stays inside its page");
-        // SAFETY: the byte lies in the frame, as was just checked.
+        // SAFETY: the byte is in the frame, as was just checked.
         let dest = unsafe { self.address(frame).add(to) };
         // SAFETY: source and destination are valid for the length (checked above; `from` is a
-        // slice), and do not overlap: slices of the arena are of pinned frames, which are not
-        // written to.
+        // slice), and do not overlap: slices of the arena exist only for pinned frames, which are
+        // not written to.
         unsafe { copy_racing(from.as_ptr(), dest.as_ptr(), from.len()) }
     }
 
-    /// Copies these bytes of a frame to the same place in another.
+    /// Copies these bytes of a frame to the same offset in another.
     ///
-    /// As [`Self::copy_in`]; the bytes of `old` are a page's, and stay as they are.
+    /// As [`Self::copy_in`]; the bytes in `old` belong to a page and do not change.
     pub(crate) fn copy_over(&self, old: Frame, new: Frame, bytes: Range<usize>) {
         assert!(bytes.start <= bytes.end && bytes.end <= PAGE, "a copy stays inside its page");
         assert!(old != new, "a copy goes elsewhere");
-        // SAFETY: the byte lies in the frame, as was just checked.
+        // SAFETY: the byte is in the frame, as was just checked.
         let source = unsafe { self.address(old).add(bytes.start) };
         // SAFETY: the same.
         let dest = unsafe { self.address(new).add(bytes.start) };
-        // SAFETY: both ranges lie in frames, which are not the same one.
+        // SAFETY: both ranges are in frames, and the frames differ.
         unsafe { copy_racing(source.as_ptr(), dest.as_ptr(), bytes.len()) }
     }
 
-    /// The page in this frame, for as long as the caller has it pinned.
+    /// Returns the page in this frame, which the caller keeps pinned.
     #[inline]
     pub(crate) fn pinned_page(&self, frame: Frame) -> &[u8] {
         self.pinned_pages(frame, 1)
     }
 
-    /// The pages in so many frames in a row, for as long as the caller has each pinned.
+    /// Returns the pages in `count` adjacent frames, which the caller keeps pinned.
     #[inline]
     pub(crate) fn pinned_pages(&self, first: Frame, count: usize) -> &[u8] {
         let page = self.address(first);
         assert!(count <= (self.frames - first.0) as usize, "{count} frames from {first:?} on");
-        // SAFETY: the frames lie in the arena, and the arena lives as long as `self`. A frame that
-        // is pinned holds a page that is up to date, and is filled again only when its last pin has
-        // ended (foreread_core::table::PageTable::pin), so nothing writes to it meanwhile.
+        // SAFETY: the frames are in the arena, and the arena lives as long as `self`. A pinned
+        // frame holds a page that is up to date, and is refilled only after its last pin has ended
+        // (foreread_core::table::PageTable::pin), so that no code writes to it in the meantime.
         unsafe { std::slice::from_raw_parts(page.as_ptr(), count * PAGE) }
     }
 
@@ -209,15 +205,15 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and the last handle to it ends here: the driver, which holds
-        // one, ends only after the last I/O into it.
+        // SAFETY: the mapping is ours, and its last handle ends here: the driver, which holds one,
+        // ends only after the last I/O into it.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), Self::len_of(self.frames)) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
 }
 
-/// Few and large entries in the machine's page tables.
+/// Reduces TLB misses with large page-table entries.
 const HUGE: Advice = Advice::LinuxHugepage;
 
 #[cfg(test)]
@@ -237,7 +233,8 @@ mod tests {
         }
     }
 
-    /// Every way to copy, at every distance from a line of the destination, and nothing beside it.
+    /// Every kind of copy, at every alignment of the destination to a cache line, without touching
+    /// adjacent bytes.
     #[test]
     fn a_copy_of_any_length_to_any_address_is_whole_and_no_more() {
         let pool = Pool::new(1).unwrap();

@@ -1,17 +1,17 @@
-//! Reads of many byte ranges at once: merged, split and ordered by what the device model knows.
+//! Reads of many byte ranges at once: merged, split and ordered by the device model.
 //!
-//! In:    ranges in any order, which may overlap, be empty, or end behind the file.
-//! Out:   for each range its own bytes, once: all together, or in the order of arrival.
-//! Never: a page read twice for one call. More in flight, over all callers, than the engine's
-//!        budget of planned reads. A frame held for a caller that does not look.
+//! In:    ranges in any order, which may overlap, be empty, or end past the file.
+//! Out:   each range's bytes once: all together, or in completion order.
+//! Never: a page read twice for one call; more bytes in flight, over all callers, than the engine's
+//!        budget of planned reads; a frame held for a caller that does not poll.
 //!
 //! ```text
-//!   ranges --> sweep: what is cached is copied --> plan --> planned reads --> copied as they come
+//!   ranges --> sweep: cached pages are copied ---> plan --> planned reads --> copied as they come
 //!                ^                                                                |
 //!                '------ the next portion, when half of the window has come <-----'
 //! ```
 //!
-//! How requests are planned: docs/design/ranges.md.
+//! See docs/design/ranges.md for how requests are planned.
 
 mod blocking;
 mod future;

@@ -1,9 +1,6 @@
-//! Reads that do not block: a future for any executor.
-//!
-//! In:    polls.
-//! Out:   bytes, copied while it is polled.
-//! Never: a buffer that the kernel writes to: pages go to frames of the engine. So a future may be
-//!        dropped at any time, and its buffer is its owner's again at once.
+//! Asynchronous reads: a future for any executor. The kernel writes to frames of the engine, never
+//! to the caller's buffer, so that a future can be dropped at any time. Bytes are copied during
+//! polls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,7 +18,7 @@ use crate::spans::MissSpan;
 use crate::stream::ReadStream;
 use crate::wait_table::{Ticket, Waiter};
 
-/// A read on its way. Made by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
+/// A read in flight. Returned by [`crate::File::read_at_async`] and [`ReadStream::read_at_async`].
 ///
 /// ```no_run
 /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
@@ -44,14 +41,14 @@ enum Source<'a> {
     Own(Box<ReadStream>),
 }
 
-/// How far a read that does not block has come.
+/// Progress of an asynchronous read.
 #[derive(Debug)]
 pub(crate) struct ReadFuture {
     offset: u64,
-    /// Others of its stream may be on their way, too.
+    /// The stream may have other reads in flight.
     is_one_of_several: bool,
     state: ReadFutureState,
-    /// Since it missed.
+    /// Open since the cache miss.
     span: Option<MissSpan>,
 }
 
@@ -75,10 +72,10 @@ impl<'a> ReadAt<'a> {
 impl File {
     /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
     ///
-    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
-    /// polled. Each call is a stream of its own; a scan is better off with
-    /// [`ReadStream::read_at_async`]. A future that waits, or is ready and is not polled, keeps its
-    /// share of the memory: up to an eighth for a read as large as that.
+    /// Dropping the future cancels the read; the buffer is written to only during polls. Each call
+    /// is a separate stream, so that a scan should use [`ReadStream::read_at_async`]. A future that
+    /// waits, or is ready and not polled, holds memory: up to an eighth of the engine's for a read
+    /// of that size.
     ///
     /// ```no_run
     /// async fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
@@ -90,7 +87,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::read_at`].
+    /// The future fails as [`Self::read_at`] does.
     pub fn read_at_async<'b>(&self, to: &'b mut [u8], offset: u64) -> ReadAt<'b> {
         ReadAt::owned(self.stream(), to, offset)
     }
@@ -99,9 +96,8 @@ impl File {
 impl ReadStream {
     /// Reads as [`Self::read_at`] does, without blocking the thread: for tasks of any executor.
     ///
-    /// A future that is dropped leaves nothing behind; the buffer is written to only while it is
-    /// polled. How long to wait is the executor's business: [`crate::EngineBuilder::timeout`] is
-    /// for reads that block.
+    /// Dropping the future cancels the read; the buffer is written to only during polls. Time-outs
+    /// are up to the executor: [`crate::EngineBuilder::timeout`] applies to blocking reads.
     pub fn read_at_async<'a>(&'a mut self, to: &'a mut [u8], offset: u64) -> ReadAt<'a> {
         ReadAt::of_stream(self, to, offset)
     }
@@ -143,7 +139,7 @@ impl ReadFuture {
         }
     }
 
-    /// Polls as [`Self::poll`] does, and is ready as soon as some bytes have come.
+    /// Polls as [`Self::poll`] does, and is ready as soon as some bytes have arrived.
     #[cfg(any(feature = "futures-io", feature = "tokio"))]
     pub(crate) fn poll_some(
         &mut self,
@@ -162,7 +158,7 @@ impl ReadFuture {
         polled
     }
 
-    /// Abandons the read. Requests in flight go on, and later reads find their pages.
+    /// Abandons the read. Requests in flight continue, and later reads hit their pages.
     pub(crate) fn abandon(&mut self, file: &Arc<FileState>) {
         let ReadFutureState::Waiting(_, id) =
             std::mem::replace(&mut self.state, ReadFutureState::Done)
@@ -201,7 +197,7 @@ impl ReadFuture {
                     return Ok(Poll::Ready(reader.end(&read)));
                 }
                 if self.is_one_of_several {
-                    // The next one goes on where this one will have ended.
+                    // The next read continues at the end of this one.
                     reader.end(&read);
                 }
                 read
@@ -263,7 +259,7 @@ impl Source<'_> {
     }
 }
 
-/// Begins to read what is left; false if nothing is.
+/// Starts to read the missing rest. Returns false if nothing is missing.
 fn begin(
     stream: &ReadStream,
     read: &mut ReadProgress,

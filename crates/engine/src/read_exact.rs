@@ -1,8 +1,4 @@
-//! Reads of all or nothing.
-//!
-//! In:    buffers and offsets.
-//! Out:   full buffers.
-//! Never: a short read that looks like a whole one.
+//! Reads that fill the whole buffer or fail.
 
 use crate::error::ReadError;
 use crate::file::File;
@@ -10,7 +6,7 @@ use crate::handle::Handle;
 use crate::stream::ReadStream;
 
 impl File {
-    /// Fills the whole of `to` from `offset` on.
+    /// Fills the whole of `to`, from `offset` on.
     ///
     /// ```no_run
     /// fn header(file: &foreread::File) -> Result<[u8; 512], foreread::ReadError> {
@@ -22,8 +18,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends before; what
-    /// `to` holds then is not stated.
+    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);
         check(self.handle(), read, to.len(), offset)
@@ -31,12 +27,12 @@ impl File {
 }
 
 impl ReadStream {
-    /// Fills the whole of `to` from `offset` on, as [`File::read_exact_at`] does.
+    /// Fills the whole of `to`, from `offset` on, as [`File::read_exact_at`] does.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends before; what
-    /// `to` holds then is not stated.
+    /// As [`Self::read_at`], and [`ReadError::UnexpectedEnd`] if the file ends first. The
+    /// contents of `to` are then unspecified.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let read = self.read_at(to, offset);
         check(&self.handle, read, to.len(), offset)

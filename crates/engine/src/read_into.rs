@@ -1,8 +1,5 @@
-//! Reads into a buffer that comes back with the result: futures that borrow nothing.
-//!
-//! In:    a buffer, an offset; polls.
-//! Out:   the buffer, and how many bytes are in it.
-//! Never: a buffer that the kernel writes to: such a future, too, may be dropped at any time.
+//! Reads into a buffer that is returned with the result: futures that borrow nothing. The kernel
+//! never writes to the caller's buffer, so that such a future can be dropped at any time.
 
 use std::fmt;
 use std::future::Future;
@@ -17,20 +14,20 @@ use crate::stream::ReadStream;
 /// The result of an operation that owned a buffer, and the buffer.
 pub type BufResult<T, E, B> = (Result<T, E>, B);
 
-/// A read with a buffer of its own. Made by [`File::read_into`].
+/// An asynchronous read that owns its buffer. Returned by [`File::read_into`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadInto<B> {
     stream: ReadStream,
-    /// None after the result.
+    /// None once the result has been returned.
     buffer: Option<B>,
     progress: ReadFuture,
 }
 
 impl File {
-    /// Reads as [`Self::read_at_async`] does, into as many bytes as `buffer` has, and gives the
-    /// buffer back with the result: for tasks that cannot borrow.
+    /// Reads up to `buffer.len()` bytes as [`Self::read_at_async`] does, and returns the buffer
+    /// with the result: for tasks that cannot borrow.
     ///
-    /// A future that is dropped leaves nothing behind, and drops the buffer.
+    /// Dropping the future cancels the read and drops the buffer.
     ///
     /// ```no_run
     /// async fn header(file: foreread::File) -> Result<Vec<u8>, foreread::ReadError> {
@@ -42,7 +39,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::read_at`].
+    /// The future fails as [`Self::read_at`] does.
     pub fn read_into<B: AsMut<[u8]>>(&self, buffer: B, offset: u64) -> ReadInto<B> {
         let (stream, progress) = (self.stream(), ReadFuture::lone(offset));
         ReadInto { stream, buffer: Some(buffer), progress }
@@ -61,7 +58,7 @@ impl<B: AsMut<[u8]>> Future for ReadInto<B> {
     }
 }
 
-/// Its buffer is never pinned.
+/// The buffer is never pinned.
 impl<B> Unpin for ReadInto<B> {}
 
 impl<B> Drop for ReadInto<B> {

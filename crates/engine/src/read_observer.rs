@@ -1,9 +1,6 @@
-//! What a caller is told of each read, to record it.
-//!
-//! In:    a function of the caller's.
-//! Out:   its calls: file, offset and length of each read, in the thread that reads.
-//! Never: a call with the engine's mutex held; a call in a forked child, whose locks may be held by
-//!        threads that only the parent has.
+//! An observer that receives each read, to record it. The engine calls it on the reading thread,
+//! never with its mutex held, and never in a forked child, where locks may be held by threads that
+//! only the parent has.
 
 use std::fmt;
 use std::path::Path;
@@ -13,19 +10,19 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct ReadEvent<'r> {
-    /// The path that the file was opened by, or the name of its source.
+    /// The path by which the file was opened, or the name of its source.
     pub path: &'r Path,
-    /// The number of the open handle, which is never used again in this process.
+    /// The number of the open handle, never reused in this process.
     pub handle: u64,
-    /// The length of the file, as the engine knows it.
+    /// The length of the file, as known to the engine.
     pub file_len: u64,
-    /// The first byte.
+    /// The offset of the first byte.
     pub offset: u64,
     /// The number of bytes, cut at the end of the file; at least 1.
     pub length: u64,
 }
 
-/// The caller's function.
+/// The caller's observer function.
 #[derive(Clone)]
 pub(crate) struct ReadObserver(pub(crate) Arc<dyn Fn(&ReadEvent<'_>) + Send + Sync>);
 

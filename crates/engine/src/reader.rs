@@ -1,8 +1,8 @@
-//! A reader: one reader's hits and misses.
+//! The read path of one stream: hits are copied without a lock, misses go to the driver.
 //!
 //! In:    offsets and buffers.
 //! Out:   bytes. A full hit takes no lock, unless it met a marker.
-//! Never: more than one thread at a time. Each has a reader of its own.
+//! Never: more than one thread at a time; each thread uses a separate reader.
 
 mod copy;
 mod markers;
@@ -36,32 +36,32 @@ use crate::hits::HitCount;
 use crate::pool::PAGE;
 use crate::spans::MissSpan;
 
-/// What a reader remembers between its reads.
+/// State that a reader keeps between its reads.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
-    /// Made when there is first something to decide: a reader that only hits never waits for one.
+    /// Created lazily with the first decision, so that a reader which only hits never waits for it.
     id: Cell<Option<StreamId>>,
-    /// The byte after the last one that a read returned.
+    /// End offset of the previous read.
     prev_pos: Cell<Option<ByteCount>>,
-    /// What the core was told of the advice.
+    /// The advice last passed to the core.
     told: Cell<Advised>,
-    /// The submitter that it reads for.
+    /// The submitter of its requests.
     submitter: Cell<Submitter>,
     pub(crate) hits: HitCount,
-    /// Whether the engine's observer is told of its reads.
+    /// Whether the engine's observer sees its reads.
     pub(crate) is_observed: bool,
 }
 
-/// One read: what was asked, and how far it has come.
+/// Progress of one read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadProgress {
     pub(crate) offset: u64,
-    /// What the buffer holds, which the policies see; the file may end before.
+    /// Length of the buffer, as policies see it; the file may end first.
     pub(crate) room: usize,
-    /// What the file has of it.
+    /// The part of it within the file.
     pub(crate) wanted: usize,
     pub(crate) done: usize,
-    /// How long the file was known to be when the rest was last asked for.
+    /// Length of the file when the read last started a request.
     known_len: ByteCount,
     pub(crate) advised: Advised,
 }
@@ -85,14 +85,14 @@ impl StreamReader {
         }
     }
 
-    /// Ends the stream as soon as a thread drives: this one does not.
+    /// Ends the stream as soon as another thread drives; the calling thread does not.
     pub(crate) fn leave(&self, mailbox: &DriverMailbox) {
         if let Some(id) = self.id.take() {
             mailbox.leave(DriverEvent::CloseStream(id));
         }
     }
 
-    /// Whether there is a stream to end.
+    /// Returns true if the core has a stream to end.
     pub(crate) fn is_open(&self) -> bool {
         self.id.get().is_some()
     }
@@ -117,7 +117,7 @@ impl StreamReader {
         Ok(self.end(&read))
     }
 
-    /// What a read comes to in this file.
+    /// Starts a read, and cuts it at the end of the file.
     #[inline]
     pub(crate) fn ask(
         &self,
@@ -135,7 +135,7 @@ impl StreamReader {
         Ok(ReadProgress { offset, room, wanted, done: 0, known_len: ByteCount(len), advised })
     }
 
-    /// Copies as much from where the read stands as is resident.
+    /// Copies resident pages from the current position on, up to the first missing one.
     #[inline]
     pub(crate) fn hit(
         &self,
@@ -145,7 +145,7 @@ impl StreamReader {
         markers: &mut Markers,
     ) {
         let file = &*handle.file;
-        // A read that goes on in the middle of a page is no second use of it.
+        // A read that continues in the middle of a page does not count as a second use of the page.
         let pos = read.pos();
         let mut continues = in_page(pos) > 0 && self.prev_pos.get() == Some(pos);
         let mut note_use = |found: &FoundPage<'_>, page: PageIndex| {
@@ -163,7 +163,7 @@ impl StreamReader {
         while done < wanted {
             let pos = ByteCount(read.offset + done as u64);
             let (page, from, to) = (pos.page(), in_page(pos), &mut to[done..wanted]);
-            // In runs, so that what is not the copy is paid once for many pages.
+            // Look pages up in runs, to spread the fixed cost over many of them.
             if from + to.len() > PAGE {
                 let (run, held) = copy_run(file, page, from, to);
                 for index in 0..held {
@@ -182,19 +182,19 @@ impl StreamReader {
         read.done = done;
     }
 
-    /// Counts a full hit, and posts the markers that it met to the driver.
+    /// Counts a full hit, and posts its markers to the driver.
     #[inline]
     pub(crate) fn full_hit(&self, handle: &Handle, read: &mut ReadProgress, markers: &Markers) {
         self.hits.add_one();
         let file = &*handle.file;
         if file.len() < ByteCount(read.offset + read.wanted as u64) {
-            // It shrank while we copied.
+            // The file shrank during the copy.
             read.shrink_to(file.len());
         }
         self.post(handle, read, markers);
     }
 
-    /// What a read returns, once it is done.
+    /// Ends a read, and returns the number of bytes read.
     #[inline]
     pub(crate) fn end(&self, read: &ReadProgress) -> usize {
         if read.wanted > 0 {
@@ -205,18 +205,18 @@ impl StreamReader {
 }
 
 impl ReadProgress {
-    /// The same as if no more had been wanted than has come.
+    /// Returns a copy that is cut to the bytes copied so far.
     #[cfg(any(feature = "futures-io", feature = "tokio"))]
     pub(crate) fn cut_to_done(&self) -> Self {
         Self { wanted: self.done, ..*self }
     }
 
-    /// Where it stands.
+    /// Returns the current position.
     pub(crate) fn pos(&self) -> ByteCount {
         ByteCount(self.offset + self.done as u64)
     }
 
-    /// A reader at random leaves markers where they are: they are other readers'.
+    /// Returns false for a random reader: it leaves markers to other readers.
     fn may_take_markers(&self) -> bool {
         self.advised.pattern != Pattern::Random
     }
@@ -225,7 +225,7 @@ impl ReadProgress {
         ByteCount(self.offset.saturating_add(self.room as u64))
     }
 
-    /// The file has no more than this.
+    /// Cuts the read at this length of the file.
     fn shrink_to(&mut self, len: ByteCount) {
         let left = usize::try_from(len.0.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         self.wanted = self.wanted.min(left);
@@ -233,14 +233,14 @@ impl ReadProgress {
 }
 
 impl Handle {
-    /// How long the file is, for a read that reaches the end that we know of.
+    /// Returns the current length of the file, for a read that reaches the known end.
     pub(crate) fn len_now(&self, offset: u64) -> Result<u64, ReadError> {
         let len = self.file.refresh_if_changed();
         let failed = |source| ReadError::Io { path: self.path.clone(), offset, source };
         len.map(|len| len.0).map_err(failed)
     }
 
-    /// Refuses an offset past the end: for calls whose result cannot say that there is nothing.
+    /// Refuses an offset past the end, for calls whose result cannot be empty.
     pub(crate) fn check_not_past_end(&self, offset: u64) -> Result<(), ReadError> {
         let len = self.file.len().0;
         if offset > len {
@@ -250,7 +250,7 @@ impl Handle {
     }
 }
 
-/// Where in its page a byte lies.
+/// Returns the offset of a byte in its page.
 #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
 pub(crate) fn in_page(pos: ByteCount) -> usize {
     (pos - pos.page().offset()).0 as usize

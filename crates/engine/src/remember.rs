@@ -1,17 +1,17 @@
-//! What was learnt of devices outlives the engine: one small file for each device.
+//! Device measurements that outlive the engine: one small file for each device.
 //!
-//! In:    a directory, names of devices; what the core has learnt of them.
-//! Out:   where the estimate of a device begins; its record, whole, after it was closed.
-//! Never: a file of another program replaced; a file written while the driver's mutex is held; an
-//!        error because a record cannot be read: the device is learnt as if there were none.
+//! In:    a directory, names of devices, the core's estimates.
+//! Out:   the initial estimate of a device; its record, written whole after the device was closed.
+//! Never: a file of another program replaced; a file written under the driver's mutex; an error
+//!        because of an unreadable record, without which the device is learnt from scratch.
 //!
 //! ```text
 //!   open   name of the device --> DIR/NAME.learnt --> core: restore_device
 //!   close  core: learnt_device --> noted here        |
-//!   save_learnt, end of the engine: what has changed --> DIR/NAME.learnt
+//!   save_learnt, end of the engine: changed records --> DIR/NAME.learnt
 //! ```
 //!
-//! Two processes with the same device write the same file, each whole: the last one counts.
+//! If two processes use the same device, each writes the whole file, and the last one wins.
 
 mod kept;
 mod record;
@@ -33,25 +33,27 @@ use crate::OpenOptions;
 use crate::backend::Backend;
 use crate::driver::Driver;
 
-/// What came of the record of a file's device: [`FileDevice::record`](crate::FileDevice::record).
+/// State of the record of a file's device: [`FileDevice::record`](crate::FileDevice::record).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum DeviceRecord {
-    /// None is kept: the engine is not to [remember](crate::EngineBuilder::remember) devices, or
-    /// this one has no [name](OpenOptions::device_name), or it is read through the kernel's cache.
+    /// No record is kept: the engine is not configured to
+    /// [remember](crate::EngineBuilder::remember) devices, this device has no
+    /// [name](OpenOptions::device_name), or it is read through the kernel's cache.
     Off,
-    /// There was none. The device is learnt, and a record is written.
+    /// No record was found. The engine learns the device and writes one.
     New,
-    /// The estimate began with the record of an earlier engine. The first requests check it.
+    /// The estimate started with the record of an earlier engine. The first requests validate it.
     Restored {
-        /// When it was written.
+        /// Time at which the record was written.
         saved: SystemTime,
     },
-    /// There is a file of its name that cannot be used: the device is learnt as if there were none.
+    /// A file of the record's name exists but is unusable: the device is learnt as without a
+    /// record.
     Ignored {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -65,11 +67,11 @@ pub(crate) struct DeviceRecords {
 
 #[derive(Debug)]
 struct KnownDevice {
-    /// What its record says.
+    /// The contents of the record.
     saved: Option<LearntDevice>,
-    /// What was learnt since.
+    /// The measurements since.
     learnt: Option<LearntDevice>,
-    /// The files on it that are open, by the device that each of them is to the core.
+    /// The core's devices of the open files on it.
     open: Vec<DeviceId>,
     state: DeviceRecord,
 }
@@ -79,7 +81,7 @@ impl DeviceRecords {
         Self { directory, devices: Mutex::default() }
     }
 
-    /// The name under which the device of a file is remembered, if it is.
+    /// Returns the name under which the device of a file is remembered, if any.
     fn name(backend: &Backend, options: &OpenOptions) -> Option<String> {
         if backend.buffered.is_some() || backend.faults.is_some() {
             return None;
@@ -87,7 +89,8 @@ impl DeviceRecords {
         let given = options.device_name.as_deref().filter(|name| !name.is_empty());
         let by_number = || {
             let disk = backend.disk()?;
-            // Numbers below 0 are given to network and other file systems anew at each mount.
+            // Network and other file systems get major number 0 and a new minor number at each
+            // mount.
             let (major, minor) = (major(disk), minor(disk));
             (major != 0).then(|| format!("block-{major}-{minor}"))
         };
@@ -96,8 +99,8 @@ impl DeviceRecords {
         Some(plain(&(name + &slowed)))
     }
 
-    /// Reads the record of the device that a file lies on, unless that was done. Returns the name
-    /// of the device; None if it is not remembered. Not under the driver's mutex.
+    /// Loads the record of a file's device, once. Returns the name of the device, or None if it is
+    /// not remembered. Must not run under the driver's mutex.
     pub(crate) fn look_up(&self, backend: &Backend, options: &OpenOptions) -> Option<String> {
         let name = Self::name(backend, options)?;
         if self.lock().contains_key(&name) {
@@ -118,7 +121,7 @@ impl DeviceRecords {
         Some(name)
     }
 
-    /// A file on a device was opened: returns what is known of it.
+    /// Registers an open file on a device, and returns the device's estimate.
     pub(crate) fn opened(&self, device: DeviceId, name: &str) -> Option<LearntDevice> {
         let mut devices = self.lock();
         let known = devices.get_mut(name)?;
@@ -126,7 +129,7 @@ impl DeviceRecords {
         known.learnt.or(known.saved)
     }
 
-    /// It is closed: what was learnt is noted.
+    /// Unregisters a closed file, and notes the device's measurements.
     pub(crate) fn closed(&self, driver: &Driver, device: DeviceId, name: &str) {
         let mut devices = self.lock();
         let Some(known) = devices.get_mut(name) else { return };
@@ -138,7 +141,7 @@ impl DeviceRecords {
         self.lock().get(name).map_or(DeviceRecord::Off, |known| known.state.clone())
     }
 
-    /// Notes what was learnt of all devices that are open.
+    /// Notes the measurements of all open devices.
     pub(crate) fn note_all(&self, driver: &Driver) {
         for known in self.lock().values_mut() {
             for device in known.open.clone() {
@@ -147,7 +150,7 @@ impl DeviceRecords {
         }
     }
 
-    /// Writes the records that have changed. All are tried; the first error is returned.
+    /// Writes the records that have changed. Tries all, and returns the first error.
     pub(crate) fn save(&self) -> io::Result<()> {
         let changed: Vec<_> = {
             let devices = self.lock();
@@ -166,7 +169,7 @@ impl DeviceRecords {
                         known.saved = Some(learnt);
                     }
                 }
-                // Another process has just written what it learnt of the same device.
+                // Another process has just written its measurements of the same device.
                 Err(FileError::InUse { .. }) => {}
                 Err(error) => {
                     let line = error.to_string();
@@ -183,15 +186,15 @@ impl DeviceRecords {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, KnownDevice>> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes the record of a device that was measured in another way than by an engine, in place of
-/// an earlier one. An engine that [remembers](crate::EngineBuilder::remember) devices in this
-/// directory begins with it when it opens a file whose device has
-/// [this name](OpenOptions::device_name). Returns the path of the record.
+/// Writes the record of a device that was measured without an engine, and replaces an earlier one.
+/// An engine that [remembers](crate::EngineBuilder::remember) devices in this directory starts with
+/// it when it opens a file whose device has [this name](OpenOptions::device_name). Returns the path
+/// of the record.
 ///
 /// ```
 /// use foreread::LearntDevice;
@@ -207,7 +210,8 @@ impl DeviceRecords {
 ///
 /// # Errors
 ///
-/// If no device can be like this, or the file cannot be written or is not foreread's.
+/// If the values are not plausible for a device, or the file cannot be written or is not
+/// foreread's.
 pub fn write_device_record(
     directory: impl AsRef<Path>,
     name: &str,
@@ -256,7 +260,7 @@ impl fmt::Display for DeviceRecord {
     }
 }
 
-/// Whether two estimates differ by more than noise.
+/// Returns true if two estimates differ by more than noise.
 fn is_other(one: &LearntDevice, other: &LearntDevice) -> bool {
     let differs = |one: f64, other: f64| (one - other).abs() > NOISE * one.max(other);
     one.window != other.window
@@ -271,25 +275,25 @@ fn is_other(one: &LearntDevice, other: &LearntDevice) -> bool {
         }
 }
 
-/// A name that is one component of a path, and has nothing to quote.
+/// Converts a name to a single path component without special characters.
 fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '-' });
     let plain: String = plain.take(NAME_MAX).collect();
-    // Neither hidden nor a directory.
+    // The result must be neither hidden nor a directory.
     let rest = plain.trim_start_matches('.');
     if rest.is_empty() { "device".to_owned() } else { rest.to_owned() }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "no decision depends on it: users read it")]
 fn today() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// The part by which two estimates of the same device may differ.
+/// Relative difference up to which two estimates of the same device count as equal.
 const NOISE: f64 = 0.1;
 
-/// A name of a file may have 255 bytes; this leaves room for what is added.
+/// File names may have 255 bytes; this leaves room for additions.
 const NAME_MAX: usize = 128;

@@ -1,8 +1,4 @@
-//! What callers see of remembered devices: saved when they want it, and what came of a record.
-//!
-//! In:    an engine, a file.
-//! Out:   records written; the state of one.
-//! Never: a wait for a device.
+//! Public methods of remembered devices: saving records, and the state of a file's record.
 
 use std::io;
 
@@ -12,11 +8,10 @@ use crate::remember::DeviceRecord;
 
 /// # Remembering devices
 impl Engine {
-    /// Writes what was learnt of devices to the directory of
-    /// [`EngineBuilder::remember`](crate::EngineBuilder::remember), if it has changed by more than
-    /// a tenth. Blocks for as long as the file system takes to sync small files. The engine does
-    /// the same when it ends, and then drops the error; a program that runs for long may call this
-    /// now and then.
+    /// Writes the engine's device measurements to the directory of
+    /// [`EngineBuilder::remember`](crate::EngineBuilder::remember), if they have changed by more
+    /// than a tenth. Blocks while the file system syncs small files. The engine does the same when
+    /// it ends, but drops the error; a long-running program may call this now and then.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,12 +32,12 @@ impl Engine {
 }
 
 impl FileDevice<'_> {
-    /// Returns what the engine did with the device's record when it opened the file: restored,
-    /// ignored, none there; `Off` in a forked child.
+    /// Returns the outcome of loading the device's record when the file was opened: restored,
+    /// ignored, or none found; `Off` in a forked child.
     #[must_use]
     pub fn record(&self) -> DeviceRecord {
         let file = self.file.file_state();
-        // The lock may be held forever there.
+        // A forked child may inherit a lock that is held forever.
         if file.engine.check_process().is_err() {
             return DeviceRecord::Off;
         }

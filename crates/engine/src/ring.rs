@@ -1,11 +1,10 @@
-//! The ring: reads into frames and writes from them go to the kernel, results come back.
+//! The ring: submits reads into frames and writes from frames to the kernel, and reaps completions.
 //!
 //! In:    a backend, an offset, the addresses of frames.
-//! Out:   a tag and a result for each of them.
-//! Never: more in flight than the completion queue holds. One whose memory or descriptor ends
-//!        before it does: the ring keeps both until then.
+//! Never: more in flight than the completion queue holds. The ring keeps the memory and the
+//!        descriptor of each transfer until it has ended.
 //!
-//! Two roles, so that a thread that waits does not hold the lock of those that start transfers:
+//! Two roles, so that a thread that waits does not hold the lock that submitters need:
 //!
 //! ```text
 //!   Ring (behind the engine's mutex)        Sleeper (shared, one thread at a time sleeps in it)
@@ -16,7 +15,7 @@
 //! ```
 //!
 //! Two kinds: io_uring, and threads that call `preadv` and `pwritev2` where a system forbids
-//! io_uring. Which one is found by trying, never by the kernel's version.
+//! io_uring. The choice depends on a probe, never on the kernel's version.
 
 mod probe;
 mod threads;
@@ -43,7 +42,7 @@ use threads::Threads;
 use transfer::Transfer;
 use uring::Uring;
 
-/// Starts transfers and reaps their results. Lives behind the engine's mutex.
+/// Submits transfers and reaps their completions. Lives behind the engine's mutex.
 #[derive(Debug)]
 pub(crate) struct Ring {
     kind: RingImpl,
@@ -57,7 +56,7 @@ enum RingImpl {
     Threads(Threads),
 }
 
-/// Where one thread sleeps until a transfer is done. Needs no lock.
+/// Lets one thread sleep until a transfer completes. Needs no lock.
 #[derive(Debug)]
 pub(crate) struct Sleeper(SleeperImpl);
 
@@ -67,19 +66,19 @@ enum SleeperImpl {
     Threads(Arc<threads::WorkerShared>),
 }
 
-/// How reads and writes get to the kernel.
+/// The way in which reads and writes reach the kernel.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum IoBackend {
-    /// io_uring if it works here, else threads: found by trying.
+    /// io_uring if a probe finds it usable, else threads.
     #[default]
     Probe,
-    /// io_uring, or an error.
+    /// io_uring, or an error if it is not usable.
     IoUring,
-    /// Threads that call `preadv(2)` and `pwritev2(2)`, also where io_uring works.
+    /// Threads that call `preadv(2)` and `pwritev2(2)`, even if io_uring is usable.
     Threads,
 }
 
-/// The kind of ring that an engine uses; [`Display`](std::fmt::Display) says it in words.
+/// The kind of ring that an engine uses; [`Display`](std::fmt::Display) describes it in words.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum RingKind {
@@ -87,22 +86,22 @@ pub enum RingKind {
     IoUring,
     /// Threads that call `pread`.
     Threads {
-        /// Why not io_uring: what the system said, or that threads were asked for.
+        /// The reason for not using io_uring: the system's error, or that threads were requested.
         why: String,
     },
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Completion {
-    /// As it was given to [`Ring::read`] or [`Ring::write`].
+    /// The tag given to [`Ring::read`] or [`Ring::write`].
     pub(crate) tag: u64,
-    /// Bytes, or the error number.
+    /// Number of bytes, or the error number.
     pub(crate) result: Result<u32, i32>,
 }
 
 impl Ring {
-    /// A ring of a kind.
+    /// Creates a ring of the chosen kind.
     ///
     /// ```text
     ///   asked for   io_uring works   it does not   no descriptors left
@@ -128,17 +127,17 @@ impl Ring {
         Ok(Self { kind, sleeper: Arc::new(Sleeper(place)), pool })
     }
 
-    /// The pages' memory.
+    /// Returns the memory of the frames.
     pub(crate) fn pool(&self) -> Arc<Pool> {
         Arc::clone(&self.pool)
     }
 
-    /// Makes these bytes of a frame zeros.
+    /// Zeroes these bytes of a frame.
     pub(crate) fn zero(&self, frame: Frame, bytes: &Range<usize>) {
         self.pool.copy_in(frame, bytes.start, &ZEROS[..bytes.len()]);
     }
 
-    /// Which kind it is: for users to see.
+    /// Returns the kind of the ring, for display to users.
     pub(crate) fn kind(&self) -> RingKind {
         match &self.kind {
             RingImpl::IoUring(_) => RingKind::IoUring,
@@ -146,12 +145,12 @@ impl Ring {
         }
     }
 
-    /// Whether another one may be started.
+    /// Returns true if another transfer can be queued.
     pub(crate) fn has_room(&self) -> bool {
         self.in_flight() < TRANSFERS_MAX
     }
 
-    /// How many are being worked on, or are done but not yet asked about.
+    /// Returns the number of transfers that are in flight or not yet reaped.
     pub(crate) fn in_flight(&self) -> usize {
         match &self.kind {
             RingImpl::IoUring(uring) => uring.in_flight(),
@@ -159,14 +158,14 @@ impl Ring {
         }
     }
 
-    /// Queues a read at `offset` into `parts` of frames, in their order. What are neighbours in
-    /// memory becomes one vector.
+    /// Queues a read at `offset` into `parts` of frames, in order. Parts that are adjacent in
+    /// memory share one vector.
     ///
     /// It starts with the next [`Self::submit`] or [`Sleeper::wait`] of any thread.
     ///
     /// # Panics
     ///
-    /// If there is no room, or a transfer of the same tag is in flight.
+    /// If the ring is full, or a transfer with the same tag is in flight.
     pub(crate) fn read(
         &mut self,
         tag: u64,
@@ -177,8 +176,8 @@ impl Ring {
         self.start(tag, Transfer::read(&self.pool, backend, offset, parts));
     }
 
-    /// Queues a write of `len` bytes from `frames`, in their order: whole pages, but for the last,
-    /// of which there may be less. Durable (FUA): it ends when it is durable.
+    /// Queues a write of `len` bytes from `frames`, in order: whole pages, except that the last may
+    /// be partial. A durable (FUA) write completes once it is durable.
     ///
     /// # Panics
     ///
@@ -202,21 +201,21 @@ impl Ring {
         }
     }
 
-    /// Hands all that is queued over, and does not wait. On an error they stay queued, and the next
-    /// call here or of [`Sleeper::wait`] offers them again.
+    /// Submits all queued transfers without waiting. On an error they stay queued, and the next
+    /// call here or of [`Sleeper::wait`] retries them.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         match &mut self.kind {
             RingImpl::IoUring(uring) => uring.submit(),
-            // They take what is queued without being told.
+            // The workers take queued transfers by themselves.
             RingImpl::Threads(_) => Ok(()),
         }
     }
 
-    /// The next result that has come. Never waits.
+    /// Reaps the next completion. Never blocks.
     ///
-    /// A transfer that io_uring cancelled or refused for lack of a worker or of memory is done
-    /// here, by the plain system call. The rest of a write that was cut short is started and not
-    /// reported, and so is the flush of a durable one.
+    /// If io_uring cancels a transfer, or refuses it for lack of a worker or memory, this performs
+    /// it with the plain system call. It resubmits the rest of a short write, and the flush of a
+    /// durable one, without reporting a completion.
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         match &mut self.kind {
             RingImpl::IoUring(uring) => uring.completion(),
@@ -224,13 +223,13 @@ impl Ring {
         }
     }
 
-    /// Where a thread may sleep without the engine's mutex.
+    /// Returns the handle with which a thread sleeps without the engine's mutex.
     pub(crate) fn sleeper(&self) -> Arc<Sleeper> {
         Arc::clone(&self.sleeper)
     }
 
-    /// Wakes the sleeper. If no thread sleeps yet, the next sleep ends at once: it holds until
-    /// [`Self::completion`] is called.
+    /// Wakes the sleeper. If no thread is asleep, the next sleep ends at once: the wake stays
+    /// pending until [`Self::completion`] is called.
     pub(crate) fn wake(&mut self) {
         match &mut self.kind {
             RingImpl::IoUring(uring) => uring.wake(),
@@ -240,18 +239,18 @@ impl Ring {
 }
 
 impl Sleeper {
-    /// Hands over what is queued and waits until at least one completion is there, or the time is
-    /// over, or [`Ring::wake`] was called: one system call.
+    /// Submits all queued transfers and blocks until a completion is available, the time is over,
+    /// or [`Ring::wake`] was called: one system call.
     ///
-    /// A completion that is not reaped yet, and a wake that is not seen yet, end it at once. It may
-    /// also end early with nothing to show (a signal): the caller reaps, looks at the clock, and
-    /// comes again. One thread at a time may be in here, and only that one reaps meanwhile:
-    /// otherwise it could sleep for a completion that another took.
+    /// An unreaped completion or a pending wake ends it at once. It may also return early without
+    /// either (a signal): the caller reaps, checks the clock, and calls again. Only one thread at a
+    /// time may wait here, and only that thread may reap in the meantime: otherwise it could sleep
+    /// for a completion that another thread took.
     ///
     /// # Errors
     ///
-    /// If the kernel does not let us wait. That it has no memory to start anything is an error only
-    /// after a second of refusals during which nothing else ended.
+    /// If the kernel refuses to wait. Lack of kernel memory is an error only after a second of
+    /// refusals in which no transfer completed.
     pub(crate) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         match &self.0 {
             SleeperImpl::IoUring(uring) => uring.wait(at_most),
@@ -269,14 +268,15 @@ impl fmt::Display for RingKind {
     }
 }
 
-/// Reads at `offset` into `parts` of frames in the calling thread: bytes, or the error number.
+/// Reads at `offset` into `parts` of frames on the calling thread. Returns the number of bytes.
 ///
-/// For the lone miss: with nothing else to start and nothing to wait for, one plain system call is
-/// the shortest way. The frames must be in flight in the core (no other request fills them).
+/// For a lone miss: with no other transfer to submit or to wait for, one plain system call is the
+/// shortest way. The frames must be in flight in the core, so that no other request fills them.
 ///
 /// # Errors
 ///
-/// The error number; a signal, or a kernel that asks to try again, only after a few tries.
+/// The error number. An interrupted or retryable call is retried a few times before it becomes an
+/// error.
 pub(crate) fn pread(
     pool: &Pool,
     backend: Arc<Backend>,
@@ -286,11 +286,11 @@ pub(crate) fn pread(
     Transfer::read(pool, backend, offset, parts).run()
 }
 
-/// Writes `len` bytes at `offset` from `frames` in the calling thread, durably: bytes, or the error
-/// number.
+/// Writes `len` bytes at `offset` from `frames` on the calling thread, durably. Returns the number
+/// of bytes.
 ///
-/// For the lone durable write, as [`pread`] for the lone miss. The core keeps the frames until it
-/// hears of the end.
+/// For a lone durable write, as [`pread`] for a lone miss. The core keeps the frames until it
+/// learns of the completion.
 ///
 /// # Errors
 ///
@@ -307,13 +307,13 @@ pub(crate) fn pwrite_durable(
 /// Entries of the submission queue; the completion queue has twice as many.
 const ENTRIES: u32 = 256;
 
-/// How many transfers may be in flight at once, over all devices: seven devices at their default
-/// depth and all but one of an eighth. One entry is left for a wake, so that it finds a place even
-/// when the kernel takes nothing.
+/// Maximum number of transfers in flight, over all devices: seven devices at their default depth
+/// and all but one of an eighth. One entry is left for a wake, so that it fits even if the kernel
+/// takes no entries.
 const TRANSFERS_MAX: usize = ENTRIES as usize - 1;
 
-/// A hole.
+/// The contents of a hole.
 static ZEROS: [u8; PAGE] = [0; PAGE];
 
-/// How often one is tried again when the kernel asks for it, before that is its error.
+/// Number of retries of a call that the kernel asks to repeat, before it counts as an error.
 const RETRIES: u32 = 16;

@@ -1,8 +1,5 @@
-//! Settings of an engine that can be changed while it runs, as types.
-//!
-//! In:    a setting with its value.
-//! Out:   its name and value as the core, the control socket and `foreread set` have them.
-//! Never: another check than the core's.
+//! Typed form of the settings that can be changed while an engine runs. The core validates the
+//! values.
 
 use std::time::Duration;
 
@@ -26,23 +23,23 @@ use foreread_core::prefetch::Policy;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum EngineSetting {
-    /// The bytes that writes may hold; at most a quarter of the memory.
+    /// Maximum dirty bytes; at most a quarter of the memory.
     DirtyLimit(u64),
-    /// More dirty bytes than this are written at once; None for half of the limit.
+    /// Dirty bytes above which writeback starts at once; None for half of the limit.
     DirtyBackground(Option<u64>),
-    /// What has been dirty for so long is written. In whole milliseconds.
+    /// Age at which dirty pages are written back, in whole milliseconds.
     DirtyAge(Duration),
-    /// Write requests of one device, queued or in flight; at least 1.
+    /// Maximum write requests of one device, queued or in flight; at least 1.
     WritesQueued(u32),
-    /// The largest read-ahead window; at most an eighth of the memory. None for what is of use on
-    /// each device, as measured.
+    /// The largest read-ahead window; at most an eighth of the memory. None for the largest useful
+    /// window of each device, as measured.
     MaxWindow(Option<u64>),
     /// The read-ahead policy.
     Policy(Policy),
 }
 
 impl EngineSetting {
-    /// The name, one of those that [`Engine::set_by_name`](crate::Engine::set_by_name) takes.
+    /// Returns the name, as [`Engine::set_by_name`](crate::Engine::set_by_name) takes it.
     #[must_use]
     pub fn name(self) -> &'static str {
         let name = match self {
@@ -57,7 +54,7 @@ impl EngineSetting {
         name
     }
 
-    /// The value as text.
+    /// Returns the value as text.
     pub(crate) fn value(self) -> String {
         match self {
             Self::DirtyLimit(bytes) => bytes.to_string(),
@@ -79,7 +76,7 @@ mod tests {
     use super::*;
     use crate::Engine;
 
-    /// Each setting of the core has a typed form, which it takes and gives back.
+    /// Each setting of the core has a typed form that converts to it and back.
     #[test]
     fn every_setting_has_a_type() {
         let engine = Engine::builder().memory(16 << 20).build().expect("an engine");

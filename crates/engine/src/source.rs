@@ -1,8 +1,7 @@
 //! Sources: anything that returns bytes for a range, read through the engine like a file.
 //!
 //! In:    an implementation of [`Source`], such as a client of an object store.
-//! Out:   a file of the engine.
-//! Never: a thread or a runtime of the engine's for a source. A call of a source under the mutex.
+//! Never: a thread or runtime of the engine's for a source; a call of a source under the mutex.
 //!
 //! ```text
 //!   reader --> core --> fetch(range, reply) --> the source's own thread, task or event loop
@@ -10,7 +9,7 @@
 //!     '--- a page is complete <--- reply.write(bytes) <--'
 //! ```
 //!
-//! How to write one: docs/guide/sources.md.
+//! See docs/guide/sources.md for how to write one.
 
 mod blocking;
 mod contract;

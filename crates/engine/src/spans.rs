@@ -1,10 +1,7 @@
-//! Spans and events for the `tracing` crate, behind the feature of that name.
-//!
-//! In:    misses; the events of the core's trace.
-//! Out:   a span for each miss (DEBUG) and an event for each decision and each request (TRACE), of
-//!        the target `foreread`.
-//! Never: a subscriber called with the engine's mutex held. A cost without the feature, or for a
-//!        hit.
+//! Spans and events for the `tracing` crate, behind the feature of that name: a span for each miss
+//! (DEBUG), and an event for each decision and request (TRACE), with the target `foreread`.
+//! Subscribers are never called under the engine's mutex. Hits, and builds without the feature, pay
+//! nothing.
 
 use crate::handle::Handle;
 
@@ -24,13 +21,13 @@ mod with_feature {
     /// The target of each span and event.
     const TARGET: &str = "foreread";
 
-    /// Whether a subscriber wants the events of decisions and requests.
+    /// Returns true if a subscriber is interested in events of decisions and requests.
     #[inline]
     pub(crate) fn is_wanted() -> bool {
         tracing::enabled!(target: TARGET, tracing::Level::TRACE)
     }
 
-    /// From the first miss of a read to its end.
+    /// Spans a read from its first miss to its end.
     #[derive(Debug)]
     pub(crate) struct MissSpan(tracing::Span);
 
@@ -46,7 +43,7 @@ mod with_feature {
         }
     }
 
-    /// Events that a subscriber gets as soon as the mutex is free.
+    /// Events that subscribers receive as soon as the mutex is free.
     #[derive(Debug)]
     pub(crate) struct TracedEvents(Vec<TraceEvent>);
 

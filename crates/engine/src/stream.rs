@@ -1,8 +1,4 @@
-//! A stream: one reader of one file, as programs hold it.
-//!
-//! In:    offsets and buffers, advice.
-//! Out:   bytes; a copy of them, or the pages themselves.
-//! Never: more than one thread at a time. Each has a stream of its own.
+//! A stream: one reader of one file, used by one thread at a time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +11,8 @@ use crate::handle::Handle;
 use crate::pins::PinsInHand;
 use crate::reader::StreamReader;
 
-/// One reader of a file. Made by [`crate::File::stream`]; ends when it is dropped.
+/// A reader of a file, with separate read-ahead state. Returned by [`crate::File::stream`];
+/// dropping it ends the stream.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -48,8 +45,8 @@ impl ReadStream {
         Self { handle, reader, advised, pins: PinsInHand::default() }
     }
 
-    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
-    /// only at the end of the file, 0 at and past it.
+    /// Reads into `to` at `offset`. Returns the number of bytes read: less than `to.len()` only at
+    /// the end of the file, 0 at or past it.
     ///
     /// # Errors
     ///
@@ -58,8 +55,8 @@ impl ReadStream {
         self.reader.read_at(&self.handle, self.advised.get(), to, offset)
     }
 
-    /// Reads as [`Self::read_at`] does if all of it is in memory, and the file has it all; else
-    /// returns false, and what is in `to` is not specified. Never waits.
+    /// Reads as [`Self::read_at`] does if the file has all of the bytes and all are resident.
+    /// Otherwise returns false, and leaves the contents of `to` unspecified. Never blocks.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,8 +76,8 @@ impl ReadStream {
         is_in_file && self.reader.try_read_at(&self.handle, self.advised.get(), to, offset)
     }
 
-    /// Sets the submitter that this stream reads for: some schedulers are fair to submitters. At
-    /// first all streams are of the same.
+    /// Sets the submitter of this stream's requests, which some schedulers use for fairness.
+    /// Initially all streams share one submitter.
     ///
     /// # Errors
     ///
@@ -89,7 +86,7 @@ impl ReadStream {
         self.reader.set_submitter(&self.handle.file, submitter)
     }
 
-    /// Says how this stream is going to read.
+    /// Announces the access pattern of this stream's next reads.
     pub fn advise(&self, advice: Advice) {
         self.advised.set(self.advised.get().with(advice));
     }

@@ -1,31 +1,28 @@
-//! Steps of writes that no thread waits for: done by whichever thread drives, after the mutex.
-//!
-//! In:    what a task's write or flush has to have done, and the frames that it is done to.
-//! Out:   it is done, and posted to the driver.
-//! Never: a call of the driver: of a chain of writes that wait for each other, each would drive
-//!        inside the one before, as deep as the chain is long.
+//! Steps of writes that no thread waits for: the driving thread performs them after it has released
+//! the mutex, and posts the end to the driver. A step never drives itself, because a chain of
+//! writes that wait for each other would then recurse as deep as it is long.
 
 use std::fmt;
 
 use foreread_core::path::{WriteFill, WriteId};
 use foreread_core::units::ByteCount;
 
-/// Copies to frames, and posts that.
+/// Copies to frames, and posts the end.
 type CopyStep = Box<dyn FnOnce(WriteId, &[WriteFill], ByteCount) + Send>;
 
-/// A step that the driver has done, as it comes with its request.
+/// A step that the driver performs, submitted with its request.
 pub(crate) enum TaskStep {
-    /// Copies so many bytes to these frames.
+    /// Copies a number of bytes to these frames.
     Fill(CopyStep),
-    /// Calls the system, for a change of length with the one that the file gets.
+    /// Calls the system; for a length change, with the new length.
     Act(Box<dyn FnOnce(WriteId, ByteCount) + Send>),
 }
 
-/// A step that is to be done now.
+/// A step to be performed now.
 pub(crate) struct PendingStep {
     pub(crate) id: WriteId,
     pub(crate) step: TaskStep,
-    /// Where to, and how much of it.
+    /// The destination frames and ranges.
     pub(crate) fills: Vec<WriteFill>,
     pub(crate) len: ByteCount,
 }

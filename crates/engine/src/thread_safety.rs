@@ -1,8 +1,4 @@
-//! Which public types may be sent to another thread, and which may be shared between threads.
-//!
-//! In:    the public types.
-//! Out:   an error of the compiler if one of them loses a promise that programs rely on.
-//! Never: code.
+//! Compile-time checks of which public types are `Send` and `Sync`, as programs rely on.
 //!
 //! ```text
 //!   Send + Sync   Engine, File, EngineBuilder, OpenOptions, settings, counters, errors: shared by
@@ -44,7 +40,7 @@ const _: () = {
     is_send_and_sync::<lab::ReplayError>();
     is_send_and_sync::<ForkedError>();
 
-    // One reader each: what it remembers between reads is its own.
+    // One reader each, with unshared state between its reads.
     is_send::<ReadStream>();
     is_send::<FileCursor>();
     is_send::<ReadAt<'_>>();
@@ -57,7 +53,7 @@ const _: () = {
     is_send::<AsyncCursor>();
     is_send::<Reply>();
 
-    // Writes remember nothing: whichever thread polls them.
+    // Writes keep no thread-bound state: any thread may poll them.
     is_send_and_sync::<WriteAt<'_>>();
     is_send_and_sync::<WriteAllAt<'_>>();
     is_send_and_sync::<WriteFrom<Vec<u8>>>();

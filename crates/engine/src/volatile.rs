@@ -1,10 +1,9 @@
-//! A device in memory with a volatile cache, whose power can be cut: a tool for tests.
+//! A test device in memory with a volatile cache, whose power can be cut.
 //!
-//! In:    reads, writes, syncs, from any thread; a cut.
-//! Out:   what a disk would have after it lost its power at that moment; flushes that fail, and
-//!        drop some of what was cached.
-//! Never: a sector that is torn: each is as one of the writes to it left it, or as it last was
-//!        durable.
+//! In:    reads, writes, syncs, from any thread; a power cut.
+//! Out:   the contents that a disk could have after losing power at that moment; failing flushes
+//!        that drop some of the cache.
+//! Never: a torn sector: each has the contents of one of its writes, or its last durable contents.
 //!
 //! ```text
 //!                   write begins      write ends        sync        a write that is durable, ends
@@ -21,9 +20,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use state::{DiskState, Failures, SECTOR, Sector, Version, mix, range_of};
 
-/// A disk of so many bytes that is only memory: given to
-/// [`OpenOptions::volatile`](crate::OpenOptions::volatile), for engines with
-/// [`IoBackend::Threads`](crate::IoBackend::Threads).
+/// A disk in memory, passed to [`OpenOptions::volatile`](crate::OpenOptions::volatile), for engines
+/// with [`IoBackend::Threads`](crate::IoBackend::Threads).
 #[derive(Debug)]
 pub struct VolatileDisk {
     state: Mutex<DiskState>,
@@ -31,20 +29,20 @@ pub struct VolatileDisk {
 }
 
 impl VolatileDisk {
-    /// A disk with these bytes: whole sectors of 512.
+    /// Creates a disk with these contents, a whole number of 512-byte sectors.
     ///
     /// # Panics
     ///
-    /// If they are not.
+    /// If the length is not a multiple of 512.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Arc<Self> {
         assert!(bytes.len().is_multiple_of(SECTOR), "whole sectors");
         Self::of(DiskState::new(bytes, false))
     }
 
-    /// A file with these bytes on such a disk, which grows and shrinks: what it gets at its end
-    /// reads as zeros. A new length is durable as what is written is: after a flush, or a write
-    /// that is durable by itself.
+    /// Creates a file with these contents on such a disk, which can grow and shrink. New space at
+    /// its end reads as zeros. A new length becomes durable as data does: with a flush, or with a
+    /// durable write.
     #[must_use]
     pub fn file(bytes: Vec<u8>) -> Arc<Self> {
         Self::of(DiskState::new(bytes, true))
@@ -54,12 +52,12 @@ impl VolatileDisk {
         Arc::new(Self { state: Mutex::new(state), has_written: Condvar::new() })
     }
 
-    /// The bytes after a power cut at this moment: of each sector any version since the last one
-    /// that is durable, and of a file's lengths, too. The disk itself goes on.
+    /// Returns the contents after a power cut at this moment: for each sector, any version since
+    /// the last durable one, and likewise for the length of a file. The disk itself keeps running.
     ///
     /// # Panics
     ///
-    /// If a thread panicked while it wrote.
+    /// If a thread panicked during a write.
     #[must_use]
     pub fn cut(&self, seed: u64) -> Vec<u8> {
         let state = self.state();
@@ -85,43 +83,43 @@ impl VolatileDisk {
         bytes
     }
 
-    /// The newest bytes, as reads see them.
+    /// Returns the newest contents, as reads see them.
     #[must_use]
     pub fn newest(&self) -> Vec<u8> {
         self.read(0, self.len())
     }
 
-    /// How many sectors were written, each as often as it was.
+    /// Returns the number of sector writes.
     #[must_use]
     pub fn sectors_written(&self) -> u64 {
         self.state().sectors_written
     }
 
-    /// How often it was told to make all durable.
+    /// Returns the number of flush requests.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.state().syncs
     }
 
-    /// From now on one flush in `one_in` fails with EIO, chosen by `seed`; with 0 none does. A FUA
-    /// write contains a flush. Of each sector that is cached, a flush that fails makes some version
-    /// durable, and drops the newer ones or keeps them in the cache.
+    /// Makes one flush in `one_in`, chosen by `seed`, fail with EIO from now on; 0 turns failures
+    /// off. A FUA write includes a flush. For each cached sector, a failed flush makes some version
+    /// durable, and either drops the newer ones or keeps them in the cache.
     pub fn fail_flushes(&self, one_in: u64, seed: u64) {
         let mut state = self.state();
         state.failures = Failures { one_in, seed, failed: state.failures.failed };
     }
 
-    /// How many flushes have failed.
+    /// Returns the number of failed flushes.
     #[must_use]
     pub fn flushes_failed(&self) -> u64 {
         self.state().failures.failed
     }
 
-    /// Waits until so many sectors were written.
+    /// Blocks until this many sectors have been written.
     ///
     /// # Panics
     ///
-    /// If a thread panicked while it wrote.
+    /// If a thread panicked during a write.
     pub fn wait_written(&self, sectors: u64) {
         let few = |state: &mut DiskState| state.sectors_written < sectors;
         drop(self.has_written.wait_while(self.state(), few).expect(NO_PANIC));
@@ -131,12 +129,12 @@ impl VolatileDisk {
         self.state().len() as u64
     }
 
-    /// Whether it is a file.
+    /// Returns true if it is a file.
     pub(crate) fn is_file(&self) -> bool {
         self.state().is_file
     }
 
-    /// Gives a file another length.
+    /// Changes the length of a file.
     pub(crate) fn set_len(&self, len: u64) -> Result<(), i32> {
         let mut state = self.state();
         if !state.is_file {
@@ -147,7 +145,7 @@ impl VolatileDisk {
         Ok(())
     }
 
-    /// As many bytes as there are, up to `len`.
+    /// Returns up to `len` bytes, fewer at the end.
     pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let state = self.state();
         let all = state.len();
@@ -166,8 +164,8 @@ impl VolatileDisk {
         bytes
     }
 
-    /// Writes whole sectors, as far as there are any, or up to the end of a file; gives the bytes
-    /// that were.
+    /// Writes whole sectors up to the end of the disk, or bytes up to the end of a file. Returns
+    /// the number of bytes written.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8], is_durable: bool) -> Result<u32, i32> {
         let offset = usize::try_from(offset).expect("offsets of a disk in memory fit it");
         assert!(offset.is_multiple_of(SECTOR), "a device takes whole sectors");
@@ -180,7 +178,7 @@ impl VolatileDisk {
         let sectors = state.sectors_of(first, &bytes[..room]);
         state.begun.insert(number, (first, sectors));
         drop(state);
-        // Here it is on its way: a cut finds any of it.
+        // The write is in flight here: a power cut may include any of it.
         std::thread::yield_now();
         let mut state = self.state();
         let (_, sectors) = state.begun.remove(&number).expect("a write that has begun ends once");
@@ -208,7 +206,7 @@ impl VolatileDisk {
         Ok(u32::try_from(room).expect("a request's bytes fit in 32 bits"))
     }
 
-    /// All writes that have ended are durable, if it does not fail.
+    /// Makes all completed writes durable, unless the flush fails.
     pub(crate) fn sync(&self) -> Result<(), i32> {
         let mut state = self.state();
         state.syncs += 1;

@@ -1,9 +1,6 @@
-//! The entries of requests that are waited for, counted by how they wait.
-//!
-//! In:    entries, and changes of them.
-//! Out:   how many need a leader, and how many of these are threads.
-//! Never: a count by looking at all of them: each release of the mutex asks, and there may be tens
-//!        of thousands of tasks.
+//! The table of requests with waiters, with counts by kind of waiter. The counts are maintained
+//! incrementally, because each release of the mutex needs them, and there may be tens of thousands
+//! of tasks.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -24,34 +21,34 @@ pub(crate) struct WaitTable {
     counts: WaitCounts,
 }
 
-/// How many entries need a leader, and how many of these are threads.
+/// Number of entries that need a leader, and how many of these are threads.
 #[derive(Debug, Default)]
 struct WaitCounts {
     all: usize,
     threads: usize,
 }
 
-/// An entry that is being changed; counted again when it is dropped.
+/// An entry being changed; counted again on drop.
 pub(crate) struct EntryMut<'t> {
     entry: &'t mut WaitEntry,
     counts: &'t mut WaitCounts,
 }
 
-/// What is waited for.
+/// Identifies the request being waited for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Ticket {
     Read(ReadId),
-    /// A write, a zero or a flush.
+    /// A write, a zeroing or a flush.
     Write(WriteId),
-    /// Planned reads that began together.
+    /// Planned reads that were started together.
     Batch(BatchId),
 }
 
-/// Names a batch of planned reads; never used again.
+/// Identifies a batch of planned reads; never reused.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct BatchId(pub(crate) u64);
 
-/// What a waiter waits to hear.
+/// A notification for a waiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notification {
     Read(ReadReady),
@@ -60,25 +57,25 @@ pub(crate) enum Notification {
     Batch,
 }
 
-/// What waits for a read or a write.
+/// The waiter of a request.
 #[derive(Debug)]
 pub(crate) enum Waiter {
     /// A thread, which parks unless it leads.
     Thread(Thread),
     /// A task of an executor.
     Task(Waker),
-    /// None any more. The file stays open until the device has answered.
+    /// No waiter any more. Keeps the file open until the device has completed the request.
     Abandoned(KeepAlive),
 }
 
 #[derive(Debug)]
 pub(crate) struct WaitEntry {
     pub(crate) waiter: Waiter,
-    /// Its thread is in the kernel, with a request of its own, or copies: it can neither lead nor
-    /// be woken.
+    /// The waiting thread is in the kernel with a separate request, or copies: it can neither lead
+    /// nor be woken.
     pub(crate) is_away: bool,
     pub(crate) news: Option<Notification>,
-    /// The step of a task's write that the driver has done for it.
+    /// The step of a task's write that the driver performs.
     pub(crate) step: Option<TaskStep>,
 }
 
@@ -105,17 +102,17 @@ impl WaitTable {
         Some(entry)
     }
 
-    /// Whether an entry needs a leader.
+    /// Returns true if an entry needs a leader.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.counts.all > 0
     }
 
-    /// Whether one of these is a thread.
+    /// Returns true if one of these is a thread.
     pub(crate) fn has_waiting_thread(&self) -> bool {
         self.counts.threads > 0
     }
 
-    /// A thread that waits.
+    /// Returns a waiting thread.
     pub(crate) fn a_waiting_thread(&self) -> Option<Thread> {
         if !self.has_waiting_thread() {
             return None;
@@ -128,7 +125,7 @@ impl WaitTable {
         })
     }
 
-    /// How all waiters are woken that have not left.
+    /// Returns the wakes of all waiters that have not left.
     pub(crate) fn wakes(&self) -> impl Iterator<Item = DeferredWake> {
         self.entries.values().filter_map(WaitEntry::wake)
     }
@@ -167,7 +164,7 @@ impl Drop for EntryMut<'_> {
 }
 
 impl WaitEntry {
-    /// How its waiter is woken, if it has not left.
+    /// Returns the wake of the waiter, if it has not left.
     pub(crate) fn wake(&self) -> Option<DeferredWake> {
         match &self.waiter {
             Waiter::Thread(thread) => Some(DeferredWake::Thread(thread.clone())),
@@ -176,10 +173,10 @@ impl WaitEntry {
         }
     }
 
-    /// Whether it needs a leader.
+    /// Returns true if the entry needs a leader.
     ///
-    /// Not a thread that is away: it comes back with its request, which may take as long as its
-    /// device likes, and until then it is no leader for others.
+    /// A thread that is away does not count: it returns with its request, for as long as its device
+    /// takes, and cannot lead for others until then.
     fn needs_leader(&self) -> bool {
         self.news.is_none() && !self.is_away
     }
@@ -190,7 +187,7 @@ impl WaitEntry {
 }
 
 impl Notification {
-    /// Whether nothing follows.
+    /// Returns true if no further notification follows.
     pub(crate) fn is_last(&self) -> bool {
         matches!(self, Self::Read(_) | Self::Write(WriteStep::Done { .. }))
     }

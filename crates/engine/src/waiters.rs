@@ -1,8 +1,8 @@
-//! The waiters of reads and writes, and which of them leads.
+//! The waiters of reads and writes, and the election of a leader among them.
 //!
-//! In:    what began, what there is news of, waiters that leave.
-//! Out:   the wakes to run, once the engine's mutex is free.
-//! Never: a wait of its own. A read or a write in flight without an entry.
+//! In:    started requests, notifications, waiters that leave.
+//! Out:   the wakes to run once the engine's mutex is free.
+//! Never: blocking; a read or write in flight without an entry.
 //!
 //! ```text
 //!                begins                    ready
@@ -30,7 +30,7 @@ use crate::source::PendingFetch;
 use crate::task_step::{PendingStep, TaskStep};
 use crate::wait_table::{Notification, Ticket, WaitEntry, WaitTable, Waiter};
 
-/// All reads and writes that are on their way.
+/// All reads and writes in flight.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     entries: WaitTable,
@@ -41,20 +41,20 @@ pub(crate) struct Waiters {
     background: Arc<BackgroundWaker>,
 }
 
-/// The one that reaps completions: with two, one would sleep for a completion that the other took.
+/// The one that reaps completions: of two, one could sleep for a completion that the other took.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Leader {
-    /// The thread that waits for this.
+    /// The thread that waits for this request.
     Waiter(Ticket),
     /// The background thread.
     Background,
 }
 
-/// What has to be done about news.
+/// Handling that a notification requires.
 pub(crate) enum Delivery {
-    /// Its waiter will see to it.
+    /// The waiter handles it.
     Waiter,
-    /// Its waiter leads, and sleeps in the ring, where nothing may be that would wake it.
+    /// The waiter leads and sleeps in the ring: wake it, as no completion may be due there.
     SleepingLeader,
     /// There is no waiter: the caller handles it at once.
     Abandoned,
@@ -70,14 +70,15 @@ impl Waiters {
         self.add_with_step(ticket, waiter, None);
     }
 
-    /// Adds a waiter, and the step that is not its own to do.
+    /// Adds a waiter, with a step that the driver performs for it.
     pub(crate) fn add_with_step(&mut self, ticket: Ticket, waiter: Waiter, step: Option<TaskStep>) {
         let entry = WaitEntry { waiter, is_away: false, news: None, step };
         self.entries.insert(ticket, entry);
         debug_assert!(self.is_waited_for(), "a request that has begun needs a leader");
     }
 
-    /// Notes the news for their waiter, and its wake. Returns what the caller has to do.
+    /// Stores a notification for its waiter, and queues a wake. Returns the caller's part of the
+    /// work.
     pub(crate) fn note(&mut self, ticket: Ticket, news: Notification) -> Delivery {
         let mut entry = self
             .entries
@@ -100,7 +101,7 @@ impl Waiters {
                 let was_asleep = std::mem::take(&mut self.is_asleep);
                 return if was_asleep { Delivery::SleepingLeader } else { Delivery::Waiter };
             }
-            // It looks when it comes back.
+            // The thread checks when it returns.
             Waiter::Thread(_) if entry.is_away => {}
             Waiter::Thread(thread) => self.wakes.push(DeferredWake::Thread(thread.clone())),
             Waiter::Task(waker) => self.wakes.push(DeferredWake::Task(waker.clone())),
@@ -113,7 +114,7 @@ impl Waiters {
         self.entries.get(ticket).is_some_and(|entry| entry.news.is_some())
     }
 
-    /// Takes the news. With the last, the entry goes; else the waiter counts as away with them.
+    /// Takes the notification. The last one removes the entry; otherwise the waiter counts as away.
     pub(crate) fn take_notification(&mut self, ticket: Ticket) -> Option<Notification> {
         let mut entry = self.entries.get_mut(ticket)?;
         let news = entry.news.take()?;
@@ -126,7 +127,7 @@ impl Waiters {
         Some(news)
     }
 
-    /// Takes a read that is ready out of here.
+    /// Takes a ready read, and removes its entry.
     pub(crate) fn take_ready(&mut self, id: ReadId) -> Option<ReadReady> {
         match self.take_notification(Ticket::Read(id))? {
             Notification::Read(ready) => Some(ready),
@@ -136,7 +137,7 @@ impl Waiters {
         }
     }
 
-    /// A task is polled again, maybe with another waker.
+    /// Replaces the waker of a task that is polled again.
     pub(crate) fn set_waker(&mut self, ticket: Ticket, waker: &Waker) {
         let mut entry = self
             .entries
@@ -150,7 +151,7 @@ impl Waiters {
         }
     }
 
-    /// Another thread or task waits from now on, or the same one.
+    /// Replaces the waiter, possibly by the same thread or task.
     pub(crate) fn set_waiter(&mut self, ticket: Ticket, waiter: Waiter) {
         if let Some(mut entry) = self.entries.get_mut(ticket)
             && let Waiter::Task(waker) = std::mem::replace(&mut entry.waiter, waiter)
@@ -159,7 +160,7 @@ impl Waiters {
         }
     }
 
-    /// The waiter leaves. Returns the news it has not taken: the caller sees to them.
+    /// Abandons a request. Returns its pending notification, which the caller handles.
     #[must_use]
     pub(crate) fn abandon(&mut self, ticket: Ticket, file: KeepAlive) -> Option<Notification> {
         let news = self.take_notification(ticket);
@@ -176,7 +177,7 @@ impl Waiters {
         news
     }
 
-    /// Takes the step that the driver has done for a task: it counts as away until that is done.
+    /// Takes the step that the driver performs for a task, which counts as away until it is done.
     pub(crate) fn take_step(&mut self, ticket: Ticket) -> Option<TaskStep> {
         let mut entry = self.entries.get_mut(ticket)?;
         let step = entry.step.take()?;
@@ -184,14 +185,14 @@ impl Waiters {
         Some(step)
     }
 
-    /// Drops the step that the driver has not begun to do.
+    /// Drops a step that the driver has not started.
     pub(crate) fn forget_step(&mut self, ticket: Ticket) {
         if let Some(mut entry) = self.entries.get_mut(ticket) {
             entry.step = None;
         }
     }
 
-    /// Whether a step of this is being done, by its thread or for its task.
+    /// Returns true if a step of this request is in progress, on its thread or for its task.
     pub(crate) fn is_away(&self, ticket: Ticket) -> bool {
         self.entries.get(ticket).is_some_and(|entry| entry.is_away)
     }
@@ -205,7 +206,7 @@ impl Waiters {
         self.leader = Some(leader);
     }
 
-    /// The thread that waits for this goes to do something by itself, or comes back.
+    /// Marks the waiting thread as busy with a separate operation, or as back.
     pub(crate) fn set_away(&mut self, ticket: Ticket, is_away: bool) {
         self.entries
             .get_mut(ticket)
@@ -213,23 +214,23 @@ impl Waiters {
             .is_away = is_away;
     }
 
-    /// The leader goes to sleep in the ring, or comes back from there.
+    /// Notes that the leader goes to sleep in the ring, or has returned from it.
     pub(crate) fn set_asleep(&mut self, is_asleep: bool) {
         assert!(self.leader.is_some(), "only the leader sleeps there");
         self.is_asleep = is_asleep;
     }
 
-    /// The leader leaves.
+    /// Ends the lead of this leader.
     pub(crate) fn step_down(&mut self, leader: Leader) {
         if self.leader == Some(leader) {
             self.leader = None;
         }
     }
 
-    /// Names a leader if there is none and one is needed: a thread that waits anyway, or the
-    /// background thread if none does and something is left to do.
+    /// Names a leader if there is none and one is needed: a waiting thread if there is one,
+    /// otherwise the background thread if work remains.
     ///
-    /// The named thread finds out when it wakes; if it has left by then, it names another.
+    /// The named thread learns of it when it wakes; if it has left by then, it names another.
     pub(crate) fn name_leader(&mut self, is_something_left: bool) {
         if self.leader.is_some() {
             return;
@@ -246,22 +247,23 @@ impl Waiters {
         self.wakes.push(DeferredWake::Background(Arc::clone(&self.background)));
     }
 
-    /// Whether an entry waits that needs a leader.
+    /// Returns true if an entry needs a leader.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.entries.is_waited_for()
     }
 
-    /// Whether a thread waits: then that one leads.
+    /// Returns true if a thread waits, which then leads.
     pub(crate) fn has_waiting_thread(&self) -> bool {
         self.entries.has_waiting_thread()
     }
 
-    /// Wakes all waiters: nothing will be ready any more.
+    /// Wakes all waiters, because no request will complete any more.
     pub(crate) fn wake_all(&mut self) {
         self.wakes.extend(self.entries.wakes());
     }
 
-    /// Wakes a waiter of a broken ring, whose step is done; one that has left is forgotten.
+    /// Wakes the waiter of a broken ring whose step is done, or removes the entry if the waiter has
+    /// left.
     pub(crate) fn wake_or_forget(&mut self, ticket: Ticket) {
         match self.entries.get(ticket).and_then(WaitEntry::wake) {
             Some(wake) => self.wakes.push(wake),
@@ -269,7 +271,7 @@ impl Waiters {
         }
     }
 
-    /// Removes the entry of a request whose end its waiter has seen.
+    /// Removes the entry of a request whose end the waiter has seen.
     pub(crate) fn forget(&mut self, ticket: Ticket) {
         match self.entries.remove(ticket).map(|entry| entry.waiter) {
             Some(Waiter::Task(waker)) => self.wakes.push(DeferredWake::Unused(waker)),
@@ -278,36 +280,36 @@ impl Waiters {
         }
     }
 
-    /// Whether the leader sleeps in the ring.
+    /// Returns true if the leader sleeps in the ring.
     pub(crate) fn is_leader_asleep(&self) -> bool {
         self.is_asleep
     }
 
-    /// Has this done once the mutex is free.
+    /// Queues a wake to run once the mutex is free.
     pub(crate) fn run_later(&mut self, wake: DeferredWake) {
         self.wakes.push(wake);
     }
 
-    /// Lets go of a file. At once: a task that hears of its request's end in this turn may close
-    /// the file, and expects it closed. The last owner goes when the mutex is free, as its end
-    /// takes that.
+    /// Releases a file at once: a task that learns of its request's end in this turn may close the
+    /// file, and expects it closed. The last owner is dropped once the mutex is free, because its
+    /// drop takes the mutex.
     pub(crate) fn release<T: Any + Send + Sync>(&mut self, file: Arc<T>) {
         if let Some(last) = Arc::into_inner(file) {
             self.wakes.push(DeferredWake::Release(Arc::new(last)));
         }
     }
 
-    /// Has a source called once the mutex is free.
+    /// Queues a call of a source to run once the mutex is free.
     pub(crate) fn call_source(&mut self, fetch: PendingFetch) {
         self.wakes.push(DeferredWake::Fetch(Box::new(fetch)));
     }
 
-    /// Has a step of a task's write done once the mutex is free.
+    /// Queues a step of a task's write to run once the mutex is free.
     pub(crate) fn do_step(&mut self, step: PendingStep) {
         self.wakes.push(DeferredWake::Step(step));
     }
 
-    /// Whether there are wakes to run.
+    /// Returns true if there are wakes to run.
     pub(crate) fn has_wakes(&self) -> bool {
         !self.wakes.is_empty()
     }

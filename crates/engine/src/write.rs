@@ -1,9 +1,8 @@
-//! Writing: into the cache, to the device, durably.
+//! Writes: into the cache, to the device, durably.
 //!
 //! In:    bytes and an offset, of any alignment; a flush; ranges to zero or to discard.
-//! Out:   done as far as was asked, or why not.
-//! Never: a copy, a flush or any other wait with the engine's mutex.
-//!        A byte lost in silence: what could not be written stays in memory, and flush says so.
+//! Never: a copy, a flush or any other wait under the engine's mutex. A silent loss: unwritten
+//!        pages stay in memory, and a flush reports them.
 //!
 //! ```text
 //!   write      lock | path.write | unlock   copy into fresh frames   lock | filled | unlock
@@ -33,11 +32,11 @@ use steps::StepWork;
 pub(crate) use task::{WriteBytes, WriteTask};
 
 impl File {
-    /// Writes from `from` at `offset`, and returns how many bytes were written: fewer than asked
-    /// only if an error came after them, which the next call meets again. Use
-    /// [`Self::write_all_at`] for all or an error.
+    /// Writes from `from` at `offset`, and returns the number of bytes written. It is smaller than
+    /// `from.len()` only if an error followed, which the next call hits again. Use
+    /// [`Self::write_all_at`] to write all bytes or fail.
     ///
-    /// When it is done, [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says.
+    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) sets when the write is complete.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +48,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`Self::write_all_at`], if nothing was written.
+    /// As [`Self::write_all_at`], if no byte was written.
     pub fn write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
         handle.check_may_overwrite()?;
@@ -59,20 +58,20 @@ impl File {
         if written > 0 { Ok(written) } else { result.map(|()| 0) }
     }
 
-    /// Writes all of `from` at `offset`; when that is done,
-    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says.
+    /// Writes all of `from` at `offset`.
+    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) sets when the write is complete:
     ///
     /// ```text
-    ///   WriteBack      it is in memory, where reads find it. The device gets it later;
-    ///                  sync_data() says that it has it
+    ///   WriteBack      it is in memory, where reads find it. The device gets it later:
+    ///                  sync_data() waits until it has it
     ///   WriteThrough   the device has it, perhaps in a volatile cache of its own
     ///   Fua            the device has it durably
     /// ```
     ///
-    /// Offset and length need no alignment. Where a part of a page is written, its other bytes are
-    /// read first. With too much in memory that the device does not have yet
-    /// ([`EngineBuilder::dirty_limit`](crate::EngineBuilder::dirty_limit)) it waits for dirty
-    /// budget.
+    /// Offset and length need no alignment. A write that covers a page partly reads the rest of the
+    /// page first. While the dirty limit
+    /// ([`EngineBuilder::dirty_limit`](crate::EngineBuilder::dirty_limit)) is reached, the write
+    /// blocks until the device has taken earlier ones.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -87,13 +86,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading, or ends before; if the device fails, or the rest of a
-    /// page cannot be read. Of a write that failed any part may have been done.
+    /// If the file was opened for reading, or ends before the write does; if the device fails, or
+    /// the rest of a page cannot be read. A failed write may have been done in part.
     pub fn write_all_at(&self, from: &[u8], offset: u64) -> Result<(), WriteError> {
         self.write_all_at_with(from, offset, self.handle().write_mode)
     }
 
-    /// Writes as [`Self::write_all_at`] does, with a mode for this write alone.
+    /// Writes as [`Self::write_all_at`] does, with a write mode for this call alone.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -118,10 +117,10 @@ impl File {
         handle.write_pieces(from, offset, mode, growth.pieces()).1
     }
 
-    /// Writes as much of `from` at `offset` as can be written without waiting for anything but this
-    /// engine's other threads: not for budget, nor for the rest of a page. Returns how many bytes
-    /// that were; they are in memory, as with [`WriteMode::WriteBack`]. The file does not grow:
-    /// that would wait for the file system.
+    /// Writes as many bytes of `from` at `offset` as possible without waiting for I/O: neither for
+    /// dirty budget nor for the rest of a page. It may wait for other threads of this engine.
+    /// Returns the number of bytes written; they are in memory, as with [`WriteMode::WriteBack`].
+    /// The file does not grow, because that waits for the file system.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -136,7 +135,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading or for appending; if it ends before and cannot grow.
+    /// If the file was opened for reading or for appending; if the write ends past the end of a
+    /// file that cannot grow.
     pub fn try_write_at(&self, from: &[u8], offset: u64) -> Result<usize, WriteError> {
         let handle = self.handle();
         handle.check_may_overwrite()?;
@@ -152,8 +152,8 @@ impl File {
         result.map(|()| written)
     }
 
-    /// Waits until all that was written before is durable on the device: no kill and no power cut
-    /// takes it away. (What is written meanwhile may be, or not.) By any handle to the file.
+    /// Blocks until all earlier writes to the file, by any handle, are durable on the device: they
+    /// survive a kill or a power cut. Concurrent writes may or may not be included.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -170,20 +170,20 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the device failed to take any of it, now or before: then each flush tries again, and says
-    /// so again, until it is there. Where the device took all and failed to flush its own cache, or
-    /// the kernel its own (of a [buffered](File::direct_io_unavailable) file), what is still in
-    /// memory is written once more, and a later flush can succeed. If some of it is in memory no
-    /// more, this is [`WriteError::Lost`], and so is each later flush until [`Self::accept_lost`],
-    /// or until the file is opened again.
+    /// If the device refused some of these bytes, now or earlier. Each flush then retries the
+    /// write, and fails until it succeeds. If the device took all bytes but failed to flush its
+    /// cache, or the kernel failed to flush its page cache (for a
+    /// [buffered](File::direct_io_unavailable) file), the bytes still in memory are written once
+    /// more, and a later flush can succeed. If some of them are no longer in memory, the error is
+    /// [`WriteError::Lost`], which each later flush repeats until [`Self::accept_lost`], or until
+    /// the file is opened again.
     pub fn sync_data(&self) -> Result<(), WriteError> {
         self.handle().sync(false)
     }
 
-    /// Accepts that acknowledged writes are lost, after [`Self::sync_data`] has returned
-    /// [`WriteError::Lost`]: later flushes answer only for what is written from now on. Before this
-    /// call the owner writes anew what has to be kept, or restores it. Of a file that has lost
-    /// nothing: nothing.
+    /// Accepts the loss of acknowledged writes, after [`Self::sync_data`] has returned
+    /// [`WriteError::Lost`]: later flushes cover only the writes that follow. Before this call,
+    /// rewrite or restore the data worth keeping. Does nothing if no write was lost.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,7 +199,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// In a child process after `fork`, to which the engine does not belong.
+    /// In a child process after `fork`, which does not own the engine.
     pub fn accept_lost(&self) -> Result<(), WriteError> {
         let (handle, file) = (self.handle(), &self.handle().file);
         let mut driver = file.engine.drive().map_err(|forked| handle.forked(forked))?;
@@ -207,8 +207,8 @@ impl File {
         Ok(())
     }
 
-    /// Whether acknowledged writes are lost, and [`Self::accept_lost`] was not called: then each
-    /// flush is [`WriteError::Lost`].
+    /// Returns whether acknowledged writes were lost and [`Self::accept_lost`] was not called yet:
+    /// until then each flush returns [`WriteError::Lost`].
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl File {
     }
 
     /// Returns the number of times that the file has lost writes since it was opened, accepted or
-    /// not. A program that keeps an index of what it wrote compares it with an earlier one: it
-    /// finds a loss, even one that another handle has accepted since.
+    /// not. A program that keeps an index of its writes compares this number with an earlier one,
+    /// and so detects a loss even if another handle has accepted it since.
     ///
     /// # Errors
     ///
@@ -230,9 +230,10 @@ impl File {
         Ok(file.engine.drive()?.path.losses(file.id))
     }
 
-    /// Where in this range the file has data (true) and where holes, in order and without gaps,
-    /// from its start on; at most 4096 parts, so that the last one may end before the range does.
-    /// What was written is data, if it is on the device yet or not. A block device is all data.
+    /// Returns the data (true) and holes (false) of the file in this range, in order and without
+    /// gaps, from the start of the range. There are at most 4096 parts, so that the last one may
+    /// end before the range does. Written bytes are data, even before they reach the device. A
+    /// block device is all data.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -245,12 +246,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If what was written cannot be written back, or the file system does not answer.
+    /// If dirty pages cannot be written back, or the file system does not answer.
     pub fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, ReadError> {
         self.extents_up_to(range, EXTENTS_MAX)
     }
 
-    /// Returns the first `max` parts of what [`Self::extents`] returns, at the cost of these alone.
+    /// Returns the first `max` parts of [`Self::extents`], and queries the file system for these
+    /// alone.
     ///
     /// # Errors
     ///
@@ -285,7 +287,7 @@ impl File {
         })
     }
 
-    /// Whether this handle may write.
+    /// Returns whether this handle may write.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.handle().may_write
@@ -297,19 +299,20 @@ impl Handle {
         if self.may_write { Ok(()) } else { Err(WriteError::ReadOnly { path: self.path.clone() }) }
     }
 
-    /// Whether bytes may be written anywhere but at the end.
+    /// Checks that the handle may write anywhere, not only at the end.
     fn check_may_overwrite(&self) -> Result<(), WriteError> {
         self.check_may_write()?;
         if self.appends { Err(WriteError::AppendOnly { path: self.path.clone() }) } else { Ok(()) }
     }
 
-    /// Whether `len` bytes at `offset` may be written, and the file has them.
+    /// Checks that the handle may write these `len` bytes at `offset`, and that they are in the
+    /// file.
     fn check_writable(&self, offset: u64, len: u64) -> Result<(), WriteError> {
         self.check_may_overwrite()?;
         self.check_range(offset, len)
     }
 
-    /// Whether the file has these bytes.
+    /// Checks that the file contains these bytes.
     fn check_range(&self, offset: u64, len: u64) -> Result<(), WriteError> {
         let path = || self.path.clone();
         let (end, file_len) = (offset.checked_add(len), self.file.len().0);
@@ -320,7 +323,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Flushes; if `all`, what the file system knows of the file, too.
+    /// Flushes the data; if `all`, the file's metadata too.
     fn sync(&self, all: bool) -> Result<(), WriteError> {
         let file = &self.file;
         if !file.backend.is_writable() {

@@ -1,16 +1,12 @@
-//! Writes and flushes that do not block: futures for any executor.
-//!
-//! In:    bytes, lent or given; polls.
-//! Out:   done as far as was asked, or why not.
-//! Never: a thread that waits for one of them: memory, the rest of a page and the device are waited
-//!        for by the driver. Only `fdatasync(2)` blocks a thread, of a pool that is shared.
+//! Asynchronous writes and flushes: futures for any executor. The driver waits for memory, the rest
+//! of a page and the device. Only `fdatasync(2)` blocks a thread, of a shared pool.
 //!
 //! ```text
-//!   dropped                     what becomes of it
+//!   dropped                     effect
 //!   before the first poll       nothing is written
 //!   later                       each piece of at most 1 MiB is written or not: those that are
 //!                               done, or have their pages, are; no page is written in part
-//!   a flush                     it is not waited for, and may not get to the device
+//!   a flush                     no future waits for it; it may not reach the device
 //! ```
 
 use std::future::Future;
@@ -29,28 +25,27 @@ use crate::read_into::BufResult;
 use crate::task_step::TaskStep;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress, WriteTask};
 
-/// A write on its way, of as much as is written before an error. Made by [`File::write_at_async`].
+/// A write in flight that may end short at an error. Returned by [`File::write_at_async`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct WriteAt<'a>(BorrowedWrite<'a>);
 
-/// A write on its way, of all or an error. Made by [`File::write_all_at_async`].
+/// A write in flight that writes all bytes or fails. Returned by [`File::write_all_at_async`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct WriteAllAt<'a>(WriteAt<'a>);
 
-/// A write on its way of a buffer that comes back. Made by [`File::write_from`].
+/// A write in flight that owns its buffer and returns it. Returned by [`File::write_from`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct WriteFrom<B>(OwnedWrite<B>);
 
-/// A flush on its way. Made by [`File::sync_data_async`] and
-/// [`File::sync_all_async`].
+/// A flush in flight. Returned by [`File::sync_data_async`] and [`File::sync_all_async`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct SyncData {
     handle: Arc<Handle>,
-    /// What the file system knows of the file, too.
+    /// Flushes the file's metadata too.
     all: bool,
     task: WriteTask,
     is_done: bool,
@@ -58,13 +53,13 @@ pub struct SyncData {
 
 impl File {
     /// Writes as [`Self::write_at`] does, without blocking the thread: for tasks of any executor.
-    /// It does not make the file longer: that would wait for the file system.
+    /// It does not grow the file, because that waits for the file system.
     ///
-    /// A future may be dropped at any time. Before its first poll nothing is written; later each of
-    /// its pieces of at most 1 MiB is written or not, in their order, and none in part. From its
-    /// first poll to its end or its drop a write may have pages to itself, for which other writes
-    /// wait: so poll it, or drop it, and do not block the thread in between with a write to the
-    /// same pages. [`Self::write_from`] knows no such rule.
+    /// The future can be dropped at any time. Before its first poll it has written nothing. Later,
+    /// each of its pieces of at most 1 MiB is written or not, in order, and none in part. Between
+    /// its first poll and its end or drop, a write may hold pages that other writes wait for: keep
+    /// polling it or drop it, and do not block the thread in between with a write to the same
+    /// pages. [`Self::write_from`] has no such rule.
     ///
     /// ```no_run
     /// async fn mark(file: &foreread::File) -> Result<(), foreread::WriteError> {
@@ -76,15 +71,15 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::write_at`], but for time-outs: how long to wait is the
-    /// executor's business.
+    /// The future fails as [`Self::write_at`] does, but never times out: time-outs are up to the
+    /// executor.
     pub fn write_at_async<'b>(&self, from: &'b [u8], offset: u64) -> WriteAt<'b> {
         let progress = WriteProgress::new(self.handle(), WritePlace::At(offset));
         WriteAt(BorrowedWrite::new(from, progress))
     }
 
-    /// Writes as [`Self::write_all_at`] does, without blocking the thread, and with the promises
-    /// of [`Self::write_at_async`] about futures that are dropped.
+    /// Writes as [`Self::write_all_at`] does, without blocking the thread, and with the guarantees
+    /// of [`Self::write_at_async`] for a dropped future.
     ///
     /// ```no_run
     /// async fn mark(file: &foreread::File) -> Result<(), foreread::WriteError> {
@@ -94,16 +89,17 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::write_all_at`], but for time-outs.
+    /// The future fails as [`Self::write_all_at`] does, but never times out.
     pub fn write_all_at_async<'b>(&self, from: &'b [u8], offset: u64) -> WriteAllAt<'b> {
         WriteAllAt(self.write_at_async(from, offset))
     }
 
     /// Writes the bytes of `buffer` as [`Self::write_at`] does, without blocking the thread, and
-    /// gives the buffer back with the result: for tasks that cannot borrow.
+    /// returns the buffer with the result: for tasks that cannot borrow.
     ///
-    /// After its first poll the write goes on without polls, by whichever thread drives, so that no
-    /// other write waits for this future. What a drop means, [`Self::write_at_async`] says.
+    /// After its first poll the write proceeds without polls, on any thread that drives, so that no
+    /// other write waits for this future. A drop has the effect described at
+    /// [`Self::write_at_async`].
     ///
     /// ```no_run
     /// async fn store(file: foreread::File, page: Vec<u8>) -> Result<(), foreread::WriteError> {
@@ -115,7 +111,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::write_at`], but for time-outs.
+    /// The future fails as [`Self::write_at`] does, but never times out.
     pub fn write_from<B>(&self, buffer: B, offset: u64) -> WriteFrom<B>
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
@@ -126,8 +122,8 @@ impl File {
 
     /// Flushes as [`Self::sync_data`] does, without blocking the thread: for tasks of any executor.
     ///
-    /// A flush that is dropped is not waited for: dirty pages go to the device, but that it has
-    /// them durably only a flush says that has come to its end.
+    /// Dropping the future stops waiting for the flush. Dirty pages still go to the device, but
+    /// only a completed flush confirms that they are durable.
     ///
     /// ```no_run
     /// async fn commit(file: &foreread::File, log: &[u8]) -> Result<(), foreread::WriteError> {
@@ -138,7 +134,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::sync_data`], but for time-outs.
+    /// The future fails as [`Self::sync_data`] does, but never times out.
     pub fn sync_data_async(&self) -> SyncData {
         SyncData::new(self, false)
     }
@@ -147,7 +143,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::sync_all`], but for time-outs.
+    /// The future fails as [`Self::sync_all`] does, but never times out.
     pub fn sync_all_async(&self) -> SyncData {
         SyncData::new(self, true)
     }
@@ -161,7 +157,7 @@ impl SyncData {
 }
 
 impl WriteAt<'_> {
-    /// With a mode for this write alone. To be called before the first poll.
+    /// Sets the write mode of this write alone. Call it before the first poll.
     pub fn with_mode(mut self, mode: WriteMode) -> Self {
         self.0.progress.mode = mode;
         self
@@ -169,14 +165,14 @@ impl WriteAt<'_> {
 }
 
 impl WriteAllAt<'_> {
-    /// With a mode for this write alone. To be called before the first poll.
+    /// Sets the write mode of this write alone. Call it before the first poll.
     pub fn with_mode(self, mode: WriteMode) -> Self {
         Self(self.0.with_mode(mode))
     }
 }
 
 impl<B> WriteFrom<B> {
-    /// With a mode for this write alone. To be called before the first poll.
+    /// Sets the write mode of this write alone. Call it before the first poll.
     pub fn with_mode(mut self, mode: WriteMode) -> Self {
         self.0.set_mode(mode);
         self

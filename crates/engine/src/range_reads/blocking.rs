@@ -1,8 +1,4 @@
-//! Reads of many ranges that block.
-//!
-//! In:    ranges.
-//! Out:   all of their bytes, in the order asked.
-//! Never: a thread of its own.
+//! Blocking reads of many ranges.
 
 use std::ops::Range;
 
@@ -11,17 +7,16 @@ use crate::error::ReadError;
 use crate::file::File;
 
 impl File {
-    /// Reads many byte ranges at once, and returns the bytes of each, in the order asked.
+    /// Reads many byte ranges at once, and returns the bytes of each, in the order of `ranges`.
     ///
-    /// Ranges may come in any order, overlap, touch or repeat. What is cached is not read again,
-    /// and what several ranges want is read once. The rest becomes requests by what the engine has
-    /// learnt of the device: ranges are merged where reading the gap costs less than another
-    /// request, large ones are split over idle connections, and all go out together, as far as the
-    /// budget allows that all range reads of the engine share (a quarter of its memory). There is
-    /// nothing to set.
+    /// Ranges may come in any order, overlap, touch or repeat. Cached pages are not read again, and
+    /// a page that several ranges share is read once. The device model plans the remaining
+    /// requests: it merges ranges where reading the gap costs less than another request, splits
+    /// large ones over idle connections, and sends all of them together, within the budget that all
+    /// range reads of the engine share (a quarter of its memory). There is nothing to configure.
     ///
-    /// Each result has memory of its own, of exactly its size, beside the engine's bound. No
-    /// read-ahead follows: for a scan use [`Self::read_at`].
+    /// Each result is allocated separately, with exactly its size, outside the engine's memory
+    /// bound. No read-ahead follows: for a scan use [`Self::read_at`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,16 +30,16 @@ impl File {
     /// | range | result |
     /// |---|---|
     /// | empty | empty |
-    /// | ends behind the file | what the file has of it |
-    /// | begins behind the file | [`ReadError::PastEnd`] |
+    /// | ends past the end of the file | the bytes before the end |
+    /// | begins past the end of the file | [`ReadError::PastEnd`] |
     /// | begins at the end of the file | empty |
     /// | ends before it starts | [`ReadError::Range`] |
     /// | larger than memory | [`ReadError::Io`], out of memory |
     ///
     /// # Errors
     ///
-    /// If a range makes no sense (above), or the device fails: then no range is returned, and
-    /// [`Self::read_ranges_stream`] has the others. In a forked child, [`ReadError::Forked`].
+    /// If a range is invalid (above), or the device fails: no range is returned then, but
+    /// [`Self::read_ranges_stream`] returns the others. In a forked child, [`ReadError::Forked`].
     pub fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Box<[u8]>>, ReadError> {
         let mut reads = RangeReads::new(self.handle(), ranges, false)?;
         let mut all = Vec::new();

@@ -1,8 +1,5 @@
-//! Reads of many ranges that do not block.
-//!
-//! In:    polls.
-//! Out:   all of their bytes, in the order asked.
-//! Never: a buffer that the kernel writes to: a future may be dropped at any time.
+//! Asynchronous reads of many ranges. The future can be dropped at any time, because the kernel
+//! never writes to its buffers.
 
 use std::future::Future;
 use std::ops::Range;
@@ -13,7 +10,7 @@ use super::progress::RangeReads;
 use crate::error::ReadError;
 use crate::file::File;
 
-/// A read of many ranges on its way. Made by [`File::read_ranges_async`].
+/// A read of many ranges in flight. Returned by [`File::read_ranges_async`].
 ///
 /// ```no_run
 /// async fn blocks(file: &foreread::File) -> Result<Vec<Box<[u8]>>, foreread::ReadError> {
@@ -23,7 +20,8 @@ use crate::file::File;
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadRanges {
-    /// Or why it did not begin, until it was told; None when it has ended.
+    /// Or the error that prevented it from starting; None once the error was returned or the read
+    /// has ended.
     reads: Result<Box<RangeReads>, Option<ReadError>>,
     all: Vec<Box<[u8]>>,
 }
@@ -32,8 +30,8 @@ impl File {
     /// Reads many byte ranges as [`Self::read_ranges`] does, without blocking the thread: for tasks
     /// of any executor.
     ///
-    /// A future that is dropped leaves nothing behind; requests that have not started are
-    /// cancelled. One that is not polled holds neither pages nor budget, but for what is in flight.
+    /// Dropping the future cancels requests that have not started. A future that is not polled
+    /// holds neither pages nor budget, except for requests in flight.
     ///
     /// ```no_run
     /// async fn blocks(file: &foreread::File) -> Result<Vec<Box<[u8]>>, foreread::ReadError> {
@@ -43,7 +41,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::read_ranges`].
+    /// The future fails as [`Self::read_ranges`] does.
     pub fn read_ranges_async(&self, ranges: &[Range<u64>]) -> ReadRanges {
         let reads = RangeReads::new(self.handle(), ranges, false);
         let mut all = Vec::new();

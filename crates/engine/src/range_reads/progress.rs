@@ -1,9 +1,5 @@
-//! A read of many ranges on its way: what is looked at, planned, in flight, and copied.
-//!
-//! In:    ranges; the thread or task that waits; planned reads that have ended.
-//! Out:   complete ranges.
-//! Never: more on its way for one call than the budget of all. A wait under the engine's mutex, nor
-//!        a plan or a copy.
+//! Progress of a read of many ranges: sweep, plan, requests in flight, copies. It never waits,
+//! plans or copies under the engine's mutex.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -29,35 +25,36 @@ use crate::reader::{copy_page, error};
 use crate::stream::ReadStream;
 use crate::wait_table::{BatchId, Ticket, Waiter};
 
-/// A read of many ranges on its way.
+/// A read of many ranges in flight.
 #[derive(Debug)]
 pub(super) struct RangeReads {
-    /// Reads what no plan brought: its pages have failed, or were evicted before they were copied.
+    /// Reads parts that the planned requests did not deliver: their pages failed, or were evicted
+    /// before the copy.
     stream: ReadStream,
     results: RangeResults,
     sweep: Sweep,
-    /// Whether ranges are taken one by one: then no more is copied ahead than has to be.
+    /// The caller takes ranges one by one, so that no more is copied ahead than necessary.
     one_by_one: bool,
     batch: Option<BatchId>,
-    /// The requests in flight, by the numbers that the batch has for them.
+    /// The requests in flight, by their number in the batch.
     requests: HashMap<u32, RequestParts>,
     begun: u32,
-    /// How many bytes these requests have.
+    /// Total bytes of these requests.
     in_flight: u64,
-    /// What is to be read without a plan.
+    /// Parts to be read without a plan.
     unplanned: VecDeque<RangePart>,
-    /// The first of them, if it is on its way and its reader does not block.
+    /// The first of them, while an asynchronous caller reads it.
     reading: Option<(RangePart, OwnedRead)>,
 }
 
-/// A part of a range, by the number of the range.
+/// Part of a range, by the number of the range.
 type RangePart = (u32, Range<u64>);
 
-/// One request of a plan.
+/// A planned request.
 #[derive(Debug)]
 struct RequestParts {
     bytes: u64,
-    /// Which ranges want what of it.
+    /// The parts of ranges that it delivers.
     parts: Vec<RangePart>,
 }
 
@@ -84,17 +81,17 @@ impl RangeReads {
         })
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub(super) fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether all ranges were taken.
+    /// Returns true if the caller has taken all ranges.
     pub(super) fn is_done(&self) -> bool {
         self.results.is_done()
     }
 
-    /// Takes a range that is complete.
+    /// Takes a complete range.
     pub(super) fn pop(&mut self) -> Option<(usize, RangeResult)> {
         let (number, result, is_hit) = self.results.pop(self.stream.handle.file.len().0)?;
         if is_hit {
@@ -103,13 +100,13 @@ impl RangeReads {
         Some((number, result))
     }
 
-    /// All ranges that are not complete have failed for one reason.
+    /// Fails all incomplete ranges for the same reason.
     pub(super) fn fail_all(&mut self, why: &ReadError) {
         let path = &self.stream.handle.path;
         self.results.fail_all(|offset| again(why, path, offset));
     }
 
-    /// Does the next step, and waits for it.
+    /// Performs the next step, blocking the thread.
     pub(super) fn wait(&mut self) -> Result<(), ReadError> {
         if let Some(part) = self.unplanned.pop_front() {
             self.read_unplanned(part);
@@ -140,7 +137,7 @@ impl RangeReads {
         }
     }
 
-    /// Goes on without waiting. Ready when a range is complete, or all are.
+    /// Makes progress without blocking. Ready when a range is complete, or all are.
     pub(super) fn poll(&mut self, context: &Context<'_>) -> Result<Poll<()>, ReadError> {
         let file = Arc::clone(&self.stream.handle.file);
         // The background thread drives while all tasks wait.
@@ -176,8 +173,8 @@ impl RangeReads {
         Ok(Poll::Ready(()))
     }
 
-    /// Looks at the next pages, if not enough is on its way, and begins the requests that are
-    /// planned for those that are missing. None if there are none.
+    /// Sweeps the next pages if too few bytes are in flight, and starts the planned requests for
+    /// missing pages. Returns None if there are none.
     fn begin_more<'f>(
         &mut self,
         file: &'f FileState,
@@ -203,7 +200,7 @@ impl RangeReads {
         Ok(None)
     }
 
-    /// What is known of the device, and the limits of a request.
+    /// Returns the device's cost model and the limits of a request.
     fn planning(&self, file: &FileState) -> Result<(CostModel, RequestLimits), ReadError> {
         let mut driver = self.drive(file)?;
         driver.take_events();
@@ -235,7 +232,7 @@ impl RangeReads {
         Ok(driver)
     }
 
-    /// Becomes the driver of a ring that works.
+    /// Becomes the driver, unless the ring is broken.
     fn drive<'f>(&self, file: &'f FileState) -> Result<DriverGuard<'f>, ReadError> {
         let forked = |ForkedError| ReadError::Forked { path: self.stream.handle.path.clone() };
         let driver = file.engine.drive().map_err(forked)?;
@@ -245,8 +242,8 @@ impl RangeReads {
         }
     }
 
-    /// Copies what has come to the ranges that want it. What failed, or is not there any more, is
-    /// read again without a plan: then a page that only a plan wanted costs no range an error.
+    /// Copies completed requests to their ranges. Failed or evicted pages are read again without a
+    /// plan, so that a range never fails because of a page that only the plan added.
     fn take(&mut self, ended: Vec<EndedRead>) {
         for EndedRead { number, fault } in ended {
             let request = self.requests.remove(&number);
@@ -261,7 +258,7 @@ impl RangeReads {
         }
     }
 
-    /// Copies a part of a range from the cache; returns up to where its pages are there.
+    /// Copies a part of a range from the cache. Returns the offset of its first missing page.
     fn copy(&mut self, number: u32, part: &Range<u64>) -> u64 {
         let handle = &self.stream.handle;
         let Some(to) = self.results.buffer(handle, number, part) else { return part.end };
@@ -270,7 +267,7 @@ impl RangeReads {
         while at < part.end {
             let (page, from) = page_and_offset(at);
             let len = rest.len().min(PAGE - from);
-            // The read that brought it was its use.
+            // The read that brought in the page counts as its use.
             if copy_page(&handle.file, page, from, &mut rest[..len]).is_none() {
                 break;
             }
@@ -288,7 +285,7 @@ impl RangeReads {
         self.took(number, &part, read);
     }
 
-    /// Goes on with what is read without a plan; true if some of it has ended.
+    /// Makes progress on unplanned reads. Returns true if one of them has ended.
     fn poll_unplanned(&mut self, context: &Context<'_>) -> bool {
         if self.reading.is_none()
             && let Some(part) = self.unplanned.pop_front()
@@ -308,7 +305,7 @@ impl RangeReads {
         true
     }
 
-    /// What was read of a part without a plan.
+    /// Records the result of an unplanned read.
     fn took(&mut self, number: u32, part: &Range<u64>, read: Result<usize, ReadError>) {
         let (handle, len) = (&self.stream.handle, part.end - part.start);
         match read {
@@ -323,7 +320,7 @@ impl RangeReads {
         }
     }
 
-    /// The error of a wait that ended without news.
+    /// Returns the error of a wait that ended without a notification.
     fn not_ready(&self, why: NotReady) -> ReadError {
         let handle = &self.stream.handle;
         let parts = self.requests.values().flat_map(|request| &request.parts);
@@ -343,7 +340,7 @@ impl RangeReads {
 }
 
 impl Drop for RangeReads {
-    /// Requests in flight go on, and later reads find their pages; those that wait are cancelled.
+    /// Requests in flight continue, and later reads hit their pages; queued ones are cancelled.
     fn drop(&mut self) {
         let Some(batch) = self.batch else { return };
         let file = &self.stream.handle.file;
@@ -354,7 +351,7 @@ impl Drop for RangeReads {
     }
 }
 
-/// Plans requests for runs of pages: each with the parts of ranges that it brings.
+/// Plans requests for runs of pages, each with the parts of ranges that it delivers.
 fn requests_of(
     runs: &[MissingRun],
     model: &CostModel,
@@ -372,7 +369,7 @@ fn requests_of(
     requests
 }
 
-/// The same error for another range.
+/// Copies an error for another range.
 fn again(why: &ReadError, path: &std::path::Path, offset: u64) -> ReadError {
     let path = path.to_path_buf();
     match why {
@@ -391,9 +388,9 @@ fn again(why: &ReadError, path: &std::path::Path, offset: u64) -> ReadError {
     }
 }
 
-/// How many runs of pages are planned at a time: the time that a plan takes grows faster than its
-/// ranges.
+/// Runs of pages planned at a time: planning time grows faster than the number of ranges.
 const PORTION_RUNS: usize = 256;
 
-/// No more is begun while more than half as many requests are in flight for one call.
+/// Request window of one call: it starts no more requests while over half of the window is in
+/// flight.
 const REQUESTS_MAX: usize = 512;

@@ -1,9 +1,4 @@
-//! The results of a read of ranges, while they come.
-//!
-//! In:    ranges as the caller gave them; parts of them that have come, or failed.
-//! Out:   each range once: its bytes, in memory of exactly that size, or an error.
-//! Never: a range that begins behind the end of the file, or ends before it starts, as anything but
-//!        an error.
+//! Results of a range read as they arrive: each range ends once, with its bytes or an error.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,38 +10,38 @@ use crate::handle::Handle;
 use crate::reader::observe;
 use crate::stream::ReadStream;
 
-/// What a range comes to.
+/// The outcome of a range.
 pub(super) type RangeResult = Result<Box<[u8]>, ReadError>;
 
 /// The results of all ranges of one call, by the number of the range.
 #[derive(Debug)]
 pub(super) struct RangeResults {
     ranges: Vec<RangeBytes>,
-    /// Those that are complete and have not been taken.
+    /// Complete ranges that have not been taken.
     complete: VecDeque<u32>,
-    /// How many have not been taken.
+    /// Number of ranges that have not been taken.
     left: usize,
 }
 
 #[derive(Debug)]
 struct RangeBytes {
-    /// Cut at the end of the file.
+    /// The range, cut at the end of the file.
     range: Range<u64>,
-    /// Empty until the first byte comes, then as long as the range.
+    /// Empty until the first byte arrives, then as long as the range.
     bytes: Vec<u8>,
-    /// How many bytes are still to come.
+    /// Number of bytes still missing.
     missing: u64,
-    /// Where the file was found to end, if that is before the range does.
+    /// End of the file, if it was found to be before the end of the range.
     end: u64,
-    /// A byte of it was not cached.
+    /// At least one byte was not cached.
     is_miss: bool,
     error: Option<ReadError>,
-    /// It is complete, or was taken.
+    /// The range is complete, or was taken.
     is_over: bool,
 }
 
 impl RangeResults {
-    /// Looks at the ranges: those that make no sense are errors.
+    /// Creates the results, and fails invalid ranges.
     pub(super) fn new(handle: &Handle, ranges: &[Range<u64>]) -> Self {
         assert!(u32::try_from(ranges.len()).is_ok(), "a slice of 2^32 ranges is 64 GiB");
         let mut results = Self {
@@ -67,13 +62,13 @@ impl RangeResults {
         results
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// A stream that reads parts of the ranges. An observer is told of each range as one read, and
-    /// not of its parts.
+    /// Opens a stream to read parts of the ranges. The observer sees each range as one read, not
+    /// its parts.
     pub(super) fn stream_of_parts(&self, handle: &Arc<Handle>) -> ReadStream {
         let mut stream = ReadStream::new(Arc::clone(handle));
         if std::mem::replace(&mut stream.reader.is_observed, false) {
@@ -84,18 +79,18 @@ impl RangeResults {
         stream
     }
 
-    /// Which bytes of the file a range has.
+    /// Returns the byte range in the file.
     pub(super) fn range(&self, number: u32) -> Range<u64> {
         self.ranges[number as usize].range.clone()
     }
 
-    /// Whether nothing more is read for a range.
+    /// Returns true if the range needs no more reads.
     pub(super) fn is_over(&self, number: u32) -> bool {
         self.ranges[number as usize].is_over
     }
 
-    /// Where a part of a range goes. None if the range has failed, or fails now because there is no
-    /// memory for it.
+    /// Returns the buffer of a part of a range. None if the range has failed, or fails now because
+    /// it cannot be allocated.
     pub(super) fn buffer(
         &mut self,
         handle: &Handle,
@@ -125,7 +120,7 @@ impl RangeResults {
             .get_mut(in_memory(part.start - start)..in_memory(part.end - start))
     }
 
-    /// So many more bytes of a range are in its buffer.
+    /// Counts `bytes` more bytes of a range as copied.
     pub(super) fn came(&mut self, number: u32, bytes: u64) {
         let range = &mut self.ranges[number as usize];
         range.missing = range.missing.checked_sub(bytes).expect("each byte comes once");
@@ -134,12 +129,12 @@ impl RangeResults {
         }
     }
 
-    /// Some of a range has to be read.
+    /// Marks a range as a cache miss.
     pub(super) fn is_miss(&mut self, number: u32) {
         self.ranges[number as usize].is_miss = true;
     }
 
-    /// The file ends at `end`, and these bytes of a range will not come.
+    /// Records that the file ends at `end`, so that these bytes of a range are missing.
     pub(super) fn ended_at(&mut self, handle: &Handle, number: u32, end: u64, bytes: u64) {
         let range = &mut self.ranges[number as usize];
         if end < range.range.start {
@@ -150,14 +145,14 @@ impl RangeResults {
         self.came(number, bytes);
     }
 
-    /// A range has failed.
+    /// Fails a range.
     pub(super) fn fail(&mut self, number: u32, error: ReadError) {
         let range = &mut self.ranges[number as usize];
         range.error = range.error.take().or(Some(error));
         self.complete(number);
     }
 
-    /// All ranges that are not complete have failed, each with an error of its own.
+    /// Fails all incomplete ranges, each with a separate error.
     pub(super) fn fail_all(&mut self, mut error: impl FnMut(u64) -> ReadError) {
         for number in 0..self.ranges.len() {
             let RangeBytes { range, is_over, .. } = &self.ranges[number];
@@ -179,13 +174,13 @@ impl RangeResults {
         !self.complete.is_empty()
     }
 
-    /// Whether all were taken.
+    /// Returns true if all ranges were taken.
     pub(super) fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    /// The next range that is complete, and whether all of it was cached. `len` is how long the
-    /// file is now.
+    /// Takes the next complete range, and whether all of it was cached. `len` is the current length
+    /// of the file.
     pub(super) fn pop(&mut self, len: u64) -> Option<(usize, RangeResult, bool)> {
         let number = self.complete.pop_front()? as usize;
         self.left -= 1;
@@ -195,7 +190,7 @@ impl RangeResults {
         let result = match error.take() {
             Some(error) => Err(error),
             None => {
-                // It may have shrunk while its bytes were copied.
+                // The file may have shrunk while its bytes were copied.
                 let end = (*end).min(len).max(range.start);
                 bytes.truncate(in_memory(end - range.start));
                 Ok(bytes.into_boxed_slice())
@@ -205,7 +200,7 @@ impl RangeResults {
     }
 }
 
-/// What the file has of a range: the same as [`File::read_at`](crate::File::read_at) reads.
+/// Cuts a range at the end of the file, as [`File::read_at`](crate::File::read_at) does.
 fn cut_at_end(handle: &Handle, range: &Range<u64>) -> Result<Range<u64>, ReadError> {
     let Range { start, end } = *range;
     if start > end {
@@ -219,7 +214,7 @@ fn cut_at_end(handle: &Handle, range: &Range<u64>) -> Result<Range<u64>, ReadErr
     Ok(start..end.min(len))
 }
 
-/// What is an index into a buffer.
+/// Converts an offset in a buffer to `usize`.
 fn in_memory(bytes: u64) -> usize {
     usize::try_from(bytes).expect("a buffer that was allocated has so many bytes")
 }

@@ -1,9 +1,4 @@
-//! The ranges of one read in the order in which they are complete.
-//!
-//! In:    polls, or a thread that waits.
-//! Out:   each range once, with its number: its bytes, or its own error.
-//! Never: more read ahead of the caller than the budget of all range reads. An end before each
-//!        range has had its answer.
+//! The ranges of one read in completion order.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -13,14 +8,14 @@ use super::progress::RangeReads;
 use crate::error::ReadError;
 use crate::file::File;
 
-/// The number of a range, and its bytes or its own error: what a [`RangeStream`] gives.
+/// The number of a range, and its bytes or error: an item of a [`RangeStream`].
 pub type RangeItem = (usize, Result<Box<[u8]>, ReadError>);
 
-/// Ranges in the order in which they are complete. Made by [`File::read_ranges_stream`].
+/// Ranges in completion order. Returned by [`File::read_ranges_stream`].
 ///
-/// It needs no runtime and no trait: a task takes the next range by [`Self::next`], a hand-written
-/// future by [`Self::poll_next`], and a thread iterates. With the feature `futures-core` it is a
-/// `Stream`, for the combinators of `futures` and `futures-lite`.
+/// It needs no runtime and no trait: a task calls [`Self::next`], a hand-written future calls
+/// [`Self::poll_next`], and a thread iterates. With the feature `futures-core` it is a `Stream`,
+/// for the combinators of `futures` and `futures-lite`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +31,7 @@ pub struct RangeStream {
     reads: Result<Box<RangeReads>, NotBegun>,
 }
 
-/// Why no range can be read, and how many have not been told.
+/// The state after a failed start, with the number of errors returned so far.
 #[derive(Debug)]
 struct NotBegun {
     file: File,
@@ -45,13 +40,13 @@ struct NotBegun {
 }
 
 impl File {
-    /// Reads many byte ranges as [`Self::read_ranges`] does, and gives each as soon as it is
-    /// complete, with its number among `ranges`. Each range has its own bytes, or its own error:
-    /// one that fails does not end the others.
+    /// Reads many byte ranges as [`Self::read_ranges`] does, and returns each as soon as it is
+    /// complete, with its number among `ranges`. Each range has separate bytes or a separate error:
+    /// a failed range does not end the others.
     ///
-    /// No more is read ahead of the caller than the budget of all range reads. A stream that is not
-    /// polled holds neither pages nor budget, but for what is in flight; one that is dropped
-    /// cancels what has not started.
+    /// The stream reads at most the budget of all range reads ahead of the caller. While it is not
+    /// polled it holds neither pages nor budget, except for requests in flight; dropping it cancels
+    /// requests that have not started.
     ///
     /// ```no_run
     /// async fn sum(file: &foreread::File) -> Result<u64, foreread::ReadError> {
@@ -71,7 +66,7 @@ impl File {
 }
 
 impl NotBegun {
-    /// In a forked child each range has that error.
+    /// Returns the error of a forked child, once for each range.
     fn next(&mut self) -> Option<RangeItem> {
         let number = self.told;
         self.told += 1;
@@ -81,11 +76,11 @@ impl NotBegun {
 }
 
 impl RangeStream {
-    /// Polls for the next range that is complete. None when each was given.
+    /// Polls for the next complete range. None once all were returned.
     ///
     /// # Errors
     ///
-    /// Each range has its own: those of [`File::read_ranges`].
+    /// Each range fails separately, with an error of [`File::read_ranges`].
     pub fn poll_next(&mut self, context: &Context<'_>) -> Poll<Option<RangeItem>> {
         let reads = match &mut self.reads {
             Ok(reads) => reads,
@@ -106,8 +101,7 @@ impl RangeStream {
         }
     }
 
-    /// Waits for the next range that is complete, without blocking the thread. None when each was
-    /// given.
+    /// Waits for the next complete range, without blocking the thread. None once all were returned.
     ///
     /// # Errors
     ///
@@ -117,8 +111,8 @@ impl RangeStream {
     }
 }
 
-/// Ranges in the order in which they are complete, for a thread that waits. Made from a
-/// [`RangeStream`] by `for` or [`IntoIterator::into_iter`].
+/// Ranges in completion order, for a thread that blocks. Created from a [`RangeStream`] by `for` or
+/// [`IntoIterator::into_iter`].
 #[derive(Debug)]
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct RangeIter(RangeStream);

@@ -1,9 +1,6 @@
-//! The way through all ranges by ascending offset: each page is looked at once, whatever ranges it
-//! is in.
-//!
-//! In:    ranges; how much to look at.
-//! Out:   bytes that are cached, copied; runs of pages to be read, with the ranges that want them.
-//! Never: a wait, or the engine's mutex.
+//! The sweep over all ranges by ascending offset, which visits each page once even if several
+//! ranges share it. It copies cached bytes and collects runs of missing pages, without waiting or
+//! taking the engine's mutex.
 
 use std::ops::Range;
 
@@ -15,44 +12,44 @@ use crate::handle::Handle;
 use crate::pool::PAGE;
 use crate::reader::copy_page;
 
-/// How far the ranges of one call have been looked at.
+/// Position of the sweep over the ranges of one call.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    /// The ranges that are not empty, by their start.
+    /// The non-empty ranges, by their start.
     order: Vec<u32>,
-    /// How many of them begin before the next page ends.
+    /// Number of ranges that begin before the end of the next page.
     entered: usize,
-    /// Those that have begun and are not over.
+    /// Ranges that have begun and are not over.
     active: Vec<ActiveRange>,
-    /// The next page.
+    /// Index of the next page.
     page: u64,
 }
 
-/// A range that the sweep is in.
+/// A range that overlaps the current page.
 #[derive(Debug)]
 struct ActiveRange {
     number: u32,
-    /// Its latest part of a run of the portion: which run, which part.
+    /// Its latest part in this portion: index of the run, index of the part.
     latest: Option<(usize, usize)>,
 }
 
-/// Neighbouring pages that are to be read.
+/// Adjacent missing pages.
 #[derive(Debug)]
 pub(super) struct MissingRun {
     /// Whole pages.
     pub(super) bytes: Range<u64>,
-    /// The ranges that want some of it, each with what it wants.
+    /// The parts of ranges in the run.
     pub(super) parts: Vec<(u32, Range<u64>)>,
 }
 
-/// How much is looked at at a time.
+/// Limit of one portion of the sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortionLimit {
     /// Bytes, cached or not.
     pub(super) bytes: u64,
-    /// Runs of pages to be read.
+    /// Runs of missing pages.
     pub(super) runs: usize,
-    /// Only until a range is complete.
+    /// Stop as soon as one range is complete.
     pub(super) one_range: bool,
 }
 
@@ -64,12 +61,12 @@ impl Sweep {
         Self { order, entered: 0, active: Vec::new(), page: 0 }
     }
 
-    /// Whether all pages were looked at.
+    /// Returns true if the sweep has visited all pages.
     pub(super) fn is_done(&self) -> bool {
         self.entered == self.order.len() && self.active.is_empty()
     }
 
-    /// Looks at the next pages: copies those that are cached, and returns the others.
+    /// Sweeps the next pages: copies cached ones, and returns runs of missing ones.
     pub(super) fn portion(
         &mut self,
         handle: &Handle,
@@ -98,7 +95,7 @@ impl Sweep {
         runs
     }
 
-    /// The next page of any range; with it, which ranges are active.
+    /// Returns the next page of any range, and updates the active ranges.
     fn next_page(&mut self, results: &RangeResults) -> Option<u64> {
         let page_start = self.page * PAGE as u64;
         self.active.retain(|&ActiveRange { number, .. }| {
@@ -120,14 +117,14 @@ impl Sweep {
     }
 }
 
-/// What a range has of a page.
+/// Returns the part of a range in a page.
 fn part_of(page: u64, range: &Range<u64>) -> Range<u64> {
     let start = page * PAGE as u64;
     range.start.max(start)..range.end.min(start + PAGE as u64)
 }
 
-/// Copies a part of a page to its range if it is cached, or if the range wants nothing more; false
-/// if it has to be read.
+/// Copies part of a cached page to its range. Returns true if done or the range is already over,
+/// false if the page has to be read.
 fn copy_hit(
     handle: &Handle,
     advised: Advised,
@@ -142,13 +139,13 @@ fn copy_hit(
     true
 }
 
-/// The page that a byte is in, and where it lies there.
+/// Returns the page of a byte, and the offset in it.
 #[expect(clippy::cast_possible_truncation, reason = "less than a page")]
 pub(super) fn page_and_offset(byte: u64) -> (PageIndex, usize) {
     (PageIndex(byte / PAGE as u64), (byte % PAGE as u64) as usize)
 }
 
-/// One more page has to be read for a range.
+/// Adds a missing page of a range to the runs.
 fn add_missing(runs: &mut Vec<MissingRun>, page: u64, range: &mut ActiveRange, part: Range<u64>) {
     let start = page * PAGE as u64;
     let end = start + PAGE as u64;

@@ -1,8 +1,5 @@
-//! Range reads from inside: the requests that a device gets are those of the plan.
-//!
-//! In:    a device that is made slow, and has been read until its costs are known.
-//! Out:   counted requests and pages, beside the plan's.
-//! Never: a time that decides: the plan is made of what was learnt, whatever that is.
+//! White-box tests of range reads: the device gets exactly the planned requests. The plan depends
+//! on the learnt costs, so that no test depends on time.
 
 use foreread_core::ranges::{RequestPlan, plan};
 
@@ -11,7 +8,8 @@ use crate::{Engine, File, OpenOptions};
 
 const PAGE: u64 = 4096;
 
-/// An engine and a file of 64 MiB on a device of one head, whose costs the engine has learnt.
+/// Creates an engine and a file of 64 MiB on a single-headed device whose costs the engine has
+/// learnt.
 fn slow_device(dir: &tempfile::TempDir, delay: &str) -> (Engine, File) {
     let path = dir.path().join("file");
     std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
@@ -29,7 +27,7 @@ fn slow_device(dir: &tempfile::TempDir, delay: &str) -> (Engine, File) {
     (engine, file)
 }
 
-/// What the engine would plan now.
+/// Returns the current plan of the engine.
 fn planned(engine: &Engine, file: &File, wanted: &[std::ops::Range<u64>]) -> RequestPlan {
     let driver = engine.state.drive().unwrap();
     let (model, limits) = driver.path.planning(file.shared().id).unwrap();

@@ -1,8 +1,4 @@
-//! Copies of resident pages, without a lock.
-//!
-//! In:    pages, and where their bytes go.
-//! Out:   bytes that are the pages', and which pages these were.
-//! Never: a wait. A page that would not keep still is not resident to its reader.
+//! Lock-free copies of resident pages. A page that is replaced during the copy counts as missing.
 
 use foreread_core::table::{FoundPage, FoundRun};
 use foreread_core::units::PageIndex;
@@ -10,8 +6,9 @@ use foreread_core::units::PageIndex;
 use crate::file_state::FileState;
 use crate::pool::PAGE;
 
-/// Copies from the middle of a page into the pages after it, as many as one look-up finds; and how
-/// many of these, from the first on, kept still. What is in `to` behind them is nothing.
+/// Copies from the middle of a page into the pages after it, as far as one look-up reaches. Returns
+/// the run and the number of leading pages that stayed valid during the copy; the rest of `to` is
+/// garbage.
 ///
 /// ```text
 ///   one look-up    E E E E E E         frames   7 8 9   3   5 6
@@ -27,7 +24,7 @@ pub(super) fn copy_run<'f>(
 ) -> (FoundRun<'f>, usize) {
     let pages = (from + to.len()).div_ceil(PAGE);
     let run = file.engine.table.look_up_run(file.slot, page, pages);
-    // Of the first page only what lies behind `from` is copied.
+    // The first page is copied from byte `from` on.
     let (mut index, mut at, mut done) = (0, from, 0);
     while index < run.len() {
         let (frame, count) = run.frames_from(index);
@@ -39,7 +36,7 @@ pub(super) fn copy_run<'f>(
     (run, held)
 }
 
-/// Copies part of a resident page; None if it is not resident, or would not keep still.
+/// Copies part of a resident page. Returns None if it is not resident, or keeps being replaced.
 ///
 /// ```text
 ///   load the entry -> copy -> load it again:  same frame, generation   the bytes are the page's
@@ -65,6 +62,6 @@ pub(crate) fn copy_page<'f>(
     None
 }
 
-/// How often a page that is replaced while it is copied is looked up again before the read is a
-/// miss.
+/// Number of times that a page replaced during its copy is looked up again before the read counts
+/// as a miss.
 const COPY_TRIES: usize = 3;

@@ -1,8 +1,5 @@
-//! The markers that a reader meets, and the stream of the core that they are told of.
-//!
-//! In:    pages with a marker, met by hits.
-//! Out:   markers to post, and the stream, made when there is first something to decide.
-//! Never: a wait for the driver by a hit.
+//! Read-ahead markers that hits meet, and the core's stream that they are reported for. A hit never
+//! waits for the driver.
 
 use foreread_core::path::StreamId;
 use foreread_core::sched::Submitter;
@@ -16,7 +13,7 @@ use crate::engine_state::DriverGuard;
 use crate::file_state::FileState;
 use crate::handle::Handle;
 
-/// Markers that a read met and cleared before it knew whether it is a full hit.
+/// Markers that a read met and cleared before it was known to be a full hit.
 #[derive(Debug, Default)]
 pub(crate) struct Markers {
     met: [Option<PageIndex>; MOST_MARKERS],
@@ -24,8 +21,8 @@ pub(crate) struct Markers {
 }
 
 impl StreamReader {
-    /// Whether there is a stream that markers can be told of; made without waiting, else they are
-    /// left for others, or for later.
+    /// Returns true if there is a stream to report markers for, creating it if that is possible
+    /// without waiting. Otherwise markers are left for other readers, or for later.
     pub(super) fn has_stream(&self, file: &FileState) -> bool {
         if self.id.get().is_none() {
             self.id
@@ -42,7 +39,7 @@ impl StreamReader {
         id
     }
 
-    /// The stream, which knows of the advice.
+    /// Returns the stream, after passing on any new advice.
     pub(super) fn stream(
         &self,
         handle: &Handle,
@@ -65,8 +62,8 @@ impl StreamReader {
     ) -> impl Iterator<Item = MarkerHit> + use<'m> {
         let asked_end = PageIndex(read.end_of_room().pages_up().0);
         let (stream, prev_pos) = (self.id.get(), self.prev_pos.get());
-        // A reader whose reads are all hits passes its advice on with markers only: with each one
-        // until a miss, as any of them may be dropped.
+        // A reader that only hits passes its advice on with markers alone: with each one until a
+        // miss, because any marker may be dropped.
         let advised = (self.told.get() != read.advised).then_some(read.advised);
         markers.met.iter().flatten().filter_map(move |page| {
             let count = asked_end - *page;
@@ -87,7 +84,7 @@ impl Markers {
         self.count < MOST_MARKERS
     }
 
-    /// Takes the marker off a page, unless another reader was faster.
+    /// Clears the marker of a page, unless another reader was faster.
     pub(crate) fn take(&mut self, found: &FoundPage<'_>, page: PageIndex) {
         if found.take_marker() {
             self.met[self.count] = Some(page);
@@ -96,6 +93,6 @@ impl Markers {
     }
 }
 
-/// How many markers one read clears; it leaves any others for the next reader. A read meets two
-/// where windows are as small as it is.
+/// Maximum number of markers that one read clears; it leaves others to the next reader. A read
+/// meets two when windows are as small as the read.
 const MOST_MARKERS: usize = 8;

@@ -1,8 +1,5 @@
-//! Misses: what is left of a read after its hits, from the core and the device.
-//!
-//! In:    a read that is not done.
-//! Out:   its bytes, or why not.
-//! Never: a copy with the engine's mutex held. A file that only became shorter as an error.
+//! Cache misses: the rest of a read after its hits comes from the core and the device. No copy is
+//! made under the engine's mutex, and a file that shrank is not an error.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +20,7 @@ use crate::pool::PAGE;
 use crate::wait_table::{Ticket, Waiter};
 
 impl StreamReader {
-    /// Becomes the driver for what is left of a read.
+    /// Reads the missing rest, as the driver.
     pub(super) fn miss(
         &self,
         handle: &Handle,
@@ -59,9 +56,9 @@ impl StreamReader {
         Ok(())
     }
 
-    /// Reads what a small read lacks in this thread, if that is one request and no other is to be
-    /// started, and copies it before the mutex is taken again: no other thread fills these frames,
-    /// and so one turn as the driver is saved.
+    /// Reads the missing rest of a small read on this thread, if that is one request and no other
+    /// is pending. Copies it before it takes the mutex again, because no other thread fills these
+    /// frames: that saves one turn as the driver.
     ///
     /// ```text
     ///   else    lock, read | preadv(2)       | lock, complete | copy | lock, release
@@ -100,8 +97,8 @@ impl StreamReader {
         InlineMiss::Done
     }
 
-    /// Waits until a read holds its frames, which have so many bytes from where it began. One that
-    /// failed is released.
+    /// Blocks until a read holds its frames, and returns how many bytes they hold from its start
+    /// on. Releases a failed read.
     pub(super) fn wait_to_hold<'f>(
         &self,
         handle: &'f Handle,
@@ -113,8 +110,8 @@ impl StreamReader {
         hold(driver, id, ready)
     }
 
-    /// Begins to read what is left of a read; None if nothing is, because it has come meanwhile or
-    /// because the file has shrunk. `hit` takes what has come meanwhile.
+    /// Starts to read the missing rest. Returns None if nothing is missing any more, because pages
+    /// have arrived or the file has shrunk. `hit` copies the pages that have arrived.
     pub(crate) fn begin<'f>(
         &self,
         handle: &'f Handle,
@@ -135,7 +132,7 @@ impl StreamReader {
             driver.marker(marker);
         }
         if driver.reap_unless_led() {
-            // With the pages that have just been reaped, it may be a hit after all.
+            // The pages that were just reaped may turn it into a hit.
             let mut markers = Markers::default();
             hit(read, &mut markers);
             for marker in self.markers(&markers, read) {
@@ -147,13 +144,13 @@ impl StreamReader {
         if read.done >= read.wanted {
             return Ok(None);
         }
-        // The rest of the buffer, not of the file: policies see what was asked.
+        // The rest of the buffer, not of the file: policies see the requested size.
         let rest = ByteCount((read.room - read.done) as u64);
         let id = driver.begin(id, read.pos(), rest, self.prev_pos.get(), waiter());
         Ok(Some((driver, id)))
     }
 
-    /// Copies the frames of a read that is ready to the buffer.
+    /// Copies the frames of a ready read to the buffer.
     pub(crate) fn copy(
         &self,
         file: &FileState,
@@ -174,7 +171,7 @@ impl StreamReader {
         assert!(read.done == end, "the frames of a read cover it");
     }
 
-    /// A read that failed: an error, unless the file is only shorter than we thought.
+    /// Converts a failure to an error, unless the file has merely shrunk.
     pub(crate) fn fail(
         &self,
         handle: &Handle,
@@ -188,7 +185,8 @@ impl StreamReader {
                 Err(ReadError::TimedOut { path, offset, after })
             }
             NotReady::Fault(Fault::Short) => {
-                // Another reader may have seen the new end first: what counts is what we asked for.
+                // Another reader may have noticed the new end first: compare with the length that
+                // this read assumed.
                 let before = read.known_len;
                 let now = handle.len_now(read.offset)?;
                 read.shrink_to(ByteCount(now));
@@ -202,17 +200,17 @@ impl StreamReader {
     }
 }
 
-/// What a thread's own look at the device has brought.
+/// Result of an inline read.
 enum InlineMiss<'f> {
-    /// The read is copied and released.
+    /// The read has been copied and released.
     Done,
-    /// It is ready, or has failed.
+    /// The read is ready, or has failed.
     Ready(DriverGuard<'f>, ReadReady),
-    /// It waits, for another request.
+    /// The read waits for another request.
     Waits(DriverGuard<'f>),
 }
 
-/// The frames of a read are held once it is ready; one that failed is released.
+/// Returns the length of a ready read, which then holds its frames; releases a failed one.
 fn hold<'f>(
     mut driver: DriverGuard<'f>,
     id: ReadId,
@@ -231,8 +229,8 @@ fn hold<'f>(
     }
 }
 
-/// A copy of so many pages takes less than a system call does; of more, other readers of these
-/// pages would wait for it.
+/// Copying this many pages takes less time than a system call. A longer copy would delay other
+/// readers of these pages.
 const COPIED_AT_ONCE: usize = 4;
 
 pub(crate) fn error(handle: &Handle, offset: u64, fault: Fault) -> ReadError {

@@ -1,15 +1,11 @@
-//! Reads that the engine's observer is told of.
-//!
-//! In:    a read that begins, or that was a hit.
-//! Out:   a call of the observer, if the engine has one.
-//! Never: a cost without one, but for a test of a flag of the stream.
+//! Calls of the engine's read observer. Without an observer they cost one test of a flag.
 
 use super::StreamReader;
 use crate::handle::Handle;
 use crate::read_observer::ReadEvent;
 
 impl StreamReader {
-    /// Tells the engine's observer of a read, if there is one.
+    /// Reports a read to the engine's observer, if there is one.
     #[inline]
     pub(crate) fn observe(&self, handle: &Handle, offset: u64, length: usize) {
         if self.is_observed {
@@ -18,7 +14,7 @@ impl StreamReader {
     }
 }
 
-/// Tells the engine's observer of a read.
+/// Reports a read to the engine's observer.
 #[cold]
 pub(crate) fn observe(handle: &Handle, offset: u64, length: u64) {
     let engine = &handle.file.engine;

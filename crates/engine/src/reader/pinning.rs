@@ -1,9 +1,5 @@
-//! Pins of a reader: pages that are pinned where they lie, after they were read if they have to be.
-//!
-//! In:    offsets and lengths.
-//! Out:   pinned pages, in order, and the hit or the read that they were to the policies.
-//! Never: a copy. A read of pages that may not be pinned. A page that is evicted between its read
-//!        and its pin: the read holds it until it is pinned.
+//! Pins by a reader: pages are read if necessary and pinned in place. A read holds its pages until
+//! they are pinned, so that none is evicted in between.
 
 use std::io;
 use std::ops::Range;
@@ -25,8 +21,8 @@ use crate::pool::PAGE;
 use crate::wait_table::Waiter;
 
 impl StreamReader {
-    /// Pins the page that `pos` lies in if it is resident, and says which of its bytes are those
-    /// from there on. The caller has a permit, and `pos` was in the file.
+    /// Pins the page at `pos` if it is resident, and returns the range of its bytes from there on.
+    /// The caller has taken a permit and checked that `pos` is in the file.
     #[inline]
     pub(crate) fn pin_if_resident(
         &self,
@@ -44,7 +40,7 @@ impl StreamReader {
         Some((page, in_page(pos)..to))
     }
 
-    /// A page was pinned, which is a hit of a read up to `end`.
+    /// Records a pin as a cache hit of a read that ends at `end`.
     #[inline]
     fn pinned_hit(
         &self,
@@ -71,7 +67,7 @@ impl StreamReader {
         }
     }
 
-    /// Pins the page that `offset` lies in, for an owner that is not of this reader.
+    /// Pins the page that contains `offset`, for an owner other than this reader.
     pub(crate) fn pin_owned(
         &self,
         handle: &Handle,
@@ -91,7 +87,7 @@ impl StreamReader {
         Ok(pages.into_pages().pop().unwrap_or_else(PageRef::empty))
     }
 
-    /// Pins the pages of a range, or of as much of it as the file has.
+    /// Pins the pages of a range, cut at the end of the file.
     pub(crate) fn pin_range(
         &self,
         handle: &Handle,
@@ -99,7 +95,7 @@ impl StreamReader {
         range: &Range<u64>,
     ) -> Result<PageRange, ReadError> {
         let file = &handle.file;
-        // No range of more bytes than memory has addresses can be pinned.
+        // No range larger than the address space can be pinned.
         let len = range.end.saturating_sub(range.start);
         let room = usize::try_from(len).unwrap_or(usize::MAX);
         let mut pages = PageRange::empty(&file.engine);
@@ -109,8 +105,8 @@ impl StreamReader {
         Ok(pages)
     }
 
-    /// Pins all pages of a read whose bytes are all in the file, if all are resident. Else none is
-    /// pinned.
+    /// Pins all pages of a read if all of its bytes are in the file and all are resident; otherwise
+    /// pins none.
     fn pin_range_if_resident(
         &self,
         handle: &Handle,
@@ -139,7 +135,7 @@ impl StreamReader {
         is_whole
     }
 
-    /// Pins as many pages from where the read stands as are resident, and notes their use.
+    /// Pins resident pages from the current position on, and records their use.
     fn pin_hits(
         &self,
         file: &FileState,
@@ -155,8 +151,8 @@ impl StreamReader {
         }
     }
 
-    /// Reads what is not resident of `room` bytes, and pins all of it before another page may have
-    /// its frame. Into `pages`, which has no page yet; at the end of the file it gets none.
+    /// Reads the missing pages of `room` bytes, and pins all before their frames can be reused.
+    /// Adds them to `pages`, which is empty; it stays empty at the end of the file.
     #[cold]
     pub(crate) fn pin_missing(
         &self,
@@ -170,7 +166,7 @@ impl StreamReader {
         handle.check_not_past_end(offset)?;
         self.observe(handle, offset, read.wanted);
         let count = page_count(offset, offset + read.wanted as u64);
-        // Before anything is read that then could not be pinned.
+        // Fail before reading pages that could not be pinned.
         if !pages.take_permits(count) {
             let limit = file.engine.table.pin_budget().max() * PAGE_SIZE;
             let (path, len) = (handle.path.clone(), count * PAGE_SIZE);
@@ -201,27 +197,27 @@ impl StreamReader {
                 return Err(ReadError::Io { path, offset, source });
             }
         }
-        // The file may have become shorter since the first of them were pinned.
+        // The file may have shrunk since its first page was pinned.
         pages.truncate(read.wanted);
         self.end(&read);
         handle.check_not_past_end(offset)
     }
 }
 
-/// Pins the pages of a read that holds `len` bytes, of which it stands at the first.
+/// Pins the pages of a read that holds `len` bytes from its current position on.
 fn pin_held(file: &FileState, read: &mut ReadProgress, len: ByteCount, pages: &mut PageRange) {
     let len = usize::try_from(len.0).expect("the core reads no more than was asked for");
     let end = (read.done + len).min(read.wanted);
     while read.done < end {
-        // Not there: it was written or forgotten since, and is read again.
+        // The page was rewritten or dropped since: it is read again.
         let Some((page, _)) = file.pin_page_of(read) else { return };
         read.done += pages.push(page, in_page(read.pos()), end - read.done);
     }
 }
 
 impl FileState {
-    /// Pins a page that is there; with it, how long the file is with which it is right. The caller
-    /// has a permit.
+    /// Pins a resident page. Returns it with a length of the file for which it is valid. The caller
+    /// has taken a permit.
     #[inline]
     pub(crate) fn pin_page(
         &self,
@@ -234,8 +230,8 @@ impl FileState {
         let (frame, generation) = (found.entry().frame(), found.entry().generation());
         let page = PinnedFrame { frame, generation };
         let len = self.len();
-        // The length is that of this page only if the page is still there: where its file has grown
-        // meanwhile, the frame has nothing behind the old end.
+        // The length is valid for this page only while the page is in place: if the file has grown
+        // in between, the frame holds nothing past the old end.
         if !found.still_holds() {
             page.unpin(&self.engine);
             return None;
@@ -243,7 +239,8 @@ impl FileState {
         Some((page, found, len))
     }
 
-    /// Pins the page at which a read stands, unless the file has become shorter than its end.
+    /// Pins the page at the current position, unless the file has become shorter than the read's
+    /// end.
     fn pin_page_of(&self, read: &ReadProgress) -> Option<(PinnedFrame, FoundPage<'_>)> {
         let (page, found, len) = self.pin_page(read.pos())?;
         if len < ByteCount(read.offset + read.wanted as u64) {
@@ -254,12 +251,12 @@ impl FileState {
     }
 }
 
-/// How many pages these bytes touch.
+/// Returns the number of pages that these bytes touch.
 fn page_count(from: u64, to: u64) -> u64 {
     if from >= to { 0 } else { to.div_ceil(PAGE_SIZE) - from / PAGE_SIZE }
 }
 
-/// How often a page is read again that was replaced between its read and its pin.
+/// Number of times that a page is read again if it is replaced between its read and its pin.
 const TRIES: u32 = 16;
 const REPLACED: &str =
     "the page was written or forgotten each time before it could be pinned: copy it with read_at";

@@ -1,8 +1,5 @@
-//! Reads that are hits or nothing: for callers that handle a miss in another way.
-//!
-//! In:    offsets and buffers, or pages to be pinned.
-//! Out:   all of a read, or none of it.
-//! Never: a wait, or a page that is used twice because a try came before the read.
+//! Reads that succeed only as full hits, for callers that handle misses in another way. They never
+//! block, and a failed attempt does not count as a use of the pages.
 
 use foreread_core::prefetch::Advice as Pattern;
 use foreread_core::sched::Submitter;
@@ -16,7 +13,7 @@ use crate::file_state::FileState;
 use crate::handle::Handle;
 
 impl StreamReader {
-    /// Reads what is there, if it is all of it and the file has it all.
+    /// Reads resident pages, if the file has all of the bytes and all are resident.
     #[inline]
     pub(crate) fn try_read_at(
         &self,
@@ -26,7 +23,7 @@ impl StreamReader {
         offset: u64,
     ) -> bool {
         let (room, known_len) = (to.len(), handle.file.len());
-        // Pages before one that is missing would be used now, and used again by the read proper.
+        // Otherwise resident pages would be used now, and once more by the actual read.
         if !Self::is_all_there(&handle.file, ByteCount(offset), room) {
             return false;
         }
@@ -34,7 +31,8 @@ impl StreamReader {
         let mut markers = Markers::default();
         self.hit(handle, &mut read, to, &mut markers);
         if read.done < read.wanted {
-            // A page has left since. The next read cannot meet the markers taken here: post them.
+            // A page has been evicted since. The next read cannot meet the markers taken here: post
+            // them.
             self.post(handle, &read, &markers);
             return false;
         }
@@ -44,8 +42,8 @@ impl StreamReader {
         read.wanted == room
     }
 
-    /// Pages were pinned that one read of `room` bytes asked for: a hit as [`Self::full_hit`] is.
-    /// If they could not all be, only markers that were met are told.
+    /// Records the pins of one read of `room` bytes as a hit, like [`Self::full_hit`]. If some
+    /// pages could not be pinned, only posts the markers.
     pub(crate) fn pinned_all(
         &self,
         handle: &Handle,
@@ -64,7 +62,7 @@ impl StreamReader {
         }
     }
 
-    /// A page was used in place by a read from `pos` on; takes its marker.
+    /// Records that a read from `pos` on used a page in place, and takes its marker.
     #[inline]
     pub(crate) fn used(
         &self,
@@ -86,7 +84,7 @@ impl StreamReader {
         }
     }
 
-    /// Whether all pages of a read are there, at a glance.
+    /// Returns true if all pages of a read appear resident at the moment.
     #[inline]
     pub(crate) fn is_all_there(file: &FileState, pos: ByteCount, len: usize) -> bool {
         let end = (pos + ByteCount(len as u64)).pages_up().0;
@@ -96,11 +94,11 @@ impl StreamReader {
         })
     }
 
-    /// Sets the submitter that it reads for, from now on.
+    /// Sets the submitter of its later requests.
     ///
     /// # Errors
     ///
-    /// In a forked child, whose core it cannot tell.
+    /// In a forked child, where the core is out of reach.
     pub(crate) fn set_submitter(
         &self,
         file: &FileState,

@@ -1,8 +1,5 @@
-//! The records that a directory keeps, for programs that list and forget them.
-//!
-//! In:    a directory, names of devices.
-//! Out:   what each record says, or why it cannot be used; a record removed.
-//! Never: a file removed that is not a record; an end because one record is broken.
+//! The records of a directory, for programs that list and remove them. Only valid records are
+//! removed, and a broken record does not stop the listing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,20 +11,21 @@ use foreread_files::{FileError, system};
 use super::record::{HEAD, Record};
 use super::{path_of, plain};
 
-/// A record of a device, as [`device_records`] finds it.
+/// The record of a device, as returned by [`device_records`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeptRecord {
-    /// The name of the device, as its file has it.
+    /// The device name, as encoded in the file name.
     pub name: String,
     /// The file.
     pub path: PathBuf,
-    /// What was learnt of it and when that was written; or why the record cannot be used.
+    /// The measurements and the time at which they were written; or the reason that the record is
+    /// unusable.
     pub learnt: Result<(LearntDevice, SystemTime), String>,
 }
 
 /// Reads the records of a directory of [`EngineBuilder::remember`](crate::EngineBuilder::remember),
-/// by name.
+/// sorted by name.
 ///
 /// ```
 /// use foreread::LearntDevice;
@@ -46,7 +44,7 @@ pub struct KeptRecord {
 ///
 /// # Errors
 ///
-/// If the directory cannot be read. One that is not there has no records.
+/// If the directory cannot be read. A missing directory has no records.
 pub fn device_records(directory: impl AsRef<Path>) -> io::Result<Vec<KeptRecord>> {
     let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
@@ -62,7 +60,7 @@ pub fn device_records(directory: impl AsRef<Path>) -> io::Result<Vec<KeptRecord>
     names.sort();
     let record = |name: String| {
         let path = path_of(directory.as_ref(), &name);
-        // It may have gone since.
+        // It may have been removed in the meantime.
         let read = Record::read(&path, &name).transpose()?;
         let saved = |saved| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(saved));
         let learnt = read.map(|Record { learnt, saved: seconds }| {
@@ -73,8 +71,9 @@ pub fn device_records(directory: impl AsRef<Path>) -> io::Result<Vec<KeptRecord>
     Ok(names.into_iter().filter_map(record).collect())
 }
 
-/// Removes the record of the device of this [name](crate::OpenOptions::device_name), and returns its
-/// path; None if there is none. Engines that have the device open write a new one when they end.
+/// Removes the record of the device with this [name](crate::OpenOptions::device_name), and returns
+/// its path, or None if there is none. Engines that have the device open write a new one when they
+/// end.
 ///
 /// # Errors
 ///

@@ -1,10 +1,7 @@
-//! The record of a device: a small text file.
+//! The record of a device: a small text file. A reader accepts only whole records of at most 4 KiB,
+//! follows no link and waits for no FIFO.
 //!
-//! In:    what was learnt of a device; a file that may hold anything.
-//! Out:   the file's text; what it says, or why it cannot be used.
-//! Never: more than 4 KiB read of a file; a link followed, a FIFO waited for; a part of a record.
-//!
-//! It is TOML, of which it uses one form of a line only, `name = value`:
+//! It is TOML, restricted to lines of the form `name = value`:
 //!
 //! ```text
 //!   # Written by foreread: what it learnt of a device. ...
@@ -27,11 +24,11 @@ use foreread_core::prefetch::{LearntCost, LearntDevice};
 use foreread_core::units::{PAGE_SIZE, Pages};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
-/// What a file says of a device.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Record {
     pub(super) learnt: LearntDevice,
-    /// When it was written, in seconds since 1970.
+    /// Time at which it was written, in seconds since 1970.
     pub(super) saved: u64,
 }
 
@@ -40,7 +37,7 @@ pub(super) const HEAD: &str = "# Written by foreread: what it learnt of a device
                                learns anew (docs/design/devices.md).\n";
 
 impl Record {
-    /// The text of the record of this device.
+    /// Returns the text of this device's record.
     pub(super) fn text(&self, device: &str) -> String {
         let Self { learnt: LearntDevice { window, cost }, saved } = self;
         let window_kib = window.0 * (PAGE_SIZE / 1024);
@@ -54,11 +51,11 @@ impl Record {
             }
             text += &format!("min_parallel = {min_parallel}\n");
         }
-        // The last line, as one that is cut off has none.
+        // Comes last, because a truncated record lacks it.
         text + &format!("saved = {saved}\n")
     }
 
-    /// Reads the record of this device; None if there is none.
+    /// Reads this device's record. Returns None if there is none.
     pub(super) fn read(path: &Path, device: &str) -> Result<Option<Self>, String> {
         match text_of(path) {
             Ok(text) => Self::parse(&text, device).map(Some),
@@ -147,7 +144,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The form of the record.
+/// Version of the record's format.
 const VERSION: u64 = 1;
 
 /// Ten times the size of a record.
@@ -193,7 +190,7 @@ mod tests {
         for lie in ["NaN", "inf", "-1.0", "1e300", "x"] {
             with("per_request_ns = 4100000.0", &format!("per_request_ns = {lie}"));
         }
-        // Cut off anywhere it is no record.
+        // Truncated at any byte, it is no record.
         for end in 0..text.len() {
             Record::parse(&text[..end], "disk-7").expect_err("a part of a record");
         }

@@ -1,8 +1,5 @@
-//! Whether io_uring works here: found by using it once.
-//!
-//! In:    a ring that is not in use yet.
-//! Out:   nothing, or what the system said.
-//! Never: the kernel's version, a setting, a list of filters: whatever forbids it, it shows.
+//! A probe for io_uring that uses it once. It looks at no kernel version, setting or filter list:
+//! whatever forbids io_uring, the probe fails.
 
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -12,8 +9,8 @@ use io_uring::{IoUring, opcode};
 
 use super::RETRIES;
 
-/// Does what a ring is for, a NOP and a read of a byte: a system may allow a ring to be made and
-/// forbid to enter it, or know it without the one or the other.
+/// Submits a NOP and a read of one byte: some systems allow the ring to be created but not entered,
+/// or lack either operation.
 pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
     let (from, mut to) = io::pipe()?;
     to.write_all(&[PROBE_BYTE])?;
@@ -21,7 +18,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
     let vector = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
     let read = opcode::Readv::new(Fd(from.as_raw_fd()), &raw const vector, 1);
     let entries = [opcode::Nop::new().build().user_data(0), read.build().user_data(1)];
-    // SAFETY: no other code knows the ring yet.
+    // SAFETY: no other code uses the ring yet.
     let mut queue = unsafe { uring.submission_shared() };
     // SAFETY: pipe, vector and byte outlive the two completions that are waited for below. If the
     // wait fails, nothing was started, or the read is done: the byte lies in the pipe.
@@ -37,7 +34,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
             }
             Err(error) => return Err(error),
         }
-        // SAFETY: no other code knows the ring yet.
+        // SAFETY: no other code uses the ring yet.
         for entry in unsafe { uring.completion_shared() } {
             let want = i32::from(entry.user_data() == 1);
             match entry.result() {
@@ -50,7 +47,7 @@ pub(super) fn probe(uring: &IoUring) -> io::Result<()> {
     if byte == [PROBE_BYTE] { Ok(()) } else { Err(io::Error::other("its io_uring misreads")) }
 }
 
-/// Anything that memory is not by chance.
+/// A value that memory does not hold by chance.
 const PROBE_BYTE: u8 = 0xa7;
 
 #[cfg(test)]
@@ -65,8 +62,8 @@ mod tests {
     use foreread_core::table::Frame;
     use std::sync::Arc;
 
-    /// From here on the calling thread gets `errno` from a system call: what a container's filter
-    /// does, and what lack of memory looks like. Other threads see nothing of it.
+    /// Makes a system call fail with `errno` on the calling thread from now on, as a container's
+    /// filter or a lack of memory does. Other threads are not affected.
     fn refuse(call: libc::c_long, errno: i32) {
         let op = |code: u32, jf: u8, k: u32| libc::sock_filter {
             code: u16::try_from(code).unwrap(),
@@ -83,17 +80,17 @@ mod tests {
         ];
         let len = u16::try_from(program.len()).unwrap();
         let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-        // SAFETY: it takes numbers only.
+        // SAFETY: the call takes numbers only.
         let set = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
         assert_eq!(set, 0);
-        // SAFETY: the kernel copies the program, which lives as long as the call.
+        // SAFETY: the kernel copies the program, which outlives the call.
         let set = unsafe {
             libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
         };
         assert_eq!(set, 0, "{}", io::Error::last_os_error());
     }
 
-    /// Runs it in a thread of its own, which takes its filters with it when it ends.
+    /// Runs `run` on a separate thread, which takes its filters with it when it ends.
     fn apart<T: Send>(run: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| scope.spawn(run).join().expect("no panic in there"))
     }
@@ -111,7 +108,7 @@ mod tests {
         (dir, Arc::new(backend))
     }
 
-    /// A ring that can be made is no proof: some filters forbid only to enter it.
+    /// A ring that can be created is no proof: some filters forbid only entering it.
     #[test]
     fn where_any_part_of_io_uring_is_forbidden_threads_read_and_say_why() {
         let (_dir, backend) = backend();
@@ -162,7 +159,7 @@ mod tests {
         });
     }
 
-    /// The driver once took "no memory" for "later" without end, and a reader spun forever.
+    /// The driver once treated "no memory" as "later" without a limit, and a reader spun forever.
     #[test]
     fn a_kernel_that_never_has_memory_is_an_error_after_a_bounded_number_of_tries() {
         let (_dir, backend) = backend();

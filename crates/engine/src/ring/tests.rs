@@ -1,4 +1,4 @@
-//! Both kinds of ring, held to the same sentences.
+//! Tests that both kinds of ring have to pass.
 
 mod writes;
 
@@ -28,7 +28,7 @@ impl Bench {
         Self::with(&OpenOptions::default(), 0)
     }
 
-    /// A file with so many bytes behind its last page.
+    /// Creates a file with `tail` bytes after its last whole page.
     fn with(options: &OpenOptions, tail: usize) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("file");
@@ -42,7 +42,7 @@ impl Bench {
         Self { pool: Arc::new(Pool::new(PAGES).expect("memory")), backend, _dir: dir }
     }
 
-    /// Both kinds; only threads, and a line that says so, where io_uring is forbidden.
+    /// Returns both kinds; only threads, with a note on stderr, where io_uring is forbidden.
     fn rings(&self, test: &str) -> Vec<Ring> {
         let choices = [IoBackend::Threads, IoBackend::IoUring];
         let rings = choices.map(|choice| Ring::with(Arc::clone(&self.pool), choice));
@@ -131,7 +131,7 @@ fn as_many_as_there_is_room_for_are_in_flight_and_a_wake_still_finds_its_place()
     }
 }
 
-/// The driver decides to sleep under its lock and sleeps without it: in between it may be woken.
+/// The driver decides to sleep under its lock and sleeps without it: a wake may come in between.
 #[test]
 fn a_wake_before_the_sleep_ends_it_until_it_is_reaped() {
     let bench = Bench::new();
@@ -187,9 +187,9 @@ fn a_thread_that_sleeps_is_woken_by_a_read_that_another_thread_starts() {
     }
 }
 
-/// Two threads start reads while a third sleeps and reaps, and starts some itself that only its
-/// sleep submits: each read ends once, and none is lost between the thread that pushed it and the
-/// one that entered the kernel with it.
+/// Two threads start reads while a third sleeps, reaps, and starts reads that only its sleep
+/// submits: each read ends once, and none is lost between the thread that pushed it and the one
+/// that entered the kernel with it.
 #[test]
 fn each_read_of_many_threads_ends_exactly_once() {
     const READS: u64 = 3000;
@@ -264,7 +264,7 @@ fn a_ring_says_what_it_is() {
     }
 }
 
-/// A bench whose file fails as told.
+/// Creates a bench whose file fails on request.
 fn faulty() -> (Bench, Arc<Faults>) {
     let mut bench = Bench::new();
     let faults = Arc::new(Faults::default());
@@ -310,7 +310,7 @@ fn faults_strike_alike_in_every_kind_of_read() {
     }
 }
 
-/// The thread that reaps may leave, and the waiter may sleep already: neither submits it.
+/// The reaping thread may be leaving, and the waiter may be asleep: neither submits the retry.
 #[test]
 fn a_read_that_is_tried_again_starts_by_itself() {
     let (bench, faults) = faulty();
@@ -348,7 +348,7 @@ fn a_held_read_ends_after_it_is_let_go_and_others_pass_it() {
     }
 }
 
-/// The kernel cancels what a thread waits for when that thread ends.
+/// The kernel cancels the waits of a thread when the thread ends.
 #[test]
 fn a_held_read_survives_the_thread_that_started_it() {
     let (bench, faults) = faulty();

@@ -1,9 +1,6 @@
-//! The ring where io_uring is forbidden: threads that call `preadv` and `pwritev2`.
-//!
-//! In:    transfers, a wake.
-//! Out:   completions.
-//! Never: a lock held during a system call. More threads than [`THREADS_MAX`], or any before the
-//!        first transfer. A thread that outlives the ring.
+//! The ring where io_uring is forbidden: at most [`THREADS_MAX`] threads call `preadv` and
+//! `pwritev2`. They start with the first transfer, end with the ring, and hold no lock during a
+//! system call.
 //!
 //! ```text
 //!   start() --> queue --> worker: preadv    --> done --> completion()
@@ -29,29 +26,30 @@ pub(super) struct Threads {
     in_flight: usize,
     pool: Arc<Pool>,
     why: String,
-    /// Fault rules that may hold a worker back: only tests have them.
+    /// Fault rules that may hold a worker back, in tests.
     holders: Vec<Weak<Faults>>,
-    /// The process that made it: the threads are not there in a forked child.
+    /// The process that created the ring: its threads do not exist in a forked child.
     process: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct WorkerShared {
     state: Mutex<WorkerState>,
-    /// There is something in `queue`, or the end.
+    /// Signals work in `queue`, or the end.
     has_work: Condvar,
-    /// There is something in `done`, or a wake.
+    /// Signals a completion in `done`, or a wake.
     has_news: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct WorkerState {
-    /// No longer than what may be in flight.
+    /// At most as many as may be in flight.
     queue: VecDeque<(u64, Transfer)>,
     done: VecDeque<Completion>,
-    /// Workers that wait for work.
+    /// Number of idle workers.
     idle: usize,
-    /// Whether a thread waits for news. Condition variables ask the kernel even if none waits.
+    /// Whether a thread waits for completions: notifying a condition variable is a system call even
+    /// if none waits.
     is_asleep: bool,
     is_woken: bool,
     is_ending: bool,
@@ -119,14 +117,14 @@ impl Threads {
         let name = format!("foreread-{}", self.workers.len());
         let worker = Builder::new().name(name).stack_size(STACK).spawn(move || {
             shared.work();
-            // The memory that it worked on, until it does no more.
+            // The arena must outlive the worker's transfers.
             drop(pool);
         });
         match worker {
             Ok(worker) => self.workers.push(worker),
-            // Those that there are do it all.
+            // The existing workers do it all.
             Err(_) if !self.workers.is_empty() => {}
-            // No thread to be had at all: slow, but right.
+            // The system refuses every thread: do the work here, slowly but correctly.
             Err(_) => self.work_here(),
         }
     }
@@ -158,7 +156,7 @@ impl WorkerShared {
         Ok(())
     }
 
-    /// What a worker does until the end.
+    /// Runs transfers until the end.
     fn work(&self) {
         let mut state = self.state();
         loop {
@@ -173,7 +171,7 @@ impl WorkerShared {
             };
             drop(state);
             let result = transfer.run();
-            // The descriptor may be the last of its file: it is closed without the lock.
+            // The descriptor may be the last of its file: close it without the lock.
             drop(transfer);
             state = self.state();
             state.done.push_back(Completion { tag, result });
@@ -182,7 +180,7 @@ impl WorkerShared {
         }
     }
 
-    /// Ends the sleep of the thread that waits for news.
+    /// Wakes the thread that waits for completions.
     fn tell(&self, state: MutexGuard<'_, WorkerState>) {
         let is_asleep = state.is_asleep;
         drop(state);
@@ -203,7 +201,7 @@ impl WorkerState {
 }
 
 impl Drop for Threads {
-    /// What is being done is waited for; what is only queued is dropped.
+    /// Waits for running transfers, and drops queued ones.
     fn drop(&mut self) {
         if std::process::id() != self.process {
             std::mem::forget(std::mem::take(&mut self.workers));
@@ -211,7 +209,7 @@ impl Drop for Threads {
         }
         let mut state = self.shared.state();
         state.is_ending = true;
-        // A sleeper's handle may live on; the descriptors in here must not.
+        // A sleeper's handle may live on, but these descriptors must not.
         state.queue.clear();
         drop(state);
         self.shared.has_work.notify_all();
@@ -225,11 +223,12 @@ impl Drop for Threads {
     }
 }
 
-/// Enough to keep eight ways busy while as many others wait; a thread costs a stack and a switch.
+/// Enough to keep eight devices busy while as many transfers wait; each thread costs a stack and a
+/// context switch.
 const THREADS_MAX: usize = 16;
 
-/// Between the lock and its end nothing is done that could panic.
+/// No code between lock and unlock panics.
 const NO_PANIC: &str = "no code panics with this lock";
 
-/// A worker calls nothing deep.
+/// A worker's call chain is shallow.
 const STACK: usize = 64 << 10;

@@ -1,9 +1,6 @@
-//! Transfers: frames and a device, with all that it takes to move pages from the one to the other,
-//! and the system call that does it without a ring.
-//!
-//! In:    a backend, an offset, frames, which way.
-//! Out:   where the kernel shall read or write; bytes or an error number.
-//! Never: a slice of a frame. Readers may be looking at the arena, so it is only ever an address.
+//! Transfers: the frames, the device and all state of one read or write until it completes, and the
+//! plain system call that performs it without a ring. It holds addresses of frames, never slices,
+//! because readers may be looking at the arena.
 
 use std::io;
 use std::ops::Range;
@@ -20,16 +17,17 @@ use crate::backend::{Backend, FuaMethod, IoTarget};
 use crate::faults::{Attempt, Fate};
 use crate::pool::{PAGE, Pool};
 
-/// Which way.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TransferOp {
     /// From the device.
     Read,
-    /// To the device; done when it is durable there, or when the device says so.
+    /// To the device. A durable write completes once it is durable, any other once the device
+    /// reports completion.
     Write { is_durable: bool },
 }
 
-/// Pages on their way, with all that this needs until it ends.
+/// A transfer in flight, with everything it needs until it completes.
 ///
 /// ```text
 ///   total   |===============================|      a write that the device cuts short goes on
@@ -37,8 +35,7 @@ pub(crate) enum TransferOp {
 ///   asked               |===================|      knows which of its pages are wanted
 /// ```
 ///
-/// A durable write ends with a flush where the file system may ignore `RWF_DSYNC`
-/// ([`FuaMethod`]).
+/// A durable write ends with a flush if the file system may ignore `RWF_DSYNC` ([`FuaMethod`]).
 #[derive(Debug)]
 pub(super) struct Transfer {
     pub(super) backend: Arc<Backend>,
@@ -46,25 +43,25 @@ pub(super) struct Transfer {
     offset: u64,
     vectors: Vectors,
     total: u32,
-    /// How much of a write has arrived.
+    /// Bytes of a write that are done.
     done: u32,
-    /// What this try asks for, if that is not everything.
+    /// The vectors of this attempt, if it does not cover the whole transfer.
     part: Option<Vectors>,
     retries: u32,
-    /// All is written, and this descriptor is being flushed.
+    /// The descriptor being flushed, once everything is written.
     flush: Option<RawFd>,
-    /// What is to go wrong on purpose; None for nothing.
+    /// The injected fault, if any.
     fate: Option<Box<Fate>>,
 }
 
-/// The system call of one try.
+/// The system call of one attempt.
 pub(super) enum Asks<'t> {
     /// `preadv(2)` or `pwritev2(2)`.
     Move {
         fd: RawFd,
         vectors: &'t Vectors,
         offset: u64,
-        /// Of `pwritev2(2)`.
+        /// Flags of `pwritev2(2)`.
         flags: i32,
     },
     /// `fdatasync(2)`.
@@ -79,14 +76,15 @@ impl Transfer {
         parts: impl Iterator<Item = (Frame, Range<usize>)>,
     ) -> Self {
         let vectors = Vectors::new(pool, parts);
-        // The last page of the longest file ends behind the last offset that the kernel takes.
+        // The last page of the longest possible file ends past the largest offset that the kernel
+        // accepts.
         let readable = MAX_FILE_BYTES.0.saturating_sub(offset);
         let is_cut = (1..vectors.bytes()).contains(&readable);
         let vectors = if is_cut { vectors.part(0, readable) } else { vectors };
         Self::new(TransferOp::Read, backend, offset, vectors)
     }
 
-    /// A write of `len` bytes: all pages are whole, but the last one may be short.
+    /// Creates a write of `len` bytes: whole pages, except that the last may be partial.
     pub(super) fn write(
         pool: &Pool,
         backend: Arc<Backend>,
@@ -110,19 +108,19 @@ impl Transfer {
         transfer
     }
 
-    /// Where it waits for a test to let it go, if it does.
+    /// Returns the descriptor of the gate at which a test holds the transfer, if any.
     pub(super) fn gate(&self) -> Option<RawFd> {
         self.fate.as_ref().and_then(|fate| fate.gate_fd())
     }
 
-    /// It has been let go.
+    /// Opens the gate.
     pub(super) fn open_gate(&mut self) {
         if let Some(fate) = &mut self.fate {
             fate.gate = None;
         }
     }
 
-    /// The system call of this try; None if there is none, because a test has it so.
+    /// Returns the system call of this attempt; None if a test suppresses it.
     pub(super) fn asks(&self) -> Option<Asks<'_>> {
         if let Some(fd) = self.flush {
             let is_refused = self.fate.as_ref().is_some_and(|it| it.befall_write(Ok(0)).is_err());
@@ -139,8 +137,8 @@ impl Transfer {
         Some(Asks::Move { fd, vectors, offset, flags })
     }
 
-    /// The descriptor for `len` bytes at `offset`, and whether they have to be durable when the
-    /// transfer ends.
+    /// Returns the descriptor for `len` bytes at `offset`, and whether the transfer has to make
+    /// them durable.
     fn descriptor(&self, offset: u64, len: u64) -> (RawFd, bool) {
         match self.way {
             TransferOp::Read => (self.backend.fd(), false),
@@ -152,7 +150,8 @@ impl Transfer {
         }
     }
 
-    /// Takes the result of one try. Returns the final result; None if it is tried again or goes on.
+    /// Processes the result of one attempt. Returns the final result; None if the transfer is
+    /// retried or continues.
     pub(super) fn after(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let result = match &self.fate {
             None => result,
@@ -176,10 +175,10 @@ impl Transfer {
     }
 
     /// ```text
-    ///   some bytes arrived, not all    the rest is asked for, from the last whole sector on
-    ///   none did, or an error          what arrived before is the result; if that is no page, the
-    ///                                  error
-    ///   all did                        that is the result, or the flush follows
+    ///   some bytes arrived, not all    request the rest, from the last whole sector on
+    ///   none did, or an error          the result is the bytes that arrived before; if these are
+    ///                                  less than a page, the error
+    ///   all did                        the result is all bytes, or the flush follows
     /// ```
     fn go_on(&mut self, result: Result<u32, i32>) -> Option<Result<u32, i32>> {
         let before = self.done;
@@ -207,9 +206,8 @@ impl Transfer {
         None
     }
 
-    /// Asks before each try what is to become of it.
-    ///
-    /// All that the tool for tests costs where it is not used: this one branch.
+    /// Determines the injected fault of the next attempt. Without injected faults it costs one
+    /// branch.
     fn judge(&mut self, which: Attempt) {
         if self.flush.is_some() {
             let faults = self.backend.faults.as_ref();
@@ -230,7 +228,7 @@ impl Transfer {
             asked = self.backend.before_last_page(rest, self.end()).unwrap_or(rest);
         }
         if self.op() == Op::Write && self.backend.ends_before(self.end()) {
-            // Nothing is written, and the core is told of a device that ended early.
+            // Write nothing, and report to the core that the device ends early.
             asked = 0;
         }
         let is_part = asked < self.total;
@@ -241,7 +239,8 @@ impl Transfer {
         self.offset.saturating_add(u64::from(self.total))
     }
 
-    /// Pages are whole but for the last one of a file.
+    /// Returns true if the last page of the transfer is partial, as only the last page of a file
+    /// is.
     fn is_end_of_file(&self) -> bool {
         !self.end().is_multiple_of(PAGE as u64)
     }
@@ -253,9 +252,9 @@ impl Transfer {
         }
     }
 
-    /// Does the transfer in this thread. The caller keeps the pool alive meanwhile.
+    /// Performs the transfer on this thread. The caller keeps the pool alive.
     ///
-    /// A signal, or a kernel that asks to try again, is an error only after a few more tries.
+    /// An interrupted or retryable call becomes an error only after a few more attempts.
     pub(super) fn run(&mut self) -> Result<u32, i32> {
         loop {
             if let Some(fate) = &mut self.fate {
@@ -285,12 +284,13 @@ impl Transfer {
 }
 
 impl Asks<'_> {
-    /// Makes the call, in this thread.
+    /// Performs the system call on this thread.
     fn call(&self, way: TransferOp) -> Result<u32, i32> {
         let (fd, vectors, offset, flags) = match *self {
             Self::Move { fd, vectors, offset, flags } => (fd, vectors, offset, flags),
             Self::Flush { fd } => {
-                // SAFETY: it takes a number only, of a descriptor that the transfer keeps open.
+                // SAFETY: the call takes a number only, of a descriptor that the transfer keeps
+                // open.
                 let result = unsafe { libc::fdatasync(fd) };
                 return bytes_or_errno(isize::try_from(result).expect("0 or -1"));
             }
@@ -299,11 +299,11 @@ impl Asks<'_> {
         let Ok(offset) = libc::off_t::try_from(offset) else { return Err(libc::EINVAL) };
         let first = vectors.as_ptr();
         let bytes = match way {
-            // SAFETY: the vectors lead into the arena, to frames that only this read fills, and of
+            // SAFETY: the vectors point into the arena, to frames that only this read fills, and of
             // which there is no slice; its pool lives as long as the caller's borrow.
             TransferOp::Read => unsafe { libc::preadv(fd, first, count, offset) },
-            // SAFETY: the vectors lead into the arena, to frames that the core keeps until the
-            // write ends; the kernel only reads there, and so does all other code meanwhile.
+            // SAFETY: the vectors point into the arena, to frames that the core keeps until the
+            // write ends; the kernel only reads them, and so does all other code until then.
             TransferOp::Write { .. } => unsafe { libc::pwritev2(fd, first, count, offset, flags) },
         };
         bytes_or_errno(bytes)
@@ -314,13 +314,14 @@ fn bytes_or_errno(bytes: isize) -> Result<u32, i32> {
     u32::try_from(bytes).map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }
 
-/// What is not the device's error: the thread that submitted it ended, or it shall be tried again.
+/// Returns true for results that are not the device's error: the submitting thread ended, or the
+/// kernel asks for a retry.
 fn is_again(result: Result<u32, i32>) -> bool {
     matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::EINTR))
 }
 
-/// The error number of a flush that ends a write. Those by which a file system refuses a write
-/// before it has anything to flush would tell the core that the flush has not failed.
+/// Maps the error number of a flush that ends a write. An error by which a file system refuses a
+/// write before there is anything to flush would tell the core that the flush has not failed.
 fn errno_of_flush(errno: i32) -> i32 {
     match errno {
         libc::ENOSPC | libc::EDQUOT | libc::EFBIG => libc::EIO,
@@ -328,11 +329,11 @@ fn errno_of_flush(errno: i32) -> i32 {
     }
 }
 
-/// Whether io_uring refused a transfer for lack of the system's means: a kernel worker, which
-/// counts as a thread of the process, or memory. The plain system call needs neither.
+/// Returns true if io_uring refused a transfer for lack of a kernel worker, which counts as a
+/// thread of the process, or of memory. The plain system call needs neither.
 pub(super) fn is_refused(result: Result<u32, i32>) -> bool {
     matches!(result, Err(libc::ECANCELED | libc::EAGAIN | libc::ENOMEM))
 }
 
-/// The least that any device takes: a write that was cut short goes on at such a place.
+/// The smallest transfer size of any device. A short write resumes at a multiple of it.
 const SECTOR: u32 = 512;

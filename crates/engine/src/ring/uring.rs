@@ -1,11 +1,7 @@
-//! The ring over io_uring.
+//! The ring over io_uring. Only the holder of the [`Uring`] pushes and reaps; the sleeper touches
+//! neither queue, and only enters the kernel.
 //!
-//! In:    transfers, a wake.
-//! Out:   completions.
-//! Never: two threads that push, or two that reap: only the holder of the [`Uring`] does. The
-//!        sleeper touches neither queue, it only enters the kernel.
-//!
-//! What may happen at the same time, and why nothing is lost:
+//! Concurrent operations, and why none loses an entry:
 //!
 //! ```text
 //!   a push while another thread sleeps      the pusher submits it itself, or is the next to sleep
@@ -17,9 +13,9 @@
 //!   two wakes                               one entry: the first still lies there
 //! ```
 //!
-//! A transfer that would block is done by a worker thread of the kernel, which counts against the
-//! process's limit of threads. If the kernel has none, it refuses the transfer, although nothing is
-//! wrong with the device: then the thread that reaps makes the plain system call.
+//! A kernel worker thread performs a transfer that would block. It counts against the process's
+//! limit of threads. A kernel without a free worker refuses the transfer although the device is
+//! fine; the reaping thread then performs the plain system call.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,36 +35,37 @@ use crate::pool::Pool;
 pub(super) struct Uring {
     shared: Arc<UringShared>,
     in_flight: HashMap<u64, Transfer>,
-    /// Whether a wake is queued, on its way, or done and not yet swallowed.
+    /// Whether a wake is queued, in flight, or completed but not yet reaped.
     is_waking: bool,
-    /// Whether any were queued again since the last submit.
+    /// Whether transfers were queued again since the last submit.
     has_queued_again: bool,
-    /// The memory that transfers in flight work on. The last of what a ring lets go.
+    /// The memory of transfers in flight. Declared last, so that the ring releases it last.
     pool: Arc<Pool>,
-    /// The process that made it: a forked child must not touch what it shares with its parent.
+    /// The process that created the ring: a forked child must not touch the memory shared with its
+    /// parent.
     process: u32,
 }
 
-/// What the sleeper sees of it.
+/// The part of the ring that the sleeper uses.
 pub(super) struct UringShared {
     uring: IoUring,
-    /// How many entries were ever pushed, and how many of them some call has seen the kernel take.
-    /// Both wrap. The difference is what is queued or, for a moment, more.
+    /// Number of entries ever pushed, and number of these that a call has seen the kernel take.
+    /// Both wrap. Their difference is the number of queued entries or, for a moment, more.
     pushed: AtomicU32,
     taken: AtomicU32,
-    /// How often in a row the kernel had no memory to start anything while nothing else ended.
+    /// Number of consecutive refusals for lack of memory without a completion in between.
     refusals: AtomicU32,
 }
 
 impl Uring {
-    /// A ring that has shown that it works.
+    /// Creates a ring that has passed the probe.
     ///
-    /// Why no flags: any thread may submit and any may reap, one at a time, so SINGLE_ISSUER and
-    /// DEFER_TASKRUN, which tie a ring to one thread, are out; SQPOLL would spend a core.
-    /// COOP_TASKRUN lets a completion wait until the thread that submitted it next enters the
-    /// kernel, while another waits for the page, and gains nothing: with it or without it a read at
-    /// depth 1 has 97 to 98 % of the speed of `pread` (virtio disk, 4 KiB, 24,000 reads each,
-    /// medians), and `preadv` 99 to 100 %.
+    /// It sets no flags: any thread may submit and any may reap, one at a time, which rules out
+    /// SINGLE_ISSUER and DEFER_TASKRUN, because they tie a ring to one thread. SQPOLL would occupy
+    /// a core. COOP_TASKRUN delays a completion until the submitting thread next enters the kernel,
+    /// while another waits for the page, and gains nothing: with or without it a read at depth 1
+    /// runs at 97 to 98 % of the speed of `pread` (virtio disk, 4 KiB, 24,000 reads each, medians),
+    /// and `preadv` at 99 to 100 %.
     pub(super) fn new(pool: &Arc<Pool>) -> io::Result<Self> {
         let uring = IoUring::new(ENTRIES)?;
         if !uring.params().is_feature_ext_arg() {
@@ -104,7 +101,7 @@ impl Uring {
     pub(super) fn submit(&mut self) -> io::Result<()> {
         self.has_queued_again = false;
         if self.shared.is_all_taken() {
-            // No system call for nothing: a read that is released mostly starts no other.
+            // Nothing to submit: skip the system call. A released read usually starts no other.
             return Ok(());
         }
         loop {
@@ -131,14 +128,15 @@ impl Uring {
                 .expect("a completion carries the tag of a transfer in flight");
             let result = u32::try_from(result).map_err(|_| -result);
             if transfer.gate().is_some() {
-                // It was its gate that ended; or the wait for it was cancelled, and begins again.
+                // The gate has opened, or the wait for it was cancelled and starts again.
                 if result.is_ok() {
                     transfer.open_gate();
                 }
                 self.start_again(tag, transfer);
                 continue;
             }
-            // Under the engine's mutex, as where threads cannot be had: slow, but right.
+            // This runs under the engine's mutex, as on a system that refuses threads: slow, but
+            // correct.
             let ended =
                 if is_refused(result) { Some(transfer.run()) } else { transfer.after(result) };
             if let Some(result) = ended {
@@ -147,7 +145,8 @@ impl Uring {
             self.start_again(tag, transfer);
         }
         if self.has_queued_again {
-            // The reaper may be about to leave, and the waiters of these may sleep already.
+            // The reaper may be about to leave, and waiters may be asleep: neither would submit
+            // these.
             let _ = self.submit();
         }
         None
@@ -158,8 +157,8 @@ impl Uring {
             self.push(&opcode::Nop::new().build().user_data(WAKE));
             self.is_waking = true;
         }
-        // A kernel without memory for one entry has some soon: a wake is worth a few tries. If all
-        // fail it goes with the next submit.
+        // A kernel without memory for one entry has some soon, so that a wake is worth a few
+        // attempts. If all fail, the next submit carries the wake.
         for _ in 0..RETRIES {
             match self.submit() {
                 Err(error) if is_refusal(&error) => std::thread::yield_now(),
@@ -169,8 +168,8 @@ impl Uring {
     }
 
     fn reap(&mut self) -> Option<(u64, i32)> {
-        // SAFETY: no other completion queue exists: they are made here only, each ends with its
-        // block, and `&mut self` lets one thread in at a time. The sleeper makes none.
+        // SAFETY: no other completion queue exists: they are created here only, each ends with its
+        // block, and `&mut self` admits one thread at a time. The sleeper creates none.
         let entry = unsafe { self.shared.uring.completion_shared() }.next()?;
         Some((entry.user_data(), entry.result()))
     }
@@ -188,7 +187,7 @@ impl Uring {
             return;
         }
         let Some(asks) = transfer.asks() else {
-            // A write that a test lets fail must not reach the device.
+            // A write that a test fails must not reach the device.
             self.push(&opcode::Nop::new().build().user_data(tag));
             return;
         };
@@ -209,23 +208,25 @@ impl Uring {
                 }
             }
         };
-        // What the entry names stays as it is until its completion: `in_flight` owns descriptor and
-        // vectors, the addresses are the pool's, which the ring holds, and the core gives no frame
-        // away in flight.
+        // All that the entry refers to stays valid until its completion: `in_flight` owns
+        // descriptor and vectors, the addresses belong to the pool, which the ring keeps alive, and
+        // the core reuses no frame in flight.
         self.push(&entry.user_data(tag));
     }
 
-    /// The caller vouches that what the entry names lives until its completion.
+    /// The caller guarantees that everything the entry refers to lives until its completion.
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: no other submission queue exists: they are made here only, each ends with its
-        // statement, and `&mut self` lets one thread in at a time. The sleeper makes none; what it
-        // and the kernel read of this one are atomics.
+        // SAFETY: no other submission queue exists: they are created here only, each ends with its
+        // statement, and `&mut self` admits one thread at a time. The sleeper creates none; it and
+        // the kernel read only atomics of this one.
         let mut queue = unsafe { self.shared.uring.submission_shared() };
-        // SAFETY: as the two callers say: a NOP names nothing, a transfer's things are kept.
+        // SAFETY: both callers guarantee it: a NOP refers to nothing, and a transfer's memory is
+        // kept.
         let pushed = unsafe { queue.push(entry) };
         pushed.expect("the submission queue holds all that is in flight and a wake");
         drop(queue);
-        // After the queue's tail: if a thread enters with this number, the kernel sees the entry.
+        // Increment after the queue's tail: a thread that enters with this count makes the kernel
+        // see the entry.
         self.shared.pushed.fetch_add(1, Ordering::Release);
     }
 }
@@ -233,21 +234,22 @@ impl Uring {
 impl UringShared {
     pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
         loop {
-            // It may be more than is queued, as another thread may be in between entering and
-            // counting; never less than this thread's own pushes.
+            // This may exceed the number of queued entries, because another thread may be between
+            // entering and counting; it is never less than this thread's own pushes.
             let taken = self.taken.load(Ordering::Acquire);
             let queued = self.pushed.load(Ordering::Acquire).wrapping_sub(taken);
             match self.enter(queued, at_most) {
-                // All taken: so it waited, and something ended, or the time did, or a signal came.
+                // The kernel took all entries and waited: a completion, the time-out or a signal
+                // ended it.
                 Ok(now_taken) if now_taken == queued => {
                     self.note_taken(now_taken as usize);
                     return Ok(());
                 }
-                // The queue was empty: others took it all. What is pushed from here on is submitted
-                // by the thread that pushes it, so this one need only sleep.
+                // The queue was empty: other threads took everything. A thread that pushes from
+                // here on also submits, so that this one only needs to sleep.
                 Ok(0) => return self.enter(0, at_most).map(drop).or_else(ended_early),
-                // It stopped at an entry that is wrong or that it has no memory for, or others took
-                // some: the rest is tried again.
+                // The kernel stopped at an invalid entry or for lack of memory, or other threads
+                // took some: retry the rest.
                 Ok(now_taken) => self.note_taken(now_taken as usize),
                 Err(error) if is_refusal(&error) => return self.wait_refused(error, at_most),
                 Err(error) => return ended_early(error),
@@ -255,8 +257,8 @@ impl UringShared {
         }
     }
 
-    /// The kernel would not start a transfer. What is in flight may give it the memory: so this
-    /// sleeps as asked, but not for long, and the caller comes again.
+    /// Handles a kernel that refuses to start a transfer for lack of memory. Transfers in flight
+    /// may free some: sleep as requested, but briefly, and let the caller retry.
     ///
     /// ```text
     ///   something ends meanwhile    fine, once more
@@ -270,34 +272,34 @@ impl UringShared {
                 return Ok(());
             }
             Err(error) if ended_early_is_ok(&error) => {}
-            // It does not even let us sleep in there.
+            // The kernel refuses even to sleep.
             Err(_) => std::thread::park_timeout(pause),
         }
         if pause < REFUSED_PAUSE {
-            // The caller wanted to wait for less than a pause: that is not counted as a refusal.
+            // The caller's limit is shorter than a pause, so that this does not count as a refusal.
             return Ok(());
         }
         let refusals = self.refusals.fetch_add(1, Ordering::Relaxed);
         if refusals + 1 < REFUSALS_MAX { Ok(()) } else { Err(error) }
     }
 
-    /// Submits so many entries and waits for one completion: one system call. If the kernel takes
-    /// fewer it does not wait.
+    /// Submits `to_submit` entries and waits for one completion: one system call. If the kernel
+    /// takes fewer entries, it does not wait.
     fn enter(&self, to_submit: u32, at_most: Option<Duration>) -> io::Result<u32> {
         let submitter = self.uring.submitter();
         let entered = match at_most {
             None => {
                 let flags = EnterFlags::GETEVENTS.bits();
                 // SAFETY: no signal mask is passed; the kernel takes no more entries than there
-                // are, and those are as `Uring::push` left them.
+                // are, and these are as `Uring::push` left them.
                 unsafe { submitter.enter::<libc::sigset_t>(to_submit, 1, flags, None) }
             }
             Some(at_most) => {
                 let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
                 let args = SubmitArgs::new().timespec(&time);
                 let flags = (EnterFlags::GETEVENTS | EnterFlags::EXT_ARG).bits();
-                // SAFETY: as above; EXT_ARG says that the argument is what it is, and both it and
-                // the time live until the call returns.
+                // SAFETY: as above; EXT_ARG declares the type of the argument, and both it and the
+                // time live until the call returns.
                 unsafe { submitter.enter(to_submit, 1, flags, Some(&args)) }
             }
         };
@@ -306,8 +308,8 @@ impl UringShared {
         })
     }
 
-    /// Whether the kernel has taken all that was pushed. What a sleeper's call took just now may
-    /// not be counted yet: then one call is made for nothing.
+    /// Returns true if the kernel has taken all pushed entries. Entries that a sleeper's call has
+    /// just taken may not be counted yet: that costs one needless call.
     fn is_all_taken(&self) -> bool {
         self.pushed.load(Ordering::Acquire) == self.taken.load(Ordering::Acquire)
     }
@@ -323,7 +325,7 @@ impl UringShared {
 }
 
 impl Drop for Uring {
-    /// Waits for what is in flight: the kernel must not touch memory that has a new owner.
+    /// Waits for transfers in flight: the kernel must not touch memory that has a new owner.
     fn drop(&mut self) {
         if std::process::id() != self.process {
             return;
@@ -333,7 +335,7 @@ impl Drop for Uring {
         }
         while !self.in_flight.is_empty() {
             if self.shared.wait(None).is_err() {
-                // The kernel refuses to tell: rather lose the memory than have it written to.
+                // The kernel refuses to wait: leak the memory rather than let it be overwritten.
                 std::mem::forget(Arc::clone(&self.pool));
                 std::mem::forget(std::mem::take(&mut self.in_flight));
                 return;
@@ -359,24 +361,25 @@ fn ended_early(error: io::Error) -> io::Result<()> {
     if ended_early_is_ok(&error) { Ok(()) } else { Err(error) }
 }
 
-/// The time is over, or a signal came: either way the caller looks at the clock again.
+/// Returns true if the time was over or a signal came: the caller checks the clock in both cases.
 fn ended_early_is_ok(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR))
 }
 
-/// The kernel has no memory for what it is given (EBUSY: until completions are taken).
+/// Returns true if the kernel has no memory for the entries (EBUSY: until completions are reaped).
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN | libc::ENOMEM))
 }
 
-/// A pipe that ended.
+/// The event of a pipe whose other end was closed.
 const POLLHUP: u32 = libc::POLLHUP.cast_unsigned() as u32;
 
-/// The name of a wake's entry. No tag is all ones.
+/// The tag of a wake's entry. No transfer's tag is all ones.
 const WAKE: u64 = u64::MAX;
 
-/// How long one sleep is while the kernel refuses: memory that comes back does so in milliseconds.
+/// Duration of one sleep while the kernel refuses: memory is usually free again within
+/// milliseconds.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
-/// So many pauses are a second. Then the caller gets the kernel's error.
+/// Number of pauses in a second. After these the caller gets the kernel's error.
 pub(super) const REFUSALS_MAX: u32 = 100;

@@ -1,8 +1,5 @@
-//! Vectors: the addresses of the frames that one transfer moves.
-//!
-//! In:    parts of frames; for a test's device, its bytes.
-//! Out:   what `preadv` and `pwritev2` take.
-//! Never: a slice of a frame. Readers may be looking at the arena, so it is only ever an address.
+//! The addresses of the frames that one transfer moves, as `preadv` and `pwritev2` take them. Never
+//! a slice of a frame, because readers may be looking at the arena.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +10,7 @@ use crate::copy_racing::copy_racing;
 use crate::pool::{PAGE, Pool};
 use crate::volatile::VolatileDisk;
 
-/// Where the bytes of a transfer are. Boxed: the kernel keeps its address.
+/// The memory of a transfer. Boxed, because the kernel keeps its address.
 pub(super) struct Vectors(Box<[libc::iovec]>);
 
 // SAFETY: the pointers lead into the arena, which any thread may hand to the kernel.
@@ -25,7 +22,7 @@ impl Vectors {
     ///   vectors   |---|   |   |---|
     /// ```
     pub(super) fn new(pool: &Pool, parts: impl Iterator<Item = (Frame, Range<usize>)>) -> Self {
-        // Most have one, and then the box is the list as it is.
+        // Most transfers have one vector, and then the box is the list as it is.
         let mut vectors: Vec<libc::iovec> = Vec::with_capacity(1);
         for (frame, bytes) in parts {
             assert!(bytes.start < bytes.end && bytes.end <= PAGE, "a part lies in its page");
@@ -40,7 +37,7 @@ impl Vectors {
         Self(vectors.into_boxed_slice())
     }
 
-    /// `len` bytes of these, from byte `from` on.
+    /// Returns `len` bytes of these, from byte `from` on.
     pub(super) fn part(&self, from: u64, len: u64) -> Self {
         let (mut skip, mut left) = (from, len);
         let mut vectors = Vec::new();
@@ -77,14 +74,14 @@ impl Vectors {
         self.0.is_empty()
     }
 
-    /// Overwrites all from byte `from` on, so that it is of no use to a reader.
+    /// Overwrites all bytes from byte `from` on, so that no reader can use them.
     pub(super) fn overwrite(&self, mut from: usize) {
         for vector in &self.0 {
             let skip = from.min(vector.iov_len);
             from -= skip;
             let start = vector.iov_base.cast::<u8>().wrapping_add(skip);
-            // SAFETY: a part of the vector, which leads into the arena, to a frame that only this
-            // read fills; readers that look at it meanwhile throw away what they see.
+            // SAFETY: a part of the vector, which points into the arena, to a frame that only this
+            // read fills; concurrent readers discard the bytes that they see.
             unsafe { start.write_bytes(OVERWRITTEN, vector.iov_len - skip) };
         }
     }
@@ -94,7 +91,7 @@ impl Vectors {
         let mut rest = &bytes[..];
         for vector in &self.0 {
             let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
-            // SAFETY: `now` is no longer than the vector, which leads into the arena, to frames
+            // SAFETY: `now` is no longer than the vector, which points into the arena, to frames
             // that only this read fills; its pool lives as long as the caller's borrow.
             unsafe { copy_racing(now.as_ptr(), vector.iov_base.cast(), now.len()) };
             rest = later;
@@ -116,7 +113,7 @@ impl Vectors {
         let mut rest = &mut bytes[..];
         for vector in &self.0 {
             let (now, later) = rest.split_at_mut(vector.iov_len);
-            // SAFETY: `now` is as long as the vector, which leads into the arena, to frames whose
+            // SAFETY: `now` is as long as the vector, which points into the arena, to frames whose
             // bytes do not change while they are written to a device.
             unsafe { copy_racing(vector.iov_base.cast(), now.as_mut_ptr(), now.len()) };
             rest = later;
@@ -131,5 +128,5 @@ impl fmt::Debug for Vectors {
     }
 }
 
-/// No page of a test is filled with it.
+/// A value that fills no page of a test.
 const OVERWRITTEN: u8 = 0xe5;

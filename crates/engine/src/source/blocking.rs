@@ -1,8 +1,5 @@
-//! Sources that block: each request is served by one of a few threads.
-//!
-//! In:    a function that reads a range and blocks meanwhile.
-//! Out:   the same as a [`Source`].
-//! Never: more than [`THREADS_MAX`] threads for one source, or any while it has no requests.
+//! Sources that block: a pool of at most [`THREADS_MAX`] threads serves the requests of one source,
+//! and ends when there are none.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,34 +11,35 @@ use super::contract::Source;
 use super::identity::SourceIdentity;
 use super::reply::Reply;
 
-/// Reads ranges, and blocks until the bytes have come. [`Blocking`] makes it a [`Source`].
+/// A blocking reader of ranges, which [`Blocking`] turns into a [`Source`].
 pub trait ReadRange: Send + Sync + 'static {
-    /// Returns the name and the version of the contents, as [`Source::identity`].
+    /// Returns the name and the version of the contents, as [`Source::identity`] does.
     fn identity(&self) -> SourceIdentity;
 
     /// Returns the length in bytes.
     ///
     /// # Errors
     ///
-    /// If it cannot be learnt.
+    /// If the length cannot be determined.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads the range and passes its bytes to `reply`, in order, as they arrive. Returning `Ok`
-    /// ends the answer, as [`Reply::finish`] does.
+    /// ends the reply, as [`Reply::finish`] does.
     ///
     /// # Errors
     ///
-    /// What went wrong: the error of the readers, as [`Reply::fail`] says.
+    /// The cause of the failure, which readers get as with [`Reply::fail`].
     fn read_range(&self, range: Range<u64>, reply: &mut Reply) -> io::Result<()>;
 
-    /// Names what the source has in common with others, as [`Source::device`].
+    /// Returns the name of the device that the source shares with others, as [`Source::device`]
+    /// does.
     fn device(&self) -> Option<String> {
         None
     }
 }
 
-/// A source that blocks, served by at most 16 threads, which end when there is nothing to do. Where
-/// the system gives no thread, the reader's own serves it.
+/// A source that blocks, served by at most 16 threads, which end when idle. If the system refuses a
+/// thread, the reader's own thread serves the request.
 ///
 /// ```no_run
 /// use std::ops::Range;
@@ -82,7 +80,7 @@ struct BlockingQueue {
 }
 
 impl<S: ReadRange> Blocking<S> {
-    /// Returns a source that calls this one in threads.
+    /// Creates a source that calls `source` on a pool of threads.
     pub fn new(source: S) -> Self {
         Self(Arc::new(BlockingState { source, requests: Mutex::default() }))
     }
@@ -117,10 +115,10 @@ impl<S: ReadRange> Source for Blocking<S> {
         let mut requests = self.0.lock();
         requests.threads -= 1;
         if requests.threads > 0 {
-            // Threads that there are serve it.
+            // The existing threads serve it.
             return;
         }
-        // No thread to be had: slow, but no error of the source.
+        // The system refuses a thread: serve the request here, slowly, instead of failing it.
         requests.threads = 1;
         drop(requests);
         self.0.work();
@@ -148,7 +146,7 @@ impl<S: ReadRange> BlockingState<S> {
 
 impl<S> BlockingState<S> {
     fn lock(&self) -> MutexGuard<'_, BlockingQueue> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -159,5 +157,5 @@ impl<S> fmt::Debug for Blocking<S> {
     }
 }
 
-/// As many as the ring's own threads.
+/// The same number as the ring's own threads.
 const THREADS_MAX: usize = 16;

@@ -1,8 +1,4 @@
-//! What a source of bytes has to do.
-//!
-//! In:    a range of bytes that an engine wants.
-//! Out:   identity, length, and the bytes, through a [`Reply`].
-//! Never: a write.
+//! The interface that a source of bytes implements. The engine only reads from it.
 
 use std::io;
 use std::ops::Range;
@@ -12,15 +8,15 @@ use foreread_core::prefetch::LearntDevice;
 use super::identity::SourceIdentity;
 use super::reply::Reply;
 
-/// Anything that returns bytes for a range: an object store, a file server, another program.
+/// A provider of bytes by range: an object store, a file server, another program.
 ///
-/// [`Engine::open_source`](crate::Engine::open_source) opens one. It is then a [`File`](crate::File)
-/// like any other, for reading: cache, read-ahead, scheduling, memory bound and counters are the
-/// same.
+/// [`Engine::open_source`](crate::Engine::open_source) opens it as a read-only
+/// [`File`](crate::File) like any other, with the same cache, read-ahead, scheduling, memory bound
+/// and counters.
 ///
 /// # Examples
 ///
-/// A source with its bytes in memory, which answers at once.
+/// A source that holds its bytes in memory and answers at once.
 ///
 /// ```
 /// use std::ops::Range;
@@ -56,38 +52,39 @@ use super::reply::Reply;
 /// ```
 pub trait Source: Send + Sync + 'static {
     /// Returns the name and the version of the contents, for example URL and `ETag`. Sources with
-    /// the same identity are one file with one set of pages. The contents of one identity must not
+    /// the same identity are one file with one set of pages. The contents of an identity must not
     /// change.
     fn identity(&self) -> SourceIdentity;
 
-    /// Returns the length in bytes. Called once, when the source is opened, in the thread that
-    /// opens it; it may block.
+    /// Returns the length in bytes. The engine calls this once, on the thread that opens the
+    /// source; it may block.
     ///
     /// # Errors
     ///
-    /// If the length cannot be learnt: then opening fails with this error.
+    /// If the length cannot be determined: opening the source then fails with this error.
     fn length(&self) -> io::Result<u64>;
 
     /// Starts a transfer of `range`, which is not empty and ends within the length, and returns
-    /// without waiting for it. The bytes are delivered through `reply`, in order, from any thread;
-    /// deliver them as they arrive: a reader of the first page does not wait for the last.
+    /// without waiting for it. Any thread may deliver the bytes through `reply`, in order. Deliver
+    /// them as they arrive: a reader of the first page does not wait for the last.
     ///
-    /// A source that has to check the version of what it reads (`If-Match`) ends with
-    /// [`Reply::fail`] when the version has changed, before it delivers bytes.
+    /// A source that checks the version of its contents (`If-Match`) calls [`Reply::fail`] when the
+    /// version has changed, before it delivers bytes.
     fn fetch(&self, range: Range<u64>, reply: Reply);
 
-    /// Names what the source has in common with others, for example its host. The sources of an
-    /// engine that name the same are one device: what is learnt of the latency and the parallelism
-    /// of one holds for all, and the limit of requests in flight is of all together.
+    /// Returns the name of the device that the source shares with others, for example its host.
+    /// Sources of an engine that return the same name are one device: they share the latency and
+    /// parallelism estimates and the limit of requests in flight.
     fn device(&self) -> Option<String> {
         None
     }
 
-    /// Says what its device is like until its own requests have told. It counts where windows are
-    /// learnt, and where neither an earlier run nor [`OpenOptions`](crate::OpenOptions) say more.
-    /// Without it windows begin small, and each size is tried before the next larger one. If the
-    /// first requests take a quarter of the time, or four times as long, it is forgotten, and the
-    /// device is learnt as if nothing had been said.
+    /// Returns the expected characteristics of the device, used until the engine has measured it.
+    /// They apply where windows are learnt, unless an earlier run or
+    /// [`OpenOptions`](crate::OpenOptions) provide better ones. Without them windows start small,
+    /// and each size is probed before the next larger one. If the first requests take at most a
+    /// quarter or at least four times the expected time, the engine drops the expectation and
+    /// learns the device from scratch.
     fn expected_device(&self) -> Option<LearntDevice> {
         None
     }

@@ -1,13 +1,10 @@
-//! What a source said when a transfer failed.
-//!
-//! In:    errors of a source, with text.
-//! Out:   error numbers, as the core has them; the text again, for the reader.
-//! Never: more than one text for a source.
+//! The error text of a failed transfer. The core stores error numbers only; this keeps the last
+//! text of each source for the reader.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The error that a source reported last.
+/// The last error that the source reported.
 #[derive(Debug, Default)]
 pub(crate) struct LastError(Mutex<Option<(i32, io::ErrorKind, String)>>);
 
@@ -19,13 +16,13 @@ impl LastError {
         errno
     }
 
-    /// The same of an error that each part of the request would have as well.
+    /// As [`Self::keep`], for an error that affects every part of the request.
     pub(crate) fn keep_of_all(&self, error: &io::Error) -> i32 {
         *self.lock() = Some((libc::ESTALE, error.kind(), error.to_string()));
         libc::ESTALE
     }
 
-    /// Returns the error of this number: with the text of the last one, if that has the number.
+    /// Returns the error of this number, with the text of the last error if its number matches.
     pub(crate) fn of(&self, errno: i32) -> io::Error {
         match &*self.lock() {
             Some((last, kind, text)) if *last == errno => io::Error::new(*kind, text.clone()),
@@ -34,7 +31,7 @@ impl LastError {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(i32, io::ErrorKind, String)>> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,6 @@
-//! The requests that sources work on, as the driver knows them.
-//!
-//! In:    requests of the core; arrivals and ends that replies have posted; the time.
-//! Out:   calls of sources, to be made without the mutex; requests that have timed out.
-//! Never: a call of a source under the mutex, or inside another one of the same thread: a source
-//!        that answers at once would call itself once for each request that follows.
+//! The driver's table of requests in flight at sources. A source is never called under the mutex,
+//! nor inside another call on the same thread: a source that answers at once would recurse once for
+//! each following request.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -23,17 +20,17 @@ use super::names::OpenSource;
 use super::reply::{EventSink, FetchRequest, Reply};
 use crate::pool::Pool;
 
-/// The requests that sources work on.
+/// The requests in flight at sources.
 pub(crate) struct FetchTable {
     in_flight: HashMap<u64, (Arc<FetchRequest>, Nanos)>,
-    /// The same by when they started, if they may take too long.
+    /// The same requests by start time, if there is a time-out.
     by_start: BTreeSet<(Nanos, u64)>,
     post: EventSink,
-    /// How long one may take.
+    /// Time-out of a request.
     timeout: Option<Duration>,
 }
 
-/// A call of a source that is to be made.
+/// A call of a source that has yet to be made.
 pub(crate) struct PendingFetch {
     source: Arc<dyn Source>,
     range: Range<u64>,
@@ -45,8 +42,8 @@ impl FetchTable {
         Self { in_flight: HashMap::new(), by_start: BTreeSet::new(), post, timeout }
     }
 
-    /// Notes a request for these bytes, which go to these parts of frames; of a reader that waits,
-    /// or of read-ahead.
+    /// Registers a request for these bytes, which go to these parts of frames, either for a waiting
+    /// reader or for read-ahead.
     pub(crate) fn start(
         &mut self,
         now: Nanos,
@@ -67,17 +64,18 @@ impl FetchTable {
         PendingFetch { source: Arc::clone(&source.source), range, reply: Reply::new(request) }
     }
 
-    /// Whether a request is in flight: what its source said of it counts.
+    /// Returns true if a request is in flight, so that its source's answers count.
     pub(crate) fn contains(&self, tag: u64) -> bool {
         self.in_flight.contains_key(&tag)
     }
 
-    /// A reader has come to a request in flight. Returns whom to wake, when the mutex is free.
+    /// Notes that a reader waits for a request in flight. Returns the waker to call once the mutex
+    /// is free.
     pub(crate) fn join(&self, tag: u64) -> Option<Waker> {
         self.in_flight.get(&tag)?.0.join()
     }
 
-    /// A request has ended; says whether it was in flight.
+    /// Removes a request that has ended. Returns whether it was in flight.
     pub(crate) fn end(&mut self, tag: u64) -> bool {
         self.remove(tag).is_some()
     }
@@ -88,19 +86,19 @@ impl FetchTable {
         Some(request)
     }
 
-    /// When the first of them has taken too long.
+    /// Returns the time at which the first request times out.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.first_late().map(|(_, deadline)| deadline)
     }
 
-    /// The request that will have taken too long first, and when.
+    /// Returns the request that times out first, and when.
     fn first_late(&self) -> Option<(u64, Nanos)> {
         let timeout = u64::try_from(self.timeout?.as_nanos()).unwrap_or(u64::MAX);
         let (started, tag) = *self.by_start.first()?;
         Some((tag, Nanos(started.0.saturating_add(timeout))))
     }
 
-    /// Takes one that has taken too long from its source: its frames are the core's again.
+    /// Revokes a request that has timed out, which returns its frames to the core.
     pub(crate) fn take_late(&mut self, now: Nanos) -> Option<u64> {
         let (tag, _) = self.first_late().filter(|(_, deadline)| *deadline <= now)?;
         self.remove(tag)?.revoke();
@@ -109,7 +107,7 @@ impl FetchTable {
 }
 
 impl Drop for FetchTable {
-    /// What its sources still say goes nowhere, and the memory of the pages goes with the engine.
+    /// Later answers of its sources are discarded, and the frames' memory ends with the engine.
     fn drop(&mut self) {
         for (request, _) in self.in_flight.values() {
             request.revoke();
@@ -118,11 +116,11 @@ impl Drop for FetchTable {
 }
 
 impl PendingFetch {
-    /// Calls the source; if this thread is calling one already, when that call is over.
+    /// Calls the source, or defers the call if this thread is calling a source already.
     pub(crate) fn run(self) {
         if CALLS.try_with(|_| ()).is_err() {
-            // A thread that ends: this value of it is gone, and so may be those of the source. If
-            // the system has no thread the reply is dropped, and so has failed.
+            // The thread is ending: this thread-local is gone, and the source's may be too. If the
+            // system refuses a thread, the reply is dropped, which fails the request.
             let elsewhere = thread::Builder::new().name("foreread".to_owned());
             let _ = elsewhere.spawn(move || self.run());
             return;
@@ -143,7 +141,7 @@ impl PendingFetch {
         while let Some(Self { source, range, reply }) =
             CALLS.with_borrow_mut(|calls| calls.as_mut().and_then(VecDeque::pop_front))
         {
-            // The reply is dropped while it panics, and so has failed: its readers get the error.
+            // A panic drops the reply, which fails the request: its readers get the error.
             let _ = catch_unwind(AssertUnwindSafe(|| source.fetch(range, reply)));
         }
         CALLS.set(None);
@@ -163,6 +161,6 @@ impl fmt::Debug for PendingFetch {
 }
 
 thread_local! {
-    /// The calls that this thread has to make, if it is making one.
+    /// The deferred calls of this thread, while it is calling a source.
     static CALLS: RefCell<Option<VecDeque<PendingFetch>>> = const { RefCell::new(None) };
 }

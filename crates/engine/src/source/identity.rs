@@ -1,10 +1,7 @@
-//! The identity of a source: its name, and the version of what it contains.
-//!
-//! In:    two strings.
-//! Out:   the same; equal only if both are.
-//! Never: a guess whether two names are the same thing.
+//! The identity of a source: its name and the version of its contents. Two are equal only if both
+//! strings are.
 
-/// Which contents a source has: its name and their version.
+/// Identifies the contents of a source by name and version.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct SourceIdentity {
     name: String,
@@ -12,7 +9,7 @@ pub struct SourceIdentity {
 }
 
 impl SourceIdentity {
-    /// Returns the identity of this version of what has this name, for example URL and `ETag`.
+    /// Creates the identity of a version of the named contents, for example URL and `ETag`.
     ///
     /// ```
     /// use foreread::SourceIdentity;

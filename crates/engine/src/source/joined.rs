@@ -1,8 +1,5 @@
-//! Whether a reader has come to a request that a source works on.
-//!
-//! In:    readers, as the driver sees them come; a task of the source.
-//! Out:   the task is woken, once.
-//! Never: a waker that is called under the engine's mutex, or kept after the request has ended.
+//! A signal that a reader waits for a request in flight at a source. The waker is never called
+//! under the engine's mutex, nor kept after the request has ended.
 
 use std::fmt;
 use std::future::Future;
@@ -10,13 +7,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// A future that is ready once a reader waits for a request that was on its way when it came:
-/// [`Reply::joined`](crate::Reply::joined). If none comes it is never ready. One task at a time can
-/// wait for it: the one that polled last.
+/// A future that is ready once a reader waits for a request that was already in flight:
+/// [`Reply::joined`](crate::Reply::joined). If no reader does, it is never ready. Only one task at
+/// a time can wait for it: the last to poll.
 #[must_use = "it tells nothing unless it is polled"]
 pub struct Joined(pub(super) Arc<JoinSignal>);
 
-/// What a request's driver and its source know of readers that have come.
+/// The signal shared by a request's driver and its source.
 #[derive(Debug, Default)]
 pub(super) struct JoinSignal(Mutex<JoinState>);
 
@@ -27,7 +24,7 @@ struct JoinState {
 }
 
 impl JoinSignal {
-    /// A reader has come. Returns whom to wake, when the mutex is free.
+    /// Records that a reader waits. Returns the waker to call once the mutex is free.
     pub(super) fn join(&self) -> Option<Waker> {
         let mut state = self.lock();
         state.is_joined = true;
@@ -35,7 +32,7 @@ impl JoinSignal {
     }
 
     fn lock(&self) -> MutexGuard<'_, JoinState> {
-        // Only a waker's clone could panic under this lock, and leaves what was there.
+        // Only a waker's clone could panic under this lock, and it leaves the state as it was.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -50,7 +47,7 @@ impl Future for Joined {
         }
         let before = state.waker.replace(context.waker().clone());
         drop(state);
-        // The last handle to a task may go with it.
+        // Dropping the waker may drop the last handle to a task.
         drop(before);
         Poll::Pending
     }

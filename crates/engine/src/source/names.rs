@@ -1,8 +1,5 @@
-//! The identities of sources: which of them are the same file.
-//!
-//! In:    the identity that a source states.
-//! Out:   one address for each identity that is in use.
-//! Never: a name kept after its last file is closed, but for the table's own room.
+//! The table of source identities in use, by which sources of the same identity share one file. A
+//! name is dropped after its last file is closed, except that the table keeps its capacity.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,18 +10,19 @@ use super::contract::Source;
 use super::errors::LastError;
 use super::identity::SourceIdentity;
 
-/// A source that is open.
+/// An open source.
 pub(crate) struct OpenSource {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) errors: Arc<LastError>,
-    /// Shared by all that have the same.
+    /// Shared by all sources with the same identity.
     identity: Arc<SourceIdentity>,
-    /// The number of what it lies on with others, if it says so: not that of a disk.
+    /// The number of the device that it shares with other sources, if it names one: unrelated to
+    /// disk numbers.
     pub(crate) disk: Option<u64>,
 }
 
 impl OpenSource {
-    /// Asks the source what it lies on: not under the mutex of an engine.
+    /// Queries the source for its device. Must not run under an engine's mutex.
     pub(super) fn new(source: impl Source, identity: Arc<SourceIdentity>) -> Self {
         let disk = source.device().map(|device| {
             let mut hasher = DefaultHasher::new();
@@ -34,7 +32,7 @@ impl OpenSource {
         Self { source: Arc::new(source), errors: Arc::default(), identity, disk }
     }
 
-    /// A number that no other identity in use has.
+    /// Returns a number that is unique among the identities in use.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.identity).addr()
     }
@@ -46,14 +44,14 @@ impl fmt::Debug for OpenSource {
     }
 }
 
-/// The identities that are in use.
+/// The identities in use.
 #[derive(Debug, Default)]
 pub(crate) struct SourceNames(Mutex<HashMap<SourceIdentity, Weak<SourceIdentity>>>);
 
 impl SourceNames {
-    /// The one that all sources of this identity share.
+    /// Returns the instance that all sources of this identity share.
     pub(super) fn shared(&self, identity: SourceIdentity) -> Arc<SourceIdentity> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = names.get(&identity).and_then(Weak::upgrade) {
             return shared;

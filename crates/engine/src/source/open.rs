@@ -1,8 +1,4 @@
-//! Opening a source.
-//!
-//! In:    a source.
-//! Out:   a file of the engine.
-//! Never: a source that is asked again for its length or its identity.
+//! Opens sources. Length and identity are queried once.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,8 +20,8 @@ use crate::open_files::FileKey;
 
 /// # Sources
 impl Engine {
-    /// Opens a source for reading. If one of the same identity is open, this is another handle to
-    /// that one, and `source` is dropped.
+    /// Opens a source for reading. If a source of the same identity is open, this returns another
+    /// handle to it and drops `source`.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,13 +52,14 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If the source does not know its length; in a forked child; if too many files are open.
+    /// If the source cannot determine its length; in a forked child; if too many files are open.
     pub fn open_source(&self, source: impl Source) -> Result<File, OpenError> {
         self.open_source_with(source, &OpenOptions::default())
     }
 
-    /// As [`Self::open_source`], with options. A source is only read, so three of them count: the
-    /// scheduler, the name under which the device is remembered, and the window to begin with.
+    /// Opens a source as [`Self::open_source`] does, with options. Sources are read-only, so that
+    /// only three options apply: the scheduler, the name under which the device is remembered, and
+    /// the starting window.
     ///
     /// # Errors
     ///

@@ -1,9 +1,5 @@
-//! The answer to one request of a source, as it comes.
-//!
-//! In:    bytes, in order, from any thread; the end, or an error.
-//! Out:   bytes in the frames of the request; events for the driver.
-//! Never: a byte written to a frame after the request ended, timed out or lost its engine. A byte
-//!        that was not asked for. A request without an end: a reply that is dropped is an error.
+//! The reply to one request of a source. It never writes to a frame after the request has ended,
+//! timed out or lost its engine. Each request ends: dropping its reply is an error.
 
 use std::fmt;
 use std::io;
@@ -18,12 +14,12 @@ use super::joined::{JoinSignal, Joined};
 use crate::driver_queue::DriverEvent;
 use crate::pool::{PAGE, Pool};
 
-/// Posts an event to the driver of an engine, if that is still there.
+/// Posts an event to the driver of an engine, if the engine still exists.
 pub(crate) type EventSink = Arc<dyn Fn(DriverEvent) + Send + Sync>;
 
-/// Takes the bytes of one request of a [`Source`](crate::Source).
+/// Receives the bytes of one request of a [`Source`](crate::Source).
 ///
-/// It is answered once, by [`Self::finish`] or [`Self::fail`]. One that is dropped has failed.
+/// End it once, with [`Self::finish`] or [`Self::fail`]. Dropping it fails the request.
 ///
 /// ```
 /// # type Part = std::io::Result<Vec<u8>>;
@@ -45,24 +41,24 @@ pub struct Reply {
     request: Arc<FetchRequest>,
 }
 
-/// A request that a source works on, as its driver and its reply share it.
+/// A request in flight at a source, shared by its driver and its reply.
 pub(crate) struct FetchRequest {
     tag: u64,
-    /// Whether no reader waited for any of it when it was started.
+    /// Whether no reader was waiting for it when it started.
     is_read_ahead: bool,
     joined: Arc<JoinSignal>,
     post: EventSink,
     errors: Arc<LastError>,
-    /// None once it has ended, or was taken from the source.
+    /// None once the request has ended or was revoked.
     target: Mutex<Option<ReplyTarget>>,
 }
 
-/// Where the bytes go.
+/// Destination of the bytes.
 struct ReplyTarget {
-    /// The memory that the frames are in, for as long as they are written to.
+    /// Keeps the frames' memory alive while it is being written to.
     pool: Arc<Pool>,
     parts: Vec<(Frame, Range<usize>)>,
-    /// The part that the next byte goes to, and how much of it is there.
+    /// The part that receives the next byte, and the number of bytes it already has.
     part: usize,
     filled: usize,
     written: u64,
@@ -74,32 +70,32 @@ impl Reply {
         Self { request }
     }
 
-    /// Returns how many bytes are still to come.
+    /// Returns the number of bytes still missing.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.request.lock().as_ref().map_or(0, |target| target.wanted - target.written)
     }
 
-    /// Returns whether no reader waited for any of these bytes when they were asked for: a source
-    /// that can hurry for some requests does so for the others.
+    /// Returns true if no reader was waiting for these bytes when the request was sent, so that a
+    /// source can give other requests priority.
     #[must_use]
     pub fn is_read_ahead(&self) -> bool {
         self.request.is_read_ahead
     }
 
-    /// Returns a future that is ready once a reader comes to wait for bytes that were asked for
-    /// before: what was read ahead is then wanted as much as what a reader asked for.
+    /// Returns a future that is ready once a reader waits for bytes of this request. A prefetch is
+    /// then as urgent as a demand read.
     pub fn joined(&self) -> Joined {
         Joined(Arc::clone(&self.request.joined))
     }
 
-    /// Takes the next bytes of the range. Pages that are complete with them can be read at once.
+    /// Accepts the next bytes of the range. Readers can use each page as soon as it is complete.
     ///
     /// # Errors
     ///
     /// If the request is over (it has timed out, or its engine is gone), or if these are more bytes
-    /// than were asked for, which is then the error of its readers, too. In both cases the transfer
-    /// may stop.
+    /// than requested, in which case its readers get this error too. In both cases the transfer may
+    /// stop.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut guard = self.request.lock();
         let Some(target) = guard.as_mut() else { return Err(io::Error::other(OVER)) };
@@ -123,23 +119,23 @@ impl Reply {
         Ok(())
     }
 
-    /// Ends the answer. If bytes are missing, the source is shorter than it said, which is the
-    /// error of the readers of the missing pages.
+    /// Ends the reply. If bytes are missing, the source is shorter than its length, and readers of
+    /// the missing pages get that error.
     pub fn finish(self) {
         let Some(target) = self.request.detach() else { return };
         let result = Ok(target.written);
         (self.request.post)(DriverEvent::Fetched { tag: self.request.tag, result });
     }
 
-    /// Ends the answer with an error. Pages that were complete before stay good; readers of the
-    /// others get the error, or cause another request for a page that they wait for.
+    /// Ends the reply with an error. Pages that were complete stay valid; readers of the others get
+    /// the error, or trigger another request for the page they wait for.
     #[expect(clippy::needless_pass_by_value, reason = "an error is reported once")]
     pub fn fail(self, error: io::Error) {
         self.request.fail(&error);
     }
 
-    /// Ends the answer with an error that each part of the range would have as well: the object is
-    /// gone, or may not be read. No page of it is asked for once more.
+    /// Ends the reply with an error that affects the whole range: the object is gone, or access is
+    /// denied. The engine does not retry any of its pages.
     #[expect(clippy::needless_pass_by_value, reason = "an error is reported once")]
     pub fn fail_all(self, error: io::Error) {
         self.request.fail_with(|errors| errors.keep_of_all(&error));
@@ -175,7 +171,8 @@ impl FetchRequest {
         Self { tag, is_read_ahead, joined, post, errors, target }
     }
 
-    /// A reader waits for what was asked for before. Returns whom to wake, when the mutex is free.
+    /// Notes that a reader waits for this request. Returns the waker to call once the mutex is
+    /// free.
     pub(super) fn join(&self) -> Option<Waker> {
         self.joined.join()
     }
@@ -191,18 +188,18 @@ impl FetchRequest {
         }
     }
 
-    /// Takes the frames away: nothing is written to them any more when this returns.
+    /// Detaches the frames: they receive no more bytes once this returns.
     fn detach(&self) -> Option<ReplyTarget> {
         self.lock().take()
     }
 
-    /// Takes the request from the source, which may still answer: that goes nowhere.
+    /// Takes the request away from the source; its later answer is discarded.
     pub(super) fn revoke(&self) {
         drop(self.detach());
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<ReplyTarget>> {
-        // Nothing panics while it holds this lock.
+        // No code panics while it holds this lock.
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,5 @@
-//! What a disk with a volatile cache has: the state behind [`super::VolatileDisk`].
-//!
-//! In:    sectors, lengths, flushes.
-//! Out:   which versions of each a power cut may find.
-//! Never: bytes from before a cut in a file that has grown again, once its length is durable.
+//! The state of a [`super::VolatileDisk`]: the versions of each sector and length that a power cut
+//! may leave. Once the length of a regrown file is durable, no earlier bytes reappear there.
 //!
 //! ```text
 //!   set_len(700)   lengths [2048, 700]    sector 1: [old, old up to 700]   2, 3: [old, zeros]
@@ -14,33 +11,33 @@ use std::ops::Range;
 
 #[derive(Debug)]
 pub(super) struct DiskState {
-    /// What no cut takes away; behind the end of a file, zeros.
+    /// Contents that survive any power cut; zeros past the end of a file.
     pub(super) durable: Vec<u8>,
-    /// What came since, by sector: versions in the order in which their writes ended.
+    /// Later versions by sector, in the order in which their writes ended.
     pub(super) cached: BTreeMap<usize, Vec<Version>>,
-    /// Writes that have begun, by their number.
+    /// Writes in progress, by number.
     pub(super) begun: BTreeMap<u64, (usize, Vec<Sector>)>,
     pub(super) next_write: u64,
     pub(super) sectors_written: u64,
     pub(super) syncs: u64,
     pub(super) failures: Failures,
-    /// The length that is durable, and all that it was given since.
+    /// The durable length, followed by all later ones.
     lengths: Vec<usize>,
     pub(super) is_file: bool,
 }
 
-/// A sector's bytes.
+/// One version of a sector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
     pub(super) bytes: Sector,
-    /// It is what a shorter length has left, not what a write has.
+    /// A truncation created this version, not a write.
     pub(super) is_cut: bool,
 }
 
-/// Which device flushes fail, those in FUA writes included.
+/// Failing device flushes, including the ones in FUA writes.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// One flush in so many; 0 for none.
+    /// One flush in this many fails; 0 for none.
     pub(super) one_in: u64,
     pub(super) seed: u64,
     pub(super) failed: u64,
@@ -65,12 +62,12 @@ impl DiskState {
         }
     }
 
-    /// The newest length.
+    /// Returns the newest length.
     pub(super) fn len(&self) -> usize {
         *self.lengths.last().expect("one length is durable")
     }
 
-    /// Any of those that a power cut may find.
+    /// Returns one of the lengths that a power cut may leave, chosen by `seed`.
     pub(super) fn any_len(&self, seed: u64) -> usize {
         let word = mix(!seed);
         let which = usize::try_from(word % self.lengths.len() as u64)
@@ -93,7 +90,7 @@ impl DiskState {
         self.lengths.push(len);
     }
 
-    /// The newest length is durable, and with it what shorter ones have left.
+    /// Makes the newest length durable, and with it the effect of earlier truncations.
     pub(super) fn commit_lengths(&mut self) {
         self.lengths = vec![self.len()];
         let durable = &mut self.durable;
@@ -106,8 +103,8 @@ impl DiskState {
         });
     }
 
-    /// What a write of these bytes makes of each sector. The last one may be cut short by the end
-    /// of the file.
+    /// Returns the sectors that a write of these bytes produces. The end of the file may cut the
+    /// last one.
     pub(super) fn sectors_of(&self, first: usize, bytes: &[u8]) -> Vec<Sector> {
         let (whole, rest) = bytes.as_chunks::<SECTOR>();
         let mut sectors = whole.to_vec();
@@ -138,7 +135,8 @@ impl DiskState {
         fails
     }
 
-    /// What a failed flush leaves of the cache. The file keeps its length while the disk runs.
+    /// Applies the effect of a failed flush to the cache. The file keeps its length while the disk
+    /// runs.
     pub(super) fn drop_some(&mut self) {
         for (at, mut versions) in std::mem::take(&mut self.cached) {
             let word = mix(self.failures.seed ^ mix(at as u64));
@@ -159,7 +157,7 @@ pub(super) fn range_of(sector: usize) -> Range<usize> {
     sector * SECTOR..(sector + 1) * SECTOR
 }
 
-/// A number that looks random, from one that does not.
+/// Mixes the bits of a number to a pseudo-random one.
 pub(super) fn mix(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -167,5 +165,5 @@ pub(super) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a device writes as a whole or not at all.
+/// Size of the unit that a device writes atomically.
 pub(super) const SECTOR: usize = 512;

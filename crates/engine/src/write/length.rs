@@ -1,9 +1,5 @@
-//! Lengths: files that grow and shrink.
-//!
-//! In:    a length; bytes for the end of a file; a write that ends behind it.
-//! Out:   the file is as long as asked, and readers see that; or why not.
-//! Never: a length that the core does not know. Bytes of one append among those of another; nor
-//!        over those of another, in a file that was cut meanwhile.
+//! File lengths: truncation, growth and appends. An append never interleaves with another, nor
+//! overwrites bytes of another after a truncation.
 //!
 //! ```text
 //!   append     lock | change_len | unlock   reserve, ftruncate   lock | acted | unlock
@@ -29,13 +25,14 @@ use crate::handle::Handle;
 use crate::task_step::TaskStep;
 
 impl File {
-    /// Sets the length. If the file becomes longer, it is sparse there: zeros that take no space.
-    /// If it becomes shorter, what was behind its new end is gone, and is zeros if the file grows
-    /// again. Readers see the new length when this returns. It is durable when a later
-    /// [`Self::sync_data`] returns, or a later write with [`WriteMode::Fua`](crate::WriteMode).
+    /// Sets the length of the file. A file that grows is sparse there: it reads as zeros, which
+    /// take no space. A file that shrinks loses the bytes past its new end, and reads as zeros
+    /// there if it grows again. Readers see the new length when this returns. It is durable when a
+    /// later [`Self::sync_data`] returns, or a later write with
+    /// [`WriteMode::Fua`](crate::WriteMode).
     ///
-    /// Writes and appends of other threads that it overtakes are cut at the new end, as if they had
-    /// come first.
+    /// Concurrent writes and appends by other threads are cut at the new end, as if they had
+    /// preceded the call.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,8 +47,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading, or keeps its length because it is a block device; if the
-    /// system refuses the length. Then the file is as long as it was.
+    /// If the file was opened for reading, or is a block device, whose length is fixed; if the
+    /// system refuses the length. The file then keeps its length.
     pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
@@ -59,21 +56,20 @@ impl File {
     }
 
     /// Appends `from`, and returns the offset at which it begins. Appends of several threads and
-    /// handles follow one another, each in one piece, whatever its size: it begins when the bytes
-    /// of the append before it are in memory. A [`Self::set_len`] beside it comes after the whole
-    /// of it, or before. When the bytes are where a write puts them,
-    /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; until then a reader at the
-    /// new end may find zeros.
+    /// handles are serialized, each contiguous at any size: one begins when the bytes of the
+    /// previous one are in memory. A concurrent [`Self::set_len`] takes effect before or after the
+    /// whole append. [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) sets when the
+    /// bytes are written; until then a reader at the new end may find zeros.
     ///
-    /// With [`WriteMode::Fua`](crate::WriteMode) its own bytes and the length are durable. Records
-    /// that were appended before it with another mode need a [`Self::sync_data`].
+    /// With [`WriteMode::Fua`](crate::WriteMode) these bytes and the length are durable. Records
+    /// appended earlier in another mode need a [`Self::sync_data`].
     ///
-    /// An [`Self::append_async`] that has begun and is not polled makes this call wait: for ever on
+    /// An [`Self::append_async`] that has begun and is not polled blocks this call: indefinitely on
     /// the thread that would poll it, unless the engine has a
     /// [time-out](crate::EngineBuilder::timeout).
     ///
-    /// Space is reserved before the file grows, where the file system can do that: a file system
-    /// that is full refuses the append, not a later flush.
+    /// Space is reserved before the file grows, if the file system supports it, so that a full file
+    /// system refuses the append rather than a later flush.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -88,11 +84,11 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading, or keeps its length because it is a block device; if
-    /// there is no space or the system refuses the length: then the file is as long as it was. If
-    /// the device fails afterwards, or does not answer in time, the file keeps the part of `from`
-    /// that was in memory by then, and the rest is cut off before the next append begins. If the
-    /// system refuses that cut, flushes return [`WriteError::Lost`].
+    /// If the file was opened for reading, or is a block device, whose length is fixed; if there is
+    /// no space, or the system refuses the length. The file then keeps its length. If the device
+    /// fails afterwards, or times out, the file keeps the part of `from` that was in memory by
+    /// then, and the rest is cut off before the next append begins. If the system refuses that cut,
+    /// flushes return [`WriteError::Lost`].
     pub fn append(&self, from: &[u8]) -> Result<u64, WriteError> {
         let handle = self.handle();
         handle.check_may_write()?;
@@ -104,8 +100,8 @@ impl File {
         Ok(offset)
     }
 
-    /// Waits until all that was written before is durable, as [`Self::sync_data`], and so are the
-    /// file's times and mode. The name of a new file is durable when its directory is synced:
+    /// Blocks until all earlier writes are durable, as [`Self::sync_data`] does, and with them the
+    /// file's times and mode. The name of a new file is durable once its directory is synced:
     /// `std::fs::File::open(directory)?.sync_all()`.
     ///
     /// ```no_run
@@ -125,15 +121,15 @@ impl File {
 }
 
 impl Handle {
-    /// Changes the length, and returns what it was. `target` is what it will probably be, for an
-    /// error; the last `written` bytes are going to be written.
+    /// Changes the length, and returns the previous one. `target` is the expected new length, for
+    /// an error message; the caller is about to write the last `written` bytes.
     fn change_len(&self, change: LenChange, target: u64, written: u64) -> Result<u64, WriteError> {
         let file = self.file.id;
         self.change_len_by(target, written, |path, now| path.change_len(now, file, change))
     }
 
-    /// Makes the file longer for bytes that follow, of which it gets `more`, and returns what its
-    /// length was.
+    /// Changes the length for an append or a growing write, which then writes `more` bytes, and
+    /// returns the previous length.
     fn grow(
         &self,
         append: &AppendGuard<'_>,
@@ -166,7 +162,7 @@ impl Handle {
         changed.map(|before| before.0).map_err(|error| length_error(error, target.get()))
     }
 
-    /// Whether the file may have another length, and a file can have this one.
+    /// Checks that the length of this file can change, and that `target` is a valid length.
     pub(super) fn check_len_change(&self, target: u64) -> Result<(), WriteError> {
         if !self.file.can_change_len() {
             let (path, len) = (self.path.clone(), self.file.len().0);
@@ -179,8 +175,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Makes the file long enough for a write of `len` bytes at `offset`, if it can grow. Until the
-    /// guard is dropped, appends wait for its pieces.
+    /// Grows the file for a write of `len` bytes at `offset`, if necessary and possible. Appends
+    /// wait for the pieces of the write until the guard is dropped.
     pub(super) fn grow_for(&self, offset: u64, len: u64) -> Result<AppendGuard<'_>, WriteError> {
         let append = AppendGuard { file: &self.file, id: Cell::new(None) };
         if let Some(end) = self.growth_for(offset, len)? {
@@ -189,7 +185,8 @@ impl Handle {
         Ok(append)
     }
 
-    /// How long the file has to be at least for a write of `len` bytes at `offset`, if it is not.
+    /// Returns the minimum length for a write of `len` bytes at `offset`, or None if the file is
+    /// long enough.
     pub(super) fn growth_for(&self, offset: u64, len: u64) -> Result<Option<u64>, WriteError> {
         let file_len = self.file.len().0;
         let end = offset.checked_add(len);
@@ -201,20 +198,20 @@ impl Handle {
         if !self.file.can_change_len() {
             return Err(WriteError::PastEnd { path: self.path.clone(), end, len: file_len });
         }
-        // What no file can have is refused.
+        // `check_len_change` refuses lengths that no file can have.
         Ok(Some(end))
     }
 }
 
-/// A growing write of the calling thread. The core hears of its end, however it ends.
+/// A growing write of the calling thread. Dropping it always reports its end to the core.
 pub(super) struct AppendGuard<'h> {
     file: &'h Arc<FileState>,
-    /// Once it has begun.
+    /// None until the write has begun.
     id: Cell<Option<WriteId>>,
 }
 
 impl AppendGuard<'_> {
-    /// The pieces that it is written in.
+    /// Returns the kind of pieces for this write.
     pub(super) fn pieces(&self) -> Pieces {
         self.id.get().map_or(Pieces::Any, Pieces::OfAppend)
     }
@@ -229,7 +226,8 @@ impl Drop for AppendGuard<'_> {
 }
 
 impl FileState {
-    /// All of a growing write is filled, or will not be: then the file is cut to what is.
+    /// Ends a growing write whose pieces are all filled or given up, and cuts the file to the
+    /// filled part.
     pub(super) fn end_append(self: &Arc<Self>, append: WriteId) {
         if let Some(mut driver) = self.engine.drive_in_drop() {
             let now = driver.now();
@@ -238,14 +236,14 @@ impl FileState {
         }
     }
 
-    /// The same, once the length is changed, of one whose caller has left before.
+    /// Ends a growing write whose caller left before the length changed.
     pub(super) fn end_left_append(self: &Arc<Self>, driver: &mut Driver, append: WriteId) {
         let now = driver.now();
         let cut = driver.path.end_left_append(now, self.id, append);
         self.run_cut(driver, cut);
     }
 
-    /// Has the file cut by a thread for calls that block; no caller waits for it.
+    /// Cuts the file on a thread of the blocking pool; no caller waits for it.
     fn run_cut(self: &Arc<Self>, driver: &mut Driver, cut: Option<WriteId>) {
         match cut {
             Some(id) => driver.begin_detached(id, TaskStep::set_len(self, 0), keep_open(self)),
@@ -255,7 +253,7 @@ impl FileState {
 }
 
 impl EngineState {
-    /// The thread has to give the file this length.
+    /// Changes the length of the file on the calling thread.
     pub(super) fn act_on_len<'s>(
         &'s self,
         driver: DriverGuard<'s>,
@@ -273,7 +271,7 @@ impl EngineState {
     }
 }
 
-/// Why a file did not get this length.
+/// Converts an I/O error into the error of a failed length change.
 pub(super) fn length_error(error: WriteError, len: u64) -> WriteError {
     if let WriteError::Io { path, source, .. } = error {
         WriteError::Length { path, len, source }

@@ -1,8 +1,5 @@
-//! The pieces of a write: no more at once than keeps other writes waiting for a moment.
-//!
-//! In:    bytes and where they go.
-//! Out:   how many were written, and why no more.
-//! Never: a piece begun before the one in front of it has ended.
+//! The pieces of a write, written one after another, each short enough to delay other writes only
+//! briefly.
 
 use foreread_core::path::{FileId, IoPath, WriteId, WriteMode};
 use foreread_core::sched::Submitter;
@@ -13,17 +10,17 @@ use super::usize_of;
 use crate::error::WriteError;
 use crate::handle::Handle;
 
-/// Which pieces a write has.
+/// The kind of a write's pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pieces {
     Any,
-    /// Those that need no wait.
+    /// Only pieces that need no wait.
     Unwaited,
-    /// Those of an append, which end where the file is cut meanwhile.
+    /// Pieces of an append, which end where the file has been cut.
     OfAppend(WriteId),
 }
 
-/// Begins a piece of a write, or of an append.
+/// Starts a piece of a write, or of an append.
 pub(super) fn begin_piece(
     path: &mut IoPath,
     now: Nanos,
@@ -39,8 +36,8 @@ pub(super) fn begin_piece(
 }
 
 impl Handle {
-    /// Writes piece by piece. Returns how many bytes were written, and why no more if that is an
-    /// error.
+    /// Writes piece by piece. Returns the number of bytes written, and the error that stopped it,
+    /// if any.
     pub(super) fn write_pieces(
         &self,
         from: &[u8],
@@ -69,7 +66,7 @@ impl Handle {
             assert!(written <= len, "no more is written than was asked for");
             if written == ByteCount::ZERO {
                 if !is_try {
-                    // The file has become shorter meanwhile: as if the write had come first.
+                    // The file has shrunk: treat the write as if it came before the truncation.
                     done = from.len();
                 }
                 break;
@@ -80,5 +77,5 @@ impl Handle {
     }
 }
 
-/// So much is handed to the core at once: enough that its price does not show.
+/// Bytes per piece: large enough to make the overhead of the core negligible.
 pub(super) const PIECE: usize = 1 << 20;

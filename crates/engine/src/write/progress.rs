@@ -1,9 +1,5 @@
-//! A write of a task from its first poll to its end: the file grows if it has to, then piece by
-//! piece.
-//!
-//! In:    polls, with the bytes.
-//! Out:   how many bytes were written, and why no more.
-//! Never: a thread that waits. A piece begun before the one in front of it has ended.
+//! A task's write from its first poll to its end: grows the file if necessary, then writes one
+//! piece after another. No thread waits for it.
 //!
 //! ```text
 //!   New --> Growing --> Writing, a piece --> Writing, the next --> .. --> Over
@@ -24,44 +20,44 @@ use crate::error::WriteError;
 use crate::handle::Handle;
 use crate::task_step::TaskStep;
 
-/// How far a write has come.
+/// Progress of a write.
 #[derive(Debug)]
 pub(crate) struct WriteProgress {
     handle: Arc<Handle>,
     place: WritePlace,
     pub(crate) mode: WriteMode,
-    /// Where it begins, once that is known.
+    /// Start offset, once it is known.
     offset: u64,
     done: usize,
     task: WriteTask,
     stage: WriteStage,
-    /// Of an append that has begun and is not over, its change of length.
+    /// The length change of an append in progress.
     append: Option<WriteId>,
 }
 
-/// Where a write goes.
+/// Destination of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WritePlace {
     At(u64),
-    /// Behind all that the file has.
+    /// At the end of the file.
     End,
-    /// The file gets this length, and no bytes.
+    /// Sets this length, and writes no bytes.
     Length(u64),
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum WriteStage {
     New,
-    /// To this length; an append may find a longer file, and get more.
+    /// To this length; an append may find that the file is longer, and grow it further.
     Growing(u64),
     Writing,
     Over,
 }
 
-/// How a write of a task ended.
+/// The outcome of a task's write.
 #[derive(Debug)]
 pub(crate) struct WriteEnd {
-    /// Where its bytes begin.
+    /// Offset of its first byte.
     pub(crate) offset: u64,
     pub(crate) done: usize,
     pub(crate) result: Result<(), WriteError>,
@@ -109,7 +105,7 @@ impl WriteProgress {
         Poll::Ready(WriteEnd { offset: self.offset, done: self.done, result })
     }
 
-    /// Leaves what is not done yet.
+    /// Abandons the unfinished part.
     pub(crate) fn abandon(&mut self, bytes: WriteBytes<'_>) {
         let (at, piece) = (self.pos(), self.rest(bytes));
         self.task.abandon(&self.handle.file, at, piece);
@@ -122,7 +118,7 @@ impl WriteProgress {
         }
     }
 
-    /// Begins with the length, if the file has to get another one.
+    /// Starts with the length change, if one is necessary.
     fn begin(&mut self, len: usize) -> Result<(), WriteError> {
         let (handle, len) = (&self.handle, len as u64);
         let (target, change) = match self.place {
@@ -157,7 +153,7 @@ impl WriteProgress {
         Ok(())
     }
 
-    /// The file is as long as it has to be; it had this length before.
+    /// Continues after the file has grown from the length `before`.
     fn has_grown(&mut self, before: u64) -> Result<(), WriteError> {
         if let WritePlace::End = self.place {
             self.offset = before;
@@ -166,7 +162,7 @@ impl WriteProgress {
         Ok(())
     }
 
-    /// Begins the next piece.
+    /// Starts the next piece.
     fn begin_piece(&mut self, bytes: WriteBytes<'_>) -> Result<(), WriteError> {
         let at = self.pos();
         let len = (bytes.len() - self.done).min(PIECE);
@@ -185,7 +181,7 @@ impl WriteProgress {
 
     fn has_written(&mut self, len: ByteCount, of: usize) {
         if len == ByteCount::ZERO {
-            // The file has become shorter meanwhile: as if the write had come first.
+            // The file has shrunk: treat the write as if it came before the truncation.
             self.done = of;
         }
         self.done += usize_of(len);
@@ -195,7 +191,7 @@ impl WriteProgress {
         self.offset + self.done as u64
     }
 
-    /// What is left to write.
+    /// Returns the rest of the bytes.
     fn rest<'b>(&self, bytes: WriteBytes<'b>) -> WriteBytes<'b> {
         match bytes {
             WriteBytes::Borrowed(from) => WriteBytes::Borrowed(&from[self.done..]),
@@ -205,12 +201,12 @@ impl WriteProgress {
 }
 
 impl WriteEnd {
-    /// What a write returns that may be short: an error only if nothing was written.
+    /// Returns the result of a write that may be short: an error only if nothing was written.
     pub(crate) fn or_written(self) -> Result<usize, WriteError> {
         if self.done > 0 { Ok(self.done) } else { self.result.map(|()| 0) }
     }
 
-    /// What an append returns.
+    /// Returns the result of an append.
     pub(crate) fn or_offset(self) -> Result<u64, WriteError> {
         self.result.map(|()| self.offset)
     }

@@ -1,9 +1,5 @@
-//! The steps of a write, a zero or a flush, as the thread does them that asked for it.
-//!
-//! In:    something to begin; bytes to copy, or a system call.
-//! Out:   how much was written, or why not.
-//! Never: a copy or a system call with the engine's mutex. A step left undone without a word: a
-//!        waiter that leaves says so.
+//! The steps of a write, zeroing or flush on the thread that requested it. Copies and system calls
+//! run without the engine's mutex; a waiter that leaves early reports that.
 //!
 //! ```text
 //!   begin --> wait --> Fill: copy, filled --.
@@ -29,23 +25,24 @@ use crate::pool::{PAGE, Pool};
 use crate::reader::in_page;
 use crate::wait_table::{Notification, Ticket};
 
-/// What the thread that asked does itself.
+/// Work that the requesting thread performs.
 pub(super) enum StepWork<'d> {
-    /// Copies these bytes, which begin there.
+    /// Copies these bytes, which start at this offset of the file.
     Copy(&'d [u8], ByteCount),
-    /// The same, if that can be at once; else nothing is written.
+    /// The same, if it can be done at once; otherwise writes nothing.
     TryCopy(&'d [u8], ByteCount),
     /// Calls the system.
     Act(&'d dyn Fn() -> Result<(), i32>),
-    /// Calls the system with the bytes that the file still has of whole pages: where they begin,
-    /// and how many.
+    /// Calls the system with the start and the length of the whole pages that are still within the
+    /// file.
     ActOn(&'d dyn Fn(u64, u64) -> Result<(), i32>),
-    /// Calls the system with the length that the file gets.
+    /// Calls the system with the new length of the file.
     SetLen(&'d FileState, &'d dyn Fn(ByteCount) -> Result<(), i32>),
 }
 
 impl Handle {
-    /// Begins something and does its steps until it is over. Returns how many bytes were written.
+    /// Starts an operation, performs its steps, and blocks until it has ended. Returns the number
+    /// of bytes written.
     pub(super) fn run_to_end(
         &self,
         what: &'static str,
@@ -67,7 +64,7 @@ impl Handle {
         result.map_err(failed)
     }
 
-    /// Why something that was begun at `offset` is not done.
+    /// Returns the error of an operation that started at `offset`.
     pub(super) fn write_error(&self, what: &'static str, offset: u64, why: NotReady) -> WriteError {
         let path = self.path.clone();
         match why {
@@ -97,8 +94,7 @@ impl FileState {
         Ok(self.engine.drive()?.path.dirty_pages(self.id) > Pages::ZERO)
     }
 
-    /// A handle that may write ends: what is left in memory goes to the device, as far as it takes
-    /// it.
+    /// Writes back dirty pages when a writable handle ends, as far as the device accepts them.
     pub(crate) fn write_back_at_the_end(self: &Arc<Self>) {
         let engine = &*self.engine;
         let Some(mut driver) = engine.drive_in_drop() else { return };
@@ -109,7 +105,7 @@ impl FileState {
         let (driver, result) =
             engine.do_steps(driver, id, &keep_open(self), &StepWork::Act(&|| Ok(())));
         drop(driver);
-        // Not reported: a caller that wants to know has flushed before.
+        // Not reported: a caller that needs the result has flushed before.
         let _ = result;
     }
 }
@@ -156,7 +152,7 @@ impl EngineState {
                     fill(&self.pool, &fills, &from[..usize_of(len)], *pos);
                     driver = self.drive_again();
                     driver.told(id, |path, now| path.filled(now, id));
-                    // Before the ring gets it.
+                    // Inline, before the ring gets it.
                     driver = self.do_inline(driver, Ticket::Write(id));
                     driver.queue_all();
                 }
@@ -170,7 +166,7 @@ impl EngineState {
                     let bytes = driver.path.act_range(id);
                     drop(driver);
                     let (start, len) = (bytes.start.0, bytes.end.0 - bytes.start.0);
-                    // Another program may have cut the file before them.
+                    // Another program may have cut the file at an earlier offset.
                     let result = if len == 0 { Ok(()) } else { act(start, len) };
                     driver = self.drive_again();
                     driver.stepped(id, |path, now| path.acted(now, id, result));
@@ -184,12 +180,12 @@ impl EngineState {
     }
 }
 
-/// The file stays open until the device has answered all that was begun of it.
+/// Keeps the file open until the device has completed all of its requests.
 pub(super) fn keep_open(file: &Arc<FileState>) -> KeepAlive {
     Arc::<FileState>::clone(file)
 }
 
-/// Copies what is written, and around it what stays, into fresh frames.
+/// Copies new bytes, and the old ones around them, into fresh frames.
 ///
 /// ```text
 ///   old      |ooooooooooooo|                     |ooooooooooooo|
@@ -197,7 +193,7 @@ pub(super) fn keep_open(file: &Arc<FileState>) -> KeepAlive {
 ///   new      |oooooowwwwwww|wwwwwwwwwwwww|wwwwwwwoooooo|
 /// ```
 ///
-/// Where nothing old is that is the file's, zeros are: past the end of a file, which may grow.
+/// Fills with zeros where the file has no old bytes: past its end, because it may grow.
 pub(super) fn fill(pool: &Pool, fills: &[WriteFill], from: &[u8], pos: ByteCount) {
     let (mut start, mut rest) = (in_page(pos), from);
     for &WriteFill { new, old, old_len, .. } in fills {
@@ -233,12 +229,12 @@ mod tests {
     use super::{PAGE, Pool, StepWork, fill};
     use crate::{Engine, IoBackend, OpenOptions};
 
-    /// They are the file's bytes if it grows, and its readers would find what was in the frame.
+    /// If the file grows, its readers would otherwise find the frame's earlier contents.
     #[test]
     fn behind_the_old_bytes_that_are_the_files_a_filled_page_has_zeros() {
         let pool = Pool::new(4).expect("a pool");
         let of = |frame, byte: u8| pool.copy_in(Frame(frame), 0, &[byte; PAGE]);
-        // Each old frame holds more than the file has, and each new one what was there before.
+        // Each old frame holds more than the file has, and each new one its earlier contents.
         for (at, len, old_len) in [(100, 50, 1000_u16), (100, 50, 120), (0, 50, 80), (30, 5, 20)] {
             for (frame, byte) in [(0, b'o'), (1, b'o'), (2, b'x'), (3, b'x')] {
                 of(frame, byte);
@@ -248,7 +244,7 @@ mod tests {
                 WriteFill { page, new, old, old_len }
             };
             let fills = [page(7, 0, 2, 4096), page(8, 1, 3, u32::from(old_len))];
-            // From the last bytes of the first page, or inside the second one.
+            // From the last bytes of the first page, or inside the second.
             let is_second = at > 0;
             let from = vec![b'w'; if is_second { len } else { 10 + len }];
             let pos = if is_second { 8 * PAGE + at } else { 8 * PAGE - 10 };
@@ -262,9 +258,9 @@ mod tests {
         }
     }
 
-    /// What a thread had queued whose own write was over with it once stayed in the ring, while
-    /// the leader slept there for nothing else: it was not handed to the kernel until a call for
-    /// another reason, such as to read counters.
+    /// Regression: requests queued by a thread whose write had ended stayed in the ring, while the
+    /// leader slept there and waited for nothing else. The kernel got them only with an unrelated
+    /// call, such as a read of counters.
     #[test]
     fn what_the_last_step_of_a_write_queues_is_started_although_the_leader_sleeps() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -282,8 +278,8 @@ mod tests {
             let (shared, flushed) = (Arc::clone(&engine.state), &file);
             let flush = std::thread::scope(|scope| {
                 let began = RefCell::new(None);
-                // It keeps the page from the flush, which sleeps with nothing on its way; and then
-                // it fails, so that the page is written after all.
+                // It keeps the page from the flush, which sleeps with nothing in flight; then it
+                // fails, so that the page is written after all.
                 let fail = || {
                     let (sender, thread) = std::sync::mpsc::channel();
                     let flush = scope.spawn(move || {

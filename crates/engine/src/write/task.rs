@@ -1,16 +1,13 @@
-//! One write or flush that no thread waits for: begun, polled, or given up.
-//!
-//! In:    something to begin; polls; bytes to copy.
-//! Out:   how much was written, or why not.
-//! Never: a thread that waits. A write left with pages to itself by a task that is gone.
+//! One write or flush that no thread waits for: begun, polled or abandoned. An abandoned write
+//! never keeps pages locked.
 //!
 //! ```text
 //!   bytes are     Fill is done by             a drop then
-//!   borrowed      the poll, or the drop       the bytes are written all the same
-//!   owned         whichever thread drives     the same
+//!   borrowed      the poll, or the drop       the bytes are still written
+//!   owned         the driving thread          the same
 //! ```
 //!
-//! Before its Fill a dropped write leaves nothing behind; after it nothing of it can be undone.
+//! A write dropped before its Fill leaves nothing behind; after it, none of it can be undone.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,19 +27,19 @@ use crate::owned_bytes::OwnedBytes;
 use crate::task_step::TaskStep;
 use crate::wait_table::{Notification, Ticket};
 
-/// A write or a flush of a task.
+/// A task's write or flush.
 #[derive(Debug, Default)]
 pub(crate) struct WriteTask {
     begun: Option<WriteId>,
 }
 
-/// What a task's write copies.
+/// The bytes that a task's write copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WriteBytes<'b> {
     /// Only the poll of the future that borrows them may copy them.
     Borrowed(&'b [u8]),
     Owned(&'b OwnedBytes),
-    /// It is a flush.
+    /// A flush.
     None,
 }
 
@@ -51,12 +48,12 @@ impl WriteTask {
         self.begun.is_some()
     }
 
-    /// What has begun and is not over.
+    /// Returns the operation in progress.
     pub(crate) fn id(&self) -> Option<WriteId> {
         self.begun
     }
 
-    /// Begins something, with what the driver does for it.
+    /// Starts an operation, with the step that the driver performs for it.
     pub(crate) fn begin(
         &mut self,
         handle: &Handle,
@@ -76,7 +73,8 @@ impl WriteTask {
         Ok(())
     }
 
-    /// Goes on as far as that is possible now. `piece` is what [`Self::begin`] has begun to write.
+    /// Makes as much progress as possible without blocking. `piece` holds the bytes of the
+    /// operation started by [`Self::begin`].
     pub(crate) fn poll(
         &mut self,
         handle: &Handle,
@@ -97,7 +95,7 @@ impl WriteTask {
                 }
             };
             let Some(news) = driver.waiting.take_notification(ticket) else {
-                // What is done for it has its bytes: they come back first.
+                // The step in progress holds the bytes: wait until it returns them.
                 if let Some(errno) = driver.broken()
                     && !driver.waiting.is_away(ticket)
                 {
@@ -128,7 +126,8 @@ impl WriteTask {
         }
     }
 
-    /// The task has left. What waits is over, what has its pages is written.
+    /// Abandons the operation on behalf of a task that has left: cancels it if it is waiting, and
+    /// completes it if it already has pages.
     pub(crate) fn abandon(&mut self, file: &Arc<FileState>, offset: u64, piece: WriteBytes<'_>) {
         let Some(id) = self.begun.take() else { return };
         let Some(mut driver) = file.engine.drive_in_drop() else { return };
@@ -156,20 +155,20 @@ impl WriteTask {
 }
 
 impl TaskStep {
-    /// Copies a piece of owned bytes that begins at `offset` of the file.
+    /// Creates a step that copies a piece of owned bytes to `offset` of the file.
     pub(crate) fn fill(file: &Arc<FileState>, piece: OwnedBytes, offset: u64) -> Self {
         let file = Arc::clone(file);
         Self::Fill(Box::new(move |id, fills: &[WriteFill], len| {
             let from = &piece.get()[..usize_of(len)];
             fill(&file.engine.pool, fills, from, ByteCount(offset));
             let engine = Arc::clone(&file.engine);
-            // When its future hears of the end, it alone has the buffer and the file.
+            // Once its future learns of the end, it alone must own the buffer and the file.
             drop((piece, file));
             engine.queue().post(DriverEvent::Filled(id));
         }))
     }
 
-    /// Flushes the device; if `all`, what the file system knows of the file, too.
+    /// Creates a step that flushes the device; if `all`, the file's metadata too.
     pub(crate) fn sync(file: &Arc<FileState>, all: bool) -> Self {
         let file = Arc::clone(file);
         Self::blocking(file, move |file, id, _| {
@@ -181,8 +180,8 @@ impl TaskStep {
         })
     }
 
-    /// Gives the file its new length, of which the last `written` bytes are going to be written.
-    /// Readers see it when they would if a thread had done this.
+    /// Creates a step that sets the new length of the file, whose last `written` bytes are about to
+    /// be written. Readers see the length at the same point as with a blocking call.
     pub(crate) fn set_len(file: &Arc<FileState>, written: u64) -> Self {
         let file = Arc::clone(file);
         Self::blocking(file, move |file, id, len| {
@@ -199,8 +198,8 @@ impl TaskStep {
         })
     }
 
-    /// On a thread for calls that block. `act` lets go of the file before its future hears of the
-    /// end: a caller that then closes the file finds it closed.
+    /// Runs `act` on the blocking pool. It releases the file before its future learns of the end,
+    /// so that a caller which then closes the file finds it closed.
     fn blocking(
         file: Arc<FileState>,
         act: impl FnOnce(Arc<FileState>, WriteId, ByteCount) + Send + 'static,

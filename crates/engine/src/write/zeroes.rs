@@ -1,8 +1,4 @@
-//! Zeros and discards: what is done to a range without its bytes.
-//!
-//! In:    a range of any alignment.
-//! Out:   it reads as zeros, or is undefined; or why not.
-//! Never: a write of the same pages meanwhile.
+//! Zeroing and discarding of ranges. Concurrent writes to the same pages wait.
 
 use std::ops::Range;
 
@@ -17,8 +13,8 @@ use crate::handle::Handle;
 use crate::pool::PAGE;
 
 impl File {
-    /// Makes these bytes zeros. If `may_unmap`, the file system may give their blocks back, so that
-    /// a later write may find no space. A [`Self::sync_data`] has to follow, as after a write with
+    /// Zeroes these bytes. If `may_unmap`, the file system may free their blocks, so that a later
+    /// write may run out of space. Follow with [`Self::sync_data`], as after a write with
     /// [`WriteMode::WriteBack`].
     ///
     /// ```no_run
@@ -31,8 +27,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`Self::write_all_at`]. Of a range that failed the bytes are zeros or what they were at
-    /// any time before.
+    /// As [`Self::write_all_at`]. If it fails, each byte is zero or has any of its earlier values.
     #[expect(
         clippy::missing_panics_doc,
         reason = "what lies beside whole pages is shorter than a page"
@@ -59,22 +54,22 @@ impl File {
         })
     }
 
-    /// Whether these bytes of one page are in a hole of the file, and zeros to its readers, so that
-    /// to write zeros would only fill the hole. A write of another thread that comes in between is
-    /// after the zeros.
+    /// Returns true if these bytes of one page are in a hole of the file and read as zeros, so that
+    /// writing zeros would only fill the hole. A concurrent write by another thread counts as later
+    /// than the zeroing.
     fn is_zero_in_a_hole(&self, part: &Range<u64>) -> bool {
         let (start, end) = (part.start, part.end);
         let extents = self.handle().file.backend.extents(start, end, 1);
         if !extents.is_ok_and(|extents| extents == [(start..end, false)]) {
             return false;
         }
-        // What was written there may be in memory only.
+        // Recent writes to the hole may still be in memory only.
         let mut now = vec![0; usize::try_from(end - start).expect("a part of a page")];
         self.read_exact_at(&mut now, start).is_ok() && now.iter().all(|byte| *byte == 0)
     }
 
-    /// Discards these bytes: their contents are undefined afterwards. Only whole pages are given
-    /// back, and only where the file system or the device supports it.
+    /// Discards these bytes: their contents are undefined afterwards. Only whole pages are freed,
+    /// and only if the file system or the device supports it.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,7 +80,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the file was opened for reading, or ends before, or the device fails.
+    /// If the file was opened for reading, or ends before the range does, or the device fails.
     pub fn discard(&self, range: Range<u64>) -> Result<(), WriteError> {
         let handle = self.handle();
         let len = range.end.saturating_sub(range.start);
@@ -97,7 +92,7 @@ impl File {
 }
 
 impl Handle {
-    /// Has whole pages to itself while it does something to them.
+    /// Runs `act` on whole pages, which it holds exclusively.
     fn act_on(
         &self,
         what: &'static str,
@@ -114,7 +109,8 @@ impl Handle {
     }
 }
 
-/// The part of a range before its first whole page, its whole pages, and the part behind them.
+/// Splits a range into the part before its first whole page, its whole pages, and the part after
+/// them.
 ///
 /// ```text
 ///   |      .===|=========|=========|====.    |

@@ -1,4 +1,4 @@
-//! Writes, in both kinds of ring.
+//! Writes in both kinds of ring.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn options() -> OpenOptions {
 }
 
 impl Bench {
-    /// Every byte of a frame.
+    /// Sets every byte of a frame.
     fn set(&self, frame: u32, byte: u8) {
         self.pool.copy_in(Frame(frame), 0, &[byte; PAGE]);
     }
@@ -27,7 +27,7 @@ impl Bench {
     }
 }
 
-/// Direct and buffered, with and without a tail.
+/// Returns direct and buffered benches, with and without a tail.
 fn benches() -> impl Iterator<Item = (Bench, usize)> {
     let ways = [(false, 0), (false, 1234), (false, 512), (true, 0), (true, 1234)];
     ways.into_iter()
@@ -85,7 +85,7 @@ fn a_write_that_is_cut_short_goes_on_and_one_that_fails_does_not_reach_the_devic
         fails(Mishap::Errno(libc::EIO), 0..1, Err(libc::EIO));
         fails(Mishap::Errno(libc::EAGAIN), 0..99, Err(libc::EAGAIN));
         assert!(bench.content() == before, "nothing was written");
-        // Twice 5000 bytes less, to a whole sector.
+        // Twice 5000 bytes less, rounded down to a whole sector.
         fails(Mishap::Short(5000), 0..99, Ok(7168));
         assert!(bench.content()[6 * PAGE..] == before[6 * PAGE..], "nor was its last page");
         fails(Mishap::Short(5000), 0..1, Ok(3 * 4096));
@@ -96,7 +96,8 @@ fn a_write_that_is_cut_short_goes_on_and_one_that_fails_does_not_reach_the_devic
     }
 }
 
-/// FUA writes to a file system that ignores `RWF_DSYNC` were acknowledged, and not durable.
+/// Regression: FUA writes to a file system that ignores `RWF_DSYNC` were acknowledged but not
+/// durable.
 #[test]
 fn where_the_flag_may_be_ignored_a_durable_write_ends_with_a_flush() {
     let last = u64::from(PAGES) - 1;
@@ -111,7 +112,7 @@ fn where_the_flag_may_be_ignored_a_durable_write_ends_with_a_flush() {
                 bench.write(&mut ring, page, len, durable, &[1, 2][..len.div_ceil(PAGE)]);
                 next(&mut ring).result
             };
-            // A full disk would be taken for a refused write, by which no flush has failed.
+            // A full disk would look like a refused write, which does not fail a flush.
             for (errno, want) in [(libc::EIO, libc::EIO), (libc::ENOSPC, libc::EIO)] {
                 faults.clear();
                 faults.inject_syncs(0..1, Mishap::Errno(errno));
