@@ -13,7 +13,7 @@ use foreread_files::FileError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The socket cannot be created: another server listens on it, or the path names something else.
+    /// The socket cannot be created: a server listens on it, or the path names something else.
     Unix(FileError),
     /// The server cannot listen on the address.
     Tcp {
