@@ -1,36 +1,34 @@
-//! Why a program was not recorded.
+//! Errors that prevent a recording, each printed as one line: the action, its object and the cause.
 //!
-//! In:    errors of the system.
-//! Out:   one line: what failed, on what, why.
-//! Never: an error of the recorded program: its exit code says that.
+//! A failure of the recorded program is no error here; its exit code reports it.
 
 use std::fmt;
 use std::io;
 
-/// Why a program was not recorded.
+/// Error that prevented a recording.
 #[derive(Debug)]
 pub enum RecordError {
     /// The program could not be started.
     Start {
-        /// Its name.
+        /// Name of the program.
         program: String,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// The kernel does not let its reads be seen.
+    /// The kernel does not let the tracer see the program's reads.
     Unsupported(io::Error),
-    /// A process that runs cannot be attached to.
+    /// The tracer cannot attach to a running process.
     Attach {
-        /// Its number.
+        /// Process ID.
         process: u32,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// There is nothing in a process that could be attached to.
+    /// The process has no program to attach to.
     NoProgram {
-        /// Its number.
+        /// Process ID.
         process: u32,
-        /// What it is.
+        /// Kind of process.
         what: &'static str,
     },
     /// The trace could not be written.

@@ -1,9 +1,8 @@
-//! Memory that connections share: for replies beyond the fixed amount that each has anyway.
+//! Memory budget that all connections share, for replies beyond the fixed buffer of each
+//! connection.
 //!
-//! In:    takes and returns of bytes.
-//! Out:   whether there is so much.
-//! Never: more than the budget, whatever clients do. A wait: a connection that gets nothing goes on
-//!        with its fixed amount, one piece at a time, and is told when there is some again.
+//! Taking from the budget never blocks: a connection that gets nothing continues with its fixed
+//! buffer, piece by piece, and is woken once bytes are free again.
 //!
 //! ```text
 //!   budget --- 256 KiB or more ---> budget (one a connection) --- exact ---> fetch, part, pin, job
@@ -20,14 +19,14 @@ use crate::mailbox::{Mail, Mailbox};
 pub(crate) struct SharedBudget {
     all: usize,
     left: AtomicUsize,
-    /// The least that ever was left.
+    /// Low-water mark of the free bytes.
     least: AtomicUsize,
-    /// How many are in the line.
+    /// Number of connections in the wait queue.
     waiting: AtomicUsize,
     line: Mutex<VecDeque<Arc<Mailbox>>>,
 }
 
-/// What one connection has of it.
+/// Share of the budget that one connection holds.
 #[derive(Debug)]
 pub(crate) struct ConnectionBudget<'s> {
     budget: &'s SharedBudget,
@@ -42,12 +41,12 @@ impl SharedBudget {
         Self { all, left, least, waiting: AtomicUsize::new(0), line: Mutex::default() }
     }
 
-    /// The bytes of all connections together.
+    /// Returns the size of the budget in bytes.
     pub(crate) fn total(&self) -> usize {
         self.all
     }
 
-    /// How many bytes are taken; and how many were at most.
+    /// Returns the bytes in use, now and at the peak.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> (usize, usize) {
         let taken = |left: &AtomicUsize| self.all - left.load(Ordering::SeqCst);
@@ -70,8 +69,8 @@ impl SharedBudget {
         assert!(left <= self.all, "no more comes back than was taken");
     }
 
-    /// Wakes the first of the line if there is enough for whatever it wants. It does the same for
-    /// the next before it sleeps.
+    /// Wakes the first waiter if enough bytes are free for any request. The waiter wakes the next
+    /// one before it sleeps.
     fn wake_one(&self) {
         let is_worth_it =
             self.waiting.load(Ordering::SeqCst) > 0 && self.left.load(Ordering::SeqCst) >= MOST;
@@ -86,15 +85,15 @@ impl SharedBudget {
         }
     }
 
-    /// Joins the end of the line. The caller tries once more before it sleeps: what came back in
-    /// between woke no connection.
+    /// Joins the end of the wait queue. The caller must retry once before it sleeps: bytes returned
+    /// in between woke no connection.
     pub(crate) fn wait(&self, mailbox: &Arc<Mailbox>) {
         let mut line = self.line();
         line.push_back(Arc::clone(mailbox));
         self.waiting.store(line.len(), Ordering::SeqCst);
     }
 
-    /// Leaves the line, wherever in it.
+    /// Leaves the wait queue, from any position.
     pub(crate) fn leave(&self, mailbox: &Arc<Mailbox>) {
         let mut line = self.line();
         line.retain(|other| !Arc::ptr_eq(other, mailbox));
@@ -112,7 +111,7 @@ impl<'s> ConnectionBudget<'s> {
         Self { budget, taken: 0, used: 0 }
     }
 
-    /// Takes so many bytes, if there are so many.
+    /// Takes `bytes` from the budget; returns false if too few are free.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         assert!(bytes <= MOST, "there is never more in one piece");
         let short = (self.used + bytes).saturating_sub(self.taken);
@@ -135,7 +134,7 @@ impl<'s> ConnectionBudget<'s> {
             .expect("a connection gives back no more than it has taken");
     }
 
-    /// Gives back what is not in use, before a sleep, and wakes the first of the line.
+    /// Returns unused bytes to the budget before a sleep and wakes the first waiter.
     pub(crate) fn rest(&mut self) {
         assert!(self.used <= self.taken, "no more is used than was taken");
         let unused = self.taken - self.used;
@@ -154,7 +153,7 @@ impl Drop for ConnectionBudget<'_> {
     }
 }
 
-/// The most that is taken for one thing: a piece of a reply.
+/// Largest single allocation: one piece of a reply.
 pub(crate) const MOST: usize = 1 << 20;
-/// So that a connection does not count for each reply where all others do.
+/// Batch size that keeps connections from updating the shared counter on every reply.
 const AT_ONCE: usize = 256 << 10;

@@ -1,12 +1,8 @@
-//! What time it is: for time-outs and for how often a line is logged.
-//!
-//! In:    nothing.
-//! Out:   the time, since some moment.
-//! Never: asked anywhere else in this crate.
+//! Monotonic time for time-outs and log rate limits; the crate's only access to the clock.
 
 use std::time::Instant;
 
-/// The one place of the server that asks what time it is.
+/// Returns the current time. No other code of the server reads the clock.
 #[expect(clippy::disallowed_methods, reason = "clients have deadlines, and lines a rate")]
 pub(crate) fn now() -> Instant {
     Instant::now()

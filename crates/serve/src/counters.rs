@@ -1,23 +1,21 @@
-//! What a server has done so far.
+//! Counters of a running server, added up over all connection threads.
 //!
-//! In:    counts, from each connection's thread.
-//! Out:   their sums.
-//! Never: a number that is exact at a moment: each is read by itself.
+//! Each counter is read on its own, so a set of them is no exact snapshot.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a server has done so far.
+/// Counters of a server since it started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Connections that are open now.
+    /// Open connections.
     pub connections: u64,
-    /// Connections that were ever accepted.
+    /// Connections accepted since the start.
     pub accepted: u64,
-    /// Connections that were closed because there were too many.
+    /// Connections closed because there were too many.
     pub refused: u64,
-    /// Connections that were closed because of what their client did.
+    /// Connections closed because of their client's behaviour.
     pub misbehaved: u64,
     /// Reads.
     pub reads: u64,
@@ -29,19 +27,20 @@ pub struct Counters {
     pub trims: u64,
     /// Writes of zeroes.
     pub zeroes: u64,
-    /// Requests to read ahead of a use.
+    /// Cache requests, which announce later reads.
     pub caches: u64,
-    /// Requests for what is data and what is not.
+    /// Block-status requests, which list data and holes.
     pub block_status: u64,
     /// Bytes that clients read.
     pub bytes_read: u64,
     /// Bytes that clients wrote.
     pub bytes_written: u64,
-    /// Requests that were answered by an error.
+    /// Requests answered with an error.
     pub errors: u64,
 }
 
-/// Shows the counters of a server, wherever that runs. Made by [`crate::Server::counter_reader`].
+/// Handle that reads the counters of a server from anywhere; made by
+/// [`crate::Server::counter_reader`].
 #[derive(Clone, Debug, Default)]
 pub struct CounterReader {
     counts: Arc<AtomicCounters>,
@@ -49,14 +48,14 @@ pub struct CounterReader {
 
 macro_rules! counts {
     ($($name:ident),*) => {
-        /// The same numbers, as they grow.
+        /// The same counters as atomics.
         #[derive(Debug, Default)]
         pub(crate) struct AtomicCounters {
             $(pub(crate) $name: AtomicU64,)*
         }
 
         impl AtomicCounters {
-            /// Adds what was done since the last time.
+            /// Adds the counts since the previous call.
             pub(crate) fn add(&self, more: &Counters) {
                 $(if more.$name > 0 {
                     self.$name.fetch_add(more.$name, Ordering::Relaxed);
@@ -88,7 +87,7 @@ counts!(
 );
 
 impl CounterReader {
-    /// What was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counts.load()

@@ -1,8 +1,6 @@
-//! Why a server cannot serve.
+//! Errors that stop a server, each printed as one line: the cause and a remedy.
 //!
-//! In:    what the system said.
-//! Out:   one line: what is wrong and what to do.
-//! Never: the fault of one client, which is that client's alone.
+//! A fault of one client ends only the connection of that client.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -11,45 +9,45 @@ use std::{fmt, io};
 
 use foreread_files::FileError;
 
-/// Why a server cannot serve.
+/// Error that stops a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The socket cannot be made: a server listens there, or the path names something else.
+    /// The socket cannot be created: a server listens on it, or the path names something else.
     Unix(FileError),
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     Tcp {
         /// The address.
         addr: SocketAddr,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
-    /// The server cannot go on.
+    /// A system call failed, and the server cannot continue.
     System {
-        /// What we were doing: a verb, such as "accept".
+        /// The failed action as a verb, such as "accept".
         doing: &'static str,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
-    /// At the end, what clients wrote did not reach the device: it refused some.
+    /// The final flush failed: the device refused some of the data that clients wrote.
     Flush {
-        /// What is served.
+        /// The served target.
         target: String,
-        /// How much was in memory only; None if that is not known.
+        /// Bytes that were only in memory; None if unknown.
         bytes: Option<u64>,
-        /// Why.
+        /// Cause of the failure.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The same: the device did not take it in time.
+    /// The final flush timed out.
     NotFlushed {
-        /// What is served.
+        /// The served target.
         target: String,
-        /// How much was in memory only; None if that is not known.
+        /// Bytes that were only in memory; None if unknown.
         bytes: Option<u64>,
-        /// How long the flush was waited for.
+        /// Time spent waiting for the flush.
         after: Duration,
     },
-    /// The engine's own state was lost: its pages cannot be served any more.
+    /// The engine's internal state was lost, so it can no longer serve its pages.
     Lost,
 }
 
@@ -72,7 +70,7 @@ impl fmt::Display for ServeError {
             }
             Self::Flush { target, bytes, source } => {
                 let mut cause: &dyn Error = &**source;
-                // The engine's own words say what to do while it runs, which it does not any more.
+                // The engine's own message advises on a running engine; this one has stopped.
                 while let Some(deeper) = cause.source() {
                     cause = deeper;
                 }
@@ -89,7 +87,7 @@ impl fmt::Display for ServeError {
     }
 }
 
-/// What is not on the device.
+/// Message about data that did not reach the device.
 struct NotWritten<'t> {
     target: &'t str,
     bytes: Option<u64>,
@@ -99,7 +97,7 @@ impl fmt::Display for NotWritten<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, bytes } = self;
         match bytes {
-            // The device took all, and failed to flush its own cache.
+            // The device accepted all writes, but failed to flush its own cache.
             Some(0) => write!(f, "{target}: what clients wrote may not be durable"),
             Some(bytes) => {
                 write!(f, "{target}: {bytes} bytes that clients wrote did not reach the device")

@@ -35,45 +35,46 @@ pub use overlay::{Overlay, OverlayError, OverlayLosses};
 pub use server::Server;
 pub use server_state::Stopper;
 
-/// What a server gives to its clients.
+/// An export: the bytes that a server offers to its clients.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// The name that clients ask for. Clients that ask for no name get it, too.
+    /// Export name; also used for clients that request the empty name.
     pub name: String,
-    /// The file that has the bytes.
+    /// File that holds the bytes.
     pub file: foreread::File,
-    /// The bytes of the file that clients see; their offset 0 is its start.
+    /// Range of the file that clients see; export offset 0 is its start.
     pub range: Range<u64>,
-    /// Writes are refused; they always are if the file was opened for reading only.
+    /// Refuse writes. A file opened read-only refuses them in any case.
     pub read_only: bool,
-    /// One line for people.
+    /// Description for people, in one line.
     pub description: String,
 }
 
-/// How much a client may have.
+/// Limits for clients.
 #[derive(Clone, Debug)]
 pub struct ServerLimits {
-    /// Connections of each kind of listener, Unix or TCP, that are served at a time; further
-    /// clients are closed. Control requests have room beyond these, and a client that has not ended
-    /// its handshake is closed when a newer one needs its place.
+    /// Connections served at a time, for each kind of listener (Unix, TCP); the server closes
+    /// further clients. Control requests have room beyond these. A client in its handshake is
+    /// closed when a newer one needs its place.
     pub connections: usize,
-    /// Requests of one connection that are in hand at a time; then it is not received from.
+    /// Requests in hand per connection; at the limit, the server stops receiving from it.
     pub requests: usize,
-    /// Bytes of replies of one connection that are being read or wait to be sent; then it is not
-    /// received from.
+    /// Reply bytes per connection that are being read or queued to send; at the limit, the server
+    /// stops receiving from it.
     pub reply_bytes: usize,
-    /// Bytes of replies and of writes on their way, of all connections together, beyond the fixed
-    /// amount that each has; then each goes on with that, one piece at a time. At least 1 MiB;
-    /// None: an eighth of the engine's memory, 4 MiB at least and 64 MiB at most.
+    /// Budget in bytes that all connections share for replies and writes in flight, beyond the
+    /// fixed buffers of each. Once it is spent, each connection continues with its fixed buffers,
+    /// one piece at a time. At least 1 MiB; None: an eighth of the engine's memory, between 4 MiB
+    /// and 64 MiB.
     pub shared_bytes: Option<usize>,
-    /// How long a client may take to say what it wants.
+    /// Time limit for the handshake.
     pub handshake_timeout: Duration,
-    /// How long a connection may be silent with nothing in hand; None: no limit.
+    /// Time limit for a silent connection with no request in hand; None: no limit.
     pub idle_timeout: Option<Duration>,
-    /// Once the server is to stop, how long requests in hand have to be answered, and their clients
-    /// to take the answers; then the connections are closed.
+    /// Time limit, once the server stops, for answering requests in hand and delivering the
+    /// replies; then the connections are closed.
     pub stop_timeout: Duration,
-    /// How long the flush after that may take.
+    /// Time limit for the final flush after that.
     pub exit_timeout: Duration,
 }
 

@@ -1,8 +1,6 @@
-//! What all connections of a server share, and what stops them.
+//! State that all connections of a server share, and the signal that stops them.
 //!
-//! In:    connections that begin and end; a stop, from any thread.
-//! Out:   the export, budgets, counters; whether the server is stopping.
-//! Never: a lock held while a connection waits.
+//! No lock is held while a connection blocks.
 
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,10 +20,10 @@ use crate::socket::Socket;
 use crate::store::Store;
 use crate::{CounterReader, Export, ServerLimits};
 
-/// Answers a control request: the text of the answer, or of the error.
+/// Handler of control requests; returns the text of the reply or of the error.
 pub(crate) type ControlHandler = Box<dyn Fn(&str) -> Result<String, String> + Send + Sync>;
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct ServerState {
     pub(crate) engine: Engine,
     pub(crate) export: Export,
@@ -40,12 +38,12 @@ pub(crate) struct ServerState {
     pub(crate) log: ClientLog,
     pub(crate) stopper: Stopper,
     pub(crate) open: Mutex<OpenConnections>,
-    /// A connection has ended.
+    /// Signalled when a connection ends.
     pub(crate) ended: Condvar,
     pub(crate) is_lost: AtomicBool,
 }
 
-/// Stops a server, from any thread.
+/// Handle that stops a server from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Stopper {
     pub(crate) stop: Arc<StopSignal>,
@@ -54,13 +52,13 @@ pub struct Stopper {
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     is_stopping: AtomicBool,
-    /// There while the server runs.
+    /// Descriptor that wakes the server; set while it runs.
     pub(crate) wake: OnceLock<OwnedFd>,
 }
 
 impl Stopper {
-    /// No new connections; requests in hand are answered, all is flushed, then
-    /// [`Server::run`](crate::Server::run) returns. Calling it again changes nothing.
+    /// Stops the server: it accepts no new connections, answers requests in hand and flushes; then
+    /// [`Server::run`](crate::Server::run) returns. Further calls have no effect.
     pub fn stop(&self) {
         self.stop.is_stopping.store(true, Ordering::SeqCst);
         if let Some(wake) = self.stop.wake.get() {
@@ -78,8 +76,8 @@ impl ServerState {
         self.stopper.is_stopping()
     }
 
-    /// Waits for the connections: each sends what it has in hand, and ends. A client that takes no
-    /// replies, or whose request the device does not answer, is cut off after the limit.
+    /// Waits for the connections to send their remaining replies and end. At the time limit, cuts
+    /// off clients that read no replies or whose requests the device does not complete.
     pub(crate) fn let_go(&self) {
         let limit = self.limits.stop_timeout;
         let ends: [(fn(&Socket), _); 2] =
@@ -95,7 +93,7 @@ impl ServerState {
         }
     }
 
-    /// After a panic: if it was in the engine's own state, the server stops.
+    /// Stops the server after a panic, if the panic hit the engine's own state.
     pub(crate) fn look_after(&self) {
         if catch_unwind(AssertUnwindSafe(|| self.engine.counters())).is_err() {
             self.is_lost.store(true, Ordering::Release);
@@ -103,7 +101,7 @@ impl ServerState {
         }
     }
 
-    /// Gives a client whose handshake has ended a place among those that are served.
+    /// Admits a client that has completed its handshake to the served connections.
     pub(crate) fn begin_service(&self, number: u32) -> ServiceStart {
         self.lock().begin_service(number)
     }
@@ -114,5 +112,5 @@ impl ServerState {
     }
 }
 
-/// How long connections that were cut off have to end. Those that wait for the device do not.
+/// Grace period for connections that were cut off. Connections blocked on the device exceed it.
 const AFTER_SHUT: Duration = Duration::from_secs(1);

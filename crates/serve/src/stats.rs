@@ -1,11 +1,8 @@
-//! What a server tells of itself: the shape of `foreread stats --json`, and of the metrics.
+//! Statistics of a server: the schema of `foreread stats --json` and of the metrics.
 //!
-//! In:    the counters of an engine, its file, its device and the server.
-//! Out:   [`ServerStats`], one value with everything.
-//! Never: a name that changes: new ones are added, and read as zeroes from an older server.
-//!
-//! Counts begin with the server and only grow; what is "now" says so. Each number is read by
-//! itself, so that two of them may differ by what happened in between.
+//! Field names are stable: fields are only added, and read as zero from an older server. Counters
+//! start at zero with the server and only grow; fields marked "now" are gauges. Each number is read
+//! on its own, so two of them may differ by events in between.
 
 mod gather;
 
@@ -19,60 +16,60 @@ pub use gather::ServerInfo;
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ServerStats {
-    /// Of the program that serves.
+    /// Version of the serving program.
     pub version: String,
-    /// Seconds since it was ready.
+    /// Seconds since the server became ready.
     pub up_s: f64,
-    /// What is served, and how.
+    /// The export and its I/O mode.
     pub export: ExportStats,
-    /// The cache's memory, now.
+    /// Memory of the cache, now.
     pub memory: MemoryStats,
-    /// Reads as the engine sees them: one of a client is one of the engine, or one for each eighth
+    /// Reads as the engine counts them: a client's read is one engine read, or one for each eighth
     /// of the memory.
     pub reads: ReadStats,
-    /// Pages that reads found, or did not.
+    /// Cache hits and misses in pages.
     pub pages: PageStats,
-    /// What was read before a read asked for it.
+    /// Read-ahead.
     pub ahead: ReadAheadStats,
-    /// What left the cache, and came back.
+    /// Evictions and refaults.
     pub cache: EvictionStats,
     /// Writes as the engine sees them.
     pub writes: WriteStats,
-    /// The device below, both ways.
+    /// The underlying device, reads and writes.
     pub device: DeviceStats,
-    /// What the object store was asked; null if a file or device is served.
+    /// Requests to the object store; null if a file or device is served.
     pub store: Option<StoreStats>,
-    /// Connections and what they asked for.
+    /// Connections and their requests.
     pub clients: ClientStats,
 }
 
-/// What is served, and how.
+/// The export and its I/O mode.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ExportStats {
-    /// The file or device.
+    /// Path of the file or device.
     pub target: String,
-    /// The name that clients ask for.
+    /// Export name.
     pub name: String,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// Why the kernel's page cache is used, too; null if it is not.
+    /// Reason for also using the kernel's page cache; null if it is bypassed.
     pub buffered: Option<String>,
-    /// How requests get to the kernel, in words.
+    /// I/O interface to the kernel, in words.
     pub io: String,
 }
 
-/// The cache's memory, now.
+/// Memory of the cache, now.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct MemoryStats {
-    /// The bound for pages and all that is needed to find them, in bytes.
+    /// Limit for pages and their index, in bytes.
     pub bound_bytes: u64,
-    /// Bytes of pages in frames that are not being filled or held.
+    /// Bytes of pages in frames that are neither being filled nor held.
     pub idle_bytes: u64,
-    /// Bytes that were written and are not on the device.
+    /// Dirty bytes: written, but not yet on the device.
     pub dirty_bytes: u64,
 }
 
@@ -80,77 +77,77 @@ pub struct MemoryStats {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ReadStats {
-    /// They found all pages, waited for nothing, and met no marker.
+    /// Reads that found all pages, did not block and met no marker.
     pub hit: u64,
-    /// They waited: a page had to come from the device, or was on its way.
+    /// Reads that blocked on a page that was missing or in flight.
     pub waited: u64,
-    /// Of those, the ones that one system call in their own thread has answered.
+    /// Of those, reads answered by one system call on the reader's own thread.
     pub alone: u64,
-    /// They, or writes, had to wait for memory before they could begin.
+    /// Reads and writes that blocked on memory before they could begin.
     pub waited_for_memory: u64,
 }
 
-/// Pages of the reads that waited; those of a hit are not counted, as the driver never sees them.
+/// Pages of reads that blocked; pure hits bypass the driver and are not counted.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct PageStats {
-    /// All that they wanted.
+    /// All pages of these reads.
     pub wanted: u64,
-    /// Of those, the ones that were on their way already: read ahead, but not early enough.
+    /// Of those, pages already in flight: prefetched, but too late.
     pub hit_in_flight: u64,
-    /// Of those, the ones neither in memory nor on their way.
+    /// Of those, pages neither in memory nor in flight.
     pub miss: u64,
     /// Pages whose readers got an error.
     pub failed: u64,
-    /// Pages that were asked a second time, alone, because their request had failed.
+    /// Pages retried one by one after their request had failed.
     pub retried: u64,
 }
 
-/// What was read before a read asked for it.
+/// Read-ahead.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ReadAheadStats {
-    /// Pages that read-ahead asked from the device.
+    /// Pages that read-ahead requested from the device.
     pub issued: u64,
-    /// Pages that clients announced (NBD's cache request), asked from the device.
+    /// Pages requested from the device because clients announced them (NBD cache request).
     pub hinted: u64,
-    /// Pages of both that left the cache before any read used them.
+    /// Pages of both kinds evicted before any read used them.
     pub evicted_before_use: u64,
-    /// Markers met: the next window was asked for while the reader was still in the last one.
+    /// Markers met: the next window was requested while the reader was still in the previous one.
     pub markers: u64,
-    /// Markers lost because too many waited.
+    /// Markers dropped because too many were pending.
     pub markers_dropped: u64,
-    /// Windows that were cut because memory was short.
+    /// Windows shortened because memory was short.
     pub shortened: u64,
-    /// Announcements that were cut, for the same reason.
+    /// Announcements shortened because memory was short.
     pub hints_shortened: u64,
-    /// How large windows were, smallest first; sizes that never were are left out.
+    /// Histogram of window sizes, smallest first, without empty classes.
     pub windows: Vec<WindowCount>,
-    /// Pages of all windows.
+    /// Total pages of all windows.
     pub window_pages: u64,
 }
 
-/// Windows of one size.
+/// One class of the histogram of window sizes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WindowCount {
-    /// Bytes of the largest of them; the smallest is larger than half of it. Null: larger than all.
+    /// Upper bound in bytes; the class starts above half of it. Null for sizes above every bound.
     pub up_to_bytes: Option<u64>,
-    /// How many there were.
+    /// Number of windows.
     pub count: u64,
 }
 
-/// What left the cache, and came back.
+/// Evictions and refaults.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct EvictionStats {
-    /// Pages that left because another needed their frame.
+    /// Pages evicted to reuse their frame.
     pub evicted: u64,
-    /// Pages that became active: used twice.
+    /// Pages that became active on their second use.
     pub activated: u64,
-    /// Pages that are not active any more.
+    /// Pages demoted from active.
     pub demoted: u64,
-    /// Pages that came back while the cache still remembered them.
+    /// Pages read again while the cache still remembered their eviction.
     pub refaulted: u64,
 }
 
@@ -158,37 +155,38 @@ pub struct EvictionStats {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WriteStats {
-    /// Writes that were asked for.
+    /// Requested writes.
     pub asked: u64,
-    /// Pages that they wrote into the cache.
+    /// Pages written into the cache.
     pub pages: u64,
-    /// Of those, the ones that had to be read first, as only a part of them was written.
+    /// Of those, pages read first because the write covered only part of them.
     pub partial: u64,
-    /// Writes, trims and zeroes that waited for earlier ones of the same pages.
+    /// Writes, trims and zeroes that blocked on earlier ones of the same pages.
     pub waited_for_pages: u64,
-    /// Writes that waited because too much was dirty.
+    /// Writes that blocked on the dirty limit.
     pub waited_for_room: u64,
-    /// Pages that were written a second time, alone, because their request had failed.
+    /// Pages rewritten one by one after their request had failed.
     pub retried: u64,
-    /// Pages that the device refused, each time: they stay dirty, and each flush says so.
+    /// Pages that the device refused on every attempt; they stay dirty, and each flush reports
+    /// them.
     pub failed: u64,
-    /// Flushes: of clients, and the last one at the end.
+    /// Flushes: those of clients and the final one.
     pub flushes: u64,
-    /// Device flushes that failed, those in FUA writes included.
+    /// Failed device flushes, including those of FUA writes.
     pub flush_failures: u64,
-    /// Pages that were written again because a device flush had failed after their first write.
+    /// Pages rewritten because a device flush had failed after their first write.
     pub rewritten: u64,
-    /// Whether acknowledged writes are lost, and each flush says so, now.
+    /// True if acknowledged writes are lost, now; each flush then reports it.
     pub lost: bool,
 }
 
-/// The device below.
+/// The underlying device.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct DeviceStats {
-    /// What reads it.
+    /// Reads.
     pub read: DirectionStats,
-    /// What writes to it.
+    /// Writes.
     pub write: DirectionStats,
 }
 
@@ -196,72 +194,72 @@ pub struct DeviceStats {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct DirectionStats {
-    /// Requests that it got.
+    /// Requests dispatched to the device.
     pub requests: u64,
-    /// Their bytes, in whole pages.
+    /// Bytes of these requests, in whole pages.
     pub bytes: u64,
-    /// Requests that wait for their turn, now.
+    /// Queued requests, now.
     pub queued: u64,
-    /// Requests that it works on, now.
+    /// Requests in flight, now.
     pub in_flight: u64,
-    /// How many it may work on, now; null: no limit.
+    /// In-flight limit, now; null if there is none.
     pub limit: Option<u64>,
-    /// Requests that went out of turn because they had waited too long.
+    /// Requests dispatched out of order because they had waited too long.
     pub expired: u64,
-    /// What its completions tell; null as long as they tell too little.
+    /// Cost model fitted to the completions; null until they suffice.
     pub fit: Option<CostStats>,
 }
 
-/// What a device is like. A request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`.
+/// Cost model of a device: a request of n bytes takes `per_request_ns + n / 1024 x per_kib_ns`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct CostStats {
-    /// Nanoseconds that each request costs, whatever its size.
+    /// Fixed cost of a request in nanoseconds.
     pub per_request_ns: f64,
-    /// Nanoseconds that 1024 bytes cost; null as long as all requests were of about one size.
+    /// Nanoseconds per 1024 bytes; null while all requests have about one size.
     pub per_kib_ns: Option<f64>,
-    /// How many requests it serves at once; null as long as that was never seen.
+    /// Requests served in parallel; null until observed.
     pub parallel: Option<u32>,
-    /// How many requests told this.
+    /// Number of requests in the fit.
     pub samples: u64,
 }
 
-/// What an object store was asked, and has answered.
+/// Requests to an object store and their outcomes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct StoreStats {
-    /// HTTP requests, with those that were sent again.
+    /// HTTP requests, including retries.
     pub requests: u64,
-    /// Of those, the ones that were sent again for the same bytes, because an earlier one was
-    /// refused or broke.
+    /// Of those, requests sent again for the same bytes because an earlier one was refused or broke
+    /// off.
     pub retried: u64,
-    /// Second copies of late requests.
+    /// Hedged requests: second copies of late ones.
     pub hedged: u64,
-    /// Responses of 429 and 503: the store wants fewer requests.
+    /// Responses with status 429 or 503: the store asks for fewer requests.
     pub throttled: u64,
-    /// Requests without a response, and responses with another error of the server.
+    /// Requests without a response, and responses with another server error.
     pub failed: u64,
-    /// Bytes of objects that came.
+    /// Bytes of objects received.
     pub bytes: u64,
-    /// What that costs by the prices that the server was given; null without a price.
+    /// Cost at the prices given to the server; null without a price.
     pub cost: Option<f64>,
 }
 
-/// Connections, and what they asked for.
+/// Connections and their requests.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ClientStats {
-    /// Connections, now.
+    /// Open connections, now.
     pub connections: u64,
-    /// Connections that were ever accepted.
+    /// Connections accepted since the start.
     pub accepted: u64,
-    /// Connections that were closed at once, because there were too many.
+    /// Connections closed at once because there were too many.
     pub refused: u64,
-    /// Connections that were closed because of what their client sent, or did not send.
+    /// Connections closed because of data that the client sent or failed to send.
     pub misbehaved: u64,
     /// Requests by kind: read, write, flush, trim, zero, cache, block_status.
     pub requests: BTreeMap<String, u64>,
-    /// Requests that were answered by an error.
+    /// Requests answered with an error.
     pub errors: u64,
     /// Bytes that clients read.
     pub read_bytes: u64,
@@ -269,14 +267,14 @@ pub struct ClientStats {
     pub written_bytes: u64,
 }
 
-/// Something that can be set while a server runs: the shape of `foreread set SOCKET --json`.
+/// A setting that can be changed while a server runs: the schema of `foreread set SOCKET --json`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct SettingValue {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// What is in force.
+    /// Current value.
     pub value: String,
-    /// What it belongs to: `engine`, `scheduler` or `file`.
+    /// Owner of the setting: `engine`, `scheduler` or `file`.
     pub of: String,
 }

@@ -1,8 +1,4 @@
-//! What changes the export's bytes, and what waits for its device.
-//!
-//! In:    writes, flushes, ranges.
-//! Out:   what became of them, in the protocol's numbers.
-//! Never: a wait in `try_write`.
+//! Backing store of an export: writes, flushes and extents, with errors as NBD error numbers.
 
 use std::io;
 use std::ops::Range;
@@ -11,32 +7,34 @@ use foreread::{File, WriteMode};
 
 use crate::nbd::NbdErrno;
 
-/// Where writes go: the engine's file, or an overlay; in tests, something that waits and fails as
-/// it is told.
+/// Backing store of an export: the engine's file or an overlay; in tests, a store that blocks and
+/// fails on command.
 pub(crate) trait Store: Send + Sync {
-    /// Whether the export's file has these bytes as clients see them.
+    /// Returns true if the export's file holds these bytes as clients see them.
     fn is_in_file(&self, _: &Range<u64>) -> bool {
         true
     }
-    /// Whether a read or a write of these bytes may wait for a base that is elsewhere.
+    /// Returns true if a read or write of these bytes may block on a remote base.
     fn waits_for_base(&self, _: &Range<u64>, _is_write: bool) -> bool {
         false
     }
-    /// Reads bytes of which the export's file has not all.
+    /// Reads a range that the export's file does not hold completely.
     fn read(&self, _: &mut [u8], _: u64) -> Result<(), NbdErrno> {
         Err(NbdErrno::Io)
     }
-    /// Takes as many bytes as it can without waiting.
+    /// Writes as many bytes as possible without blocking and returns their number.
     fn try_write(&self, from: &[u8], offset: u64) -> Result<usize, NbdErrno>;
-    /// Takes all of them; with `fua`, they are durable afterwards.
+    /// Writes all bytes; with `fua`, they are durable on return.
     fn write(&self, from: &[u8], offset: u64, fua: bool) -> Result<(), NbdErrno>;
-    /// All that was written is durable afterwards.
+    /// Flushes: all earlier writes are durable on return.
     fn flush(&self) -> io::Result<()>;
     fn discard(&self, range: Range<u64>) -> Result<(), NbdErrno>;
     fn zero(&self, range: Range<u64>, may_unmap: bool) -> Result<(), NbdErrno>;
-    /// What is data (true) and what is a hole, from the start of the range on; it may end early.
+    /// Returns the extents from the start of the range, data (true) or hole; the list may end
+    /// early.
     fn extents(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno>;
-    /// The first extent of the range, at the cost of one. An empty list: not known.
+    /// Returns the first extent of the range at the cost of looking up one. An empty list means
+    /// unknown.
     fn first_extent(&self, range: Range<u64>) -> Result<Vec<(Range<u64>, bool)>, NbdErrno> {
         self.extents(range)
     }
@@ -73,13 +71,14 @@ impl Store for File {
     }
 }
 
-/// The protocol has few numbers: what has none of its own is an error of the device.
+/// Maps an I/O error to an NBD error number. NBD defines few; every other error counts as a device
+/// error.
 pub(crate) fn errno_of(error: &io::Error) -> NbdErrno {
     let kind = error.kind();
     let no_space = [
         io::ErrorKind::StorageFull,
         io::ErrorKind::QuotaExceeded,
-        // Beyond the limit of the process: the protocol has no word for it, and more room helps.
+        // The process hit its file-size limit. NBD has no number for it, and more space helps.
         io::ErrorKind::FileTooLarge,
     ];
     if no_space.contains(&kind) {

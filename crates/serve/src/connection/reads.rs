@@ -1,13 +1,11 @@
-//! Reads: hits, misses, and those that are too long for one piece.
+//! Read requests: hits, misses, and reads longer than one piece.
 //!
-//! In:    a request that makes sense.
-//! Out:   its reply, or a fetch that is on its way.
-//! Never: a frame that is held while a reply waits for its client.
+//! No frame is held while a reply waits for its client.
 //!
 //! ```text
-//!   <= 16 KiB   a copy beside the reply's head: one part, one buffer
-//!   <= 1 MiB    the pages themselves, pinned
-//!   > 1 MiB     pieces of 1 MiB, one after the other, while nothing else is read
+//!   <= 16 KiB   copied next to the reply header: one part, one buffer
+//!   <= 1 MiB    pinned pages, without a copy
+//!   > 1 MiB     pieces of 1 MiB, one after the other, while no other read is in flight
 //!   no memory   pieces of 128 KiB, in the small buffer, while no other reply waits
 //! ```
 
@@ -26,12 +24,12 @@ use crate::nbd::{NbdErrno, reply, wire};
 use crate::socket::wait;
 use crate::store::Store;
 
-/// Reads that are on their way.
+/// Reads in flight.
 #[derive(Debug, Default)]
 pub(super) struct PendingReads {
     slots: Vec<Option<(NbdRequest, OwnedRead)>>,
     free: Vec<usize>,
-    /// One for each slot, made when it is first needed.
+    /// One waker for each slot, created on first use.
     wakers: Vec<Waker>,
 }
 
@@ -42,7 +40,7 @@ impl PendingReads {
 }
 
 impl NbdRequest {
-    /// Whether errors are chunks, too, once structured replies are agreed on.
+    /// Returns true if errors are sent as chunks once structured replies are negotiated.
     pub(super) fn is_answered_in_chunks(&self) -> bool {
         matches!(self.command, wire::CMD_READ | wire::CMD_BLOCK_STATUS)
     }
@@ -53,15 +51,17 @@ impl NbdRequest {
 }
 
 impl Connection<'_> {
-    /// A long read goes alone: what it waits for with, its thread, others would need.
+    /// Returns true if a long read must wait for the fetches in flight: it blocks the thread that
+    /// completes them.
     pub(super) fn must_wait_for_fetches(&self, request: &NbdRequest) -> bool {
         request.command == wire::CMD_READ
             && request.bytes_wanted() > PIECE
             && self.pending.count() > 0
     }
 
-    /// What a read costs beyond what the connection has anyway; None: it has to wait until there
-    /// is memory, or until nothing is in the way of doing without.
+    /// Takes the memory that a read needs beyond the connection's fixed buffers and returns its
+    /// size. None: the read must wait for memory, or until the connection is idle and the small
+    /// buffer suffices.
     pub(super) fn price_of_read(&mut self, request: &NbdRequest) -> Option<usize> {
         let len = request.bytes_wanted().min(PIECE);
         let is_first = self.pending.count() == 0;
@@ -74,7 +74,7 @@ impl Connection<'_> {
         (is_first && self.output.is_empty()).then_some(0)
     }
 
-    /// Reads; `paid` is what [`Self::price_of_read`] took.
+    /// Serves a read; `paid` is the result of [`Self::price_of_read`].
     pub(super) fn read(
         &mut self,
         request: &NbdRequest,
@@ -106,7 +106,7 @@ impl Connection<'_> {
         }
         let mut buffer = self.output.buffer(len);
         if may_wait {
-            // This thread then leads the ring, which is the fastest way.
+            // Blocking in `read_at` makes this thread drive the ring, which is the fastest path.
             self.output.send(self.socket)?;
             self.settle();
             self.output.budget.rest();
@@ -118,7 +118,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Answers a read if all its pages are there.
+    /// Answers a read from the cache; returns false on a miss.
     fn hit(&mut self, request: &NbdRequest, len: usize, paid: usize) -> bool {
         let (offset, size) = (request.offset, self.head_len());
         let chunk_at = self.chunk_at(request);
@@ -147,7 +147,7 @@ impl Connection<'_> {
         if paid == 0 {
             return false;
         }
-        // Too much waits to be sent, or too much is pinned; or it is a miss.
+        // A miss, or too many bytes are queued to send or pinned.
         let mut buffer = self.output.buffer(len);
         let is_hit = self.stream.try_read_at(&mut buffer, offset);
         if is_hit {
@@ -179,7 +179,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Something may have come of the fetch in this slot; or it is another one by now.
+    /// Polls the fetch in a slot. The wake-up may be stale: another read may occupy the slot by
+    /// now.
     pub(super) fn poll_fetch(&mut self, slot: usize) {
         let pending = &mut self.pending;
         let Some(Some((_, fetch))) = pending.slots.get_mut(slot) else { return };
@@ -194,7 +195,7 @@ impl Connection<'_> {
         }
     }
 
-    /// The reply of a read whose bytes lie in `buffer`, whose length was paid.
+    /// Queues the reply of a read into `buffer`, whose length was taken from the budget.
     fn end_read(&mut self, request: &NbdRequest, buffer: Vec<u8>, read: &Result<usize, ReadError>) {
         if !is_all(read, buffer.len()) {
             self.reply_error(request, NbdErrno::Io);
@@ -214,15 +215,16 @@ impl Connection<'_> {
         }
     }
 
-    /// A read that is too long to be in hand as a whole, or for which there is no memory.
+    /// Serves a read that is too long for one buffer, or for which no memory is free.
     ///
     /// ```text
     ///   chunks    [head|1 MiB] [head|1 MiB] [head|rest]      an error has a chunk of its own
     ///   simple    [head|1 MiB   1 MiB   rest]                after the head there are no errors
     /// ```
     ///
-    /// Each piece is paid for by itself. If that cannot be, it is shorter, and read to the small
-    /// buffer once that is empty: so a read ends whatever others have taken.
+    /// Each piece takes memory from the budget separately. If the budget is spent, the piece is
+    /// shorter and is read into the small buffer once that is empty, so every read completes
+    /// regardless of other connections.
     fn read_in_pieces(
         &mut self,
         request: &NbdRequest,
@@ -285,8 +287,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Answers a read whose piece at `at` has failed. Behind the first piece of a simple reply
-    /// there is no place for an error: the connection ends.
+    /// Answers a read whose piece at `at` failed. A simple reply cannot carry an error after its
+    /// first piece, so the connection ends.
     fn end_in_pieces(
         &mut self,
         request: &NbdRequest,
@@ -306,7 +308,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Sends until no more than so many bytes are left.
+    /// Sends until at most `bytes` remain queued.
     fn send_down_to(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         loop {
             self.output.send(self.socket)?;
@@ -319,12 +321,12 @@ impl Connection<'_> {
         }
     }
 
-    /// The offset that clients know a byte of the file by.
+    /// Translates a file offset into an offset of the export.
     fn in_export(&self, offset: u64) -> u64 {
         offset - self.shared.export.range.start
     }
 
-    /// Where a chunk with all bytes of a read begins; None for a simple reply.
+    /// Returns the export offset of a chunk that holds the whole read; None for a simple reply.
     fn chunk_at(&self, request: &NbdRequest) -> Option<u64> {
         self.agreed.structured.then(|| self.in_export(request.offset))
     }
@@ -350,12 +352,12 @@ fn put_head(room: &mut [u8], request: &NbdRequest, chunk_at: Option<u64>) {
     }
 }
 
-/// Whether a read gave all that was asked. A file that has become shorter does not.
+/// Returns true if the read delivered all `len` bytes. A read of a truncated file does not.
 fn is_all(read: &Result<usize, ReadError>, len: usize) -> bool {
     read.as_ref().is_ok_and(|bytes| *bytes == len)
 }
 
-/// Reads from the export's file, or from the overlay if that has some of it; says whether all came.
+/// Reads from the file, or from the overlay if that holds part of it; returns true if complete.
 fn fill(stream: &ReadStream, store: &dyn Store, to: &mut [u8], offset: u64) -> bool {
     if store.is_in_file(&(offset..offset + to.len() as u64)) {
         is_all(&stream.read_at(to, offset), to.len())
@@ -368,9 +370,9 @@ fn as_u32(len: usize) -> u32 {
     u32::try_from(len).expect("a piece of a reply is 1 MiB at most")
 }
 
-/// Up to here a copy costs less than a pin and a part of its own.
+/// Largest read for which a copy is cheaper than pinning pages and sending a separate part.
 const COPIED: usize = 16 << 10;
-/// The most that is read for one reply at a time.
+/// Largest piece of a reply that is read at once.
 const PIECE: usize = crate::budget::MOST;
-/// The same when the server's budget is spent: it has room in the small buffer.
+/// Largest piece when the server's budget is spent: it fits into the small buffer.
 const POOR_PIECE: usize = 128 << 10;

@@ -1,8 +1,6 @@
-//! How a connection waits: for its client, for mail, and when it gives its buffers back.
+//! Waiting of a connection for its client or its mailbox, and the release of idle buffers.
 //!
-//! In:    what the connection needs to go on.
-//! Out:   bytes received, or the reason to look again.
-//! Never: memory of the server's budget held while it sleeps and needs none.
+//! A connection returns unused bytes to the server's budget before it sleeps.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -19,7 +17,7 @@ use crate::server_state::ServerState;
 use crate::socket::wait;
 
 impl Connection<'_> {
-    /// Waits until there is something to do.
+    /// Blocks until there is work to do.
     pub(super) fn wait(&mut self, need: WaitFor) -> Result<(), ConnectionEnd> {
         self.output.budget.rest();
         let wants_bytes = need == WaitFor::Bytes && !self.is_over;
@@ -39,7 +37,7 @@ impl Connection<'_> {
         wanted.set(PollFlags::IN, wants_bytes);
         wanted.set(PollFlags::OUT, !self.output.is_empty());
         if wanted.is_empty() && self.is_over {
-            // The client has ended its side: the socket has nothing more to say.
+            // The client has closed its side, so the socket has no more events.
             wait([(self.mailbox.as_fd(), PollFlags::IN)], None)?;
             return Ok(());
         }
@@ -48,13 +46,14 @@ impl Connection<'_> {
         if wants_bytes && socket.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
             self.try_receive()?;
         } else if socket.intersects(PollFlags::HUP | PollFlags::ERR) {
-            // The client is gone: there is no receiver of replies.
+            // The client is gone and cannot receive replies.
             return Err(ConnectionEnd::Io(io::ErrorKind::ConnectionReset.into()));
         }
         Ok(())
     }
 
-    /// It was silent for a while: its buffers go. If it was for too long, it goes.
+    /// Handles a receive time-out: the first one shrinks the buffers, the idle limit ends the
+    /// connection.
     fn idle(&mut self) -> Result<(), ConnectionEnd> {
         let (busy, limit) = (busy_for(self.shared), self.shared.limits.idle_timeout);
         if limit.is_some_and(|limit| self.is_resting || limit <= busy) {
@@ -68,7 +67,7 @@ impl Connection<'_> {
         Ok(self.socket.set_idle(limit.map(|limit| limit - busy))?)
     }
 
-    /// Looks for bytes for a moment without a sleep, if that is the fastest way for this client.
+    /// Polls for bytes briefly without sleeping, if that is the fastest mode for this client.
     fn receive_awake(&mut self) -> Result<bool, ConnectionEnd> {
         match self.wait_modes.mode() {
             WaitMode::Sleep => Ok(false),
@@ -98,7 +97,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Receives what is there; false if there is nothing.
+    /// Receives available bytes; returns false if there are none.
     fn try_receive(&mut self) -> Result<bool, ConnectionEnd> {
         let received = self.socket.try_recv(self.input.room())?;
         if let Some(bytes) = received {
@@ -117,15 +116,15 @@ impl Connection<'_> {
     }
 }
 
-/// How long a connection that does nothing keeps its buffers.
+/// Returns the time for which an idle connection keeps its buffers.
 pub(super) fn busy_for(shared: &ServerState) -> Duration {
     shared.limits.idle_timeout.map_or(BUSY, |timeout| timeout.min(BUSY))
 }
 
 const BUSY: Duration = Duration::from_secs(1);
-/// What the input of a connection that writes has beyond the others'.
+/// Additional input buffer of a connection that writes.
 pub(super) const GROWTH: usize = receive_buffer::LARGE_INPUT - receive_buffer::INPUT;
-/// A few microseconds of an idle processor, and no time of a busy one.
+/// Takes a few microseconds on an idle processor, and no time from a busy one.
 const YIELDS: u32 = 8;
-/// Between two looks at the socket, whose lock its sender needs, too.
+/// Spin-loop hints between two polls of the socket, because the sender needs the socket's lock too.
 const PAUSES: u32 = 16;

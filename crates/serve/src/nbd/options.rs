@@ -1,13 +1,10 @@
-//! What is in an option.
-//!
-//! In:    the option's bytes, all of them.
-//! Out:   names, questions; None if they are not what they should be.
-//! Never: memory: what it gives lies in the bytes.
+//! Parsers for the payload of NBD options. Results borrow from the payload; malformed input yields
+//! None.
 
 use super::wire::MAX_NAME;
 use super::{be_u16, be_u32};
 
-/// Bytes that are taken from the front.
+/// Cursor that consumes bytes from the front.
 struct Front<'b>(&'b [u8]);
 
 impl<'b> Front<'b> {
@@ -25,7 +22,7 @@ impl<'b> Front<'b> {
         self.bytes(4).map(be_u32)
     }
 
-    /// A length, and as many bytes of text.
+    /// Reads a length and that number of bytes of text.
     fn text(&mut self) -> Option<&'b str> {
         let len = usize::try_from(self.u32()?).ok()?;
         if len > MAX_NAME {
@@ -35,7 +32,7 @@ impl<'b> Front<'b> {
     }
 }
 
-/// What `INFO` and `GO` ask: which export, and what about it.
+/// Parses `INFO` and `GO`: returns the export name and the requested information types.
 pub(super) fn info(data: &[u8]) -> Option<(&str, impl Iterator<Item = u16>)> {
     let mut front = Front(data);
     let name = front.text()?;
@@ -44,8 +41,8 @@ pub(super) fn info(data: &[u8]) -> Option<(&str, impl Iterator<Item = u16>)> {
     front.0.is_empty().then(|| (name, wanted.chunks_exact(2).map(be_u16)))
 }
 
-/// What `LIST_META_CONTEXT` and `SET_META_CONTEXT` ask: which export, how many questions, and
-/// those.
+/// Parses `LIST_META_CONTEXT` and `SET_META_CONTEXT`: returns the export name, the number of
+/// queries and the queries.
 pub(super) fn meta_context(data: &[u8]) -> Option<(&str, u32, impl Iterator<Item = &str>)> {
     let mut front = Front(data);
     let name = front.text()?;

@@ -1,128 +1,126 @@
-//! The protocol's numbers.
+//! Constants of the NBD protocol, under their published names without `NBD_`.
 //!
-//! In:    the published protocol.
-//! Out:   its constants, by its own names without their `NBD_`.
-//! Never: a number that is written anywhere else.
+//! No other file writes these numbers.
 
-/// `NBDMAGIC`: what a server says first.
+/// `NBDMAGIC`: first field of the server greeting.
 pub const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
-/// `IHAVEOPT`: what it says next, and what each option begins with.
+/// `IHAVEOPT`: second field of the greeting and magic of each option.
 pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// What each answer to an option begins with.
+/// Magic of an option reply.
 pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// What each request begins with.
+/// Magic of a request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// What each simple reply begins with.
+/// Magic of a simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// What each chunk of a structured reply begins with.
+/// Magic of a structured reply chunk.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
-/// Server and client: options have answers.
+/// Handshake flag of both sides: options get replies.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
-/// Server and client: no padding after the export's flags.
+/// Handshake flag of both sides: no padding after the export's flags.
 pub const FLAG_NO_ZEROES: u16 = 1 << 1;
 
-/// Takes an export, in the way that has no error.
+/// Selects an export; the protocol has no error reply for this option.
 pub const OPT_EXPORT_NAME: u32 = 1;
-/// The client leaves.
+/// Ends the session.
 pub const OPT_ABORT: u32 = 2;
-/// Which exports are there.
+/// Lists the exports.
 pub const OPT_LIST: u32 = 3;
-/// Encryption.
+/// Requests TLS.
 pub const OPT_STARTTLS: u32 = 5;
-/// What an export is like.
+/// Queries an export.
 pub const OPT_INFO: u32 = 6;
-/// The same, and takes it.
+/// Queries an export and selects it.
 pub const OPT_GO: u32 = 7;
-/// Replies in chunks.
+/// Negotiates structured replies.
 pub const OPT_STRUCTURED_REPLY: u32 = 8;
-/// Which metadata contexts are there.
+/// Lists the metadata contexts.
 pub const OPT_LIST_META_CONTEXT: u32 = 9;
-/// Takes some of them.
+/// Selects metadata contexts.
 pub const OPT_SET_META_CONTEXT: u32 = 10;
-/// A control request of ours, as text; in no published protocol.
+/// Control request as text; a private extension of foreread.
 pub const OPT_CONTROL: u32 = 0x6672_0001;
 
-/// Done.
+/// Acknowledgement.
 pub const REP_ACK: u32 = 1;
 /// An export.
 pub const REP_SERVER: u32 = 2;
-/// Something about an export.
+/// Information about an export.
 pub const REP_INFO: u32 = 3;
 /// A metadata context.
 pub const REP_META_CONTEXT: u32 = 4;
-/// The answer to a control request, as text.
+/// Reply to a control request, as text.
 pub const REP_CONTROL: u32 = 0x6672_0001;
-/// An option that is not known here.
+/// Unsupported option.
 pub const REP_ERR_UNSUP: u32 = 0x8000_0001;
-/// One that is not allowed.
+/// Option forbidden by policy.
 pub const REP_ERR_POLICY: u32 = 0x8000_0002;
-/// One that makes no sense.
+/// Malformed option.
 pub const REP_ERR_INVALID: u32 = 0x8000_0003;
-/// An export that is not here.
+/// Unknown export.
 pub const REP_ERR_UNKNOWN: u32 = 0x8000_0006;
-/// An option that is too long.
+/// Oversized option.
 pub const REP_ERR_TOO_BIG: u32 = 0x8000_0009;
 
-/// Size and flags.
+/// Export size and flags.
 pub const INFO_EXPORT: u16 = 0;
-/// The export's own name.
+/// Canonical name of the export.
 pub const INFO_NAME: u16 = 1;
-/// Its description.
+/// Description of the export.
 pub const INFO_DESCRIPTION: u16 = 2;
-/// The smallest, the best and the largest request.
+/// Minimum, preferred and maximum block size.
 pub const INFO_BLOCK_SIZE: u16 = 3;
 
-/// There are flags.
+/// The flags field is valid.
 pub const TRANSMIT_HAS_FLAGS: u16 = 1 << 0;
-/// Writes are refused.
+/// The export is read-only.
 pub const TRANSMIT_READ_ONLY: u16 = 1 << 1;
-/// Flush is served.
+/// Flush is supported.
 pub const TRANSMIT_SEND_FLUSH: u16 = 1 << 2;
-/// So is the flag FUA.
+/// FUA is supported.
 pub const TRANSMIT_SEND_FUA: u16 = 1 << 3;
-/// So is trim.
+/// Trim is supported.
 pub const TRANSMIT_SEND_TRIM: u16 = 1 << 5;
-/// So are writes of zeroes.
+/// Writes of zeroes are supported.
 pub const TRANSMIT_SEND_WRITE_ZEROES: u16 = 1 << 6;
-/// So is the flag DF.
+/// The DF flag is supported.
 pub const TRANSMIT_SEND_DF: u16 = 1 << 7;
-/// A flush on one connection is a flush of all.
+/// A flush on one connection covers the writes of all connections.
 pub const TRANSMIT_CAN_MULTI_CONN: u16 = 1 << 8;
-/// Cache is served.
+/// Cache requests are supported.
 pub const TRANSMIT_SEND_CACHE: u16 = 1 << 10;
 
 /// Reads.
 pub const CMD_READ: u16 = 0;
-/// Writes; the bytes follow.
+/// Writes; the payload follows the request.
 pub const CMD_WRITE: u16 = 1;
-/// The client leaves.
+/// Disconnects.
 pub const CMD_DISC: u16 = 2;
-/// All that was written is to be on the device.
+/// Flushes all completed writes to the device.
 pub const CMD_FLUSH: u16 = 3;
-/// These bytes are not needed any more.
+/// Discards a range.
 pub const CMD_TRIM: u16 = 4;
-/// These bytes will be needed soon.
+/// Announces a later read of a range.
 pub const CMD_CACHE: u16 = 5;
 /// Writes zeroes.
 pub const CMD_WRITE_ZEROES: u16 = 6;
-/// What is data and what is not.
+/// Lists data and holes in a range.
 pub const CMD_BLOCK_STATUS: u16 = 7;
 
-/// The answer comes when the device has it durably.
+/// Reply only once the data is durable.
 pub const CMD_FLAG_FUA: u16 = 1 << 0;
-/// Zeroes that are not to become a hole.
+/// Write zeroes without punching a hole.
 pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
-/// The answer comes in one piece.
+/// Do not fragment the reply.
 pub const CMD_FLAG_DF: u16 = 1 << 2;
-/// One extent is enough.
+/// Return a single extent.
 pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
-/// Zeroes only if that is faster than to write them. Not served: it cannot be promised here.
+/// Write zeroes only if faster than a plain write. Unsupported: the server cannot promise it.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
 
-/// The last chunk of a reply.
+/// Marks the last chunk of a reply.
 pub const REPLY_FLAG_DONE: u16 = 1 << 0;
-/// A chunk without a content.
+/// Chunk without payload.
 pub const REPLY_NONE: u16 = 0;
 /// Data at an offset.
 pub const REPLY_OFFSET_DATA: u16 = 1;
@@ -130,26 +128,26 @@ pub const REPLY_OFFSET_DATA: u16 = 1;
 pub const REPLY_OFFSET_HOLE: u16 = 2;
 /// Extents.
 pub const REPLY_BLOCK_STATUS: u16 = 5;
-/// An error of the request.
+/// Error of the whole request.
 pub const REPLY_ERROR: u16 = 0x8001;
 /// An error at an offset.
 pub const REPLY_ERROR_OFFSET: u16 = 0x8002;
 
-/// An extent that takes no room on the device.
+/// Extent that occupies no space on the device.
 pub const STATE_HOLE: u32 = 1 << 0;
-/// An extent that reads as zeroes.
+/// Extent that reads as zeroes.
 pub const STATE_ZERO: u32 = 1 << 1;
 
-/// The one metadata context that is known here.
+/// The only supported metadata context.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// Its number in replies.
+/// Identifier of this context in replies.
 pub const BASE_ALLOCATION_ID: u32 = 1;
 
-/// Requests of any place and length are served.
+/// Minimum block size: requests of any alignment and length are accepted.
 pub const MIN_BLOCK: u32 = 1;
-/// Those of whole pages are served best.
+/// Preferred block size: whole pages.
 pub const BEST_BLOCK: u32 = 4096;
-/// The most bytes of one read or write.
+/// Maximum bytes of one read or write.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
-/// The longest name of an export, in bytes.
+/// Maximum length of an export name in bytes.
 pub const MAX_NAME: usize = 4096;

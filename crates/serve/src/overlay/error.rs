@@ -1,4 +1,4 @@
-//! Why an overlay cannot be used, in words.
+//! Errors of opening or reading an overlay.
 
 use std::fmt;
 use std::io;
@@ -6,26 +6,26 @@ use std::path::{Path, PathBuf};
 
 use foreread_files::FileError;
 
-/// Why an overlay cannot be used.
+/// Error of opening or reading an overlay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OverlayError {
-    /// The path is not one for it, or the system refuses.
+    /// The path is unsuitable for an overlay, or the system refuses it.
     File(FileError),
     /// The file is no overlay, is damaged, or belongs to another base or version.
     NotOurs {
         /// The file.
         path: PathBuf,
-        /// What it is instead, and what to do.
+        /// The mismatch found, and a remedy.
         what: String,
     },
-    /// The engine cannot open it.
+    /// The engine cannot open the file.
     Open(foreread::OpenError),
-    /// It cannot be read.
+    /// The file cannot be read.
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
 }

@@ -1,8 +1,4 @@
-//! Statistics, gathered from those that count: the engine, its file and device, the connections.
-//!
-//! In:    the counters of each.
-//! Out:   one value.
-//! Never: a number of its own.
+//! Collects the counters of the engine, its file and device, and the connections into one value.
 
 use super::{
     ClientStats, CostStats, DeviceStats, EvictionStats, ExportStats, MemoryStats, PageStats,
@@ -54,7 +50,7 @@ fn windows(windows: &Windows) -> Vec<WindowCount> {
 }
 
 impl DeviceStats {
-    /// What was counted of all devices, which are one, and what is known of it.
+    /// Returns the counters summed over all devices (there is only one) and its current state.
     fn of(path: &path_stats::Stats, state: Option<DeviceState>) -> Self {
         let bytes = |pages: u64| pages * PAGE_SIZE;
         let mut device = Self::default();
@@ -75,11 +71,11 @@ impl DeviceStats {
 }
 
 impl ServerStats {
-    /// What an engine and its server have counted, and how the file's device is.
+    /// Returns the counters of an engine and its server, and the state of the device.
     ///
     /// # Errors
     ///
-    /// In a forked child, to which the engine does not belong.
+    /// Fails in a forked child, which does not own the engine.
     pub fn gather(
         about: ServerInfo<'_>,
         file: &foreread::File,
@@ -148,24 +144,24 @@ impl ServerStats {
     }
 }
 
-/// What a server knows of itself and does not count.
+/// Facts about a server that are not counters.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerInfo<'a> {
-    /// Of the program.
+    /// Version of the program.
     pub version: &'a str,
-    /// The file or device.
+    /// The served file or device.
     pub target: &'a str,
-    /// The export's name.
+    /// Export name.
     pub name: &'a str,
-    /// The number of bytes that clients see.
+    /// Export size in bytes, as clients see it.
     pub bytes: u64,
-    /// Whether writes are refused.
+    /// True if writes are refused.
     pub read_only: bool,
-    /// The engine's bound in bytes.
+    /// Memory limit of the engine in bytes.
     pub memory: u64,
-    /// Seconds since it was ready.
+    /// Seconds since the server became ready.
     pub up_s: f64,
-    /// What the object store was asked, if one is served.
+    /// Counters of the object store, if the server serves one.
     pub store: Option<StoreStats>,
     /// The engine.
     pub engine: &'a foreread::Engine,

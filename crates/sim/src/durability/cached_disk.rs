@@ -1,18 +1,16 @@
-//! A disk with a volatile cache whose flushes can fail, and files on it whose lengths change.
+//! Simulated disk with a volatile cache, failing flushes, and files whose lengths change.
 //!
-//! In:    writes, lengths, flushes, failures, power cuts.
-//! Out:   what reads see; what the medium holds.
-//! Never: an order between sectors. Each is on its own.
+//! Sectors are independent: the disk guarantees no order between them.
 //!
 //! ```text
-//!   write  ---> cache ---- flush, or at some time by itself ---> medium
+//!   write  ---> cache ---- flush, or destaged at any time ---> medium
 //!   FUA    ------------------------------------------------------->
 //!   failed flush   each cached sector: reaches the medium | stays cached | is dropped | is torn
 //!   power cut      each cached sector: reached the medium | is dropped | is torn
 //! ```
 //!
-//! Lengths are what a journal makes of them: those of a file reach the medium in their order, and
-//! what was written behind the shortest of those that have not stays in the cache.
+//! File lengths follow a journal: cached lengths of a file reach the medium in order. Sectors past
+//! the shortest cached length stay in the cache until the lengths are applied.
 //!
 //! ```text
 //!   medium    |=====|=====|=====|                      length 3
@@ -25,16 +23,16 @@ use std::ops::Range;
 
 use crate::rng::Rng;
 
-/// What a sector holds: the number of the write that it came from.
+/// Content of a sector: the number of the write that produced it.
 pub(super) type Stamp = u32;
 
-/// What a torn sector holds: neither what it was nor what it was to be.
+/// Content of a torn sector: neither the old nor the new data.
 pub(super) const TORN: Stamp = Stamp::MAX;
 
-/// What a file has behind its end.
+/// Content past the end of a file.
 pub(super) const ABSENT: Stamp = Stamp::MAX - 1;
 
-/// What a file gets at its end when it grows.
+/// Content that a growing file gets at its end.
 pub(super) const ZEROS: Stamp = 0;
 
 #[derive(Clone, Debug)]
@@ -42,29 +40,29 @@ pub(super) struct CachedDisk {
     medium: Vec<Stamp>,
     cache: BTreeMap<usize, Stamp>,
     files: Vec<DiskFile>,
-    /// Whether a FUA write is done as a write and a flush.
+    /// If true, a FUA write is a write followed by a flush.
     pub(super) fua_flushes: bool,
     tears: bool,
-    /// Flushes leave lengths in the cache.
+    /// If true, flushes leave lengths in the cache.
     pub(super) forgets_lengths: bool,
 }
 
 /// A file of a disk. Lengths are in sectors.
 #[derive(Clone, Debug)]
 struct DiskFile {
-    /// The sectors that it may have.
+    /// Sectors reserved for the file.
     space: Range<usize>,
-    /// The length on the medium.
+    /// Length on the medium.
     len: usize,
-    /// Later ones, oldest first.
+    /// Later lengths that are only cached, oldest first.
     cached_lens: Vec<usize>,
 }
 
-/// What a failed flush has dropped.
+/// Losses of a failed flush.
 #[derive(Debug, Default)]
 pub(super) struct Dropped {
     pub(super) sectors: Vec<usize>,
-    /// Where files begin whose lengths were dropped.
+    /// First sectors of the files whose cached lengths were dropped.
     pub(super) lens: Vec<usize>,
 }
 
@@ -73,14 +71,14 @@ impl DiskFile {
         self.cached_lens.last().copied().unwrap_or(self.len)
     }
 
-    /// The first sector that may not reach the medium before a cached length.
+    /// Returns the first sector that must not reach the medium before a cached length.
     fn first_bound(&self) -> usize {
         let shortest = self.cached_lens.iter().copied().min().unwrap_or(usize::MAX);
         let is_bound = !self.cached_lens.is_empty();
         if is_bound { self.space.start + shortest.min(self.len) } else { usize::MAX }
     }
 
-    /// So many of the cached lengths reach the medium.
+    /// Applies the oldest `count` cached lengths to the medium.
     fn apply(&mut self, count: usize, medium: &mut [Stamp]) {
         for len in self.cached_lens.drain(..count) {
             let start = self.space.start;
@@ -93,7 +91,7 @@ impl DiskFile {
 }
 
 impl CachedDisk {
-    /// A disk of so many sectors, which hold the numbers from 1 on.
+    /// Creates a disk of `sectors` sectors, stamped from 1 on.
     pub(super) fn new(sectors: usize, rng: &mut Rng) -> Self {
         let medium = (1..).take(sectors).collect();
         let (fua_flushes, tears) = (rng.below(2) == 0, rng.below(4) == 0);
@@ -101,7 +99,7 @@ impl CachedDisk {
         Self { medium, cache, files, fua_flushes, tears, forgets_lengths }
     }
 
-    /// The file that may have these sectors, and has the first `len`, unless it is there already.
+    /// Adds a file that owns the sectors `space` and has length `len`, unless it exists.
     pub(super) fn set_file(&mut self, space: Range<usize>, len: usize) {
         assert!(space.start + len <= space.end && space.end <= self.medium.len());
         if !self.files.iter().any(|it| it.space == space) {
@@ -117,12 +115,12 @@ impl CachedDisk {
         self.files.iter().find(|it| it.space.contains(&at)).expect("each sector is some file's")
     }
 
-    /// The length of the file that begins there, as its readers see it.
+    /// Returns the length of the file at `base` as readers see it.
     pub(super) fn live_len(&self, base: usize) -> usize {
         self.file_of(base).live_len()
     }
 
-    /// The same on the medium.
+    /// Returns the length of the file at `base` on the medium.
     pub(super) fn durable_len(&self, base: usize) -> usize {
         self.file_of(base).len
     }
@@ -132,7 +130,7 @@ impl CachedDisk {
         if at >= file.space.start + file.live_len() {
             return ABSENT;
         }
-        // What was not written since the file was shorter is zeros.
+        // A sector not written since the file was shorter reads as zeros.
         let is_new = at >= file.first_bound();
         self.cache.get(&at).copied().unwrap_or(if is_new { ZEROS } else { self.medium[at] })
     }
@@ -142,13 +140,13 @@ impl CachedDisk {
         if at < file.space.start + file.len { self.medium[at] } else { ABSENT }
     }
 
-    /// Writes a sector that the file has.
+    /// Writes a sector within the length of its file.
     pub(super) fn write(&mut self, at: usize, stamp: Stamp) {
         assert!(self.sector(at) != ABSENT, "a write behind the end of a file");
         self.cache.insert(at, stamp);
     }
 
-    /// The file that begins there gets another length: what it gets at its end is zeros.
+    /// Sets the length of the file at `base`; a growing file gets zeros at its end.
     pub(super) fn set_len(&mut self, base: usize, len: usize) {
         let file = self.file(base);
         let (before, end) = (base + file.live_len(), file.space.end);
@@ -161,14 +159,13 @@ impl CachedDisk {
         cut.iter().for_each(|at| _ = self.cache.remove(at));
     }
 
-    /// Writes a sector durably, with the length that the file has.
+    /// Writes a sector durably, together with the length of its file.
     pub(super) fn write_durably(&mut self, base: usize, at: usize, stamp: Stamp) {
         self.write(at, stamp);
         self.flush_sectors(base, at..at + 1);
     }
 
-    /// Makes what belongs to the file that begins there durable. What belongs to another need not
-    /// be.
+    /// Makes the file at `base` durable: its lengths and sectors, but not those of other files.
     pub(super) fn flush(&mut self, base: usize) {
         let space = self.file(base).space.clone();
         self.flush_sectors(base, space);
@@ -188,7 +185,7 @@ impl CachedDisk {
         }
     }
 
-    /// Some of the cached lengths reach the medium.
+    /// Applies a random number of the cached lengths of each file to the medium.
     fn destage_lens(&mut self, rng: &mut Rng) {
         let Self { files, medium, .. } = self;
         for file in files.iter_mut().filter(|it| !it.cached_lens.is_empty()) {
@@ -197,7 +194,7 @@ impl CachedDisk {
         }
     }
 
-    /// Takes the cached sectors that may reach the medium on their own; others stay.
+    /// Takes the cached sectors that do not depend on a cached length; the others stay.
     fn take_unbound(&mut self) -> BTreeMap<usize, Stamp> {
         let cached = std::mem::take(&mut self.cache);
         let is_bound = |at: &usize| *at >= self.file_of(*at).first_bound();
@@ -206,7 +203,7 @@ impl CachedDisk {
         free
     }
 
-    /// Drops the cached lengths, and what depends on them.
+    /// Drops the cached lengths and the sectors that depend on them.
     fn drop_lens(&mut self) -> Dropped {
         let mut dropped = Dropped::default();
         for file in self.files.iter_mut().filter(|it| !it.cached_lens.is_empty()) {
@@ -220,7 +217,7 @@ impl CachedDisk {
         dropped
     }
 
-    /// Some of the cache reaches the medium.
+    /// Writes a random part of the cache to the medium.
     pub(super) fn destage(&mut self, rng: &mut Rng) {
         self.destage_lens(rng);
         for (at, stamp) in self.take_unbound() {
@@ -232,9 +229,9 @@ impl CachedDisk {
         }
     }
 
-    /// A flush fails.
+    /// Fails a flush; returns the losses.
     pub(super) fn fail_flush(&mut self, rng: &mut Rng) -> Dropped {
-        // A disk that drops all, as a page cache below a loop device does, is the common case.
+        // Dropping everything is the common case: the page cache below a loop device does so.
         let keeps = rng.below(3) == 0;
         let mut dropped = Dropped::default();
         if keeps {
@@ -258,7 +255,7 @@ impl CachedDisk {
         dropped
     }
 
-    /// The power fails.
+    /// Cuts the power.
     pub(super) fn cut(&mut self, rng: &mut Rng) {
         self.destage_lens(rng);
         self.drop_lens();
