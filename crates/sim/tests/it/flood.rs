@@ -104,5 +104,5 @@ fn the_table_of_limits_is_what_the_simulator_makes_of_them() {
             table += &format!(" {beside:.1} | {before:.1} | {after:.1} |\n");
         }
     }
-    check_table("deadline.md", head, &table);
+    check_table("design/deadline.md", head, &table);
 }
