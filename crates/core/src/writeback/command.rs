@@ -41,6 +41,8 @@ pub(super) struct WriteCommand {
     pub(super) covers: FlushInterval,
     /// For a flush, the number of accepted losses of its file when it began.
     pub(super) accepts: u32,
+    /// For a flush, the number of flushes of its domain that have failed while it waits for pages.
+    pub(super) setbacks: u8,
     /// For a zero, true if the contents are undefined afterwards.
     pub(super) is_discard: bool,
     /// For a change of length, the requested change.
@@ -107,6 +109,7 @@ impl WriteCommand {
             command: None,
             covers: FlushInterval::default(),
             accepts: 0,
+            setbacks: 0,
             is_discard: false,
             change: None,
             only_from: None,

@@ -65,13 +65,7 @@ impl Writeback {
     /// Makes all dirty pages of the file urgent, and sends failed ones again.
     pub(super) fn make_urgent(&mut self, path: &mut ReadPath, file: FileId) {
         path.files.open_file(file);
-        let Some(dirty_file) = self.files.get_mut(file) else { return };
-        while let Some(id) = self.dirty.oldest(dirty_file, DirtyList::Aging) {
-            self.dirty.put(dirty_file, id, DirtyList::Urgent);
-        }
-        for id in self.dirty.list(dirty_file, DirtyList::Held).collect::<Vec<_>>() {
-            self.dirty.get_mut(id).is_urgent = true;
-        }
+        self.make_unsent_urgent(file);
         self.resend_all_failed(file);
         debug_assert!(
             self.files
@@ -79,6 +73,18 @@ impl Writeback {
                 .is_none_or(|it| self.dirty.oldest(it, DirtyList::Failed).is_none()),
             "all that failed is sent again"
         );
+    }
+
+    /// Makes all dirty pages of the file urgent, but for failed ones.
+    pub(super) fn make_unsent_urgent(&mut self, file: FileId) {
+        let Some(dirty_file) = self.files.get_mut(file) else { return };
+        while let Some(id) = self.dirty.oldest(dirty_file, DirtyList::Aging) {
+            self.dirty.put(dirty_file, id, DirtyList::Urgent);
+        }
+        for id in self.dirty.list(dirty_file, DirtyList::Held).collect::<Vec<_>>() {
+            self.dirty.get_mut(id).is_urgent = true;
+        }
+        self.list_file(file);
     }
 
     /// Fails the waiting flushes of this sequence or later ones, although the failed page is sent

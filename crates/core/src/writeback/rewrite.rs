@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use super::command::WriteState;
 use super::dirty_page::{DirtyList, DirtyPage};
 use super::durability::DurableEnd;
-use super::write_ends::WriteOutcome;
+use super::write_ends::{SUSPICIONS_MAX, WriteOutcome};
 use super::{Domain, Writeback};
 use crate::cache::FlushInterval;
 use crate::driver_io::Fault;
@@ -20,7 +20,7 @@ use crate::ids::{CommandSeq, DirtyId, DomainId, FileId, slot_of};
 use crate::read_path::ReadPath;
 use crate::sched::Submitter;
 use crate::table::{FileSlot, Frame};
-use crate::units::{Nanos, PageIndex};
+use crate::units::{ByteCount, Nanos, PageIndex};
 
 impl Writeback {
     /// Handles a failed flush: all unstable pages of its domain may be lost on the device.
@@ -37,6 +37,7 @@ impl Writeback {
         let spoiled = commands.fail(seq, fault);
         let failed = path.page_in.cache.end_flush_interval();
         self.rewrite(path, now, domain, failed);
+        self.set_back_flushes(path, domain, fault);
         for end in spoiled {
             match end {
                 DurableEnd::Fua(device, mut load) => {
@@ -108,7 +109,30 @@ impl Writeback {
         }
     }
 
-    /// Makes waiting flushes wait for all pages that are dirty now.
+    /// Ends the waiting flushes of a domain that have been set back too often: each failed flush
+    /// makes them wait for pages that were written already.
+    fn set_back_flushes(&mut self, path: &mut ReadPath, domain: DomainId, fault: Fault) {
+        let mut over = Vec::new();
+        for file in self.files_in(path, domain) {
+            let Self { files, writes, .. } = self;
+            let dirty_file = files.get_mut(file).expect("only files with writes are listed");
+            dirty_file.flushes.retain(|&id| {
+                let flush = writes.get_mut(id).expect("a flush that waits is not over");
+                flush.setbacks += 1;
+                if flush.setbacks >= SUSPICIONS_MAX {
+                    over.push((id, flush.fault.unwrap_or(fault)));
+                }
+                flush.setbacks < SUSPICIONS_MAX
+            });
+        }
+        for (id, fault) in over {
+            self.end_write(path, id, ByteCount::ZERO, Some(fault));
+        }
+    }
+
+    /// Makes waiting flushes wait for all pages that are dirty now. Pages that have failed are not
+    /// sent again: their faults end these flushes, and a block that fails each time, with a flush
+    /// in each attempt, would start over every rewrite.
     ///
     /// ```text
     ///   page    version 1: unstable    version 2: dirty, later than the flush
@@ -121,7 +145,7 @@ impl Writeback {
             let Self { files, writes, dirty, .. } = self;
             let dirty_file = files.get_mut(file).expect("only files with writes are listed");
             dirty.join_waiting_flushes(dirty_file, writes);
-            self.make_urgent(path, file);
+            self.make_unsent_urgent(file);
         }
     }
 

@@ -245,5 +245,6 @@ impl Writeback {
     }
 }
 
-/// Number of flushes that fail while a page is in flight before its waiters get the fault.
-const SUSPICIONS_MAX: u8 = 8;
+/// Number of flushes that fail while a page is in flight, or a flush waits, before the waiters get
+/// the fault.
+pub(super) const SUSPICIONS_MAX: u8 = 8;

@@ -40,6 +40,15 @@ fn nothing_acknowledged_is_lost_in_ten_thousand_runs() {
     assert!(sum.fuse_acknowledged > RUNS / 10 && sum.injected > RUNS, "{sum:?}");
 }
 
+/// A disk has dropped the length of a file, whose last block ends off its device's blocks. Each
+/// write of that block contains a flush and fails, and the dirty budget is smaller than the pages
+/// that have to be written again after it.
+#[test]
+fn a_block_that_fails_each_time_is_not_sent_again_with_every_rewrite() {
+    let outcome = run(2_215_180, Sabotage::None).expect("every call ends");
+    assert!(outcome.flush_failures > 0 && outcome.lost > 0, "{outcome:?}");
+}
+
 #[test]
 fn a_seed_is_the_same_run_each_time() {
     for seed in 0..20 {

@@ -69,6 +69,36 @@ fn a_write_beside_flushes_that_fail_all_the_time_ends() {
     panic!("it does not end");
 }
 
+/// The same of a flush. Whenever one of its two pages is written, a FUA write fails, and the other
+/// one has to be written again.
+#[test]
+fn a_flush_beside_flushes_that_fail_all_the_time_ends() {
+    let mut bench = Bench::new(EIO, |_| false);
+    bench.write(0, 1, WriteMode::WriteBack);
+    bench.write(10, 1, WriteMode::WriteBack);
+    bench.write(100, 1, WriteMode::Fua);
+    let (mut failing, ..) = bench.dispatch().expect("the FUA write is sent at once");
+    let flush = bench.flush();
+    for round in 0..20 {
+        if let Some((_, fault)) = bench.over.iter().find(|(id, _)| *id == flush) {
+            assert_eq!((round, *fault), (8, Some(Fault::Io(EIO))));
+            return;
+        }
+        let (tag, page, len, _) = bench.dispatch().expect("one of the pages of the flush");
+        assert!(page == 0 || page == 10, "{page} in round {round}");
+        bench.complete(tag, Ok(len));
+        bench.write(101 + round, 1, WriteMode::Fua);
+        bench.complete(failing, Err(EIO));
+        let mut sent = bench.dispatch().expect("the other page, or the FUA write");
+        if !sent.3 {
+            bench.complete(sent.0, Ok(sent.2));
+            sent = bench.dispatch().expect("the FUA write");
+        }
+        failing = sent.0;
+    }
+    panic!("it does not end");
+}
+
 #[test]
 fn a_new_file_inherits_no_loss_from_the_one_that_had_its_slot() {
     let mut bench = Bench::new(EIO, |_| false);
