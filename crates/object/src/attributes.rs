@@ -1,9 +1,7 @@
-//! The attributes of an object that is opened: by a GET, or by HEAD where that is enough.
+//! Fetches the attributes of an object when it is opened: by a GET, or by HEAD where that suffices.
 //!
-//! In:    a store and a key.
-//! Out:   length, version and date; or the error of the GET, which says why.
-//! Never: an object that is taken for empty, missing or forbidden because of HEAD alone: servers
-//!        exist that do not serve it, or answer it with another length.
+//! A failed HEAD never decides alone that an object is empty, missing or forbidden: some servers do
+//! not serve HEAD, or answer it with another length. The GET that follows carries the reason.
 //!
 //! ```text
 //!   a URL              GET bytes=0-0 --> 206: the length is in Content-Range
@@ -23,13 +21,13 @@ use crate::redirects::FoundAt;
 use crate::response_head::StatesDate;
 use crate::retries::{Deadline, StoreUnavailable, until_opened};
 
-/// Which request says first what an object is like.
+/// The request that fetches the attributes first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FirstAsk {
-    /// HEAD: it costs no body.
+    /// HEAD, which transfers no body.
     Head,
-    /// GET of the first byte: what answers it answers the requests for ranges, too, and a refusal
-    /// has a document that says why.
+    /// GET of the first byte. A server that answers it also serves range requests, and a refusal
+    /// carries an error document with the reason.
     FirstByte,
 }
 
@@ -38,11 +36,11 @@ pub(crate) enum FirstAsk {
 pub(crate) struct ObjectAttributes {
     pub(crate) meta: ObjectMeta,
     pub(crate) attributes: Attributes,
-    /// None of a store whose responses are not seen.
+    /// None if the store's responses bypass this crate's client.
     pub(crate) states_date: Option<StatesDate>,
 }
 
-/// Asks for the attributes of an object, with all retries.
+/// A request for the attributes of an object, with all of its retries.
 pub(crate) struct AttributesRequest<'a> {
     pub(crate) store: &'a dyn ObjectStore,
     pub(crate) location: &'a Path,
@@ -66,7 +64,7 @@ impl AttributesRequest<'_> {
         let head = self.head().await;
         match head {
             Ok(head) if head.meta.size > 0 => Ok(head),
-            // Of an empty object there is no first byte.
+            // An empty object has no first byte.
             Ok(_) => self.whole().await,
             Err(error) if is_final(&error) => Err(error),
             Err(_) => match self.first_byte().await {
@@ -97,7 +95,7 @@ impl AttributesRequest<'_> {
             let extensions = attempts.clone();
             let options = GetOptions { head: true, extensions, ..GetOptions::default() };
             let answered = self.send(options, &failure).await;
-            // A gateway that cannot serve HEAD may serve GET; that is what is sent again.
+            // A gateway that cannot serve HEAD may serve GET, so only the GET is retried.
             if failure.passing().is_some_and(|why| why.is_server_error) {
                 failure.begin();
             }
@@ -133,14 +131,14 @@ impl AttributesRequest<'_> {
         let (meta, attributes) = (response.meta.clone(), response.attributes.clone());
         let body_len = response.range.end - response.range.start;
         if body_len <= 1 {
-            // The connection serves the next request once the body has come.
+            // Reading the body to its end returns the connection to the pool.
             let _ = response.bytes().await;
         }
         Ok(ObjectAttributes { meta, attributes, states_date })
     }
 }
 
-/// Whether a GET would have the same error.
+/// Returns true if a GET would fail with the same error.
 fn is_final(error: &Error) -> bool {
     is_unavailable(error) || matches!(error, Error::NotFound { .. })
 }
@@ -149,8 +147,8 @@ fn is_unavailable(error: &Error) -> bool {
     matches!(error, Error::Generic { source, .. } if source.is::<StoreUnavailable>())
 }
 
-/// Whether a GET may have failed because it was for a range: the server ignores it, or answers in
-/// another way, or the object is empty.
+/// Returns true if a GET may have failed because of its range: the server ignores ranges, answers
+/// them in a non-standard way, or the object is empty.
 fn is_about_the_range(error: &Error) -> bool {
     if matches!(error, Error::NotSupported { .. }) {
         return true;

@@ -1,8 +1,7 @@
-//! The file of CA certificates that a store's client trusts in place of the system's.
+//! File of CA certificates that replaces the system's: the setting `ca_bundle` (any store), else
+//! the variable `AWS_CA_BUNDLE` (S3).
 //!
-//! In:    the setting `ca_bundle` (of any store), else `AWS_CA_BUNDLE` (of S3).
-//! Out:   its certificates, or an error that names the option and the file.
-//! Never: a client that trusts the system's certificates although a file was named.
+//! If a file is named, the client never falls back to the system's certificates.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,12 +16,12 @@ use crate::settings::{CA_BUNDLE, StoreSettings};
 
 const VARIABLE: &str = "AWS_CA_BUNDLE";
 
-/// Reads the certificates that the client of such a store is to trust; None: the system's.
+/// Returns the certificates that a client of this kind of store must trust; None for the system's.
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or has no certificate that can be used: which option names which
-/// file, and why.
+/// If the file cannot be read, or contains no usable certificate. The error names the option and
+/// the file.
 pub(crate) fn read(
     scheme: &ObjectStoreScheme,
     settings: &StoreSettings,
@@ -34,8 +33,8 @@ pub(crate) fn read(
     read.map(Some).map_err(|why| format!("{option} names the CA bundle {}: {why}", path.display()))
 }
 
-/// The option that names a file, and that file. The last setting counts; an empty variable, or one
-/// beside a setting that trusts every certificate, does not.
+/// Returns the name of the option and the file that it names. The last setting wins. An empty
+/// variable is ignored, and so is one that a setting overrides by trusting every certificate.
 fn find(settings: &StoreSettings, variable: Option<OsString>) -> Option<(String, PathBuf)> {
     let set = settings.iter().filter(|(name, _)| CA_BUNDLE.contains(name)).last();
     if let Some((name, path)) = set {
@@ -53,7 +52,7 @@ fn read_file(path: &Path) -> Result<Vec<Certificate>, String> {
     let mut certificates = Vec::new();
     for der in CertificateDer::pem_slice_iter(&bytes) {
         let der = der.map_err(|error| format!("it is no PEM file: {error}"))?;
-        // Bundles of systems have certificates that rustls does not take; it skips them, too.
+        // System bundles contain certificates that rustls rejects; rustls skips them, too.
         if roots.add(der.clone()).is_ok()
             && let Ok(certificate) = Certificate::from_der(&der)
         {

@@ -1,9 +1,9 @@
-//! An object store around another one: its reads go through an engine.
+//! An object store that wraps another one and reads through an engine.
 //!
 //! In:    calls of programs that read object stores, such as parquet readers.
-//! Out:   bytes from the engine's cache; all else, and what the cache cannot answer, from the
-//!        store below.
-//! Never: bytes of a version that a write through this store has replaced. A write that is cached.
+//! Out:   bytes from the engine's cache. Writes, and reads that the cache cannot serve, go to the
+//!        wrapped store.
+//! Never: bytes of a version that a write through this store has replaced. Writes are not cached.
 //!
 //! ```text
 //!   get, get_range, get_ranges, head --> attributes known? --> engine: cache, read-ahead, planner
@@ -41,17 +41,17 @@ use self::uploads::ForgettingUpload;
 use crate::options::StoreOptions;
 use crate::pinned_version::PinnedVersion;
 
-/// An [`ObjectStore`] around any other one, with the cache, the read-ahead and the range planner
-/// of an engine.
+/// An [`ObjectStore`] that wraps any other one and adds the cache, read-ahead and range planner of
+/// an engine.
 ///
-/// Reads of an object are reads of a file of the engine: what is cached costs no request,
-/// sequential readers are read ahead for, and [`get_ranges`](ObjectStore::get_ranges) merges and
-/// splits its ranges by what was learnt of the store. Writes go to the store below, and what is
-/// cached of the object is forgotten. Clones share everything.
+/// Reads of an object are reads of a file of the engine: a cache hit costs no request, sequential
+/// readers get read-ahead, and [`get_ranges`](ObjectStore::get_ranges) merges and splits its ranges
+/// according to the measured speed of the store. Writes go to the wrapped store and drop the cached
+/// pages of the object. Clones share everything.
 ///
-/// Attributes of an object are believed for [`Self::with_lifetime`], 60 s by default: for so long a
-/// replacement by another program may go unnoticed if all that is read is cached. Bytes of two
-/// versions are never mixed in one object.
+/// Attributes of an object stay valid for [`Self::with_lifetime`], 60 s by default. Within that
+/// time, a reader served entirely from the cache may miss a replacement by another program. Bytes
+/// of two versions are never mixed in one object.
 ///
 /// # Examples
 ///
@@ -77,7 +77,8 @@ pub struct CachedStore {
 }
 
 impl CachedStore {
-    /// Returns a store that reads from `inner` through `engine`, which other files may use, too.
+    /// Creates a store that reads from `inner` through `engine`. Other files may use the same
+    /// engine.
     #[must_use]
     pub fn new(inner: Arc<dyn ObjectStore>, engine: Engine) -> Self {
         static STORES: AtomicU64 = AtomicU64::new(0);
@@ -87,21 +88,22 @@ impl CachedStore {
         Self { inner, objects: Arc::new(objects) }
     }
 
-    /// Returns the same with nothing in its tables, and attributes that are believed for this long;
-    /// zero asks the store below before each read.
+    /// Returns this store with no object open, and with this lifetime for attributes. A lifetime of
+    /// zero revalidates the attributes before each read.
     #[must_use]
     pub fn with_lifetime(self, lifetime: Duration) -> Self {
         Self { objects: Arc::new(self.objects.anew(Some(lifetime), None)), ..self }
     }
 
-    /// Returns the same with nothing in its tables, and this deadline for each request. Retries are
-    /// those of the store below.
+    /// Returns this store with no object open, and with this deadline for each request. Retries
+    /// remain up to the wrapped store.
     #[must_use]
     pub fn with_options(self, options: StoreOptions) -> Self {
         Self { objects: Arc::new(self.objects.anew(None, Some(options))), ..self }
     }
 
-    /// The chunks of a body. If one fails, the object is asked for again before the next read.
+    /// Streams the remaining chunks of a body. If a chunk fails, the next read revalidates the
+    /// object.
     fn rest(
         &self,
         body: Option<Body>,
@@ -119,13 +121,13 @@ impl CachedStore {
         futures_util::stream::try_unfold(body, next).boxed()
     }
 
-    /// An object as a file of the engine; None if it cannot be pinned to a version.
+    /// Opens an object as a file of the engine. Returns None if it cannot be pinned to a version.
     async fn open(&self, location: &Path) -> object_store::Result<Option<OpenObject>> {
         self.objects.open(location).await
     }
 
-    /// A read of an object that is open. If it has changed since, it is opened once more; None if
-    /// it has changed again: what changes so fast is left to the store below.
+    /// Reads from an open object. If the object has changed since, it is reopened once. Returns
+    /// None if it changes again: an object that changes so often is left to the wrapped store.
     async fn first_read<T, F: Future<Output = Result<T, foreread::ReadError>>>(
         &self,
         location: &Path,
@@ -148,8 +150,8 @@ impl CachedStore {
         }
     }
 
-    /// After a failed read: the object as it is now, if that is another version. The same version
-    /// would fail again.
+    /// Reopens an object after a failed read, if its version has changed. Returns None for the same
+    /// version, which would fail again.
     async fn newer(
         &self,
         location: &Path,
@@ -177,7 +179,8 @@ impl ObjectStore for CachedStore {
         };
         let mut is_opened_again = false;
         loop {
-            // What is known here may be old: only the store below says no.
+            // The known attributes may be stale, so only the wrapped store may fail the
+            // precondition.
             if options.check_preconditions(&object.meta).is_err() {
                 self.objects.forget(location);
                 return self.inner.get_opts(location, options).await;
@@ -187,7 +190,7 @@ impl ObjectStore for CachedStore {
                 Ok(range) => range,
                 Err(error) if is_opened_again => return Err(generic(error.to_string())),
                 Err(error) => {
-                    // It may be longer by now than it is known here.
+                    // The object may have grown since its attributes were fetched.
                     let newer = self.newer(location, &object).await?;
                     object = newer.ok_or_else(|| generic(error.to_string()))?;
                     is_opened_again = true;
@@ -195,8 +198,8 @@ impl ObjectStore for CachedStore {
                 }
             };
             let wanted = if options.head { 0..0 } else { range.clone() };
-            // The first bytes are read before the attributes are handed out: they show whether
-            // the object is still this version.
+            // Reads the first bytes before handing out the attributes: this proves that the object
+            // still has this version.
             match Body::start(&object.file, wanted).await {
                 Ok(body) => {
                     let payload = GetResultPayload::Stream(self.rest(body, location));
@@ -227,7 +230,7 @@ impl ObjectStore for CachedStore {
         let (object, wanted) = match within(ranges, object.meta.size) {
             Ok(wanted) => (object, wanted),
             Err(error) => {
-                // It may be longer by now than it is known here.
+                // The object may have grown since its attributes were fetched.
                 let newer = self.newer(location, &object).await?.ok_or(error)?;
                 let wanted = within(ranges, newer.meta.size)?;
                 (newer, wanted)
@@ -319,7 +322,7 @@ impl ObjectStore for CachedStore {
     }
 }
 
-/// The ranges of an object of this size; an error if one begins at its end or behind it.
+/// Clips ranges to an object of this size. Fails if a range begins at or behind the end.
 fn within(ranges: &[Range<u64>], size: u64) -> object_store::Result<Vec<Range<u64>>> {
     let within = |range: &Range<u64>| {
         let range = GetRange::Bounded(range.clone()).as_range(size);

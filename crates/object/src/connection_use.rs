@@ -1,8 +1,6 @@
-//! The connection of one request, from the request to the end of its response.
-//!
-//! In:    events of the request: sent, answered, read to its end, dropped.
-//! Out:   whether to give it up, because its connection is not served; whether the request hangs.
-//! Never: a rule: those are in [`connections`](crate::connections).
+//! Tracks the connection of one request: sent, answered, read to its end, dropped. Tells the
+//! request when to move to another connection, and when it hangs. The rules are in
+//! [`connections`](crate::connections).
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,11 +12,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::connections::{Connection, Connections, GAP_MAX};
 
-/// The connections of a store, as all its requests share them.
+/// Connections of one store, shared by all of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct SharedConnections {
     counts: Mutex<Connections>,
-    /// Told when a connection becomes idle.
+    /// Notified when a connection becomes idle.
     idle: Notify,
 }
 
@@ -32,7 +30,7 @@ pub(crate) struct ConnectionUse {
 }
 
 impl SharedConnections {
-    /// Counts a request that is sent. `is_moved`: it was given up on another connection before.
+    /// Counts a request being sent. `is_moved`: it was abandoned on another connection before.
     pub(crate) fn sent(self: &Arc<Self>, is_moved: bool) -> ConnectionUse {
         let connection = self.lock().sent(is_moved, Instant::now());
         let (is_answered, is_whole) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -44,7 +42,7 @@ impl SharedConnections {
         self.lock().most()
     }
 
-    /// Whether the server serves fewer connections than were made.
+    /// Returns true if the server serves fewer connections than the client made.
     pub(crate) fn are_few(&self) -> bool {
         self.lock().are_few()
     }
@@ -56,13 +54,12 @@ impl SharedConnections {
 }
 
 impl ConnectionUse {
-    /// The number of the client that makes it.
+    /// Number of the client that makes the connection.
     pub(crate) fn client(&self) -> u32 {
         self.connection.client
     }
 
-    /// Completes once the request has waited longer than its patience while another connection is
-    /// idle.
+    /// Completes once the request has exceeded its patience while another connection is idle.
     pub(crate) async fn is_not_served(&self) {
         sleep(self.connection.patience).await;
         loop {
@@ -77,7 +74,7 @@ impl ConnectionUse {
         }
     }
 
-    /// Completes once the request itself hangs, on any connection, and lifts the limit then.
+    /// Completes once the request hangs on any connection, and then lifts the connection limit.
     pub(crate) async fn hangs(&self) {
         match self.connection.hangs_after() {
             Some(time) => sleep(time).await,
@@ -86,15 +83,15 @@ impl ConnectionUse {
         self.all.lock().hangs();
     }
 
-    /// Gives the request up: the caller sends it again on another connection.
+    /// Abandons the request on this connection; the caller sends it again on another one.
     pub(crate) fn give_up(&self) {
         self.all.lock().not_served(&self.connection);
-        // The others of this client are given up as well.
+        // All other requests of this client are abandoned as well.
         self.all.idle.notify_waiters();
     }
 
-    /// Counts the head of the response. `is_shared`: the connection carries other requests at the
-    /// same time (HTTP/2).
+    /// Counts the head of the response. `is_shared`: other requests use the connection at the same
+    /// time (HTTP/2).
     pub(crate) fn answered(&self, is_shared: bool) {
         self.is_answered.store(true, Ordering::Relaxed);
         let mut counts = self.all.lock();
@@ -104,7 +101,7 @@ impl ConnectionUse {
         }
     }
 
-    /// Marks the response as read to its end: the connection is idle from now on.
+    /// Marks the response as read to its end; the connection is idle from now on.
     pub(crate) fn completed(&self) {
         self.is_whole.store(true, Ordering::Relaxed);
     }

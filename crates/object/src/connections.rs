@@ -1,10 +1,8 @@
-//! The connections of a store, as far as its requests show them.
+//! Infers the state of a store's connections from the timing of its requests: detects a request
+//! stuck on a connection that the server does not serve, a request that hangs on any connection,
+//! and the number of connections that the server serves at once.
 //!
-//! In:    requests as they are sent, answered and over.
-//! Out:   whether a request waits on a connection that the server does not serve, or would wait on
-//!        any; how many connections the server serves at once.
-//! Never: a socket: connections are those of the HTTP client, which takes an idle one before it
-//!        makes another.
+//! Sockets belong to the HTTP client, which reuses an idle one before it opens another.
 //!
 //! ```text
 //!   a server with one thread   connection 1   |answer|answer|  idle: the thread waits here
@@ -20,59 +18,60 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Counts of connections.
+/// Counts of connections of one store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connections {
-    /// Of the client that makes them: it is replaced, and with it what it has idle, when
-    /// connections turn out not to be served.
+    /// Number of the client that makes connections. A client is replaced, along with its idle
+    /// connections, when some of its connections turn out not to be served.
     client: u32,
-    /// When each idle connection became idle, the oldest first.
+    /// Time at which each idle connection became idle, oldest first.
     idle: Vec<Instant>,
-    /// Requests on connections that are known to be served.
+    /// Requests in flight on connections known to be served.
     served: u32,
-    /// The shortest time from a request on a fresh connection to its response.
+    /// Shortest time from a request on a fresh connection to its response.
     shortest_fresh: Option<Duration>,
-    /// How many the server serves; None: as many as there are requests.
+    /// Number of connections that the server serves; None if unlimited.
     most: Option<u32>,
-    /// A moved request has hung as well: a connection that is not served teaches no limit.
+    /// A moved request has hung as well: unserved connections no longer set the limit.
     is_doubted: bool,
-    /// Answers since the last request that was not served, and after how many of them one more
-    /// connection is tried.
+    /// Answers since the last unserved request, and the number of answers after which one more
+    /// connection is probed.
     answers: u32,
     probe_after: u32,
-    /// Of HTTP/2 one connection has all requests.
+    /// HTTP/2: one connection carries all requests.
     is_shared: bool,
 }
 
 /// The connection of one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Connection {
-    /// The number of the client.
+    /// Number of the client.
     pub(crate) client: u32,
-    /// Whether the request makes the connection.
+    /// Whether the request opened the connection.
     is_fresh: bool,
-    /// Whether the request was given up on another connection before.
+    /// Whether the request was abandoned on another connection before.
     is_moved: bool,
     sent: Instant,
-    /// For so long it waits for its first byte before an idle connection is taken instead.
+    /// Time to wait for the first byte before the request moves to an idle connection.
     pub(crate) patience: Duration,
 }
 
 impl Connection {
-    /// After so long without an answer the request itself hangs; None: that cannot be told yet.
+    /// Time without an answer after which the request itself counts as hung; None if it has not
+    /// moved yet, because then the connection may be at fault.
     pub(crate) fn hangs_after(&self) -> Option<Duration> {
         self.is_moved.then(|| self.patience.max(PATIENCE) * HANG_FACTOR)
     }
 }
 
 impl Connections {
-    /// Counts a request that is sent, and returns its connection. `is_moved`: it was given up on
-    /// another one before.
+    /// Counts a request being sent, and returns its connection. `is_moved`: it was abandoned on
+    /// another connection before.
     pub(crate) fn sent(&mut self, is_moved: bool, now: Instant) -> Connection {
         self.idle.retain(|since| now.saturating_duration_since(*since) < IDLE_MAX);
         let is_fresh = self.idle.pop().is_none();
         self.served += u32::from(!is_fresh);
-        // The client may make a connection although one becomes idle in the same moment.
+        // The client may open a connection although another one becomes idle at the same moment.
         let may_be_fresh = is_fresh || self.most.is_some();
         let least = if may_be_fresh { PATIENCE_FRESH } else { PATIENCE };
         let usual = self.shortest_fresh.unwrap_or_default();
@@ -80,11 +79,11 @@ impl Connections {
         Connection { client: self.client, is_fresh, is_moved, sent: now, patience }
     }
 
-    /// A response has begun.
+    /// Counts the first byte of a response.
     pub(crate) fn answered(&mut self, on: &Connection, now: Instant) {
         if on.is_fresh {
             let took = now.saturating_duration_since(on.sent);
-            // The connection was at fault, and not the request.
+            // The connection was at fault, not the request.
             self.is_doubted &= on.hangs_after().is_none_or(|hang| took >= hang);
             let took = took.min(IDLE_MAX);
             self.shortest_fresh = Some(self.shortest_fresh.map_or(took, |it| it.min(took)));
@@ -102,7 +101,7 @@ impl Connections {
         }
     }
 
-    /// Counts the end of a request, answered or not; its connection is idle if the response has
+    /// Counts the end of a request, answered or not. The connection is idle if the response has
     /// been read to its end.
     pub(crate) fn ended(
         &mut self,
@@ -120,9 +119,9 @@ impl Connections {
         }
     }
 
-    /// A request is given up, because its connection is not served while another one is idle: the
-    /// limit becomes the number of served connections, unless it is in doubt. The client is
-    /// replaced, which closes its idle connections and those that are not served.
+    /// Counts a request that is abandoned because its connection is not served while another one is
+    /// idle. The limit becomes the number of served connections, unless it is in doubt. Replacing
+    /// the client closes its idle and its unserved connections.
     pub(crate) fn not_served(&mut self, on: &Connection) {
         if on.client != self.client {
             return;
@@ -140,67 +139,66 @@ impl Connections {
         };
     }
 
-    /// A moved request is not answered on another connection either: the limit that its move
-    /// taught is lifted.
+    /// Lifts the limit that a move has set: the moved request is not answered on its new connection
+    /// either.
     pub(crate) fn hangs(&mut self) {
         self.most = None;
         self.is_doubted = true;
     }
 
-    /// Whether a request may be given up; and since when the connection has been idle that was
-    /// idle first.
+    /// Returns when the oldest idle connection became idle, if the request may be abandoned.
     pub(crate) fn idle_since(&self, on: &Connection, now: Instant) -> Option<Instant> {
         if on.client != self.client {
-            // Others of the same client were given up.
+            // Other requests of the same client were abandoned.
             return now.checked_sub(GAP_MAX);
         }
         let is_there = |since: &&Instant| now.saturating_duration_since(**since) < IDLE_MAX;
         self.idle.iter().find(is_there).copied().filter(|_| !self.is_shared)
     }
 
-    /// How many requests may be in flight.
+    /// Returns the largest number of requests that may be in flight.
     pub(crate) fn most(&self) -> u32 {
         self.most.unwrap_or(u32::MAX)
     }
 
-    /// Whether the server serves fewer connections than were made.
+    /// Returns true if the server serves fewer connections than the client made.
     pub(crate) fn are_few(&self) -> bool {
         self.most.is_some()
     }
 
-    /// All requests go over one connection.
+    /// Notes that all requests share one connection.
     pub(crate) fn share(&mut self) {
         self.is_shared = true;
     }
 }
 
-/// The least patience with a connection that the request makes, and with one that is there.
+/// Minimum patience with a new connection, and with a reused one.
 const PATIENCE_FRESH: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A server that is far away takes a multiple of its shortest time now and then.
+/// Multiple of the shortest response time: a distant server takes that long now and then.
 const PATIENCE_FACTOR: u32 = 4;
 
-/// A request that was moved hangs after so many times its patience: longer than a server keeps a
-/// thread for an idle connection, which its new one may wait for.
+/// Multiple of its patience after which a moved request counts as hung. This exceeds the time that
+/// a server keeps a thread for an idle connection, which the new connection may be waiting for.
 const HANG_FACTOR: u32 = 4;
 
-/// For so long a connection is idle before a request that waits is sent again on it: shorter gaps
-/// are between two requests.
+/// Time that a connection must be idle before a waiting request is sent again on it. Shorter gaps
+/// occur between two ordinary requests.
 pub(crate) const GAP_MAX: Duration = Duration::from_millis(10);
 
-/// For so long after a response the client may not know yet that its connection is idle, and make
-/// another one for the next request.
+/// Time after a response in which the client may not have noticed yet that its connection is idle,
+/// so that it opens another one for the next request.
 pub(crate) const RETURN_TIME: Duration = Duration::from_millis(2);
 
-/// How often a request may be given up for this reason: a server that is slow as a whole serves
-/// none of them sooner.
+/// Maximum number of moves of a request. A server that is slow as a whole serves no connection
+/// sooner.
 pub(crate) const MOVES_MAX: u32 = 2;
 
-/// A server closes a connection that was idle for some seconds.
+/// Idle time after which a server closes a connection.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
-/// Answers before one more connection is tried, after the first time and at most.
+/// Answers before one more connection is probed: initially, and at most.
 const PROBE_AFTER_MIN: u32 = 64;
 const PROBE_AFTER_MAX: u32 = 1 << 16;
 

@@ -1,8 +1,5 @@
-//! The HTTP client of all stores: reqwest over rustls and ring, with counters.
-//!
-//! In:    the options of a store's client.
-//! Out:   a client that counts each request, and tells the store's traffic of each answer.
-//! Never: a request of a store that passes the counters by; a range asked for without a permit.
+//! The HTTP client of all stores: reqwest over rustls and ring. It counts every request, and starts
+//! range requests only with a permit of the store's traffic.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,24 +25,24 @@ use crate::response_watch::ResponseWatch;
 use crate::retry_after;
 use crate::traffic::{Gated, StoreTraffic};
 
-/// Makes clients that count.
+/// Creates clients that count requests.
 #[derive(Debug)]
 pub(crate) struct CountingConnector {
     pub(crate) counters: Arc<StoreCounters>,
     pub(crate) traffic: Arc<StoreTraffic>,
     pub(crate) redirects: Redirects,
-    /// The certificates to trust; None: the system's.
+    /// Certificates to trust; None for the system's.
     pub(crate) roots: Option<Vec<Certificate>>,
 }
 
-/// A client that counts.
+/// A client that counts requests.
 #[derive(Debug)]
 struct CountingService {
-    /// The client that makes connections now, and its number.
+    /// Current client, which opens new connections, and its number.
     client: Mutex<(u32, HttpClient)>,
     options: ClientOptions,
     redirects: Redirects,
-    /// The certificates to trust in place of the system's.
+    /// Certificates to trust in place of the system's.
     roots: Option<Vec<Certificate>>,
     counters: Arc<StoreCounters>,
     traffic: Arc<StoreTraffic>,
@@ -53,7 +50,8 @@ struct CountingService {
 
 impl HttpConnector for CountingConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        // For the whole process; one that another part of the program has installed is kept.
+        // Applies to the whole process; a provider installed by another part of the program is
+        // kept.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = client(options, self.redirects, self.roots.clone())?;
         let (counters, traffic) = (Arc::clone(&self.counters), Arc::clone(&self.traffic));
@@ -79,7 +77,7 @@ fn client(
 #[async_trait]
 impl HttpService for CountingService {
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        // Those for credentials go elsewhere, and have their own rules.
+        // Requests for credentials go to other servers, and have rules of their own.
         let is_of_store = request.extensions().get::<LastFailure>().is_some();
         if !is_of_store {
             self.counters.sent(None);
@@ -90,7 +88,7 @@ impl HttpService for CountingService {
         if let Some(why) = self.proxy_refusal(&request) {
             return Err(HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(why)));
         }
-        // A server may compress what is asked for without this header.
+        // Without this header a server may compress the body.
         request
             .headers_mut()
             .entry(ACCEPT_ENCODING)
@@ -106,8 +104,8 @@ impl HttpService for CountingService {
 }
 
 impl CountingService {
-    /// Sends a request once, which was given up so many times before. None if it is given up again,
-    /// because the server does not serve its connection while another one is idle.
+    /// Sends a request once; `moves` times it was abandoned before. Returns None if it is abandoned
+    /// again, because the server does not serve its connection while another one is idle.
     async fn execute(
         &self,
         request: &HttpRequest,
@@ -151,21 +149,21 @@ impl CountingService {
         match (&mut response, gated) {
             (Ok(response), Some(gated)) if is_good => {
                 response.extensions_mut().insert(Arc::new(connection));
-                // What was refused is not in flight while it pauses.
+                // A refused request is not in flight while it pauses.
                 if let Some(permit) = permit {
                     gated.grant();
                     response.extensions_mut().insert(Arc::new(permit));
                 }
             }
-            // Such bodies are small, and come with the head.
+            // These bodies are small, and arrive with the head.
             (Ok(_), _) => connection.completed(),
             (Err(_), _) => {}
         }
         Some(response)
     }
 
-    /// Waits for a response. Once it is known that the request hangs, those that wait for a permit
-    /// because of it are sent.
+    /// Waits for a response. Once the request is known to hang, sends the requests that wait for a
+    /// permit because of it.
     async fn answered<T>(&self, response: impl Future<Output = T>, on: &ConnectionUse) -> T {
         match select(pin!(response), pin!(on.hangs())).await {
             Either::Left((response, _)) => response,
@@ -176,14 +174,14 @@ impl CountingService {
         }
     }
 
-    /// What is wrong with the proxy that the environment names, if it is used.
+    /// Returns the error of the proxy that the environment names, if the request would use it.
     fn proxy_refusal(&self, request: &HttpRequest) -> Option<String> {
         let has_own = self.options.get_config_value(&ClientConfigKey::ProxyUrl).is_some();
         (!has_own).then(|| proxies::refusal(&request.uri().to_string())).flatten()
     }
 
-    /// The client of this number, or the one that has replaced it. The one before it is dropped
-    /// with the last of its requests, and its connections with it.
+    /// Returns the client of this number, or its replacement. The replaced client and its
+    /// connections are dropped with the last of its requests.
     fn client(&self, number: u32) -> HttpClient {
         // Nothing panics while it holds this lock.
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +198,7 @@ fn status(response: &Result<HttpResponse, HttpError>) -> Option<u16> {
     response.as_ref().ok().map(|it| it.status().as_u16())
 }
 
-/// Whether one connection carries several requests at a time.
+/// Returns true if one connection carries several requests at a time.
 fn is_shared(response: &HttpResponse) -> bool {
     !matches!(
         response.version(),

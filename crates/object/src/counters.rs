@@ -1,43 +1,40 @@
-//! How many requests were sent to stores, and how many bytes came.
-//!
-//! In:    each request, response and chunk, as it passes; prices.
-//! Out:   sums, and what they cost.
-//! Never: a request that is not counted, such as a retry or one for credentials.
+//! Counters of requests, bytes and costs of stores. Retries and requests for credentials count,
+//! too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use object_store::Extensions;
 
-/// What stores were asked and have answered so far.
+/// Requests sent to stores, and their outcome so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct StoreCounts {
     /// HTTP requests sent, retries included.
     pub requests: u64,
-    /// Of those, the ones that repeat an earlier one for the same range or the same attributes,
-    /// which was refused or broke.
+    /// Requests that repeat an earlier one, which was refused or broke, for the same range or
+    /// attributes.
     pub retried: u64,
-    /// Second copies of late requests.
+    /// Hedged copies of late requests.
     pub hedged: u64,
-    /// Responses by which a store asks for fewer requests: 429 and 503.
+    /// Responses of 429 and 503, by which a store requests fewer requests.
     pub throttled: u64,
-    /// Requests without a response, and responses of 500 and above that are not throttling.
+    /// Requests without a response, and responses of 500 and above other than throttling.
     pub failed: u64,
-    /// Bytes of objects that have come.
+    /// Bytes of objects received.
     pub bytes: u64,
 }
 
-/// What a store charges, in a currency of the caller's.
+/// Prices of a store, in the caller's currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StorePrices {
-    /// For 1000 requests.
+    /// Price of 1000 requests.
     pub per_1000_requests: f64,
-    /// For 10^9 bytes that leave the store.
+    /// Price of 10^9 bytes of egress.
     pub per_gb: f64,
 }
 
 impl StorePrices {
-    /// Returns what these requests and bytes cost.
+    /// Returns the cost of these requests and bytes.
     ///
     /// ```
     /// use foreread_object::{StoreCounts, StorePrices};
@@ -55,26 +52,26 @@ impl StorePrices {
     }
 }
 
-/// Counts the attempts of one request: `object_store` sends it again by itself, and what is known
-/// of it travels with each attempt.
+/// Counts the attempts of one request. `object_store` resends requests by itself, so the counter
+/// travels with each attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempts(Arc<AtomicU32>);
 
 impl Attempts {
-    /// To be sent with a request.
+    /// Returns extensions that attach a new counter to a request.
     pub(crate) fn extensions() -> Extensions {
         let mut extensions = Extensions::new();
         extensions.insert(Self::default());
         extensions
     }
 
-    /// Notes one more; whether there was one before.
+    /// Counts one more attempt, and returns true if it is not the first.
     fn is_repeated(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) > 0
     }
 }
 
-/// The counters themselves, shared by all clients of a [`Stores`](crate::Stores).
+/// The counters, shared by all clients of a [`Stores`](crate::Stores).
 #[derive(Debug, Default)]
 pub(crate) struct StoreCounters {
     requests: AtomicU64,
@@ -86,7 +83,7 @@ pub(crate) struct StoreCounters {
 }
 
 impl StoreCounters {
-    /// A request is sent; `attempts` has the earlier ones, if they are known.
+    /// Counts a request being sent; `attempts` counts its earlier attempts, if known.
     pub(crate) fn sent(&self, attempts: Option<&Attempts>) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         if attempts.is_some_and(Attempts::is_repeated) {
@@ -94,12 +91,12 @@ impl StoreCounters {
         }
     }
 
-    /// A second copy of a late request is sent.
+    /// Counts a hedged copy of a late request.
     pub(crate) fn hedged(&self) {
         self.hedged.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request has ended with this status; None: without one.
+    /// Counts the end of a request with this status; None if there was no response.
     pub(crate) fn answered(&self, status: Option<u16>) {
         let counter = match status {
             Some(429 | 503) => &self.throttled,

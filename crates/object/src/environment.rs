@@ -1,9 +1,8 @@
-//! What a client is built of: settings, and what these do not say from the environment.
+//! Builds clients from settings, and from the environment variables that no setting overrides.
+//! Rejects values of which no request can be built, before `object_store` panics on them.
 //!
-//! In:    the environment variables that the client of a store reads, and settings above them.
-//! Out:   a builder; the first of them that no request can be built of, and what it has to be.
-//! Never: a value in an error: some are secret. A variable beside a setting that says the same in
-//!        another way: an endpoint that goes before it, the token of another key.
+//! Errors never contain a value, because some are secret. A setting also overrides variables that
+//! express the same thing in another way, such as another endpoint or the token of another key.
 
 use std::ffi::OsString;
 use std::str::FromStr;
@@ -16,23 +15,23 @@ use url::Url;
 
 use crate::settings::StoreSettings;
 
-/// The builder of a client of S3, without its bucket.
+/// Creates the builder of an S3 client, without its bucket.
 ///
 /// # Errors
 ///
-/// If the store has no setting of such a name; so for the others.
+/// If the store has no setting of such a name. The other builders fail alike.
 pub(crate) fn s3(settings: &StoreSettings) -> object_store::Result<AmazonS3Builder> {
     let set = |it: AmazonS3Builder, key: AmazonS3ConfigKey, value: &str| it.with_config(key, value);
     built(AmazonS3Builder::new(), "AWS_", std::env::vars_os(), settings, set)
 }
 
-/// That of a client of Google's store.
+/// Creates the builder of a client of Google Cloud Storage.
 pub(crate) fn google(settings: &StoreSettings) -> object_store::Result<GoogleCloudStorageBuilder> {
     let set = |it: GoogleCloudStorageBuilder, key: GoogleConfigKey, value: &str| {
         it.with_config(key, value)
     };
     let mut builder = GoogleCloudStorageBuilder::new();
-    // One of its variables has no prefix.
+    // This variable has no prefix.
     if let Ok(path) = std::env::var("SERVICE_ACCOUNT")
         && !is_replaced("service_account", settings)
     {
@@ -41,19 +40,19 @@ pub(crate) fn google(settings: &StoreSettings) -> object_store::Result<GoogleClo
     built(builder, "GOOGLE_", std::env::vars_os(), settings, set)
 }
 
-/// That of a client of Azure's.
+/// Creates the builder of an Azure client.
 pub(crate) fn azure(settings: &StoreSettings) -> object_store::Result<MicrosoftAzureBuilder> {
     let set =
         |it: MicrosoftAzureBuilder, key: AzureConfigKey, value: &str| it.with_config(key, value);
     let mut builder = MicrosoftAzureBuilder::new();
-    // The same.
+    // This variable has no prefix either.
     if let Ok(endpoint) = std::env::var("IDENTITY_ENDPOINT") {
         builder = builder.with_msi_endpoint(endpoint);
     }
     built(builder, "AZURE_", std::env::vars_os(), settings, set)
 }
 
-/// Gives a builder the variables that no setting replaces, then the settings.
+/// Applies the variables that no setting overrides, then the settings.
 fn built<B, K: FromStr<Err = object_store::Error>>(
     builder: B,
     prefix: &str,
@@ -71,16 +70,16 @@ fn built<B, K: FromStr<Err = object_store::Error>>(
     settings.apply(builder, set)
 }
 
-/// What a client of these variables reads of this one; None: nothing, because it is none of its
-/// variables, or the settings say the same in another way.
+/// Returns the client's key for this variable; None if the client does not use it, or a setting
+/// overrides it.
 fn key_of<K: FromStr>(name: &str, prefix: &str, settings: &StoreSettings) -> Option<K> {
     let lower = name.to_ascii_lowercase();
     let is_read = name.starts_with(prefix) && !is_replaced(without_store(&lower), settings);
     if is_read { lower.parse().ok() } else { None }
 }
 
-/// Whether settings say in another way what a variable says. Of variables for one thing clients
-/// prefer some to others, whatever was set last.
+/// Returns true if a setting overrides a variable under another name. Clients rank the variables
+/// for one thing by a fixed precedence, not by the order in which they were set.
 fn is_replaced(name: &str, settings: &StoreSettings) -> bool {
     let is_said = |said: &[&str]| settings.iter().any(|(it, _)| said.contains(&without_store(it)));
     (SERVICES.contains(&name) && is_said(&SERVICES))
@@ -88,18 +87,18 @@ fn is_replaced(name: &str, settings: &StoreSettings) -> bool {
             && is_said(&CREDENTIALS))
 }
 
-/// A name without what tells the stores apart.
+/// Strips the prefix of the store from a name.
 fn without_store(name: &str) -> &str {
     let prefixes = ["aws_", "azure_storage_", "azure_", "google_"];
     prefixes.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
 }
 
-/// Checks what the client of such a store is built of. `object_store` takes any text, and panics
-/// when it makes a request of it.
+/// Checks the values that a client of this kind of store would use. `object_store` accepts any
+/// text, and panics when it builds a request from a bad one.
 ///
 /// # Errors
 ///
-/// Which variable, or which setting, has to be what.
+/// Names the variable or setting, and its requirement.
 pub(crate) fn check(scheme: &ObjectStoreScheme, settings: &StoreSettings) -> Result<(), String> {
     let variables = std::env::vars_os();
     match scheme {
@@ -110,14 +109,14 @@ pub(crate) fn check(scheme: &ObjectStoreScheme, settings: &StoreSettings) -> Res
         ObjectStoreScheme::MicrosoftAzure => {
             check_all::<AzureConfigKey>("AZURE_", variables, settings)
         }
-        // Web servers get nothing from the environment.
+        // Web servers use no variables.
         ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
             Ok(())
         }
     }
 }
 
-/// Checks the settings, and the variables that no setting replaces.
+/// Checks the settings, and the variables that no setting overrides.
 fn check_all<K: FromStr + PartialEq>(
     prefix: &str,
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -138,7 +137,7 @@ fn check_all<K: FromStr + PartialEq>(
     Ok(())
 }
 
-/// Checks one value; the error is what it has to do.
+/// Checks one value; the error is the requirement that it violates.
 fn check_value(name: &str, value: &str) -> Result<(), &'static str> {
     let name = without_store(name);
     if ENDPOINTS.contains(&name) && !is_endpoint(value) {
@@ -155,8 +154,8 @@ fn check_value(name: &str, value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether a request can be built of this and a path. The parser of URLs leaves out line ends, and
-/// takes the first part of a path for a host, where that of requests does not.
+/// Returns true if a request can be built of this text and a path. The URL parser drops line ends
+/// and may take the first part of a path for a host; the parser of requests does neither.
 fn is_endpoint(text: &str) -> bool {
     let rest = ["http://", "https://"].iter().find_map(|scheme| {
         let (begin, rest) = text.split_at_checked(scheme.len())?;
@@ -167,10 +166,10 @@ fn is_endpoint(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
-/// Where the objects are; the first has precedence.
+/// Endpoints of objects; the first has precedence.
 const SERVICES: [&str; 3] = ["endpoint_url_s3", "endpoint_url", "endpoint"];
 
-/// Each of these says which credentials are used.
+/// Each of these selects the credentials.
 const CREDENTIALS: [&str; 14] = [
     "access_key_id",
     "secret_access_key",
@@ -188,7 +187,7 @@ const CREDENTIALS: [&str; 14] = [
     "client_secret",
 ];
 
-/// These belong to credentials, or are used before some of them.
+/// These belong to credentials, or take precedence over some of them.
 const WITH_CREDENTIALS: [&str; 6] = [
     "session_token",
     "skip_signature",
@@ -198,7 +197,7 @@ const WITH_CREDENTIALS: [&str; 6] = [
     "credential_type",
 ];
 
-/// URLs that requests are sent to.
+/// URLs of servers that receive requests.
 const ENDPOINTS: [&str; 10] = [
     "endpoint_url",
     "endpoint_url_s3",
@@ -215,7 +214,7 @@ const ENDPOINTS: [&str; 10] = [
 /// Parts of URLs.
 const WORDS: [&str; 5] = ["region", "default_region", "account_name", "tenant_id", "authority_id"];
 
-/// What headers are made of.
+/// Parts of headers.
 const SECRETS: [&str; 14] = [
     "access_key_id",
     "secret_access_key",

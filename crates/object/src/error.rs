@@ -1,8 +1,7 @@
-//! Why an object cannot be read.
+//! Errors of reads, openings and listings, built from errors of `object_store`.
 //!
-//! In:    errors of `object_store`, and what was asked.
-//! Out:   one line that names the object, the range, the cause, and what to do.
-//! Never: a credential, or the whole of a page that a server sent with its error.
+//! Each is one line with the object, the range, the cause, and a remedy. It never contains a
+//! credential, or a whole error page of a server.
 
 use std::error::Error;
 use std::fmt;
@@ -14,84 +13,84 @@ use crate::error_document::{self, Refusal};
 use crate::error_text::{one_line, with_sources};
 use crate::retries::StoreUnavailable;
 
-/// Why an object cannot be read, or a prefix not be listed.
+/// Error of reading an object or listing a prefix.
 ///
-/// One variant for each thing that its reader can do.
+/// Each variant calls for another reaction of the reader.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ObjectError {
-    /// It is no URL of an object.
+    /// The text is not the URL of an object.
     Url {
         /// The text.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// There is no such object, or no such bucket.
+    /// The object or its bucket does not exist.
     NotFound {
         /// The object.
         url: String,
     },
-    /// The store wants other credentials.
+    /// The store requires other credentials.
     Denied {
         /// The object.
         url: String,
-        /// The store's words.
+        /// The store's message.
         why: String,
     },
-    /// No credentials are set, and the service that has those of a machine's role gave none.
+    /// No credentials are set, and the metadata service of the machine's role provided none.
     NoCredentials {
         /// The object.
         url: String,
-        /// Where the service is.
+        /// Address of the service.
         service: &'static str,
-        /// What became of the request to it.
+        /// Result of the request to it.
         why: String,
     },
-    /// The object is another one than when it was opened.
+    /// The object was replaced after it was opened.
     Changed {
         /// The object.
         url: String,
-        /// How that was seen.
+        /// The difference that revealed it.
         why: String,
     },
     /// The store did not answer within [`StoreOptions::deadline`](crate::StoreOptions::deadline).
     TimedOut {
         /// The object.
         url: String,
-        /// The bytes that were asked for; None for its attributes or a listing.
+        /// The requested bytes; None for attributes or a listing.
         range: Option<Range<u64>>,
         /// The deadline.
         deadline: Duration,
-        /// Why the last attempt failed that ended before it, if one did.
+        /// Failure of the last attempt that ended before the deadline, if any.
         last_failure: Option<String>,
     },
-    /// The store refuses for a reason that other credentials do not mend, such as an object in an
+    /// The store refuses for a reason that other credentials do not fix, such as an object in an
     /// archive class.
     Refused {
         /// The object.
         url: String,
-        /// The store's words.
+        /// The store's message.
         why: String,
-        /// What is wrong, and what to do.
+        /// Cause and remedy.
         advice: &'static str,
-        /// The kind of the error, as programs see it.
+        /// Kind of the equivalent `io::Error`.
         kind: io::ErrorKind,
     },
-    /// The store has refused each attempt, or there was no connection to it; later it may serve.
+    /// The store refused every attempt, or could not be reached. A later request may succeed.
     Unavailable {
         /// The object.
         url: String,
-        /// The bytes that were asked for; None for its attributes or a listing.
+        /// The requested bytes; None for attributes or a listing.
         range: Option<Range<u64>>,
-        /// Why the last attempt failed.
+        /// Failure of the last attempt.
         why: String,
     },
-    /// Anything else that the store, the network or this process refuses.
+    /// Any other failure of the store, the network or this process.
     Failed {
         /// The object.
         url: String,
-        /// The bytes that were asked for; None for its attributes or a listing.
+        /// The requested bytes; None for attributes or a listing.
         range: Option<Range<u64>>,
         /// The cause.
         why: String,
@@ -99,7 +98,7 @@ pub enum ObjectError {
 }
 
 impl ObjectError {
-    /// The error of a request for these bytes of an object.
+    /// Converts the error of a request for these bytes of an object.
     pub(crate) fn of(url: &str, range: Option<Range<u64>>, error: &object_store::Error) -> Self {
         use object_store::Error as Store;
         let text = with_sources(error);
@@ -124,7 +123,7 @@ impl ObjectError {
         }
         let is_denied =
             matches!(error, Store::PermissionDenied { .. } | Store::Unauthenticated { .. });
-        // Of a listing it says so by its text alone, and so it does of what has expired.
+        // For listings and expired credentials, only the text reveals the refusal.
         if is_denied || DENIED.into_iter().chain(EXPIRED).any(|part| text.contains(part)) {
             return Self::Denied { url, why };
         }
@@ -132,19 +131,19 @@ impl ObjectError {
         Self::Failed { url, range, why: if is_whole { WHOLE.to_owned() } else { why } }
     }
 
-    /// An error of this process, such as one without threads.
+    /// Creates an error of this process, such as a failure to start a thread.
     pub(crate) fn of_process(url: &str, error: &io::Error) -> Self {
         Self::Failed { url: url.to_owned(), range: None, why: error.to_string() }
     }
 }
 
-/// Whether the server has answered a range with all there is. The clients of the stores say it
-/// with two errors, one of which has no variant of its own.
+/// Returns true if the server answered a range request with the whole object. Clients report this
+/// with two errors, one of which has no variant.
 fn ignores_ranges(error: &object_store::Error, why: &str) -> bool {
     matches!(error, object_store::Error::NotSupported { .. }) || why.contains(NOT_PARTIAL)
 }
 
-/// What to do about a refusal, by the store's words.
+/// Returns the remedy for a refusal, by the code in the store's message.
 fn advice(why: &str) -> &'static str {
     let code = error_document::code(why).unwrap_or_default();
     match code {
@@ -175,7 +174,7 @@ fn advice(why: &str) -> &'static str {
     }
 }
 
-/// What is said of a request that has not succeeded within the deadline.
+/// Describes a request that has not succeeded within the deadline.
 pub(crate) fn silence(deadline: Duration, last_failure: Option<&str>) -> String {
     let before = last_failure.map(|why| format!("; the last attempt failed: {why}"));
     format!("no answer within {} ms{}", deadline.as_millis(), before.unwrap_or_default())
@@ -196,7 +195,7 @@ impl ObjectError {
         }
     }
 
-    /// What is wrong, without the name of the object.
+    /// Returns the message without the name of the object.
     fn cause(&self) -> String {
         let part = |range: &Option<Range<u64>>| match range {
             Some(Range { start, end }) => format!("bytes {start} to {end}: "),
@@ -226,7 +225,7 @@ impl ObjectError {
         }
     }
 
-    /// Whether any other range would have the same error.
+    /// Returns true if any other range would fail with the same error.
     pub(crate) fn is_of_all(&self) -> bool {
         matches!(
             self,
@@ -251,7 +250,7 @@ impl ObjectError {
         }
     }
 
-    /// The error of a read of a file of the engine, which names the object itself.
+    /// Converts to the error of a read of an engine's file, which adds the object's name itself.
     pub(crate) fn of_read(&self) -> io::Error {
         io::Error::new(self.kind(), self.cause())
     }
@@ -271,25 +270,25 @@ impl From<ObjectError> for io::Error {
     }
 }
 
-/// Parts of `object_store`'s text for a response that refuses a listing.
+/// Parts of `object_store`'s text for a refused listing.
 const DENIED: [&str; 2] = ["status code: 401", "status code: 403"];
 
-/// The codes by which S3 refuses credentials that were right before, with status 400.
+/// Codes by which S3 refuses expired credentials, with status 400.
 const EXPIRED: [&str; 3] =
     ["<Code>ExpiredToken<", "<Code>TokenRefreshRequired<", "<Code>InvalidToken<"];
 
-/// That of a request that was signed too long ago, or is to be signed yet.
+/// Code for a request with a signature too old, or dated in the future.
 const SKEWED: &str = "<Code>RequestTimeTooSkewed<";
 
-/// Where clients look for credentials last, on virtual machines of the clouds. Elsewhere there may
-/// be no server, which is an error of any kind.
+/// Metadata services, the last place where clients look for credentials on cloud machines. On other
+/// machines there may be no such server, and the error can be of any kind.
 const METADATA_SERVICES: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
 
-/// What is wrong with a server that answers a range with all there is.
+/// Message for a server that answers a range with the whole object.
 const WHOLE: &str = "the server ignores Range and sends the whole object; foreread cannot read it \
                      in parts";
 
-/// Part of `object_store`'s text for a response of 200 to a request for a range.
+/// Part of `object_store`'s text for a response of 200 to a range request.
 const NOT_PARTIAL: &str = "non-partial response";
 
 #[cfg(test)]

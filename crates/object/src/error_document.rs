@@ -1,8 +1,6 @@
-//! The code in the document that a store sends with an error.
-//!
-//! In:    a text: XML of S3, Google and Azure, or JSON of Google's other interface and of gateways.
-//! Out:   the code, and what its reader can do about it.
-//! Never: a guess from the status alone: 403 has a dozen causes.
+//! Parses the code in the document that a store sends with an error: XML of S3, Google and Azure,
+//! JSON of Google's other interface and of gateways. The status alone is too vague: 403 has a dozen
+//! causes.
 
 use std::io::ErrorKind;
 
@@ -28,15 +26,15 @@ pub(crate) fn code(text: &str) -> Option<&str> {
         .filter(is_code)
 }
 
-/// What a code says that is not about who asks.
+/// Meaning of a code that other credentials do not fix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Refusal {
-    /// What is wrong, and what to do.
+    /// Cause and remedy.
     pub(crate) advice: &'static str,
     pub(crate) kind: ErrorKind,
 }
 
-/// Returns the advice for a code that other credentials do not mend; None for all others.
+/// Returns the advice for a code that other credentials do not fix; None for all other codes.
 pub(crate) fn refusal(code: &str) -> Option<Refusal> {
     let (advice, kind) = match code {
         "InvalidObjectState" | "ObjectNotInActiveTierError" => (ARCHIVED, DENIED),
@@ -91,7 +89,7 @@ const KEY: &str = "the KMS key that the object is encrypted with is disabled or 
 const CUSTOMER_KEY: &str = "the object is encrypted with a key that the reader has to send, which \
                             foreread does not: copy the object";
 
-/// Longer than all codes of stores.
+/// Longer than any code of a store.
 const CODE_MAX: usize = 80;
 
 #[cfg(test)]

@@ -1,14 +1,10 @@
-//! Texts of errors, as one line.
-//!
-//! In:    errors with their sources, and what servers send with them.
-//! Out:   a line of bounded length.
-//! Never: a character that a terminal would obey.
+//! Formats errors as one line of bounded length, without terminal control characters.
 
 use std::error::Error;
 
-/// The texts of an error and of its sources, without what one says again after another.
+/// Joins the texts of an error and its sources, without repetitions.
 pub(crate) fn with_sources(error: &object_store::Error) -> String {
-    // Its own words say no more than those of its source.
+    // The wrapper's text adds nothing to its source.
     let text = if let object_store::Error::Generic { source, .. } = error {
         source.to_string()
     } else {
@@ -17,7 +13,7 @@ pub(crate) fn with_sources(error: &object_store::Error) -> String {
     with_sources_of(text, error)
 }
 
-/// A text and what the sources of its error say beyond it.
+/// Appends the texts of an error's sources, unless the text already contains them.
 pub(crate) fn with_sources_of(mut text: String, error: &dyn Error) -> String {
     let mut source = error.source();
     while let Some(cause) = source {
@@ -30,9 +26,9 @@ pub(crate) fn with_sources_of(mut text: String, error: &dyn Error) -> String {
     text
 }
 
-/// A text as one line of bounded length, without what a terminal would obey: servers send whole
-/// pages with their errors. Of a long word, such as the URL of a long key, the start is shown: the
-/// cause stands behind it.
+/// Formats a text as one line of bounded length, without terminal control characters: servers send
+/// whole pages with their errors. A long word, such as the URL of a long key, is cut off, because
+/// the cause follows it.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
@@ -54,5 +50,6 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A few lines of a terminal.
 const LINE_MAX: usize = 400;
 
-/// In letters: more than the URLs of most objects, and a part of a line that leaves room.
+/// In characters: longer than the URLs of most objects, and short enough to leave room for the
+/// rest.
 const WORD_MAX: usize = 160;

@@ -1,8 +1,5 @@
-//! What a store is like, seen from here: a few small requests for one object.
-//!
-//! In:    a URL; the store's responses; the clock of this machine.
-//! Out:   facts. What is to be thought of them is the caller's.
-//! Never: a write. More than ten requests and some tens of KiB, without retries.
+//! Examines a store from this machine by at most ten small requests for one object, without
+//! retries: some tens of KiB, no writes. Reports facts; the caller judges them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,57 +12,57 @@ use crate::object_url::ObjectUrl;
 use crate::response_watch::{ResponseHead, ResponseWatch};
 use crate::stores::{BucketClient, Stores, with_hint};
 
-/// What a store is like, seen from here.
+/// Properties of a store, as measured from this machine.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct StoreExamination {
     /// The bucket and its endpoint.
     pub device: String,
-    /// Why the object cannot be read, if it cannot; then most of the rest is not known.
+    /// Error of reading the object, if any; most of the other fields are unknown then.
     pub error: Option<ObjectError>,
-    /// The attributes of the object, if it was reached.
+    /// Attributes of the object, if the store returned them.
     pub meta: Option<ObjectMeta>,
-    /// The status of the last response to the first question, if there was one.
+    /// Status of the last response to the first request, if any.
     pub status: Option<u16>,
-    /// How the server calls itself.
+    /// Value of the `Server` header.
     pub server: Option<String>,
-    /// The region of the bucket, if the store says it.
+    /// Region of the bucket, if the store reports it.
     pub region: Option<String>,
-    /// By how much the store's clock is ahead of this machine's, in seconds: at least and at most;
-    /// None if the store does not say its time.
+    /// Bounds of the offset by which the store's clock is ahead of this machine's, in seconds; None
+    /// if the store sends no date.
     pub clock_ahead_s: Option<(f64, f64)>,
-    /// Whether a range is answered by it and nothing else; None if that was not seen.
+    /// Treatment of range requests; None if unknown.
     pub ranges: Option<RangeSupport>,
-    /// Whether a request for another version (`If-Match`) is refused.
+    /// Whether the store refuses a request for another version (`If-Match`); None if unknown.
     pub refuses_other_version: Option<bool>,
-    /// The time to the first byte of small ranges, one after the other, shortest first.
+    /// Times to first byte of small ranges read one after the other, shortest first.
     pub first_bytes: Vec<Duration>,
-    /// What a new connection costs beside the request.
+    /// Cost of opening a connection, on top of the request.
     pub connection: Option<Duration>,
     /// Whether the server closes each connection after one response.
     pub closes_connections: bool,
 }
 
-/// How a server answers a request for a range.
+/// A server's answer to a range request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum RangeSupport {
-    /// With that range.
+    /// The range.
     Honoured,
-    /// With all of the object, and this status.
+    /// The whole object, with this status.
     Ignored(u16),
-    /// In another way; the words say how.
+    /// Another answer, described by the text.
     Wrong(String),
 }
 
 impl Stores {
-    /// Examines a store by some requests for one object, and blocks meanwhile. Clients that were
-    /// used before have connections already: then the cost of a connection is not seen.
+    /// Examines a store by a few requests for one object, and blocks until they end. Clients used
+    /// before already hold connections; the cost of a connection stays unknown then.
     ///
     /// # Errors
     ///
-    /// If it is no URL of an object, the environment has settings that make no sense, or this
-    /// process is a fork. That the store cannot be reached is a fact, not an error.
+    /// If the text is not the URL of an object, the environment has invalid settings, or this
+    /// process is a fork. An unreachable store is a result, not an error.
     pub fn examine(&self, url: &str) -> Result<StoreExamination, ObjectError> {
         let url = ObjectUrl::parse(url)?;
         if url.is_prefix() {
@@ -92,10 +89,10 @@ struct Examiner {
     has_credentials: bool,
 }
 
-/// A response, if there was one, and its head.
+/// A response, if any, and its head.
 struct Answered {
     result: Result<GetResult, ObjectError>,
-    /// Whether the store refused because the version is another one.
+    /// Whether the store refused because the version differs.
     is_refused: bool,
     head: Option<ResponseHead>,
 }
@@ -109,7 +106,7 @@ impl Examiner {
         let mut first = self.ask(asked.clone()).await;
         let status = first.head.as_ref().map(|head| head.status);
         if first.result.is_err() && matches!(status, Some(200 | 206 | 416)) {
-            // It is empty, or the server ignores ranges.
+            // The object is empty, or the server ignores ranges.
             asked.range = None;
             sent = wall_clock_s();
             first = self.ask(asked.clone()).await;
@@ -119,7 +116,7 @@ impl Examiner {
             Ok(response) => {
                 let meta = response.meta.clone();
                 if asked.range.is_some() {
-                    // The next request needs the connection.
+                    // Reading the body frees the connection for the next request.
                     let _ = tokio::time::timeout(self.deadline, response.bytes()).await;
                 }
                 meta
@@ -129,7 +126,7 @@ impl Examiner {
                 return facts;
             }
         };
-        // The same again, on the connection that is there now.
+        // Repeats the request on the connection that is open now.
         let is_whole = asked.range.is_none();
         let again = self.ask(asked).await;
         let took = |head: &Option<ResponseHead>| head.as_ref().map(|head| head.took);
@@ -145,7 +142,7 @@ impl Examiner {
         facts
     }
 
-    /// Small ranges at the start, then one in the middle.
+    /// Measures small ranges at the start, then one in the middle.
     async fn examine_ranges(&self, facts: &mut StoreExamination, meta: &ObjectMeta) {
         let len = meta.size.min(RANGE_LEN);
         for n in 0..FIRST_BYTES {
@@ -192,7 +189,7 @@ impl Examiner {
         facts.first_bytes.sort_unstable();
     }
 
-    /// A version that the object never had.
+    /// Requests a version that the object never had.
     async fn examine_conditions(&self, facts: &mut StoreExamination) {
         let options = GetOptions {
             if_match: Some(NO_TAG.to_owned()),
@@ -225,7 +222,7 @@ impl Examiner {
 }
 
 impl StoreExamination {
-    /// What the head of the first response says.
+    /// Extracts facts from the head of the first response.
     fn see(&mut self, head: Option<&ResponseHead>, sent_s: f64) {
         let Some(head) = head else { return };
         let received_s = wall_clock_s();
@@ -238,7 +235,8 @@ impl StoreExamination {
     }
 }
 
-/// By how much a clock is ahead that showed `date`, cut to the second, between the two times.
+/// Returns the bounds of a clock's lead, given a `date` that it showed, truncated to the second,
+/// between the two times.
 #[expect(clippy::cast_precision_loss, reason = "seconds of this century")]
 fn ahead_s(date: i64, sent_s: f64, received_s: f64) -> (f64, f64) {
     (date as f64 - received_s, date as f64 + 1.0 - sent_s)
@@ -249,13 +247,13 @@ fn wall_clock_s() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Requests for the time to the first byte. Beside them there are two or three for the attributes
-/// and one with a condition.
+/// Requests that measure the time to first byte. Two or three more fetch the attributes, and one
+/// tests a condition.
 const FIRST_BYTES: u32 = 6;
 
 const RANGE_LEN: u64 = 4096;
 
-/// Of no object.
+/// A tag of no object.
 const NO_TAG: &str = "\"foreread-doctor-asks-for-no-version\"";
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! The first answer of a request that may be sent twice.
+//! Hedged requests: sends a second copy of a late request, returns the first good answer, and
+//! cancels the other copy.
 //!
-//! In:    a request that can be sent any number of times; what is known of the store's traffic.
-//! Out:   one answer, whole. The other copy is cancelled with it.
-//! Never: parts of two answers. A second copy of what failed, which is a retry and has its own
-//!        rules; or of what was not sent yet.
+//! Parts of two answers are never mixed. Failed requests are not hedged, because retries follow
+//! rules of their own; nor are requests that still wait for a permit.
 //!
 //! ```text
 //!   first   |---- p95 or later ----.----------- .. cancelled
@@ -21,32 +20,32 @@ use tokio::time::{Instant, timeout};
 
 use crate::traffic::{Gated, StoreTraffic};
 
-/// Whether a reader waits for a request.
+/// Urgency of a request: whether a reader is waiting for it.
 #[derive(Debug)]
 pub(crate) struct Urgency<J> {
-    /// When it is sent.
+    /// Whether a reader waits from the start.
     pub(crate) is_demand: bool,
-    /// Is ready when a reader comes to it later.
+    /// Completes when a reader joins the request later.
     pub(crate) joined: J,
 }
 
-/// Of a request that no reader comes to.
+/// Returns the urgency of a request that no reader joins.
 pub(crate) fn not_joined(is_demand: bool) -> Urgency<Pending<()>> {
     Urgency { is_demand, joined: pending() }
 }
 
-/// What happens first.
+/// The first event in a wait.
 enum Event<A> {
     Answered(A),
     Joined,
-    /// It has the permit that it has waited for.
+    /// The request has received its permit.
     Sent,
     /// The delay before a copy, or the back-off, has elapsed.
     Late,
 }
 
-/// Sends a request; and once more if it is late, and the budget allows it, which has more for reads
-/// that are waited for.
+/// Sends a request, and a copy of it if it is late and the budget allows one. The budget reserves
+/// more copies for demand reads.
 ///
 /// ```text
 ///   sent   |---- delay ---->|                 late: a copy, if the budget has one
@@ -54,11 +53,11 @@ enum Event<A> {
 ///                                             the budget is asked again while it waits
 /// ```
 ///
-/// While it waits it is woken seldom: one that waits for its permit when it has that, and one that
-/// waits for the budget after longer and longer pauses ([`CopyBackoff`]).
+/// Wake-ups are rare: a request that waits for its permit wakes when it receives that, and one that
+/// waits for the budget wakes after growing pauses ([`CopyBackoff`]).
 ///
-/// An answer that is an error counts only if the other copy has none, or fails, too: then the
-/// error is that of the first.
+/// An error counts only if the other copy does not exist or fails, too; then the error of the first
+/// copy is returned.
 pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     traffic: &StoreTraffic,
     urgency: Urgency<impl Future<Output = ()>>,
@@ -68,7 +67,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     let (called, gate) = (Instant::now(), Gated::new(is_demand));
     let note = |answer: &Result<T, E>| {
         if answer.is_ok() {
-            // What it waits for others tells nothing of the store.
+            // Time spent waiting for the permit is no latency of the store.
             traffic.first_byte(gate.sent_at().unwrap_or(called));
         }
     };
@@ -78,7 +77,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     loop {
         let is_held = gate.is_waiting();
         let left = match delay {
-            // It can be late only once it is sent.
+            // A request can be late only after it was sent.
             _ if is_held => FOREVER,
             Some(delay) => delay.saturating_sub(gate.since_sent(called)),
             None if is_demand && traffic.may_hedge() => Duration::from_nanos(backoff.pause().0),
@@ -86,7 +85,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
         };
         let next = poll_fn(|context| match first.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Event::Answered(answer)),
-            // Its permit comes in this poll, or not at all.
+            // The permit arrives in this poll, or not at all.
             Poll::Pending if is_held && !gate.is_waiting() => Poll::Ready(Event::Sent),
             Poll::Pending if is_joined => Poll::Pending,
             Poll::Pending => joined.as_mut().poll(context).map(|()| Event::Joined),
@@ -101,11 +100,11 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
                 gate.hurry();
                 (is_joined, is_demand) = (true, true);
             }
-            // Only now it begins to wait for an answer.
+            // Only now does the request wait for an answer.
             Event::Sent => backoff = CopyBackoff::default(),
             Event::Late if gate.is_waiting() => {}
             Event::Late => {
-                // More may be known by now, or allowed.
+                // By now the delay may be known, or the budget refilled.
                 let known = delay.or_else(|| traffic.joined(is_demand));
                 let is_late = known.is_some_and(|delay| gate.since_sent(called) >= delay);
                 if is_late && traffic.take_copy(is_demand) {
@@ -118,7 +117,7 @@ pub(crate) async fn first_answer<T, E, F: Future<Output = Result<T, E>>>(
     }
 }
 
-/// The first good answer of two copies.
+/// Returns the first good answer of two copies.
 async fn of_two<T, E, F: Future<Output = Result<T, E>>>(
     first: Pin<&mut F>,
     second: Pin<&mut F>,

@@ -1,11 +1,8 @@
-//! reqwest with the options of `object_store`, and a rule for redirects.
+//! reqwest with the options of `object_store`, and a policy for redirects.
 //!
-//! In:    the options of a store's client; whether requests carry secrets; the CAs to trust.
-//! Out:   a client.
-//! Never: a secret on its way to another host than the one that it is for.
-//!
-//! `object_store` has no option for redirects. reqwest follows them without `Authorization`, but
-//! with all other headers, and a session token is one of those.
+//! `object_store` has no option for redirects. reqwest follows them without `Authorization` but
+//! with all other headers, and a session token is one of those. Requests with secrets therefore
+//! never follow a redirect to another host.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
@@ -21,17 +18,17 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 use crate::proxies;
 
-/// Which redirects are followed.
+/// Policy for redirects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Redirects {
-    /// None by this client: requests of web servers have no secrets, and their redirects are
-    /// followed by [`redirects`](crate::redirects).
+    /// This client follows none: requests to web servers carry no secrets, and
+    /// [`redirects`](crate::redirects) follows them.
     Followed,
-    /// Those to the same scheme, host and port.
+    /// Follows redirects to the same scheme, host and port.
     SameHost,
 }
 
-/// Makes a client. If there are root certificates, it trusts these alone.
+/// Creates a client. Root certificates, if given, replace all others.
 pub(crate) fn client(
     options: &ClientOptions,
     redirects: Redirects,
@@ -60,14 +57,14 @@ pub(crate) fn client(
     client.build().map_err(failed)
 }
 
-/// The host of a redirect, if it is not the one that was asked.
+/// Returns the host of a redirect, if it differs from the requested one.
 fn other_host(attempt: &Attempt<'_>) -> Option<String> {
     let asked = attempt.previous().first()?.origin();
     let next = attempt.url().origin();
     (asked != next).then(|| next.ascii_serialization())
 }
 
-/// What `object_store` does with its options, in the same order.
+/// Applies the options as `object_store` does, in the same order.
 fn with_options(
     client: ClientBuilder,
     options: &Settings<'_>,
@@ -101,7 +98,7 @@ fn with_options(
     if let Some(time) = options.time(Key::ReadTimeout)? {
         client = client.read_timeout(time);
     }
-    // What is idle is given back: a server may have few connections for all its clients.
+    // Idle connections are closed: a server may have few for all of its clients.
     let idle = options.time(Key::PoolIdleTimeout)?.unwrap_or(IDLE_MAX);
     client = client.pool_idle_timeout(idle);
     if let Some(most) = options.number::<usize>(Key::PoolMaxIdlePerHost)? {
@@ -114,12 +111,12 @@ fn with_options(
     if options.is_on(Key::RandomizeAddresses)? {
         client = client.dns_resolver(Arc::new(SpreadingResolver::default()));
     }
-    // The length of a compressed body is not that of the object.
+    // A compressed body has another length than the object.
     let client = client.no_gzip().no_brotli().no_zstd().no_deflate();
     Ok(client.https_only(!options.is_on(Key::AllowHttp)?))
 }
 
-/// HTTP/2 is off unless it is asked for: then one connection carries all requests.
+/// Sets up HTTP/2, which is off by default: one connection carries all requests then.
 fn with_http2(
     mut client: ClientBuilder,
     options: &Settings<'_>,
@@ -147,7 +144,7 @@ fn with_http2(
     Ok(client)
 }
 
-/// The options as texts, which is how they can be read.
+/// The options as texts, the only form in which they can be read.
 struct Settings<'o>(&'o ClientOptions);
 
 impl Settings<'_> {
@@ -186,7 +183,7 @@ fn failed(error: reqwest::Error) -> object_store::Error {
     object_store::Error::Generic { store: "HTTP", source: Box::new(error) }
 }
 
-/// Begins with another address of a host each time: connections spread over its servers.
+/// Resolver that rotates the addresses of a host, so that connections spread over its servers.
 #[derive(Debug, Default)]
 struct SpreadingResolver(Arc<AtomicUsize>);
 
@@ -206,10 +203,10 @@ impl Resolve for SpreadingResolver {
     }
 }
 
-/// Most servers close a connection that was idle for so long.
+/// Idle time after which most servers close a connection.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// As browsers follow.
+/// The limit of browsers.
 const REDIRECTS_MAX: usize = 10;
 
 const USER_AGENT: &str = concat!("foreread/", env!("CARGO_PKG_VERSION"));

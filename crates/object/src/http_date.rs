@@ -1,11 +1,9 @@
-//! The time in a header such as `Date` or `Last-Modified`.
-//!
-//! In:    one of the three forms that RFC 9110 wants recipients to read.
-//! Out:   seconds since 1970, and the form that servers are to send.
-//! Never: a date in another zone than GMT: HTTP has none.
+//! Dates in headers such as `Date` and `Last-Modified`: reads the three forms that RFC 9110
+//! requires recipients to accept, and writes the one that servers must send. HTTP dates are always
+//! GMT.
 
-/// Reads a date: `Tue, 24 Nov 2026 17:00:00 GMT` (IMF-fixdate), `Tuesday, 24-Nov-26 17:00:00 GMT`
-/// (RFC 850) or `Tue Nov 24 17:00:00 2026` (asctime).
+/// Parses a date: `Tue, 24 Nov 2026 17:00:00 GMT` (IMF-fixdate), `Tuesday, 24-Nov-26 17:00:00 GMT`
+/// (RFC 850) or `Tue Nov 24 17:00:00 2026` (asctime). Returns seconds since 1970.
 pub(crate) fn seconds(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words[..] {
@@ -23,7 +21,7 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
     }
 }
 
-/// RFC 850 has two digits: those of 1970 to 2069 are meant. Some servers write all four.
+/// Expands the two-digit year of RFC 850 to 1970..2069. Some servers write four digits.
 fn full_year(text: &str) -> Option<i64> {
     let year: i64 = text.parse().ok()?;
     match (text.len(), year) {
@@ -52,7 +50,7 @@ fn of_parts(year: i64, month: &str, day: &str, time: &str) -> Option<i64> {
     Some(((days * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Writes a date as servers are to send it.
+/// Formats a date in the form that servers must send.
 pub(crate) fn text(seconds: i64) -> String {
     let (days, rest) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
     let mut year = 1970 + days.div_euclid(366);
@@ -67,15 +65,15 @@ pub(crate) fn text(seconds: i64) -> String {
     format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// Days from 1970 to the first of a month; January is 0.
+/// Returns the days from 1970 to the first of a month; January is 0.
 fn days_since_1970(year: i64, month: i64) -> i64 {
-    // Years that begin in March have their leap day at the end.
+    // In years that begin in March the leap day is the last day.
     let (year, month) = if month < 2 { (year - 1, month + 10) } else { (year, month - 2) };
     let leap_days = year / 4 - year / 100 + year / 400;
     year * 365 + leap_days + (month * 153 + 2) / 5 - DAYS_TO_1970
 }
 
-/// From the first of March of the year 0.
+/// Days from the first of March of the year 0 to 1970.
 const DAYS_TO_1970: i64 = 719_468;
 
 const DAY_S: i64 = 24 * 3600;

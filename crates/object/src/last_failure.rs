@@ -1,9 +1,5 @@
-//! Why the attempts of a request have failed: for the next attempt, and for the error at the
-//! deadline.
-//!
-//! In:    failures of attempts, as the client of a store sees them.
-//! Out:   the last of them, in a line; whether the same request may succeed later.
-//! Never: the failure of another request.
+//! Records the last failure of a request's attempts, for the next attempt and for the error at the
+//! deadline: one line of text, and whether the same request may succeed later.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,7 +10,7 @@ use object_store::client::{HttpError, HttpErrorKind};
 use crate::error_document;
 use crate::error_text::{one_line, with_sources_of};
 
-/// Sent with a request and its retries, which note here why they fail.
+/// Attached to a request and its retries, which record their failures here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastFailure {
     /// Shared by the copies of a request.
@@ -22,35 +18,35 @@ pub(crate) struct LastFailure {
     passing: Arc<Mutex<Option<PassingFailure>>>,
 }
 
-/// A failure after which the same request may succeed.
+/// A transient failure: the same request may succeed later.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct PassingFailure {
-    /// The pause that the store asks for.
+    /// Pause requested by the store.
     pub(crate) asked: Option<Duration>,
-    /// Whether the server has answered with an error that says nothing of its load.
+    /// Whether the server sent an error unrelated to its load.
     pub(crate) is_server_error: bool,
-    /// Whether there was no connection: no address, a refused one, or a refused certificate.
+    /// Whether no connection was made: no address, connection refused, or certificate refused.
     pub(crate) is_unreached: bool,
 }
 
 impl LastFailure {
-    /// To be sent with a request.
+    /// Returns extensions that attach this to a request.
     pub(crate) fn in_extensions(&self, mut extensions: Extensions) -> Extensions {
         extensions.insert(self.clone());
         extensions
     }
 
-    /// For a copy of the request: its own failures, and the last line of all copies.
+    /// Returns the record for a hedged copy: separate failures, but a shared last line.
     pub(crate) fn of_copy(&self) -> Self {
         Self { text: Arc::clone(&self.text), passing: Arc::default() }
     }
 
-    /// An attempt begins.
+    /// Begins an attempt.
     pub(crate) fn begin(&self) {
         *lock(&self.passing) = None;
     }
 
-    /// An attempt had no response.
+    /// Records an attempt without a response.
     pub(crate) fn had_no_response(&self, error: &HttpError) {
         self.set(&with_sources_of(error.to_string(), error));
         let may_pass = match error.kind() {
@@ -65,8 +61,8 @@ impl LastFailure {
         *lock(&self.passing) = may_pass.then_some(why);
     }
 
-    /// An attempt was answered with this status and this start of a text. Returns whether the same
-    /// request may succeed later.
+    /// Records an attempt refused with this status and this start of a text. Returns true if the
+    /// same request may succeed later.
     pub(crate) fn was_refused(
         &self,
         (status, reason): (u16, &str),
@@ -76,7 +72,7 @@ impl LastFailure {
         let colon = if text.is_empty() { "" } else { ": " };
         self.set(&format!("{reason}{colon}{text}"));
         let is_throttled = is_throttling(status, text);
-        // 501 and 505 are what the server can never do.
+        // 501 and 505 mean that the server never supports the request.
         let is_server_error = status >= 500 && !matches!(status, 501 | 505);
         let may_pass = is_throttled || is_server_error || status == 408;
         let is_server_error = is_server_error && !is_throttled;
@@ -85,7 +81,7 @@ impl LastFailure {
         may_pass
     }
 
-    /// Whether the attempt that has failed may succeed later.
+    /// Returns the failure of the last attempt, if it was transient.
     pub(crate) fn passing(&self) -> Option<PassingFailure> {
         *lock(&self.passing)
     }
@@ -94,20 +90,21 @@ impl LastFailure {
         *lock(&self.text) = Some(one_line(text));
     }
 
-    /// Returns the last one, if there was one.
+    /// Returns the line of the last failure, if any.
     pub(crate) fn text(&self) -> Option<String> {
         lock(&self.text).clone()
     }
 }
 
-/// Whether a response asks for fewer requests: by its status, or by the code in its document.
+/// Returns true if a response requests fewer requests, by its status or by the code in its
+/// document.
 pub(crate) fn is_throttling(status: u16, text: &str) -> bool {
     matches!(status, 429 | 503)
         || (status >= 400
             && error_document::code(text).is_some_and(|code| THROTTLING.contains(&code)))
 }
 
-/// Codes of stores that are sent with other statuses, too.
+/// Codes that stores also send with other statuses.
 const THROTTLING: [&str; 8] = [
     "SlowDown",
     "RequestLimitExceeded",

@@ -2,8 +2,8 @@
 //!
 //! In:    URLs; credentials and endpoints in the environment variables of `object_store`.
 //! Out:   a [`Source`](foreread::Source) for each object, listings, counters of requests and bytes.
-//! Never: a policy: what is read when is decided by the engine. A write to a store, except by
-//!        [`CachedStore`] on behalf of its caller. Bytes of two versions of an object in one file.
+//! Never: a read-ahead policy, which is the engine's. Writes to a store, except by [`CachedStore`]
+//!        on behalf of its caller. Bytes of two versions of an object in one file.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +73,7 @@ pub use examination::{RangeSupport, StoreExamination};
 pub use listing::Listing;
 pub use measured_object::{ConnectionTime, MeasuredObject};
 pub use object::Object;
-/// The crate whose stores are read.
+/// The crate that implements the stores.
 pub use object_store;
 pub use object_url::ObjectUrl;
 pub use opening::OpeningObject;

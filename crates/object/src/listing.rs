@@ -1,28 +1,27 @@
-//! The names below a prefix.
+//! Listings of the names below a prefix: objects with their attributes, and prefixes, sorted and
+//! without duplicates.
 //!
-//! In:    a prefix.
-//! Out:   objects with their attributes, and prefixes, sorted, each of them once.
-//! Never: more names than [`NAMES_MAX`]: a caller would wait for minutes, and take memory for all.
-//!        Fewer names than there are without an error or [`Listing::is_cut`].
+//! A listing stops at [`NAMES_MAX`] names, which already take minutes. An incomplete one is always
+//! an error or marked [`Listing::is_cut`].
 
 use std::collections::HashSet;
 
 use crate::error::ObjectError;
 use crate::prefix::{ListedName, NAMES_MAX, Prefix, PrefixPage};
 
-/// What is below a prefix.
+/// Names below a prefix.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Listing {
-    /// The names, sorted by their bytes. Behind the URL of the prefix they make those of the
-    /// objects: below `https://` they are percent-encoded.
+    /// Names, sorted bytewise. Appended to the URL of the prefix they form the URLs of the objects;
+    /// below `https://` they are percent-encoded.
     pub names: Vec<ListedName>,
-    /// Names that no request can ask for, such as `a//b`, sorted.
+    /// Names that no request can address, such as `a//b`, sorted.
     pub unreadable: Vec<String>,
-    /// Whether there are more, which were not listed.
+    /// Whether the listing was cut off before its end.
     pub is_cut: bool,
 }
 
-/// Lists directly below a prefix, or everything. Each page has a deadline of its own.
+/// Lists the names directly below a prefix, or all of them. Each page has its own deadline.
 pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectError> {
     let mut listing = Listing::default();
     let mut progress = ListingProgress::default();
@@ -47,7 +46,7 @@ pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectErro
         listed.name = prefix.name_in_url(std::mem::take(&mut listed.name));
     }
     listing.names.sort_by(|a, b| a.name.cmp(&b.name));
-    // Of an object that was replaced between two pages the later one is kept.
+    // If an object was replaced between two pages, the later entry wins.
     listing.names.dedup_by(|next, kept| {
         let is_same = next.name == kept.name;
         if is_same {
@@ -60,23 +59,23 @@ pub(crate) fn list(prefix: &Prefix, is_deep: bool) -> Result<Listing, ObjectErro
     Ok(listing)
 }
 
-/// What shows that a listing goes on from page to page.
+/// Detects listings that make no progress from page to page.
 #[derive(Debug, Default)]
 struct ListingProgress {
-    /// A server that comes back to one of them sends pages without end.
+    /// Tokens seen so far. A server that repeats one sends pages without end.
     tokens: HashSet<String>,
-    /// How many pages in a row had no name.
+    /// Consecutive pages without a name.
     empty: u32,
-    /// The names of the page before, if one of them was that of an object.
+    /// Names of the previous page, if it contained an object.
     before: Option<Vec<ListedName>>,
 }
 
 impl ListingProgress {
-    /// Returns whether the page brought the listing forward.
+    /// Returns whether the page advanced the listing.
     fn take(&mut self, page: &PrefixPage) -> bool {
         self.empty = if page.names.is_empty() { self.empty + 1 } else { 0 };
         let is_new = page.next.as_ref().is_none_or(|token| self.tokens.insert(token.clone()));
-        // A prefix may be named again on each page that has keys below it, an object may not.
+        // A prefix may recur on each page that has keys below it; an object may not.
         let has_object = page.names.iter().any(|listed| listed.meta.is_some());
         let names = has_object.then(|| page.names.clone());
         let is_repeated = names.is_some() && names == self.before;
@@ -85,7 +84,7 @@ impl ListingProgress {
     }
 }
 
-/// How many pages without a name may come in a row.
+/// Maximum number of consecutive pages without a name.
 const EMPTY_MAX: u32 = 1000;
 
 const REPEATS: &str = "the server sends pages of names without end";

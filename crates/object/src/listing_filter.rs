@@ -1,21 +1,17 @@
-//! Takes keys that `object_store` cannot name out of responses to listings.
+//! Removes keys that `object_store` cannot represent from listing responses: S3's ListObjectsV2,
+//! also served by Google's XML interface, and Azure's List Blobs.
 //!
-//! In:    responses to S3's ListObjectsV2, which Google's XML interface answers, too, and to
-//!        Azure's List Blobs.
-//! Out:   the same without such keys, and the keys beside them.
-//! Never: a page of a thousand keys that is lost because of one; a key read as another one.
-//!
-//! `object_store` fails on a page with `a//b` in it, and reads `/a` and `a/` as `a`.
+//! `object_store` fails on a page with `a//b` in it, and reads `/a` and `a/` as `a`. Without this
+//! filter one such key would lose a page of a thousand, or be mistaken for another key.
 
 use crate::listing_xml::{XmlElement, element, unescaped};
 
-/// The keys that were taken out of a page; an extension of its response.
+/// Keys removed from a page; an extension of its response.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct UnreadableKeys(pub(crate) Vec<String>);
 
-/// The page without the elements of keys and prefixes that cannot be read, and those keys. All text
-/// in it is escaped. In one that `is_lossy`, replacement characters stand for bytes that are no
-/// text.
+/// Returns the page without the elements of unreadable keys and prefixes, and those keys. All text
+/// in the page is escaped. If it `is_lossy`, replacement characters stand for invalid UTF-8.
 pub(crate) fn without_unreadable(page: &str, is_lossy: bool) -> (String, Vec<String>) {
     let (mut kept, mut unreadable) = (String::with_capacity(page.len()), Vec::new());
     let (mut rest, mut next) = (page, NextElements::default());
@@ -37,7 +33,7 @@ pub(crate) fn without_unreadable(page: &str, is_lossy: bool) -> (String, Vec<Str
     (kept, unreadable)
 }
 
-/// An element of a page that has a key in it.
+/// An element of a page that contains a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum PageElement {
     Contents,
@@ -74,8 +70,8 @@ impl PageElement {
     }
 }
 
-/// Where the next element of each kind begins, so that a page is searched once for each: None: not
-/// known; an end past the page: there is none.
+/// Start of the next element of each kind, so that a page is scanned once per kind. None: unknown;
+/// an offset past the page: no more elements.
 #[derive(Debug, Default)]
 struct NextElements {
     starts: [Option<usize>; PageElement::ALL.len()],
@@ -95,7 +91,7 @@ impl NextElements {
         Some((found, kind))
     }
 
-    /// The text is cut off before this place.
+    /// Invalidates offsets before this one, because the text in front of it is cut off.
     fn forget_before(&mut self, end: usize) {
         for start in &mut self.starts {
             *start = match *start {
@@ -111,7 +107,7 @@ impl NextElements {
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct ListedKey {
     text: String,
-    /// Azure encodes names that XML cannot have.
+    /// Azure percent-encodes names that XML cannot represent.
     is_encoded: bool,
 }
 
@@ -122,7 +118,8 @@ fn key_of(content: &str, kind: PageElement) -> Option<ListedKey> {
 }
 
 impl ListedKey {
-    /// Whether `object_store` can name the key, and names no other one by it.
+    /// Returns true if `object_store` can represent the key, and maps no other key to the same
+    /// path.
     fn is_readable(&self, kind: PageElement) -> bool {
         let key = if kind.is_prefix() {
             self.text.strip_suffix('/').unwrap_or(&self.text)
@@ -132,7 +129,7 @@ impl ListedKey {
         !self.is_encoded && is_path(key)
     }
 
-    /// Whether it is an empty object that stands for a directory.
+    /// Returns true if the key is an empty object that marks a directory.
     fn is_marker(&self, content: &str) -> bool {
         let size = element(content, "Size").or_else(|| element(content, "Content-Length"));
         let is_empty = size.is_some_and(|size| size.content.trim() == "0");

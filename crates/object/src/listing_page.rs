@@ -1,14 +1,12 @@
-//! Whether a response is a page of a listing, and a whole one.
+//! Checks that a response is a complete page of a listing: ListObjectsV2 (S3, Google) or List Blobs
+//! (Azure).
 //!
-//! In:    the text of a response to ListObjectsV2 (S3, Google) or List Blobs (Azure), the token
-//!        that its page was asked for with.
-//! Out:   nothing, or why names may be missing.
-//! Never: a page of a web site, an error or half a page that is read as a short listing:
-//!        `object_store` takes each element that it knows, and misses none.
+//! `object_store` takes every element that it recognises and misses none, so a web page, an error
+//! document or half a page would pass for a short listing.
 
 use crate::listing_xml::{count, element, first_tag};
 
-/// Which protocol a page is of.
+/// Protocol of a page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ListingProtocol {
     /// ListObjectsV2.
@@ -32,7 +30,7 @@ impl ListingProtocol {
         }
     }
 
-    /// The part of a query that asks for the page of a token.
+    /// Returns the query parameter that carries the token of a page.
     pub(crate) const fn token(self) -> &'static str {
         match self {
             Self::S3 => "continuation-token",
@@ -41,11 +39,12 @@ impl ListingProtocol {
     }
 }
 
-/// Checks a page that was asked for with `token`.
+/// Checks a page requested with `token`.
 ///
 /// # Errors
 ///
-/// Why it cannot be taken for a page of a listing that ends, or goes on, as it says.
+/// The reason why names may be missing: the page is not a listing, is incomplete, or contradicts
+/// its own end or continuation.
 pub(crate) fn check(
     page: &str,
     protocol: ListingProtocol,
@@ -86,7 +85,7 @@ fn check_s3<'p>(
     }
     let is_truncated = match text("IsTruncated").map(str::to_ascii_lowercase).as_deref() {
         Some("true" | "1") => true,
-        // Only the first version of the request is answered with it.
+        // Only servers of the first version of the request send this.
         None => text("NextMarker").is_some_and(|marker| !marker.is_empty()),
         Some("false" | "0") => false,
         Some(other) => return Err(format!("the listing has IsTruncated {other:?}")),
@@ -99,7 +98,7 @@ fn check_s3<'p>(
              ListObjects; list longer prefixes"
         ));
     }
-    // Some servers count no prefixes, so there may be more names than they say.
+    // Some servers do not count prefixes, so the page may hold more names than the count.
     let counted = text("KeyCount").and_then(|text| text.parse::<usize>().ok());
     match counted {
         Some(counted) if counted > names => Err(format!(

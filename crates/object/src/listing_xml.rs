@@ -1,23 +1,22 @@
-//! As much of XML as pages of listings have.
+//! A minimal XML reader for pages of listings: finds elements by name and unescapes text.
 //!
-//! In:    text.
-//! Out:   elements by their names, texts without references.
-//! Never: an error: what is no XML has no elements. A namespace's prefix, which no store sends.
+//! It reports no errors; text that is not XML has no elements. Namespace prefixes are unsupported,
+//! because no store sends them.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// An element of a text.
+/// An element in a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct XmlElement<'x> {
-    /// Where it is, with its tags.
+    /// Position of the element, tags included.
     pub(crate) place: Range<usize>,
-    /// The text of its opening tag behind its name.
+    /// Text of its opening tag behind the name.
     pub(crate) attributes: &'x str,
     pub(crate) content: &'x str,
 }
 
-/// Returns the first element of this name. It has none of the same name in it.
+/// Returns the first element of this name. Elements of the same name do not nest.
 pub(crate) fn element<'x>(text: &'x str, name: &str) -> Option<XmlElement<'x>> {
     let (start, behind_name) = opening_tag(text, name, 0)?;
     let tag_end = behind_name + text[behind_name..].find('>')?;
@@ -32,7 +31,7 @@ pub(crate) fn element<'x>(text: &'x str, name: &str) -> Option<XmlElement<'x>> {
     Some(XmlElement { place: start..end, attributes, content })
 }
 
-/// Returns how many elements of this name begin in a text.
+/// Returns the number of elements of this name that begin in a text.
 pub(crate) fn count(text: &str, name: &str) -> usize {
     let (mut count, mut at) = (0, 0);
     while let Some((_, behind)) = opening_tag(text, name, at) {
@@ -58,7 +57,7 @@ pub(crate) fn first_tag(text: &str) -> Option<&str> {
     Some(&name[..end])
 }
 
-/// Where the next opening tag of this name begins, and where its name ends.
+/// Returns the start of the next opening tag of this name, and the end of its name.
 fn opening_tag(text: &str, name: &str, from: usize) -> Option<(usize, usize)> {
     let opening = format!("<{name}");
     let mut at = from;
@@ -72,7 +71,7 @@ fn opening_tag(text: &str, name: &str, from: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// A document in which all text is escaped, and that has no comments: then each `<` begins a tag.
+/// Returns the document with all text escaped and without comments, so that each `<` begins a tag.
 pub(crate) fn without_sections(text: &str) -> Cow<'_, str> {
     if !text.contains("<!") {
         return text.into();
@@ -86,7 +85,7 @@ pub(crate) fn without_sections(text: &str) -> Cow<'_, str> {
             _ if rest.starts_with("<!--") => ("<!--", "-->"),
             _ => ("<!", ">"),
         };
-        // One that does not end makes the document end in the middle.
+        // An unterminated section truncates the document.
         let Some(length) = rest[opening.len()..].find(closing) else { break };
         if opening == "<![CDATA[" {
             let content = &rest[opening.len()..opening.len() + length];
@@ -98,7 +97,7 @@ pub(crate) fn without_sections(text: &str) -> Cow<'_, str> {
     plain.into()
 }
 
-/// The text of an element. What is no reference of XML stays as it is.
+/// Unescapes the text of an element. Invalid references stay unchanged.
 pub(crate) fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,9 +1,7 @@
-//! An object that is measured: parts over several connections, small ranges, new connections.
+//! Measures an object: large parts over several connections, small ranges, new connections.
 //!
-//! In:    an object; which ranges are read, in which order; a flag that ends it.
-//! Out:   times, and bytes as they come.
-//! Never: a decision what is read, or what it means; a second copy of a late request; bytes of
-//!        another version than the one that was there at first.
+//! The caller chooses the ranges and interprets the times. Late requests are not hedged, and all
+//! bytes are of the version found at opening.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +22,7 @@ use crate::runtime::wait_unless;
 use crate::stores::Stores;
 use crate::transfer::{self, RangeTime};
 
-/// An object that is measured. It is pinned to the version that was there when it was opened.
+/// An object under measurement, pinned to the version found at opening.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,10 +43,11 @@ pub struct MeasuredObject {
     stores: Stores,
 }
 
-/// A request on a new connection, and the next one on the same.
+/// Times of two requests: the first opens a connection, the second reuses it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ConnectionTime {
-    /// From the first request to the head of its response, with name, connection and TLS.
+    /// From the first request to the head of its response, including name lookup, connection and
+    /// TLS.
     pub first: Duration,
     /// From the second request to the head of its response.
     pub next: Duration,
@@ -73,14 +72,14 @@ impl MeasuredObject {
         &self.object
     }
 
-    /// Reads parts over so many connections at once, and blocks meanwhile. Each connection asks
-    /// `next` with its number for a range when its last one has come, and ends when there is none;
-    /// `arrived` is told how many bytes come. Returns false if `at_most` is over before that, or
-    /// the flag was set: what was on its way is given up.
+    /// Reads parts over `connections` connections at once, and blocks until they end. When the
+    /// range of a connection is complete, it calls `next` with its number for another one, and ends
+    /// if there is none; `arrived` receives the number of bytes of each chunk. Returns false if
+    /// `at_most` elapses first or the flag is set; requests in flight are cancelled then.
     ///
     /// # Errors
     ///
-    /// That of the first part that cannot be read; the others are given up.
+    /// The error of the first part that cannot be read; the other parts are cancelled.
     pub fn read_parts(
         &self,
         connections: u32,
@@ -97,12 +96,12 @@ impl MeasuredObject {
         }
     }
 
-    /// Reads ranges of `len` bytes, one at a time, and blocks meanwhile. No more of them begin once
-    /// `at_most` is over or the flag is set.
+    /// Reads ranges of `len` bytes, one at a time, and blocks until they end. No range begins after
+    /// `at_most` has elapsed or the flag is set.
     ///
     /// # Errors
     ///
-    /// That of the first range that cannot be read.
+    /// The error of the first range that cannot be read.
     pub fn small_reads(
         &self,
         offsets: Vec<u64>,
@@ -124,12 +123,12 @@ impl MeasuredObject {
         self.run(stopped, all)?.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Opens so many connections, one after the other, each by a client of its own; each is asked
-    /// twice for the first byte of the object. It blocks meanwhile.
+    /// Opens `count` connections, one after the other, each by a new client that requests the first
+    /// byte of the object twice. Blocks until they end.
     ///
     /// # Errors
     ///
-    /// That of the first request without an answer.
+    /// The error of the first request without an answer.
     pub fn new_connections(
         &self,
         count: u32,
@@ -151,7 +150,7 @@ impl MeasuredObject {
                     let mut options = GetOptions { range, extensions, ..Default::default() };
                     options.extensions.insert(watch.clone());
                     let asked = async {
-                        // The next request needs the connection.
+                        // Reading the body frees the connection for the next request.
                         client.store.get_opts(&url.location, options).await?.bytes().await
                     };
                     let asked = timeout(deadline, asked);
@@ -172,7 +171,7 @@ impl MeasuredObject {
         self.run(stopped, all)?.unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Sends nothing for so long, or until the flag is set, and blocks meanwhile.
+    /// Blocks for this time, or until the flag is set, without sending a request.
     ///
     /// # Errors
     ///
@@ -198,14 +197,14 @@ async fn parts(
     arrived: impl Fn(u64) + Send + Sync + 'static,
 ) -> Result<(), ObjectError> {
     let (next, arrived) = (Arc::new(next), Arc::new(arrived));
-    // What is dropped is given up: the other connections, if one fails.
+    // If one connection fails, dropping the set cancels the others.
     let mut tasks = JoinSet::new();
     for connection in 0..connections {
         let (state, next, arrived) = (Arc::clone(&state), Arc::clone(&next), Arc::clone(&arrived));
         tasks.spawn(async move {
             while let Some(range) = next(connection) {
                 transfer::measure(&state, range, &*arrived).await?;
-                // A store in memory never waits, and could not be given up.
+                // A store in memory never waits, and could not be cancelled without this.
                 tokio::task::yield_now().await;
             }
             Ok::<_, ObjectError>(())

@@ -1,9 +1,7 @@
-//! An object of a store as a source of the engine.
+//! An object of a store as a source of the engine: fetches the ranges that the engine requests, all
+//! of one version.
 //!
-//! In:    a store, a key; ranges that the engine wants.
-//! Out:   the bytes of one version.
-//! Never: two requests for one range, but for retries and copies of late ones; what is asked is
-//!        decided by the engine.
+//! Each range is requested once, apart from retries and hedged copies.
 
 use std::fmt;
 use std::io;
@@ -29,34 +27,33 @@ use crate::retries::Deadline;
 use crate::traffic::StoreTraffic;
 use crate::transfer;
 
-/// What counts the requests of a store, and lets them through.
+/// Counters of a store's requests, and the gate that admits them.
 pub(crate) type CountedTraffic = (Arc<StoreCounters>, Arc<StoreTraffic>);
 
-/// For a store whose requests are not seen.
+/// Creates counters and traffic for a store whose requests bypass this crate's client.
 pub(crate) fn uncounted(options: StoreOptions) -> CountedTraffic {
     let counters = Arc::<StoreCounters>::default();
     let traffic = StoreTraffic::new(&options, Arc::clone(&counters));
     (counters, traffic)
 }
 
-/// An object of a store, in the version that was there when it was opened.
+/// An object of a store, in the version found at opening.
 ///
 /// It is a [`Source`]: [`Engine::open_source`](foreread::Engine::open_source) makes it a file. If
-/// the object is replaced while it is open, reads of what is not yet in the cache fail with
-/// [`ObjectError::Changed`].
+/// the object is replaced while it is open, cache misses fail with [`ObjectError::Changed`].
 #[derive(Clone)]
 pub struct Object(Arc<ObjectState>);
 
 impl Object {
-    /// Asks a store for the attributes of an object, mostly by one request, and blocks meanwhile.
-    /// The `url` is its name in errors; objects of one `device`, such as a bucket, share what the
-    /// engine learns of its speed.
+    /// Fetches the attributes of an object, usually by one request, and blocks until they arrive.
+    /// Errors name the object by its `url`. Objects of one `device`, such as a bucket, share the
+    /// engine's model of its speed.
     ///
-    /// [`Stores::open`](crate::Stores::open) does it with a URL alone.
+    /// [`Stores::open`](crate::Stores::open) does this for a URL.
     ///
     /// # Errors
     ///
-    /// If there is no such object, or the store does not say what version it has.
+    /// If the object does not exist, or the store does not identify its version.
     ///
     /// # Examples
     ///
@@ -93,7 +90,7 @@ impl Object {
         opened.map_err(|error| ObjectError::of_process(url, &error))?
     }
 
-    /// The same for a task of the runtime, counted with others.
+    /// Opens an object from a task of the runtime, with shared counters.
     pub(crate) async fn ask(
         store: Arc<dyn ObjectStore>,
         location: Path,
@@ -126,7 +123,7 @@ impl Object {
         })
     }
 
-    /// An object whose attributes are known; None if they tell versions not apart.
+    /// Creates an object with known attributes. Returns None if they identify no version.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
         meta: ObjectMeta,
@@ -138,7 +135,8 @@ impl Object {
         Some(Self::pinned(store, (meta, pinned), name, options, counted, FoundAt::default()))
     }
 
-    /// An object of which the store has said this; None if it tells versions not apart.
+    /// Creates an object with the attributes that the store reported. Returns None if they identify
+    /// no version.
     pub(crate) fn of_attributes(
         store: Arc<dyn ObjectStore>,
         answered: ObjectAttributes,
@@ -184,7 +182,7 @@ impl Object {
         &self.0.url
     }
 
-    /// Returns the attributes of the version that is read: length, `ETag`, date.
+    /// Returns the attributes of the pinned version: length, `ETag`, date.
     #[must_use]
     pub fn meta(&self) -> &ObjectMeta {
         &self.0.meta
@@ -192,12 +190,12 @@ impl Object {
 }
 
 impl Object {
-    /// Reads exactly `to.len()` bytes at `offset` by one request, without a cache, and blocks
-    /// meanwhile: what a program does that has none.
+    /// Reads exactly `to.len()` bytes at `offset` by one request, bypassing the cache, and blocks
+    /// until they arrive.
     ///
     /// # Errors
     ///
-    /// If the range does not end within the object, and as reads through the engine do.
+    /// If the range extends past the end of the object, and as reads through the engine do.
     pub fn read_exact_at(&self, to: &mut [u8], offset: u64) -> Result<(), ObjectError> {
         let end = offset.checked_add(to.len() as u64).filter(|end| *end <= self.0.pinned.size);
         let Some(end) = end else {
@@ -217,7 +215,8 @@ impl Object {
         Ok(())
     }
 
-    /// Returns the name of what it shares its speed with: its bucket, at its endpoint.
+    /// Returns the name of the device that the object shares its speed with: its bucket, at its
+    /// endpoint.
     #[must_use]
     pub fn device_name(&self) -> &str {
         &self.0.device
@@ -258,12 +257,12 @@ impl fmt::Debug for Object {
     }
 }
 
-/// A store in the network: a first byte after tens of milliseconds, each connection slower than a
-/// program can read, so that it takes many at once. A stream that tried each size of window one
-/// request at a time would have read its first gigabyte by then. A store in the next room is four
-/// times as fast and more, and is learnt from small windows on.
+/// Initial model of a store across a network: the first byte takes tens of milliseconds, and each
+/// connection is slower than a program can read, so reads need many connections at once. A stream
+/// that probed each window size one request at a time would spend its first gigabyte on that. A
+/// store in the next room is at least four times as fast, and its model grows from small windows.
 const FAR_STORE: LearntDevice = LearntDevice {
-    // 32 MiB: as many requests of 1 MiB.
+    // 32 MiB: 32 requests of 1 MiB.
     window: Pages(1 << 13),
     cost: Some(LearntCost {
         per_request_ns: 40e6,

@@ -1,4 +1,4 @@
-//! What requests of one object have in common.
+//! State shared by all requests of one object.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,22 +11,22 @@ use crate::pinned_version::PinnedVersion;
 use crate::redirects::FoundAt;
 use crate::traffic::StoreTraffic;
 
-/// An open object, as its requests share it.
+/// An open object, shared by its requests.
 pub(crate) struct ObjectState {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// Its name in errors.
+    /// Name of the object in errors.
     pub(crate) url: String,
     pub(crate) meta: ObjectMeta,
     pub(crate) pinned: PinnedVersion,
     pub(crate) options: StoreOptions,
     pub(crate) counters: Arc<StoreCounters>,
-    /// The requests of its store.
+    /// Traffic of its store.
     pub(crate) traffic: Arc<StoreTraffic>,
-    /// What it shares its speed with.
+    /// The device that it shares its speed with.
     pub(crate) device: String,
-    /// Where it was found behind redirects.
+    /// Location behind redirects, if it was found there.
     pub(crate) found_at: FoundAt,
-    /// Whether the server refuses conditions that hold: then versions are compared by responses
+    /// Whether the server refuses conditions that hold. Versions are then compared by responses
     /// alone.
     pub(crate) refuses_conditions: AtomicBool,
 }

@@ -1,10 +1,9 @@
-//! The URL of an object or of a prefix.
+//! Parses the URL of an object or a prefix: `s3://bucket/key`, `gs://`, `az://`, `https://`,
+//! `http://`.
 //!
-//! In:    text: `s3://bucket/key`, `gs://`, `az://`, `https://`, `http://`.
-//! Out:   which store, which key. The key of a store is literal, as for other clients of stores;
-//!        the path of `https://` and `http://` is percent-decoded once.
-//! Never: a path that merely looks like a URL: a text without `://` is none. Another key than the
-//!        text names.
+//! In store URLs the key is literal, as in other clients of stores; the path of `https://` and
+//! `http://` is percent-decoded once. A key is never altered: a URL that `object_store` would map
+//! to another key is an error. Text without `://` is a path, not a URL.
 
 use std::fmt;
 
@@ -14,7 +13,7 @@ use url::{Position, Url};
 
 use crate::error::ObjectError;
 
-/// The URL of an object, or of the objects whose keys begin with a prefix.
+/// URL of an object, or of all objects under a prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ObjectUrl {
     text: String,
@@ -24,8 +23,8 @@ pub struct ObjectUrl {
 }
 
 impl ObjectUrl {
-    /// Whether a text is meant as a URL of a store: it has a scheme and `://`. `file://` is one,
-    /// too, and names a file.
+    /// Returns true if a text has a scheme and `://`, and so is meant as a URL of a store. This
+    /// includes `file://`, which names a file.
     #[must_use]
     pub fn is_url(text: &str) -> bool {
         text.split_once("://").is_some_and(|(scheme, _)| {
@@ -33,14 +32,14 @@ impl ObjectUrl {
         })
     }
 
-    /// Reads a URL. In `s3://`, `gs://` and `az://` all behind the bucket is the key as it stands,
-    /// with its `%`, `?` and `#`; in `https://` and `http://` it is percent-decoded once.
+    /// Parses a URL. In `s3://`, `gs://` and `az://` URLs, everything behind the bucket is the
+    /// literal key, including `%`, `?` and `#`; in `https://` and `http://` URLs it is
+    /// percent-decoded once.
     ///
     /// # Errors
     ///
-    /// If it is none of a store, if its key cannot be one, or would be another one than the text
-    /// says, or if it has a query or a user. The error names neither query nor user: they may be
-    /// secret.
+    /// If the URL is not of a store, has a query or a user, or its key is invalid or would be
+    /// mapped to another key. The error omits query and user, which may be secret.
     ///
     /// ```
     /// use foreread_object::ObjectUrl;
@@ -58,7 +57,7 @@ impl ObjectUrl {
         let (start, key) =
             literal_key(text).map_or((text, None), |(start, key)| (start, Some(key)));
         let url = Url::parse(start).map_err(|error| {
-            // Where its user ends is not known: it may have / and ? in it.
+            // The end of the user is ambiguous: it may contain / and ?.
             let after_user = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
             let url = without_secrets(after_user);
             ObjectError::Url { url, why: format!("no URL: {error}") }
@@ -81,7 +80,7 @@ impl ObjectUrl {
                        and write ? and # of a name as %3F and %23";
             return Err(wrong(why.to_owned()));
         }
-        // A web server's user alone is sent as well, and may be a token.
+        // A user alone is sent to web servers, too, and may be a token.
         let is_web = matches!(url.scheme(), "http" | "https");
         if url.password().is_some() || (is_web && !url.username().is_empty()) {
             let why = "no user and no password in a URL, where others see it; use the environment";
@@ -97,25 +96,25 @@ impl ObjectUrl {
         Ok(Self { text: text.to_owned(), url, scheme, location })
     }
 
-    /// Returns the key of the object in its bucket, without the percent encoding of `https://`.
+    /// Returns the key of the object in its bucket, without the percent-encoding of `https://`.
     #[must_use]
     pub fn key(&self) -> &str {
         self.location.as_ref()
     }
 
-    /// Returns whether it names a bucket, or ends with `/`: then it stands for all keys that
-    /// begin so.
+    /// Returns true if the URL names a bucket or ends with `/`: it then stands for all keys with
+    /// this prefix.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
         self.location.as_ref().is_empty() || self.text.ends_with('/')
     }
 
-    /// Returns whether the names below it are percent-encoded in URLs, as those of `https://` are.
+    /// Returns true if the names below it are percent-encoded in URLs, as in `https://`.
     pub(crate) fn is_encoded(&self) -> bool {
         matches!(self.url.scheme(), "http" | "https")
     }
 
-    /// What all URLs of one bucket have in common.
+    /// Returns the part that all URLs of one bucket share.
     pub(crate) fn bucket(&self) -> &str {
         let by_host = matches!(self.url.scheme(), "http" | "https")
             && !matches!(self.scheme, ObjectStoreScheme::Http);
@@ -123,7 +122,7 @@ impl ObjectUrl {
         if !by_host {
             return start;
         }
-        // Of https://host/bucket/key, where the bucket is part of the path.
+        // For https://host/bucket/key, the bucket is the first part of the path.
         let path = self.url.path();
         let bucket = path[1..].find('/').map_or(path.len(), |at| at + 1);
         &self.url.as_str()[..start.len() + bucket]
@@ -136,7 +135,7 @@ impl fmt::Display for ObjectUrl {
     }
 }
 
-/// The text without what may be secret: the user and password before the host, and the query.
+/// Removes possible secrets from a URL: user and password in front of the host, and the query.
 pub(crate) fn without_secrets(text: &str) -> String {
     let (start, query) = match text.find(['?', '#']) {
         Some(at) => (&text[..at], "?.."),
@@ -150,8 +149,8 @@ pub(crate) fn without_secrets(text: &str) -> String {
     format!("{scheme}://{}{query}", &rest[user..])
 }
 
-/// Returns the part of a store's URL in front of its key, and the key; None if it is no URL of a
-/// store, or one of a web server.
+/// Splits the URL of a store into the part in front of the key, and the key. Returns None for other
+/// URLs, including those of web servers.
 fn literal_key(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once("://")?;
     if matches!(&*scheme.to_ascii_lowercase(), "http" | "https" | "file" | "memory") {
@@ -162,11 +161,11 @@ fn literal_key(text: &str) -> Option<(&str, &str)> {
     Some((&text[..key_at], &text[key_at + 1..]))
 }
 
-/// The key as requests name it.
+/// Converts a key to the path of its requests.
 ///
 /// # Errors
 ///
-/// If `object_store` cannot name it, or would name another one by it.
+/// If `object_store` cannot represent the key, or would map it to another one.
 fn literal_path(key: &str) -> Result<Path, &'static str> {
     if key.contains(|letter: char| letter.is_ascii_control()) {
         return Err("the key has a control character, which keys that are read cannot have");
@@ -184,7 +183,7 @@ fn literal_path(key: &str) -> Result<Path, &'static str> {
     }
 }
 
-/// A name below a URL, as it is written in URLs of web servers.
+/// Percent-encodes a name for URLs of web servers.
 pub(crate) fn encoded(name: &str) -> String {
     let mut url = Url::parse("http://host").expect("it is a URL");
     let segments = url.path_segments_mut();
@@ -192,8 +191,8 @@ pub(crate) fn encoded(name: &str) -> String {
     url.path().strip_prefix('/').unwrap_or_default().to_owned()
 }
 
-/// Why the parsed URL of a web server would have another key than the text: `https://host/a/../b`
-/// is read as `b`.
+/// Returns the reason why parsing would change the key in the URL of a web server:
+/// `https://host/a/../b` is parsed as `b`.
 fn changed_by_parsing(text: &str, url: &Url) -> Option<&'static str> {
     if text.trim() != text || text.contains(|letter: char| letter.is_ascii_control()) {
         return Some(
@@ -212,14 +211,15 @@ fn changed_by_parsing(text: &str, url: &Url) -> Option<&'static str> {
     if path.split('/').skip(1).any(is_dots) {
         return Some("a part of the key is . or .., which keys that are read cannot have");
     }
-    // As a prefix it would be one slash short, as a key another key.
+    // As a prefix it would lose a slash, and as a key it would become another key.
     if path.to_ascii_lowercase().ends_with("%2f") {
         return Some("the key ends with /, which keys that are read cannot");
     }
     None
 }
 
-/// Whether requests would have a slash where the URL has `%2F`, which web servers tell apart.
+/// Returns true if requests would contain a slash for a `%2F` in the URL. Web servers distinguish
+/// the two.
 fn has_encoded_slash(url: &Url) -> bool {
     url.path().to_ascii_lowercase().contains("%2f")
 }
@@ -227,7 +227,7 @@ fn has_encoded_slash(url: &Url) -> bool {
 const ENCODED_SLASH: &str =
     "a web server can tell %2F from /, and requests would have /; copy the object to a file";
 
-/// How `object_store` begins its error about a URL of no store.
+/// Start of `object_store`'s error about a URL of no store.
 const UNKNOWN: &str = "Unable to recognise";
 
 const KINDS: &str = "no URL of a store; they begin with s3://, gs://, az://, https:// or http://";

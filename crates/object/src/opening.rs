@@ -1,8 +1,4 @@
-//! An object that is being opened, as a future.
-//!
-//! In:    a task of the runtime that asks the store.
-//! Out:   the object.
-//! Never: a request that goes on when its caller has given up.
+//! The future of an opening object. Dropping it cancels the request.
 
 use std::fmt;
 use std::future::Future;

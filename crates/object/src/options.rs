@@ -1,36 +1,33 @@
-//! How stores are asked.
-//!
-//! In:    the caller's limits.
-//! Out:   the same, as `object_store` takes them.
-//! Never: credentials: those are in the environment.
+//! Options for requests to stores: deadline, retries, connections, hedging. Credentials come from
+//! the environment.
 
 use std::time::Duration;
 
 use object_store::{BackoffConfig, RetryConfig};
 
-/// How long a request may take, and how often it is sent again.
+/// Limits of requests to stores.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoreOptions {
-    /// How long one request may take, with all retries; then its readers get an error, or ask for
-    /// each of its pages once more.
+    /// Time limit of one request, retries included. At the deadline its readers get an error, or
+    /// request each of their pages once more.
     pub deadline: Duration,
-    /// How often a request is sent again after a response of 429, 503 or another error of the
-    /// server, or a connection that broke, within the deadline. An object that is opened, or a
-    /// listing, whose host cannot be reached at all is an error after four.
+    /// Maximum number of retries, within the deadline, after a response of 429, 503 or another
+    /// server error, or a broken connection. Opening or listing fails after four retries if the
+    /// host cannot be reached at all.
     pub retries: usize,
-    /// The pause before the first retry; each further one is longer, up to a few seconds. A store
-    /// that asks for a longer one (`Retry-After`) gets it, within the deadline.
+    /// Pause before the first retry. Later pauses grow up to a few seconds. A longer pause
+    /// requested by the store (`Retry-After`) is honoured within the deadline.
     pub first_pause: Duration,
-    /// How many requests of one bucket are in flight at a time, each on a connection; 1 to 64.
+    /// Maximum number of requests of one bucket in flight, each on its own connection; 1 to 64.
     pub connections: u32,
-    /// Whether a read that waits for a late request may send it a second time, for at most 2 % more
-    /// requests.
+    /// Whether a demand read may send a second copy of a late request. Copies add at most 2 % to
+    /// the requests.
     pub hedge: bool,
 }
 
 impl Default for StoreOptions {
-    /// A deadline of 60 s, retries until then, the first after 100 ms; 64 connections; late
-    /// requests are sent twice.
+    /// Returns a deadline of 60 s, retries until then, the first after 100 ms; 64 connections; and
+    /// hedged requests on.
     fn default() -> Self {
         Self {
             deadline: Duration::from_secs(60),
@@ -43,8 +40,8 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The same for `object_store`: for its requests for credentials, those of callers, and bodies
-    /// that break. All others are sent again by [`retries`](crate::retries).
+    /// Returns the options of `object_store`'s own retries. They apply to requests for credentials,
+    /// requests of callers, and broken bodies; [`retries`](crate::retries) handles all others.
     pub(crate) fn retry(&self) -> RetryConfig {
         let backoff = BackoffConfig {
             init_backoff: self.first_pause,
@@ -55,18 +52,18 @@ impl StoreOptions {
         RetryConfig { backoff, max_retries, retry_timeout: self.deadline }
     }
 
-    /// How many requests may be in flight.
+    /// Returns the maximum number of requests in flight.
     pub(crate) fn connections(&self) -> u32 {
         self.connections.clamp(1, CONNECTIONS_MAX)
     }
 }
 
-/// A store that throttles serves again within seconds, and a reader waits meanwhile.
+/// A throttling store recovers within seconds, while a reader waits.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// A machine without a role has no service for credentials, and would wait for one until the
-/// deadline.
+/// A machine without a role has no metadata service; with more retries the search for credentials
+/// would last until the deadline.
 const RETRIES_OF_CLIENT_MAX: usize = 10;
 
-/// As many as the engine sends to one device.
+/// Equal to the engine's maximum number of requests to one device.
 pub(crate) const CONNECTIONS_MAX: u32 = 64;

@@ -1,13 +1,10 @@
-//! Which responses of 200 are a part of an object all the same.
+//! Recognises responses of 200 that are partial content all the same, by their `Content-Range` and
+//! `Content-Length`; rclone's `serve s3` sends them.
 //!
-//! In:    the headers `Content-Range` and `Content-Length` of a response to a request for a range.
-//! Out:   whether they say that it is a part: what status 206 says.
-//! Never: a guess: without both headers, or if they disagree, 200 is the whole object.
-//!
-//! rclone's `serve s3` answers so. Range, length and version are then checked as those of any
-//! response.
+//! Without both headers, or if they disagree, 200 means the whole object. Range, length and version
+//! are then checked as in any response.
 
-/// Whether a response with these headers has the bytes of a range, and not all there are.
+/// Returns true if a response with these headers carries a range rather than the whole object.
 pub(crate) fn is_partial(content_range: Option<&str>, content_length: Option<&str>) -> bool {
     let (Some(range), Some(length)) = (content_range, content_length) else { return false };
     let parsed = || {

@@ -1,31 +1,28 @@
-//! Which version of an object is read: the one that was there when it was opened.
-//!
-//! In:    the attributes of an object, at first and with each response.
-//! Out:   conditions for requests; whether a response is of the same version.
-//! Never: a version that is assumed: an object without `ETag` and date cannot be pinned.
+//! The version of an object found at opening: builds conditions for its requests, and checks that
+//! each response is of the same version. An object without `ETag` and date cannot be pinned.
 
 use object_store::{GetOptions, GetResult, ObjectMeta};
 
 use crate::response_head::StatesDate;
 
-/// The version of an object that is open.
+/// The version of an open object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct PinnedVersion {
     e_tag: Option<String>,
-    /// What the store calls the version, if it keeps several.
+    /// Version identifier of a store that keeps several versions.
     version: Option<String>,
-    /// Seconds since 1970; None if the server did not say.
+    /// Seconds since 1970; None if the server sent no date.
     modified: Option<i64>,
     pub(crate) size: u64,
 }
 
 impl PinnedVersion {
-    /// The version that these attributes are of; None if they tell versions not apart.
+    /// Returns the version of these attributes; None if they identify no version.
     pub(crate) fn of(meta: &ObjectMeta) -> Option<Self> {
         Self::of_dated(meta, None)
     }
 
-    /// The same, if it is known whether the server has stated a date.
+    /// Returns the version, given whether the server sent a date.
     pub(crate) fn of_dated(meta: &ObjectMeta, states_date: Option<StatesDate>) -> Option<Self> {
         let pinned = Self::new(meta, states_date);
         (pinned.e_tag.is_some() || pinned.modified.is_some()).then_some(pinned)
@@ -33,7 +30,7 @@ impl PinnedVersion {
 
     fn new(meta: &ObjectMeta, states_date: Option<StatesDate>) -> Self {
         let seconds = meta.last_modified.timestamp();
-        // Clients put the first second of 1970 in place of a date that is missing.
+        // Clients substitute the first second of 1970 for a missing date.
         let StatesDate(is_dated) = states_date.unwrap_or(StatesDate(seconds != 0));
         Self {
             e_tag: meta.e_tag.clone(),
@@ -43,17 +40,17 @@ impl PinnedVersion {
         }
     }
 
-    /// Returns an error if a response is of another version, with the date that it states.
+    /// Returns an error if a response is of another version, also by the date that it states.
     pub(crate) fn check_response(&self, response: &GetResult) -> Result<(), String> {
         let states_date = response.extensions.get::<StatesDate>().copied();
         self.check_version(&Self::new(&response.meta, states_date))
     }
 
-    /// The conditions under which a request may be answered.
+    /// Returns the conditions that make a request fail for another version.
     pub(crate) fn conditions(&self, meta: &ObjectMeta) -> GetOptions {
         let mut options = GetOptions::default();
         match &self.e_tag {
-            // By the standard no weak tag ever matches; the response is compared instead.
+            // By the standard a weak tag never matches; the response is compared instead.
             Some(tag) if !tag.starts_with("W/") => options.if_match = Some(tag.clone()),
             _ if self.modified.is_some() => options.if_unmodified_since = Some(meta.last_modified),
             _ => {}
@@ -61,8 +58,8 @@ impl PinnedVersion {
         options
     }
 
-    /// Compares with the attributes of a response; an error says what differs. Servers exist that
-    /// ignore conditions.
+    /// Compares with the attributes of a response, because some servers ignore conditions. The
+    /// error names the difference.
     #[cfg(test)]
     pub(crate) fn check(&self, response: &ObjectMeta) -> Result<(), String> {
         self.check_version(&Self::new(response, None))
@@ -86,7 +83,7 @@ impl PinnedVersion {
             return differs("length", &self.size, &is.size);
         }
         let is_same_tag = self.e_tag.is_some() && is.e_tag.is_some();
-        // Two versions whose difference a server thinks small may have one weak tag.
+        // Two versions that a server considers equivalent may share a weak tag.
         let is_weak = self.e_tag.as_ref().is_some_and(|tag| tag.starts_with("W/"));
         if is_same_tag && !is_weak {
             return Ok(());
@@ -101,7 +98,7 @@ impl PinnedVersion {
         Err("the response has neither ETag nor Last-Modified".to_owned())
     }
 
-    /// The version as a text, for the identity of a source.
+    /// Formats the version for the identity of a source.
     pub(crate) fn text(&self) -> String {
         let Self { e_tag, version, modified, size } = self;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();

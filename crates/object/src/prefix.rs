@@ -1,8 +1,5 @@
-//! The keys below a prefix, a page at a time.
-//!
-//! In:    a store, a prefix, a directory below it.
-//! Out:   names with their attributes, up to a thousand a page; objects by what a page says.
-//! Never: all names in memory at once, where the store has pages; a request without a deadline.
+//! Lists the keys below a prefix page by page, up to a thousand names a page, and opens listed
+//! objects without another request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +18,7 @@ use crate::object_url::encoded;
 use crate::options::StoreOptions;
 use crate::retries::{Deadline, Retries, until_answered, until_opened};
 
-/// All keys of a store that begin with a prefix.
+/// All keys of a store with a common prefix.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,12 +32,12 @@ use crate::retries::{Deadline, Retries, until_answered, until_opened};
 pub struct Prefix {
     store: Arc<dyn ObjectStore>,
     pages: Option<Arc<dyn PaginatedListStore>>,
-    /// Its name in errors, and that of its bucket.
+    /// Names of the prefix and of its bucket in errors.
     url: String,
     device: String,
-    /// What all its keys begin with: nothing, or with `/` at the end.
+    /// Common start of all of its keys: empty, or ending with `/`.
     start: String,
-    /// Names below it are percent-encoded in URLs.
+    /// Whether names below it are percent-encoded in URLs.
     is_encoded: bool,
     options: StoreOptions,
     counted: CountedTraffic,
@@ -49,46 +46,46 @@ pub struct Prefix {
 /// A name below a prefix.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListedName {
-    /// The name, from the prefix on. That of a prefix ends with `/`.
+    /// Name relative to the prefix. Names of prefixes end with `/`.
     pub name: String,
-    /// The attributes of an object; None for a prefix.
+    /// Attributes of an object; None for a prefix.
     pub meta: Option<ObjectMeta>,
 }
 
-/// Some of the names below a directory.
+/// A page of the names below a directory.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PrefixPage {
-    /// The names, in the order of the store.
+    /// Names, in the order of the store.
     pub names: Vec<ListedName>,
-    /// Names that no request can ask for, such as `a//b`.
+    /// Names that no request can address, such as `a//b`.
     pub unreadable: Vec<String>,
-    /// What the next page is asked for with; None: this is the last one.
+    /// Token of the next page; None on the last page.
     pub next: Option<String>,
 }
 
-/// What a listing says of an object: enough to read that version of it without another request.
+/// Attributes from a listing: enough to read that version of an object without another request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListedVersion {
-    /// Its length.
+    /// Length in bytes.
     pub size: u64,
-    /// When it was modified.
+    /// Time of the last modification.
     pub modified: SystemTime,
-    /// Its `ETag`, as the listing has it.
+    /// `ETag`, as written in the listing.
     pub e_tag: Option<String>,
 }
 
-/// What prefixes of one bucket have in common.
+/// State shared by the prefixes of one bucket.
 pub(crate) struct PrefixStore {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same, if it has pages.
+    /// The same store, if it supports paging.
     pub(crate) pages: Option<Arc<dyn PaginatedListStore>>,
     pub(crate) device: String,
     pub(crate) counted: CountedTraffic,
 }
 
 impl Prefix {
-    /// Returns the keys of any store that begin with a prefix, as one page for each directory. The
-    /// `url` is its name in errors, the `device` what its objects have in common.
+    /// Creates a prefix of any store, which lists each directory as one page. Errors name it by its
+    /// `url`; its objects share one `device`.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -128,12 +125,12 @@ impl Prefix {
         Self { store, pages, url: url.to_owned(), device, start, is_encoded, options, counted }
     }
 
-    /// Returns the same of a URL in which names are percent-encoded, or are not.
+    /// Returns the prefix with percent-encoding of its names switched on or off.
     pub(crate) fn with_encoded_names(self, is_encoded: bool) -> Self {
         Self { is_encoded, ..self }
     }
 
-    /// Returns a name as it is written behind the URL.
+    /// Returns a name as written in URLs.
     pub(crate) fn name_in_url(&self, name: String) -> String {
         if self.is_encoded { encoded(&name) } else { name }
     }
@@ -144,14 +141,15 @@ impl Prefix {
         &self.url
     }
 
-    /// Returns the name of what its objects share their speed with: the bucket, at its endpoint.
+    /// Returns the name of the device that its objects share their speed with: the bucket, at its
+    /// endpoint.
     #[must_use]
     pub fn device_name(&self) -> &str {
         &self.device
     }
 
-    /// Lists a page of what is directly below a directory (`""`, `a`, `a/b`), or of all keys below
-    /// it, by one request, and blocks meanwhile. The names begin behind the directory.
+    /// Lists one page of the names directly below a directory (`""`, `a`, `a/b`), or of all keys
+    /// below it, by one request, and blocks until it arrives. Names are relative to the directory.
     ///
     /// # Errors
     ///
@@ -173,7 +171,7 @@ impl Prefix {
             let deadline = Deadline::of(&prefix.options);
             let list = || prefix.list(&below, is_deep, token.clone(), &noted);
             let options = &prefix.options;
-            // The store has sent the pages before this one.
+            // The store has answered the earlier pages, so an outage is worth more retries.
             if is_first {
                 deadline.bound(until_opened(options, &deadline, &noted, list)).await
             } else {
@@ -191,11 +189,11 @@ impl Prefix {
         }
     }
 
-    /// Opens the version of an object that a listing has told of, without a request.
+    /// Opens a listed version of an object without a request.
     ///
     /// # Errors
     ///
-    /// If the path cannot be one of a key, or the listing tells versions not apart.
+    /// If the path cannot be a key, or the listed attributes identify no version.
     pub fn open(&self, path: &str, listed: &ListedVersion) -> Result<Object, ObjectError> {
         let key = format!("{}{path}", self.start);
         let url = self.url_of(path);
@@ -227,7 +225,7 @@ impl Prefix {
         }
     }
 
-    /// The URL of what is below it.
+    /// Returns the URL of a path below the prefix.
     fn url_of(&self, path: &str) -> String {
         let slash = if path.is_empty() || self.url.ends_with('/') { "" } else { "/" };
         format!("{}{slash}{}", self.url, self.name_in_url(path.to_owned()))
@@ -247,7 +245,7 @@ impl Prefix {
                 PaginatedListOptions { delimiter, page_token, extensions, ..Default::default() };
             let prefix = (!start.is_empty()).then_some(start);
             let page = pages.list_paginated(prefix, options).await?;
-            // Some servers end their last page with an empty one.
+            // Some servers end the last page with an empty token.
             return Ok((page.result, page.page_token.filter(|token| !token.is_empty())));
         }
         let path = Path::parse(start)?;
@@ -271,10 +269,10 @@ impl Prefix {
     }
 }
 
-/// How many names are kept: a few hundred MB of memory, and a thousand requests.
+/// Maximum number of names kept: a few hundred MB of memory, and a thousand requests.
 pub(crate) const NAMES_MAX: usize = 1_000_000;
 
-/// What the keys of a directory begin with.
+/// Returns the common start of the keys in a directory.
 fn directory_start(start: &str, directory: &str) -> String {
     if directory.is_empty() { start.to_owned() } else { format!("{start}{directory}{DELIMITER}") }
 }
@@ -283,7 +281,7 @@ fn page_of(result: &ListResult, next: Option<String>, start: &str) -> PrefixPage
     let unreadable = result.extensions.get::<UnreadableKeys>().cloned().unwrap_or_default().0;
     let name = |key: String| key.strip_prefix(start).map_or_else(|| key.clone(), str::to_owned);
     let unreadable = unreadable.into_iter().map(name).collect();
-    // The key of the directory itself, which some programs make, has no name below it.
+    // The key of the directory itself, which some programs create, has no name below it.
     let below = |path: &Path| {
         path.as_ref().strip_prefix(start).filter(|name| !name.is_empty()).map(str::to_owned)
     };
@@ -296,7 +294,7 @@ fn page_of(result: &ListResult, next: Option<String>, start: &str) -> PrefixPage
     PrefixPage { names: prefixes.chain(objects).collect(), unreadable, next }
 }
 
-/// Servers exist whose listings have tags without the quotes that their responses have.
+/// Adds missing quotes to a tag: some servers omit them in listings but send them in responses.
 fn quoted(tag: &str) -> String {
     if tag.ends_with('"') { tag.to_owned() } else { format!("\"{tag}\"") }
 }

@@ -1,12 +1,9 @@
-//! The proxies that environment variables name.
-//!
-//! In:    `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case.
-//! Out:   a client with these proxies; an error at once where a request would need another kind.
-//! Never: a proxy's password in an error.
+//! Proxies from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, in either case. A request
+//! that would need an unsupported kind of proxy fails at once; its error omits the password.
 
 use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 
-/// Gives the proxies to a client. What reqwest takes of `NO_PROXY` by itself has no ports.
+/// Configures a client with the proxies. reqwest's own parser of `NO_PROXY` ignores ports.
 pub(crate) fn with_proxies(client: ClientBuilder) -> ClientBuilder {
     let Some(excluded) = variable("no_proxy") else { return client };
     let entries = || excluded.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -25,7 +22,7 @@ pub(crate) fn with_proxies(client: ClientBuilder) -> ClientBuilder {
     client.proxy(proxy.no_proxy(NoProxy::from_string(&others.join(","))))
 }
 
-/// What is wrong with the proxy for a request, if it is none of HTTP.
+/// Returns an error if the proxy for a request is not an HTTP proxy.
 pub(crate) fn refusal(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let is_off = variable("no_proxy").is_some_and(|excluded| may_be_excluded(&url, &excluded));
@@ -39,7 +36,7 @@ pub(crate) fn refusal(url: &str) -> Option<String> {
     })
 }
 
-/// Whether a URL needs no proxy; of networks that is not known here.
+/// Returns true if a URL may need no proxy. Entries that are networks count as a match.
 fn may_be_excluded(url: &Url, excluded: &str) -> bool {
     excluded.split(',').map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
         let port = url.port_or_known_default().unwrap_or_default();
@@ -55,7 +52,7 @@ fn proxy_of(scheme: &str) -> Option<Url> {
     Url::parse(&text).ok()
 }
 
-/// The variable for a scheme and its value.
+/// Returns the variable that names the proxy for a scheme, and its value.
 fn named_proxy(scheme: &str) -> Option<(String, String)> {
     let of_scheme = format!("{scheme}_proxy");
     [of_scheme, "all_proxy".to_owned()]
@@ -68,7 +65,7 @@ fn variable(name: &str) -> Option<String> {
     value(&name.to_ascii_uppercase()).or_else(|| value(name))
 }
 
-/// The parts of `host:443`, `10.0.0.1:9000` or `[::1]:80`.
+/// Splits `host:443`, `10.0.0.1:9000` or `[::1]:80` into host and port.
 fn host_and_port(entry: &str) -> Option<(String, u16)> {
     let (host, port) = entry.rsplit_once(':')?;
     let is_name = !host.is_empty() && (!host.contains(':') || host.starts_with('['));
@@ -76,7 +73,7 @@ fn host_and_port(entry: &str) -> Option<(String, u16)> {
     Some((host.trim_matches(['[', ']', '.']).to_ascii_lowercase(), port))
 }
 
-/// Whether a URL is at this host, or at one below this domain, and at this port.
+/// Returns true if a URL is at this host or a subdomain of it, and at this port.
 fn is_host(url: &Url, (name, port): &(String, u16)) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
     let is_below = host.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.'));

@@ -1,9 +1,8 @@
-//! Redirects of web servers: followed once for each object, then its ranges go straight there.
+//! Redirects of web servers: followed once for each object; its range requests then go straight to
+//! the target.
 //!
-//! In:    requests without secrets; where the object was found before.
-//! Out:   the response of the server that has the object.
-//! Never: a redirect from `https://` to `http://`; an object that is found anew while the server
-//!        that has had it serves. Which version it is then is checked by those who read it.
+//! Requests carry no secrets, and `https://` is never redirected to `http://`. The target is kept
+//! until it fails. The reader checks that a new target has the same version.
 //!
 //! ```text
 //!   open     redirector --302--> mirror 2: the object      "mirror 2" is kept
@@ -20,7 +19,7 @@ use object_store::client::{
 };
 use url::Url;
 
-/// Where an object was found; sent with each of its requests.
+/// Location of an object behind redirects; attached to each of its requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FoundAt(Arc<Mutex<Option<String>>>);
 
@@ -53,7 +52,7 @@ impl HttpService for FollowingService {
                 return response;
             }
             let mut now = found_at.lock();
-            // Another request may have found it anew.
+            // Another request may have found a new location already.
             if now.as_ref() == Some(&known) {
                 *now = None;
             }
@@ -86,7 +85,7 @@ impl FollowingService {
     }
 }
 
-/// The same request to another place.
+/// Returns the same request for another URL.
 fn to(request: &HttpRequest, at: &str) -> Result<HttpRequest, HttpError> {
     let mut request = request.clone();
     *request.uri_mut() =
@@ -94,7 +93,7 @@ fn to(request: &HttpRequest, at: &str) -> Result<HttpRequest, HttpError> {
     Ok(request)
 }
 
-/// Where a redirect leads.
+/// Resolves the target of a redirect.
 fn next(at: &str, location: &str) -> Result<String, HttpError> {
     let wrong = || refused(format!("the server redirects to {location:?}, which is no URL"));
     let from = Url::parse(at).map_err(|_| wrong())?;
@@ -114,11 +113,11 @@ fn refused(why: String) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, std::io::Error::other(why))
 }
 
-/// By these a mirror says that the object is not there any more, or that its signed URL has
-/// expired; and by errors of its own that another one may have it.
+/// Statuses by which a mirror reports that the object is gone or its signed URL has expired, or
+/// that it failed itself; another mirror may have the object.
 const LOST: [u16; 9] = [400, 401, 403, 404, 410, 500, 502, 504, 508];
 
-/// As browsers follow.
+/// The limit of browsers.
 const REDIRECTS_MAX: usize = 10;
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
-//! Responses as `object_store` understands them.
+//! Adapts responses of all stores to `object_store`, so that it neither refuses nor misreads them,
+//! and records failures for the error of the request.
 //!
-//! In:    requests and responses of any store.
-//! Out:   responses whose meaning is the same, and which it neither refuses nor misreads; why an
-//!        attempt has failed, for the error of its request.
-//! Never: bytes of an object that are touched, or a range that is assumed; in memory, more of a
-//!        listing or of an error than stores send. A retry of `object_store` for a request that is
-//!        sent again by [`retries`](crate::retries).
+//! Bodies of objects pass unchanged. Listings and error documents are limited in size. Errors are
+//! made final for `object_store` if [`retries`](crate::retries) resends the request.
 
 use std::error::Error;
 use std::fmt;
@@ -28,11 +25,11 @@ use crate::partial_content::is_partial;
 use crate::response_head::{self, KnownLength};
 use crate::retry_after;
 
-/// Makes clients whose responses are filtered.
+/// Creates clients that filter responses.
 #[derive(Debug)]
 pub(crate) struct FilteringConnector<C>(pub(crate) C);
 
-/// A client whose responses are filtered.
+/// A client that filters responses.
 #[derive(Debug)]
 struct FilteringService(HttpClient);
 
@@ -74,7 +71,7 @@ impl HttpService for FilteringService {
             return Ok(HttpResponse::from_parts(parts, readable.into_bytes().into()));
         }
         let (mut parts, body) = response.into_parts();
-        // S3 says so which region a bucket is in.
+        // S3 reports the region of a bucket this way.
         let is_bare_redirect = parts.status.is_redirection()
             && parts.status.as_u16() != 304
             && !parts.headers.contains_key("location");
@@ -105,8 +102,8 @@ impl HttpService for FilteringService {
     }
 }
 
-/// Returns a response with a head as `object_store` reads it, or an error if the head says that the
-/// body is not that of the object.
+/// Rewrites the head of a response for `object_store`. Fails if the head shows that the body is not
+/// the bytes of the object.
 fn readable(
     mut response: HttpResponse,
     is_get: bool,
@@ -119,7 +116,7 @@ fn readable(
     if !response.status().is_success() {
         return Ok(response);
     }
-    // The encoding of a response to HEAD, or to an upload, is not that of a body.
+    // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {
         let why = format!(
             "the server sends the object encoded (Content-Encoding: {encoding}), although it was \
@@ -131,12 +128,12 @@ fn readable(
     Ok(response)
 }
 
-/// An error after which `object_store` does not send the request again.
+/// Creates an error that stops `object_store` from retrying the request.
 fn once(error: impl Error + Send + Sync + 'static) -> HttpError {
     HttpError::new(HttpErrorKind::Unknown, error)
 }
 
-/// An error of another kind, with the same words.
+/// Wraps an error as another kind, with the same text.
 #[derive(Debug)]
 struct SentOnce(HttpError);
 
@@ -159,7 +156,7 @@ impl Error for SentOnce {
 #[derive(Debug)]
 struct ListingRequest {
     protocol: ListingProtocol,
-    /// Which page is asked for; None: the first.
+    /// Token of the requested page; None for the first one.
     token: Option<String>,
 }
 
@@ -183,7 +180,7 @@ fn not_understood(why: String) -> HttpError {
     HttpError::new(HttpErrorKind::Decode, std::io::Error::other(why))
 }
 
-/// A page of a listing: `object_store` takes all that a server sends into memory.
+/// Reads a page of a listing up to a size limit; `object_store` itself would buffer any amount.
 async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
     let (mut page, mut chunks) = (Vec::new(), body.bytes_stream());
     while let Some(chunk) = chunks.next().await {
@@ -196,7 +193,7 @@ async fn listed(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
     Ok(page)
 }
 
-/// What comes of an error's text at once: more than is shown.
+/// Reads the start of an error document, more than is shown.
 async fn start_of(body: HttpResponseBody) -> String {
     let (mut start, mut chunks) = (Vec::new(), body.bytes_stream());
     let read = async {
@@ -211,13 +208,14 @@ async fn start_of(body: HttpResponseBody) -> String {
     String::from_utf8_lossy(&start).into_owned()
 }
 
-/// A thousand keys of 1 KiB, escaped, are 10 MB at most.
+/// Maximum size of a page. A thousand keys of 1 KiB, escaped, take at most 10 MB.
 const PAGE_MAX: usize = 64 << 20;
 
-/// Stores describe an error in some KiB.
+/// Maximum size of an error document; stores send some KiB.
 const ERROR_MAX: usize = 64 << 10;
 
-/// The text is sent together with the head; a server that stops in it is asked again all the same.
+/// Time limit for an error document, which normally arrives with the head. If a server stalls in
+/// it, the request is retried all the same.
 const ERROR_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,9 +1,5 @@
-//! The head of a good response, as `object_store` reads it.
-//!
-//! In:    the headers of a response.
-//! Out:   the same without what would make its object unreadable and is not needed: dates in other
-//!        forms, texts that are no ASCII, a length that the range says as well.
-//! Never: a length, a range or a tag that the server did not send.
+//! Repairs the head of a good response for `object_store`: dates in other forms, non-ASCII texts, a
+//! missing length that the range implies. It never invents a length, range or tag.
 
 use object_store::client::HttpResponse;
 use reqwest::header::{
@@ -13,16 +9,16 @@ use reqwest::header::{
 
 use crate::http_date;
 
-/// The length of the object that a request is for, if that is known.
+/// Length of the requested object, if known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownLength(pub(crate) u64);
 
-/// Whether a response states when its object was modified: `object_store` takes a missing date for
-/// the first second of 1970, which is the date of files of reproducible builds.
+/// Whether a response carries a modification date. `object_store` substitutes the first second of
+/// 1970 for a missing one, which is also the real date of files of reproducible builds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct StatesDate(pub(crate) bool);
 
-/// Changes the head of a response of 2xx. `known` is the length of the object, if it is known.
+/// Repairs the head of a 2xx response. `known` is the length of the object, if known.
 pub(crate) fn make_readable(response: &mut HttpResponse, known: Option<KnownLength>) {
     let states_date = with_readable_date(response.headers_mut());
     let is_text = |value: &HeaderValue| value.to_str().is_ok();
@@ -42,12 +38,12 @@ pub(crate) fn make_readable(response: &mut HttpResponse, known: Option<KnownLeng
     response.extensions_mut().insert(StatesDate(states_date));
 }
 
-/// Writes the date as servers are to send it; one that is none is removed. Returns whether there is
-/// one.
+/// Rewrites the date in the standard form, and removes an invalid one. Returns true if a valid date
+/// remains.
 fn with_readable_date(headers: &mut HeaderMap) -> bool {
     let stated = headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
     let seconds = stated.and_then(http_date::seconds);
-    // Clients of some stores want a date: this one is known not to be the server's.
+    // Clients of some stores require a date; `StatesDate` marks this one as made up.
     let text = http_date::text(seconds.unwrap_or(0));
     match HeaderValue::from_str(&text) {
         Ok(value) => headers.insert(LAST_MODIFIED, value),
@@ -56,8 +52,8 @@ fn with_readable_date(headers: &mut HeaderMap) -> bool {
     seconds.is_some()
 }
 
-/// The length of an object that a range leaves out, and that of a body in chunks that the range
-/// says.
+/// Fills in the total length that a range omits, and the length of a chunked body that the range
+/// implies.
 fn with_known_length(headers: &mut HeaderMap, known: Option<KnownLength>) {
     let Some(range) = headers.get(CONTENT_RANGE).and_then(|value| value.to_str().ok()) else {
         return;
@@ -77,9 +73,9 @@ fn with_known_length(headers: &mut HeaderMap, known: Option<KnownLength>) {
     }
 }
 
-/// Returns the encoding of a body that may not be the bytes of the object. Stores keep an encoding
-/// as an attribute of the object: then the length of the body is that of the range, or of the
-/// object. A server that encodes as it sends has another length, or none.
+/// Returns the encoding of a body that may differ from the bytes of the object. For a stored
+/// encoding, which is an attribute of the object, the body has the length of the range or of the
+/// object. A server that encodes on the fly sends another length, or none.
 pub(crate) fn foreign_encoding(
     response: &HttpResponse,
     known: Option<KnownLength>,
@@ -94,7 +90,7 @@ pub(crate) fn foreign_encoding(
     (len.is_none() || len != stored).then(|| encoding.to_owned())
 }
 
-/// The number of bytes in `bytes 10-29/100`.
+/// Returns the number of bytes in `bytes 10-29/100`.
 fn range_len(range: &str) -> Option<u64> {
     let (bounds, _) = range.split_once('/')?;
     let (first, last) = bounds.trim().strip_prefix("bytes ")?.split_once('-')?;
@@ -102,8 +98,8 @@ fn range_len(range: &str) -> Option<u64> {
     last.checked_sub(first)?.checked_add(1)
 }
 
-/// Whether the range of a response ends behind all that an object can have: `object_store` adds one
-/// to the last byte.
+/// Returns true if the range of a response ends beyond any possible object: `object_store` adds one
+/// to the last byte, which could overflow.
 pub(crate) fn is_absurd(response: &HttpResponse) -> bool {
     let text = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
     let last = text.and_then(|text| text.split_once('/')?.0.rsplit_once('-'));

@@ -1,35 +1,32 @@
-//! The heads of responses, for those that examine a server.
-//!
-//! In:    each response to a request that is watched, and how long it took.
-//! Out:   status and headers that `object_store` does not tell.
-//! Never: a body, or a header that may be secret.
+//! Records status, selected headers and timing of responses for the examination of a server,
+//! because `object_store` does not expose them. Secret headers are left out.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use object_store::client::HttpResponse;
 
-/// Collects the heads of all responses to the requests that it is sent with.
+/// Collects the heads of all responses to the requests that carry it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ResponseWatch(Arc<Mutex<Vec<ResponseHead>>>);
 
-/// What is looked at of a response.
+/// Recorded part of a response's head.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct ResponseHead {
     pub(crate) status: u16,
-    /// From the request, with a connection if one had to be made, to the head.
+    /// From the request, including the connection if it was opened for it, to the head.
     pub(crate) took: Duration,
     pub(crate) date: Option<String>,
     pub(crate) region: Option<String>,
     pub(crate) server: Option<String>,
     pub(crate) content_range: Option<String>,
     pub(crate) e_tag: Option<String>,
-    /// The server closes the connection after this response.
+    /// Whether the server closes the connection after this response.
     pub(crate) closes: bool,
 }
 
 impl ResponseWatch {
-    /// A response has come.
+    /// Records a response.
     pub(crate) fn note(&self, response: &HttpResponse, took: Duration) {
         let header = |name: &str| {
             let value = response.headers().get(name)?;
@@ -49,7 +46,7 @@ impl ResponseWatch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(head);
     }
 
-    /// The last response, if there was one.
+    /// Returns the last response, if any.
     pub(crate) fn last(&self) -> Option<ResponseHead> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
     }

@@ -1,8 +1,5 @@
-//! The attempts of one request: sent again until it succeeds, or its deadline is over.
-//!
-//! In:    a request that can be sent any number of times; why an attempt has failed.
-//! Out:   its answer, or the error of the last attempt.
-//! Never: an attempt before the store wants one, unless the deadline would be over by then.
+//! Retries of one request, until it succeeds, fails for good, or reaches its deadline. An attempt
+//! is never sent earlier than the store allows.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -21,7 +18,7 @@ use crate::error_text::with_sources;
 use crate::last_failure::{LastFailure, PassingFailure};
 use crate::options::{LONGEST_PAUSE, StoreOptions};
 
-/// When a request has to be answered.
+/// Deadline of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
     span: Duration,
@@ -29,13 +26,14 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// The deadline of a request that begins now.
+    /// Returns the deadline of a request that begins now.
     pub(crate) fn of(options: &StoreOptions) -> Self {
         let span = options.deadline;
         Self { span, at: Arc::new(Mutex::new(after(span))) }
     }
 
-    /// A reader begins to wait for the request: it waits as long as for one of its own.
+    /// Restarts the deadline when a reader joins the request: the reader waits as long as for a
+    /// request of its own.
     pub(crate) fn restart(&self) {
         *self.lock() = after(self.span);
     }
@@ -44,14 +42,14 @@ impl Deadline {
         self.lock().saturating_duration_since(Instant::now())
     }
 
-    /// Returns what the future returns; None if it is not ready by the deadline.
+    /// Returns the result of the future; None if it is not ready by the deadline.
     pub(crate) async fn bound<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         loop {
             let at = *self.lock();
             match timeout_at(at, future.as_mut()).await {
                 Ok(value) => return Some(value),
-                // A reader may have come meanwhile.
+                // A reader has joined in between and restarted the deadline.
                 Err(_) if *self.lock() > at => {}
                 Err(_) => return None,
             }
@@ -69,16 +67,16 @@ fn after(span: Duration) -> Instant {
     now.checked_add(span).unwrap_or_else(|| now + FAR)
 }
 
-/// The retries of one request, shared by its copies and by the requests for the rest of a body.
+/// Retry state of one request, shared by its copies and by the requests for the rest of a body.
 #[derive(Clone, Debug)]
 pub(crate) struct Retries(Arc<Mutex<RetryState>>);
 
-/// How often a request was sent again, and when it is next.
+/// Retries left, and the pause before the next one.
 #[derive(Debug)]
 struct RetryState {
     left: usize,
     done: usize,
-    /// Of these, how many may follow failures to connect, as long as there was no other one.
+    /// Retries left after failures to connect, as long as no attempt reached the server.
     left_unreached: usize,
     pauses: RetryPauses,
 }
@@ -92,15 +90,15 @@ impl Retries {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The retries of a request that nothing is open for yet: a name or a port that is wrong is
-    /// reported after a few of them.
+    /// Creates the retries of an opening: a wrong name or port is reported after only a few of
+    /// them.
     fn of_opening(options: &StoreOptions) -> Self {
         let retries = Self::new(options);
         retries.lock().left_unreached = UNREACHED_MAX;
         retries
     }
 
-    /// Pauses before the next attempt. Returns false if there is none.
+    /// Pauses before the next attempt. Returns false if no retry is left.
     pub(crate) async fn pause(&self, why: PassingFailure, deadline: &Deadline) -> bool {
         let time_left = deadline.left();
         let Some(pause) = self.lock().next(why, time_left) else { return false };
@@ -124,14 +122,14 @@ impl Retries {
 }
 
 impl RetryState {
-    /// Takes a retry; None if none is left. Returns the pause before it, or none if the deadline is
-    /// over by then.
+    /// Takes a retry; None if none is left. Returns the pause before it, or `Some(None)` if the
+    /// pause would outlast the deadline.
     fn next(&mut self, why: PassingFailure, time_left: Duration) -> Option<Option<Nanos>> {
         let left = self.left.checked_sub(1)?;
         if why.is_unreached {
             self.left_unreached = self.left_unreached.checked_sub(1)?;
         } else {
-            // The store is there: the next failure is an outage.
+            // The server is reachable, so a later failure to connect is an outage.
             self.left_unreached = usize::MAX;
         }
         self.left = left;
@@ -140,8 +138,8 @@ impl RetryState {
     }
 }
 
-/// Sends a request that opens or lists until it succeeds, fails for good, or no retry or time is
-/// left. A store that cannot be reached at all fails after a few retries.
+/// Retries a request that opens or lists, until it succeeds, fails for good, or runs out of retries
+/// or time. If the store cannot be reached at all, it fails after a few retries.
 pub(crate) async fn until_opened<T, F: Future<Output = object_store::Result<T>>>(
     options: &StoreOptions,
     deadline: &Deadline,
@@ -151,7 +149,7 @@ pub(crate) async fn until_opened<T, F: Future<Output = object_store::Result<T>>>
     until_answered(&Retries::of_opening(options), deadline, failure, attempt).await
 }
 
-/// Sends a request until it succeeds, fails for good, or no retry or time is left.
+/// Retries a request until it succeeds, fails for good, or runs out of retries or time.
 pub(crate) async fn until_answered<T, F: Future<Output = object_store::Result<T>>>(
     retries: &Retries,
     deadline: &Deadline,
@@ -173,8 +171,8 @@ pub(crate) async fn until_answered<T, F: Future<Output = object_store::Result<T>
     }
 }
 
-/// Why a client has given up that does not note its failures: that of another store's, or the
-/// one for credentials.
+/// Returns the failure of a client that does not record it: one supplied by the caller, or the
+/// client for credentials.
 fn of_another_client(error: &Error) -> Option<PassingFailure> {
     let text = with_sources(error);
     let (_, status) = text.split_once("non-2xx status code: ")?;
@@ -183,7 +181,7 @@ fn of_another_client(error: &Error) -> Option<PassingFailure> {
     may_pass.then(PassingFailure::default)
 }
 
-/// The number comes first: a store may say any length of text about its refusal.
+/// Adds the number of retries in front, because the store's message may be long.
 fn given_up(error: &Error, retries: usize) -> Error {
     let after = match retries {
         0 => String::new(),
@@ -194,7 +192,7 @@ fn given_up(error: &Error, retries: usize) -> Error {
     Error::Generic { store: "store", source: Box::new(StoreUnavailable(text)) }
 }
 
-/// The error of a store that has refused each attempt, or has not answered.
+/// Error of a store that has refused every attempt, or has not answered.
 #[derive(Debug)]
 pub(crate) struct StoreUnavailable(String);
 
@@ -206,7 +204,8 @@ impl fmt::Display for StoreUnavailable {
 
 impl StdError for StoreUnavailable {}
 
-/// Of requests that fail together, not all are sent again together.
+/// Returns a random number for jitter, so that requests that failed together are not resent
+/// together.
 pub(crate) fn random() -> u32 {
     let [a, b, c, d, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
@@ -216,8 +215,8 @@ pub(crate) fn nanos(time: Duration) -> Nanos {
     Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Retries of an opening that has had no connection: a second or two by default.
+/// Maximum number of retries for an opening without a connection: a second or two by default.
 const UNREACHED_MAX: usize = 4;
 
-/// For a deadline that no clock reaches.
+/// Stands in for a deadline beyond the range of the clock.
 const FAR: Duration = Duration::from_secs(1 << 30);

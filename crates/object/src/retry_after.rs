@@ -1,14 +1,11 @@
-//! The pause that a store asks for with a refusal.
-//!
-//! In:    the headers `Retry-After` (seconds or a date), `Date`, and those of Azure in ms.
-//! Out:   a time from now.
-//! Never: a date beside another clock than the server's own, if it says its time.
+//! Parses the pause requested with a refusal: `Retry-After` (seconds or a date) and Azure's headers
+//! in ms. A date is compared with the server's own `Date` if it sends one.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::http_date;
 
-/// Returns the pause that a response asks for.
+/// Returns the pause that a response requests.
 pub(crate) fn asked<'h>(header: impl Fn(&str) -> Option<&'h str>) -> Option<Duration> {
     for name in ["x-ms-retry-after-ms", "retry-after-ms"] {
         if let Some(ms) = header(name).and_then(|text| text.trim().parse().ok()) {

@@ -1,10 +1,7 @@
-//! The one tokio runtime of the process, started when a store is used first.
+//! The process-wide tokio runtime, started when a store is first used.
 //!
-//! In:    futures.
-//! Out:   their results, also for threads that are no tasks.
-//! Never: a runtime in a process that reads no object. A call that blocks a worker of the runtime
-//!        on itself: a caller's own runtime may call everything here. A connection that a forked
-//!        child shares with its parent.
+//! Any thread may block on it, including workers of a caller's own runtime. A forked child never
+//! uses the runtime or the connections of its parent.
 
 use std::io;
 use std::sync::OnceLock;
@@ -14,29 +11,29 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
-/// The process in which a client was made. A fork of it has neither the threads that drive the
-/// client's connections nor connections of its own.
+/// The process that created a client. A fork inherits neither the threads that drive the client's
+/// connections nor usable connections.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct OwnerProcess(u32);
 
 impl OwnerProcess {
-    /// Returns this process.
+    /// Returns the current process.
     pub(crate) fn here() -> Self {
         Self(std::process::id())
     }
 
-    /// Returns the runtime for the requests of a client; starts it if this is the first call.
+    /// Returns the runtime for the requests of a client, and starts it on the first call.
     ///
     /// # Errors
     ///
-    /// If the system has no thread, socket or memory for it, or the client was made in a process
-    /// of which this one is a fork.
+    /// If the system lacks threads, sockets or memory for it, or this process is a fork of the one
+    /// that created the client.
     pub(crate) fn runtime(self) -> io::Result<&'static Runtime> {
         self.check()?;
         runtime()
     }
 
-    /// Checks that this is the process.
+    /// Fails unless called in this process.
     pub(crate) fn check(self) -> io::Result<()> {
         if self == Self::here() {
             return Ok(());
@@ -47,7 +44,7 @@ impl OwnerProcess {
         ))
     }
 
-    /// Runs a future on the runtime and blocks this thread until it is over.
+    /// Runs a future on the runtime and blocks this thread until it completes.
     ///
     /// # Errors
     ///
@@ -58,19 +55,19 @@ impl OwnerProcess {
     ) -> io::Result<T> {
         let (send, received) = mpsc::sync_channel(1);
         self.runtime()?.spawn(async move {
-            // The receiver waits below until this is sent.
+            // The receiver blocks below until this is sent.
             let _ = send.send(future.await);
         });
         received.recv().map_err(|_| io::Error::other("a request to the store panicked"))
     }
 }
 
-/// The runtime of a process. That of its parent stays as it is in a forked child: it has no threads
-/// there, and to end it would be to wait for them.
+/// Runtime of a process. A forked child leaks its parent's runtime: none of its threads exist in
+/// the child, so a shutdown would wait for them indefinitely.
 struct ProcessRuntime {
     process: OwnerProcess,
     runtime: Runtime,
-    /// Of a fork that uses stores as well.
+    /// Runtime of a fork that uses stores as well.
     of_fork: RuntimeSlot,
 }
 
@@ -86,7 +83,7 @@ fn runtime() -> io::Result<&'static Runtime> {
     loop {
         match slot.get() {
             Some(there) if there.process == process => {
-                // A thread that was faster has started one, too; its own is kept.
+                // Another thread won the race; its runtime is kept.
                 if let Some(spare) = spare {
                     spare.runtime.shutdown_background();
                 }
@@ -110,8 +107,8 @@ fn start(process: OwnerProcess) -> io::Result<Box<ProcessRuntime>> {
     Ok(Box::new(ProcessRuntime { process, runtime, of_fork: OnceLock::new() }))
 }
 
-/// Runs a future as [`OwnerProcess::wait`] does; but None, and the future is dropped, once the flag
-/// is set.
+/// Runs a future as [`OwnerProcess::wait`] does. Once the flag is set, drops the future and returns
+/// None.
 ///
 /// # Errors
 ///
@@ -122,7 +119,7 @@ pub(crate) fn wait_unless<T: Send + 'static>(
 ) -> io::Result<Option<T>> {
     let (send, received) = mpsc::sync_channel(1);
     let task = runtime()?.spawn(async move {
-        // The receiver may have seen the flag.
+        // The receiver may be gone, because it has seen the flag.
         let _ = send.send(future.await);
     });
     loop {
@@ -140,11 +137,11 @@ pub(crate) fn wait_unless<T: Send + 'static>(
     }
 }
 
-/// How soon Ctrl-C is seen.
+/// Interval at which the flag is checked, and so the latency of Ctrl-C.
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
 
-/// Bodies are copied into the cache by the workers: 1 to 2 GB/s each. More would take processors
-/// from the readers.
+/// Number of workers. They copy bodies into the cache at 1 to 2 GB/s each; more of them would take
+/// processors from the readers.
 const WORKERS: usize = 2;
 
 #[cfg(test)]

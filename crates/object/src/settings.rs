@@ -1,12 +1,9 @@
-//! Settings of a store's client that take precedence over the environment.
-//!
-//! In:    names and values, as the environment variables of `object_store` have them.
-//! Out:   the same, given to a builder of a client.
-//! Never: a value in an error or in a log: some are secret.
+//! Settings of a store's client, which take precedence over the environment. Their names are those
+//! of `object_store`'s variables. Values never appear in errors or logs, because some are secret.
 
 use std::str::FromStr;
 
-/// Names of the file of CA certificates to trust. It is no setting of `object_store`.
+/// Names of the setting for a file of CA certificates. `object_store` has no such setting.
 pub(crate) const CA_BUNDLE: [&str; 2] = ["ca_bundle", "aws_ca_bundle"];
 
 /// Names, in lower case, and values.
@@ -19,7 +16,8 @@ impl StoreSettings {
         Self(settings.into_iter().map(lower).collect())
     }
 
-    /// Takes out how many connections there may be, if that is a number. It is of no client.
+    /// Removes the number of connections, which no client accepts, and returns it if it is a
+    /// number.
     pub(crate) fn without_connections(mut self) -> (Self, Option<u32>) {
         let is_it = |(name, value): &(String, String)| {
             (name == "connections").then(|| value.trim().parse().ok()).flatten()
@@ -29,7 +27,7 @@ impl StoreSettings {
         (self, found)
     }
 
-    /// Gives them to a builder, in their order, without those of [`CA_BUNDLE`].
+    /// Applies the settings to a builder, in order, except [`CA_BUNDLE`].
     ///
     /// # Errors
     ///
@@ -44,17 +42,17 @@ impl StoreSettings {
             .try_fold(builder, |builder, (name, value)| Ok(set(builder, name.parse()?, value)))
     }
 
-    /// Returns names and values, in their order.
+    /// Returns names and values, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// Whether there is one of these names.
+    /// Returns true if a setting has one of these names.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.0.iter().any(|(name, _)| names.contains(&&**name))
     }
 
-    /// Whether they say which credentials S3 gets, or that it gets none.
+    /// Returns true if the settings select credentials for S3, or none.
     pub(crate) fn have_credentials(&self) -> bool {
         self.has(&["aws_access_key_id", "access_key_id", "aws_skip_signature", "skip_signature"])
     }

@@ -1,8 +1,5 @@
-//! The stores of a process: one client for each bucket, with credentials from the environment.
-//!
-//! In:    URLs; the environment variables that `object_store` reads, and settings above them.
-//! Out:   clients, objects, listings, counters.
-//! Never: two clients, and so two pools of connections, for one bucket.
+//! The stores of a process: one client for each bucket, and so one connection pool, with
+//! credentials from settings and from the environment variables of `object_store`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -34,7 +31,7 @@ use crate::runtime::OwnerProcess;
 use crate::settings::StoreSettings;
 use crate::traffic::StoreTraffic;
 
-/// The stores that a process reads from: a client, with its connections, for each bucket.
+/// The stores that a process reads from: one client, with its connections, for each bucket.
 ///
 /// Clones share clients and counters.
 #[derive(Clone)]
@@ -50,15 +47,15 @@ pub struct Stores {
 #[derive(Clone)]
 pub(crate) struct BucketClient {
     pub(crate) store: Arc<dyn ObjectStore>,
-    /// The same, if it lists names in pages.
+    /// The same store, if it supports paged listings.
     pages: Option<Arc<dyn PaginatedListStore>>,
-    /// The bucket and its endpoint: what objects have in common that share a speed.
+    /// The bucket and its endpoint: the device whose speed its objects share.
     pub(crate) device: String,
     pub(crate) traffic: Arc<StoreTraffic>,
 }
 
 impl Stores {
-    /// Returns stores that no request was sent to yet.
+    /// Creates a set of stores without clients; sends no request.
     #[must_use]
     pub fn new(options: StoreOptions) -> Self {
         Self {
@@ -70,13 +67,12 @@ impl Stores {
         }
     }
 
-    /// Returns stores with settings that take precedence over the environment, and clients of their
-    /// own; they are counted with these. Names are those of the environment variables of
-    /// `object_store` in lower case, such as `aws_endpoint_url` and `google_skip_signature`, and
-    /// `ca_bundle`: a file of the CA certificates to trust. An endpoint or a key replaces all that
-    /// the environment says of endpoints or credentials. `connections` is the field of
-    /// [`StoreOptions`] of that name. A name that a store does not have is an error when something
-    /// of that store is opened.
+    /// Returns stores with settings that take precedence over the environment, and with clients of
+    /// their own; the counters are shared. Names are the environment variables of `object_store` in
+    /// lower case, such as `aws_endpoint_url` and `google_skip_signature`, and `ca_bundle`: a file
+    /// of the CA certificates to trust. An endpoint or a key replaces all endpoints or credentials
+    /// in the environment. `connections` sets the field of [`StoreOptions`] of that name. A name
+    /// unknown to a store is an error when something of that store is opened.
     ///
     /// ```
     /// use foreread_object::{StoreOptions, Stores};
@@ -94,24 +90,24 @@ impl Stores {
         Self { options, settings, clients: Arc::default(), ..self.clone() }
     }
 
-    /// Opens an object by its URL. It asks the store for its length and version by one request,
-    /// and blocks meanwhile.
+    /// Opens an object by its URL. Fetches its length and version by one request, and blocks until
+    /// they arrive.
     ///
     /// # Errors
     ///
-    /// If it is no URL of an object, the environment has settings that make no sense, the store
-    /// cannot be reached or refuses, or there is no such object.
+    /// If the text is not the URL of an object, the environment has invalid settings, the store
+    /// cannot be reached or refuses, or the object does not exist.
     pub fn open(&self, url: &str) -> Result<Object, ObjectError> {
         let opened = self.owner.wait(self.opening(url)?);
         opened.map_err(|error| ObjectError::of_process(&without_secrets(url), &error))?
     }
 
-    /// Opens an object by its URL as [`Self::open`] does, without a wait for the store: the future
-    /// may be polled by any executor, and dropping it cancels the request.
+    /// Opens an object by its URL as [`Self::open`] does, without blocking. Any executor may poll
+    /// the future, and dropping it cancels the request.
     ///
     /// # Errors
     ///
-    /// Those that are known before the store was asked; the others are the future's.
+    /// Errors found before the store is contacted; the future returns all others.
     pub fn open_async(&self, url: &str) -> Result<OpeningObject, ObjectError> {
         let opening = self.opening(url)?;
         match self.owner.runtime() {
@@ -120,7 +116,7 @@ impl Stores {
         }
     }
 
-    /// Returns what opens an object, for a task of the runtime.
+    /// Returns the future that opens an object, for a task of the runtime.
     fn opening(
         &self,
         url: &str,
@@ -139,12 +135,12 @@ impl Stores {
         Ok(async move { asked.await.map_err(|error| with_hint(error, &url, has_credentials)) })
     }
 
-    /// Lists what is directly below a prefix, or all keys that begin with it. The URL of a name is
-    /// that of the prefix with the name behind it.
+    /// Lists the names directly below a prefix, or all keys that begin with it. Appending a name to
+    /// the URL of the prefix yields the URL of the name.
     ///
     /// # Errors
     ///
-    /// As for [`Self::open`], and if the store's answer is no listing or may lack names.
+    /// As for [`Self::open`], and if the store's answer is not a listing, or names may be missing.
     pub fn list(&self, url: &str, is_deep: bool) -> Result<Listing, ObjectError> {
         let prefix = self.prefix(url)?;
         let listed = listing::list(&prefix, is_deep);
@@ -155,11 +151,11 @@ impl Stores {
         })
     }
 
-    /// Returns the keys that begin with a prefix. It sends no request.
+    /// Returns the keys that begin with a prefix. Sends no request.
     ///
     /// # Errors
     ///
-    /// If it is no URL of a store, or the environment has settings that make no sense.
+    /// If the text is not the URL of a store, or the environment has invalid settings.
     pub fn prefix(&self, url: &str) -> Result<Prefix, ObjectError> {
         let url = ObjectUrl::parse(url)?;
         let BucketClient { store, pages, device, traffic } = self.client_of(&url)?;
@@ -169,16 +165,16 @@ impl Stores {
         Ok(prefix.with_encoded_names(url.is_encoded()))
     }
 
-    /// Returns the client of the store that has this URL, for a caller's own requests.
+    /// Returns the client for a URL, for requests of the caller.
     ///
     /// # Errors
     ///
-    /// If the environment has settings that make no sense.
+    /// If the environment has invalid settings.
     pub fn client(&self, url: &ObjectUrl) -> Result<Arc<dyn ObjectStore>, ObjectError> {
         Ok(self.client_of(url)?.store)
     }
 
-    /// Returns other clients, with connections of their own, that count here.
+    /// Returns stores with new clients and connections, which share the counters.
     pub(crate) fn with_new_clients(&self) -> Self {
         Self { clients: Arc::default(), ..self.clone() }
     }
@@ -187,7 +183,7 @@ impl Stores {
         self.options
     }
 
-    /// Whether the settings say which credentials S3 gets.
+    /// Returns true if the settings select credentials for S3.
     pub(crate) fn have_credentials(&self) -> bool {
         self.settings.have_credentials()
     }
@@ -213,7 +209,7 @@ impl Stores {
         Ok(client)
     }
 
-    /// Returns what all of them were asked so far.
+    /// Returns the counters of all clients.
     #[must_use]
     pub fn counters(&self) -> StoreCounts {
         self.counters.counts()
@@ -228,14 +224,14 @@ impl Stores {
         let mut device = bucket.to_owned();
         let counters = Arc::clone(&self.counters);
         let traffic = StoreTraffic::new(&self.options, Arc::clone(&counters));
-        // Only requests of web servers have no secrets.
+        // Only requests to web servers carry no secrets.
         let is_web = matches!(url.scheme, ObjectStoreScheme::Http);
         let redirects = if is_web { Redirects::Followed } else { Redirects::SameHost };
         let its_traffic = Arc::clone(&traffic);
         let connector = CountingConnector { counters, traffic: its_traffic, redirects, roots };
         let connector = FilteringConnector(connector);
-        // One read has one deadline, and its error says so; that of the client, for each try, is
-        // longer and never seen.
+        // The deadline of a read ends it with a clear error; the longer time-out of the client,
+        // which applies to each attempt, never fires first.
         let timeout = self.options.deadline.saturating_mul(2);
         let timeout_text = format!("{} ms", timeout.as_millis());
         let mut pages: Option<Arc<dyn PaginatedListStore>> = None;
@@ -246,7 +242,7 @@ impl Stores {
                 builder = builder.with_config(timeout_key, timeout_text);
                 let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
                 if let Some(endpoint) = keys.iter().find_map(|key| builder.get_config_value(key)) {
-                    // An endpoint without TLS was named in so many words.
+                    // The user has allowed an endpoint without TLS explicitly.
                     let is_said = std::env::var_os("AWS_ALLOW_HTTP").is_some()
                         || settings.has(&["aws_allow_http", "allow_http"]);
                     if endpoint.starts_with("http://") && !is_said {
@@ -277,7 +273,7 @@ impl Stores {
                 pages = Some(Arc::clone(&store) as _);
                 store
             }
-            // A URL of the two others was refused.
+            // URLs of the other two kinds were rejected above.
             ObjectStoreScheme::Http | ObjectStoreScheme::Local | ObjectStoreScheme::Memory | _ => {
                 let options = of_web_server(url);
                 let options = settings.apply(options, |it, key, value| it.with_config(key, value));
@@ -290,13 +286,14 @@ impl Stores {
     }
 }
 
-/// A URL with TLS is never redirected to one without.
+/// Returns the options of a web server's client. A URL with TLS is never redirected to one without.
 fn of_web_server(url: &ObjectUrl) -> ClientOptions {
     ClientOptions::new().with_allow_http(url.url.scheme() == "http")
 }
 
-/// Without credentials an S3 client asks the machine's cloud for some, which on other machines is
-/// an error of its own that explains nothing. Nor does a refusal of S3 without a body.
+/// Adds a hint about credentials. Without any, an S3 client requests some from the cloud's metadata
+/// service, and on other machines that error explains nothing; nor does a refusal of S3 without a
+/// body.
 pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bool) -> ObjectError {
     let has = |name: &str| std::env::var_os(name).is_some();
     let knows_who = [
@@ -337,7 +334,7 @@ pub(crate) fn with_hint(error: ObjectError, url: &ObjectUrl, has_credentials: bo
     }
 }
 
-/// Whether a request for attributes was refused with 400: the response has no body.
+/// Returns true if a request for attributes was refused with 400 and no body.
 fn is_without_reason(error: &ObjectError) -> bool {
     let ObjectError::Failed { why, .. } = error else { return false };
     why.starts_with("Error performing HEAD") && why.ends_with("400 Bad Request:")
@@ -345,7 +342,7 @@ fn is_without_reason(error: &ObjectError) -> bool {
 
 impl fmt::Debug for Stores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Settings have credentials in them.
+        // Settings contain credentials.
         let Self { options, counters, settings: _, owner: _, clients: _ } = self;
         let mut debug = f.debug_struct("Stores");
         debug.field("options", options).field("counters", counters).finish_non_exhaustive()

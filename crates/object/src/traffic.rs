@@ -1,8 +1,5 @@
-//! The requests of one store in real time: how many are in flight, which late one is sent twice.
-//!
-//! In:    requests as they start and end; answers and refusals; the clock.
-//! Out:   permission to start, demand reads first; the core's advice about a second copy.
-//! Never: a rule of its own: those are in `foreread_core::store_requests`.
+//! Traffic of one store in real time: grants requests permission to start, demand reads first, and
+//! decides when a late one gets a hedged copy. The policies are in `foreread_core::store_requests`.
 
 use std::fmt;
 use std::pin::pin;
@@ -23,9 +20,9 @@ use crate::options::{LONGEST_PAUSE, StoreOptions};
 use crate::retries::{nanos, random};
 use crate::runtime::OwnerProcess;
 
-/// What requests of one store have in common.
+/// State shared by the requests of one store.
 pub(crate) struct StoreTraffic {
-    /// Where the client of the store was made.
+    /// Process in which the client of the store was created.
     pub(crate) owner: OwnerProcess,
     started: Instant,
     may_hedge: bool,
@@ -42,23 +39,23 @@ struct TrafficState {
     waiting: WaitingRequests<oneshot::Sender<Permit>>,
 }
 
-/// Sent with a request that waits for a permit, and has it as long as its response lives.
+/// Attached to a request that needs a permit; the response holds the permit while it lives.
 #[derive(Clone, Debug)]
 pub(crate) struct Gated {
     is_demand: bool,
-    /// Told when a reader has come to it.
+    /// Notified when a reader joins the request.
     hurried: Arc<Notify>,
-    /// Whether an attempt of it has had a good head, with a permit. If its body breaks, the rest is
-    /// asked for under that: one that waited for another could wait for itself.
+    /// Whether an attempt with a permit has received a good head. If its body breaks, the request
+    /// for the rest runs under the same permit; waiting for a second one could deadlock.
     is_granted: Arc<AtomicBool>,
     permits: Arc<Mutex<PermitWait>>,
 }
 
-/// How far a request has come.
+/// Progress of a request towards its permit.
 #[derive(Clone, Copy, Debug, Default)]
 struct PermitWait {
     is_waiting: bool,
-    /// When it had its first permit.
+    /// Time of its first permit.
     first: Option<Instant>,
 }
 
@@ -68,22 +65,24 @@ impl Gated {
         Self { is_demand, hurried: Arc::default(), is_granted, permits }
     }
 
-    /// A reader has come to it: if it waits, it waits with demand reads from now on.
+    /// Moves the request among the demand reads if it waits for a permit, because a reader has
+    /// joined it.
     pub(crate) fn hurry(&self) {
         self.hurried.notify_one();
     }
 
-    /// Whether it is not sent, because others have to end first.
+    /// Returns true if the request is held back until others end.
     pub(crate) fn is_waiting(&self) -> bool {
         self.permits().is_waiting
     }
 
-    /// When it was sent first, if it had to wait for a permit.
+    /// Returns when the request was first sent, if it had to wait for a permit.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.permits().first
     }
 
-    /// How long ago it was sent first; if it had not to wait for a permit, when it was `called`.
+    /// Returns the time since the request was first sent, or since it was `called` if it did not
+    /// have to wait for a permit.
     pub(crate) fn since_sent(&self, called: Instant) -> Duration {
         self.sent_at().unwrap_or(called).elapsed()
     }
@@ -93,7 +92,7 @@ impl Gated {
         self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the permit of an attempt; None if the request has one.
+    /// Waits for the permit of an attempt; None if the request already holds one.
     pub(crate) async fn permit(&self, traffic: &Arc<StoreTraffic>) -> Option<Permit> {
         let needs_one = !self.is_granted.load(Ordering::Relaxed);
         if !needs_one {
@@ -118,32 +117,32 @@ impl Gated {
                 Either::Right(((), _)) => None,
             }
         };
-        // Its place among read-ahead is given up by now: a permit that came there is another's.
+        // The request has left the read-ahead queue: a permit granted there went to another one.
         match granted {
             Some(permit) => permit,
             None => {
-                // For its next attempts.
+                // Leaves the notification for its next attempts.
                 self.hurried.notify_one();
                 traffic.permit(true).await
             }
         }
     }
 
-    /// An attempt has a good head.
+    /// Notes that an attempt has received a good head.
     pub(crate) fn grant(&self) {
         self.is_granted.store(true, Ordering::Relaxed);
     }
 }
 
-/// A request that may be in flight; it has ended when this is dropped.
+/// Permission for one request in flight; dropping it ends the request.
 pub(crate) struct Permit {
     traffic: Arc<StoreTraffic>,
-    /// Whether it probes a store that has refused all others.
+    /// Whether the request probes a store that has refused all others.
     is_probe: bool,
 }
 
 impl TrafficState {
-    /// Starts a request, if the store may have one more. Returns whether it is a probe.
+    /// Starts a request, if the limit allows one more. Returns whether it is a probe.
     fn start(&mut self, most: u32, now: Nanos) -> Option<bool> {
         if self.in_flight >= most || !self.limit.start() {
             return None;
@@ -173,7 +172,7 @@ impl StoreTraffic {
         Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 
-    /// Waits until one more request may be in flight.
+    /// Waits for permission to start one more request.
     pub(crate) async fn permit(self: &Arc<Self>, is_demand: bool) -> Permit {
         let granted = {
             let (now, most) = (self.nanos(Instant::now()), self.connections.most());
@@ -188,13 +187,13 @@ impl StoreTraffic {
         granted.await.expect("a grant is kept until it is sent, by the requests in flight")
     }
 
-    /// Lets those start that may.
+    /// Starts as many waiting requests as the limit allows.
     pub(crate) fn grant(self: &Arc<Self>) {
         let (now, most) = (self.nanos(Instant::now()), self.connections.most());
         loop {
             let (grant, is_probe) = {
                 let mut state = self.lock();
-                // A reader that has given up waits no more.
+                // Removes requests that were cancelled while waiting.
                 state.waiting.drop_front(oneshot::Sender::is_closed);
                 if state.waiting.is_empty() {
                     return;
@@ -202,12 +201,12 @@ impl StoreTraffic {
                 let Some(is_probe) = state.start(most, now) else { return };
                 (state.waiting.pop().expect("some wait"), is_probe)
             };
-            // One that has given up meanwhile drops the permit, which grants it to the next.
+            // If the receiver was cancelled, this drops the permit, which goes to the next one.
             let _ = grant.send(Permit { traffic: Arc::clone(self), is_probe });
         }
     }
 
-    /// A request without a permit waits while the store is asked nothing.
+    /// Waits while the store is paused; for requests without a permit.
     pub(crate) async fn pause_over(&self) {
         let now = Instant::now();
         let until = {
@@ -220,8 +219,8 @@ impl StoreTraffic {
         }
     }
 
-    /// An HTTP request that was sent at `sent` was answered with this status; None: not at all.
-    /// `asked` is the pause that the store asks for.
+    /// Records the status of a request that was sent at `sent`; None if there was no answer.
+    /// `asked` is the pause requested by the store.
     pub(crate) fn answered(
         self: &Arc<Self>,
         sent: Instant,
@@ -245,7 +244,7 @@ impl StoreTraffic {
             state.gate.opens_at()
         };
         if let Some(opens_at) = opens_at {
-            // Some of those that wait may start then, though no request ends.
+            // When the pause ends some waiting requests may start, although no request ends then.
             let (traffic, pause) = (Arc::clone(self), opens_at.0.saturating_sub(now.0));
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_nanos(pause)).await;
@@ -255,25 +254,26 @@ impl StoreTraffic {
         self.grant();
     }
 
-    /// Whether late requests have second copies at all.
+    /// Returns true if late requests may be hedged.
     pub(crate) fn may_hedge(&self) -> bool {
         self.may_hedge
     }
 
-    /// A request for a range is sent: after how long a second copy is worth it.
+    /// Records a range request being sent. Returns the delay after which a hedged copy is
+    /// worthwhile.
     pub(crate) fn sent(&self, is_demand: bool) -> Option<Duration> {
         let delay = self.lock().hedging.sent(is_demand).filter(|_| self.may_hedge)?;
         Some(Duration::from_nanos(delay.0))
     }
 
-    /// A reader has come to a request that was sent before: how long after it was sent a second
-    /// copy is worth it now.
+    /// Records that a reader joined a request sent before. Returns the delay, counted from when it
+    /// was sent, after which a hedged copy is worthwhile now.
     pub(crate) fn joined(&self, was_demand: bool) -> Option<Duration> {
         let delay = self.lock().hedging.joined(was_demand).filter(|_| self.may_hedge)?;
         Some(Duration::from_nanos(delay.0))
     }
 
-    /// Takes a copy from the budget. A store that refuses requests gets none of one already sent.
+    /// Takes a copy from the budget. A store that refuses requests gets no copies.
     pub(crate) fn take_copy(&self, is_demand: bool) -> bool {
         let mut state = self.lock();
         let is_taken = !state.limit.is_cut() && state.hedging.take_copy(is_demand);
@@ -284,7 +284,7 @@ impl StoreTraffic {
         is_taken
     }
 
-    /// The first byte of a request that was sent at `sent` is there, or its copy was faster.
+    /// Records the first byte of a request sent at `sent`, or of its faster copy.
     pub(crate) fn first_byte(&self, sent: Instant) {
         let waited = Instant::now().saturating_duration_since(sent);
         let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
@@ -317,8 +317,8 @@ impl Drop for Permit {
 }
 
 impl Permit {
-    /// Ends the request after its last byte. For a server with few connections it waits until the
-    /// connection is idle, so that the next request is sent on it.
+    /// Ends the request after its last byte. For a server with few connections, waits until the
+    /// connection is idle, so that the next request reuses it.
     pub(crate) async fn end(permit: Arc<Self>) {
         if permit.traffic.connections.are_few() {
             tokio::time::sleep(RETURN_TIME).await;

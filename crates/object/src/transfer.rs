@@ -1,8 +1,5 @@
-//! One request for a range of an object: from the GET to the last byte.
-//!
-//! In:    a range, and the reply that takes its bytes.
-//! Out:   the bytes of the pinned version, as chunks arrive; or one error.
-//! Never: a byte passed on before the response is known to be the right range of the right version.
+//! One range request of an object, from the GET to the last byte. Chunks are passed on as they
+//! arrive, after the head has proven that the response is the right range of the right version.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +21,7 @@ use crate::response_head::KnownLength;
 use crate::retries::{Deadline, Retries, until_answered};
 use crate::traffic::{Gated, Permit};
 
-/// A request for a range, with what its attempts and copies share.
+/// A range request, with the state that its attempts and copies share.
 #[derive(Clone, Debug)]
 struct RangeRequest {
     range: Range<u64>,
@@ -42,8 +39,8 @@ impl RangeRequest {
     }
 }
 
-/// Sends the request and passes on what comes, within the deadline. If a reader comes to what was
-/// read ahead, the deadline begins anew: it is the reader's.
+/// Sends the request and streams the response into the reply, within the deadline. If a reader
+/// joins a read-ahead request, the deadline restarts.
 pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: Reply) {
     let request = RangeRequest::new(&object, range.clone());
     let (is_read_ahead, joined) = (reply.is_read_ahead(), reply.joined());
@@ -62,8 +59,8 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
         Some(Err(error)) => reply.fail(error.of_read()),
         None => {
             let is_silent = reply.remaining() == range.end - range.start;
-            // Of a server that has sent nothing no page comes sooner alone, and one that refuses
-            // is not sent more requests.
+            // If the server has sent nothing, single pages would not arrive sooner; and a server
+            // that refuses gets no further requests.
             let is_of_all = is_silent || request.failure.text().is_some();
             let error = timed_out(&object, &request).of_read();
             if is_of_all { reply.fail_all(error) } else { reply.fail(error) }
@@ -71,7 +68,7 @@ pub(crate) async fn run(object: Arc<ObjectState>, range: Range<u64>, mut reply: 
     }
 }
 
-/// Reads a range into memory by one request, whatever it takes, within the deadline.
+/// Reads a range into memory by one request, whatever its size, within the deadline.
 pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<u8>, ObjectError> {
     let mut bytes = Vec::with_capacity(usize::try_from(range.end - range.start).unwrap_or(0));
     let request = RangeRequest::new(object, range);
@@ -81,21 +78,21 @@ pub(crate) async fn read(object: &ObjectState, range: Range<u64>) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The error of a range that was not there within the deadline.
+/// Returns the error of a range that was incomplete at the deadline.
 fn timed_out(object: &ObjectState, request: &RangeRequest) -> ObjectError {
     let (url, deadline) = (object.url.clone(), object.options.deadline);
     let (range, last_failure) = (Some(request.range.clone()), request.failure.text());
     ObjectError::TimedOut { url, range, deadline, last_failure }
 }
 
-/// What takes the bytes of a range, in order.
+/// Consumer of a range's bytes, in order.
 trait ByteSink {
-    /// Returns whether more is wanted.
+    /// Takes the bytes and returns whether it accepts more.
     fn take(&mut self, bytes: &[u8]) -> bool;
 }
 
 impl ByteSink for Reply {
-    /// A reply that has timed out, or whose engine is gone, wants no more.
+    /// Returns false if the reply has timed out, or its engine is gone.
     fn take(&mut self, bytes: &[u8]) -> bool {
         self.write(bytes).is_ok()
     }
@@ -108,8 +105,8 @@ impl ByteSink for Vec<u8> {
     }
 }
 
-/// Copies the range into the sink, and returns early if that wants no more. If a body breaks, the
-/// rest is asked for, by one of the retries of the request.
+/// Copies the range into the sink; returns early once that accepts no more. If a body breaks, a
+/// retry requests the rest.
 async fn copy(
     object: &ObjectState,
     request: &RangeRequest,
@@ -130,7 +127,7 @@ async fn copy(
     Err(error)
 }
 
-/// Copies the range by one request and a copy of it, if it is late.
+/// Copies the range by one request, and a hedged copy of it if it is late.
 async fn transfer(
     object: &ObjectState,
     request: &RangeRequest,
@@ -140,7 +137,7 @@ async fn transfer(
     let is_first = AtomicBool::new(true);
     let send = |gate| {
         let is_first = is_first.swap(false, Ordering::Relaxed);
-        // A copy is no retry.
+        // A hedged copy does not count as a retry.
         let attempts = if is_first { request.attempts.clone() } else { Attempts::default() };
         answer(object, RangeRequest { attempts, ..request.clone() }, gate)
     };
@@ -148,7 +145,7 @@ async fn transfer(
     pass_on(object, &request.range, answered.map_err(BodyError::Other)?, sink).await
 }
 
-/// Why a body did not come whole.
+/// Reason why a body is incomplete.
 enum BodyError {
     /// The connection broke: the bytes from this offset on are missing.
     Broken {
@@ -166,7 +163,7 @@ impl BodyError {
     }
 }
 
-/// How long the request for a range took.
+/// Timing of a range request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RangeTime {
     /// From the request to the head of its response.
@@ -175,7 +172,7 @@ pub struct RangeTime {
     pub whole: Duration,
 }
 
-/// Reads a range by one request, tells how many bytes come as they come, and throws them away.
+/// Reads a range by one request, reports the size of each chunk, and discards the bytes.
 pub(crate) async fn measure(
     object: &ObjectState,
     range: Range<u64>,
@@ -193,7 +190,7 @@ pub(crate) async fn measure(
     measured.unwrap_or_else(|| Err(timed_out(object, &request)))
 }
 
-/// A sink that keeps nothing.
+/// A sink that only counts bytes.
 struct CountedBytes<'f, F>(&'f F);
 
 impl<F: Fn(u64)> ByteSink for CountedBytes<'_, F> {
@@ -203,14 +200,14 @@ impl<F: Fn(u64)> ByteSink for CountedBytes<'_, F> {
     }
 }
 
-/// Passes the bytes of a response on to the sink. If that wants no more it returns early.
+/// Streams the bytes of a response into the sink; returns early once that accepts no more.
 async fn pass_on(
     object: &ObjectState,
     range: &Range<u64>,
     mut response: GetResult,
     sink: &mut impl ByteSink,
 ) -> Result<(), BodyError> {
-    // In flight until the last byte has come.
+    // The request stays in flight until the last byte has arrived.
     let permit = response.extensions.remove::<Arc<Permit>>();
     let connection = response.extensions.remove::<Arc<ConnectionUse>>();
     let mut left = range.end - range.start;
@@ -246,8 +243,7 @@ async fn pass_on(
     Ok(())
 }
 
-/// Sends the request, with all retries. Returns a response whose head is right: its bytes are still
-/// to come.
+/// Sends the request, with all retries. Returns a response with a verified head and an unread body.
 async fn answer(
     object: &ObjectState,
     request: RangeRequest,
@@ -268,7 +264,7 @@ async fn answer(
     let mut response = ask_until(is_conditional).await;
     let is_refused = is_conditional && matches!(response, Err(Error::Precondition { .. }));
     if is_refused {
-        // A gateway may refuse all conditions: the version of its response is compared as well.
+        // A gateway may refuse all conditions; the version of its response is compared in any case.
         response = ask_until(false).await;
     }
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
@@ -286,8 +282,8 @@ async fn answer(
     Ok(response)
 }
 
-/// A range that is the whole object is asked for without a range: so small objects can be read
-/// from servers that know no ranges.
+/// Returns the options of a request. A range that covers the whole object is requested without a
+/// range, so that small objects can be read from servers without range support.
 fn options_of(object: &ObjectState, request: &RangeRequest, is_conditional: bool) -> GetOptions {
     let RangeRequest { range, attempts, .. } = request;
     let is_whole = *range == (0..object.pinned.size);

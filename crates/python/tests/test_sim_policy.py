@@ -175,7 +175,7 @@ def test_an_exception_ends_the_run_and_comes_out_as_it_is(tmp_path, after):
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
     [
-        ("all of it", TypeError, "wants a Decision or None"),
+        ("all of it", TypeError, "must return a Decision or None"),
         (sim.Decision("initial", sim.Window(0, 0)), ValueError, "wants 1 and more"),
         (sim.Decision("initial", sim.Window(-1, 4)), ValueError, "not negative"),
         (sim.Decision("initial", sim.Window(1 << 60, 4)), ValueError, "within 2\\^51 pages"),
@@ -199,7 +199,7 @@ def test_wrong_memory_is_an_error():
         def decide(self, stream, ask, limits, cache):
             stream.memory.append(1)
 
-    with pytest.raises(ValueError, match="wants eight numbers"):
+    with pytest.raises(ValueError, match="must be eight numbers"):
         sim.run("backwards", policy=Forgetful)
 
 

@@ -233,12 +233,12 @@ def test_files_that_are_no_sweeps_stay(folder):
     grid = sweep.parse_grid({"scenario": "small.toml"}, folder=str(folder))
     output = folder / "mine.parquet"
     output.write_text("my own\n")
-    with pytest.raises(sweep.SweepError, match="is no output of a sweep"):
+    with pytest.raises(sweep.SweepError, match="is not the output of a sweep"):
         sweep.run(grid, output)
     output.unlink()
     journal = folder / "mine.parquet.journal"
     journal.write_text("my own\n")
-    with pytest.raises(sweep.SweepError, match="is no journal of a sweep"):
+    with pytest.raises(sweep.SweepError, match="is not the journal of a sweep"):
         sweep.run(grid, output, resume=True)
     assert journal.read_text() == "my own\n"
     with pytest.raises(sweep.SweepError, match="there is no folder"):
@@ -248,7 +248,7 @@ def test_files_that_are_no_sweeps_stay(folder):
 @pytest.mark.parametrize(
     ("grid", "error"),
     [
-        ("scenario = 1", "scenario: 1 is no text"),
+        ("scenario = 1", "scenario: 1 is not a string"),
         ("policy = 'none'", "scenario: a grid has a scenario or a trace"),
         ("scenario = 'small.toml'\npolcy = 'none'", "polcy: no such key; the keys are scenario, "),
         ("scenario = 'small.toml'\npolicy = 'linux-7'", "policy: no policy 'linux-7'; choose one"),
@@ -256,18 +256,21 @@ def test_files_that_are_no_sweeps_stay(folder):
         ("scenario = 'small.toml'\npolicy = ['none', 'none']", "policy: 'none' is there twice"),
         ("scenario = 'small.toml'\nmemory = ['1M', '1024K']", "memory: '1024K' is there twice"),
         ("scenario = 'small.toml'\nmemory = 'much'", "memory: 'much' is not a size"),
-        ("scenario = 'small.toml'\nmemory = '4K'", "memory: '4K': wants 1M to 64G"),
-        ("scenario = 'small.toml'\nmax_window = true", "max_window: True is no size"),
+        ("scenario = 'small.toml'\nmemory = '4K'", "memory: '4K': must be 1M to 64G"),
+        ("scenario = 'small.toml'\nmax_window = true", "max_window: True is not a size"),
         ("scenario = 'small.toml'\ndevice = 'floppy'", "device: no device 'floppy'; choose one"),
         ("scenario = 'small.toml'\nseed = -1", "seed: a seed: -1 is not between"),
         ("scenario = 'small.toml'\nseed = { count = 0 }", "seed: count: 0 is not between"),
         ("scenario = 'small.toml'\nseed = { to = 3 }", "seed.to: no such key; the keys are from"),
         ("scenario = 'small.toml'\nseed = { count = 9999999999 }", "seed: count"),
-        ("scenario = 'small.toml'\nuntil_s = 'long'", "until_s: 'long' is no time"),
-        ("trace = 'disk.csv'\nreplay.loop = 'round'", "replay.loop: 'round': wants open or closed"),
+        ("scenario = 'small.toml'\nuntil_s = 'long'", "until_s: 'long' is not a time"),
+        (
+            "trace = 'disk.csv'\nreplay.loop = 'round'",
+            "replay.loop: 'round': must be open or closed",
+        ),
         ("trace = 'disk.csv'\nreplay.speed = 2", "replay.speed: no such key"),
         ("scenario = 'smal.toml'", "scenario: no file 'smal.toml', and no built-in one"),
-        ("scenario = 'wrong.toml'", "scenario wrong.toml: line 4: memory: wants at least"),
+        ("scenario = 'wrong.toml'", "scenario wrong.toml: line 4: memory: must be at least"),
         ("trace = 'none.csv'", "trace: none.csv: .*No such file"),
         ("scenario = ", "Invalid value .*line 1"),
     ],

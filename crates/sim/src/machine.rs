@@ -90,7 +90,7 @@ impl<'s> Machine<'s> {
         size: ByteCount,
     ) -> Result<(), String> {
         let spec = self.device(device)?;
-        check(at.0.is_multiple_of(512), "at", "whole sectors")?;
+        check(at.0.is_multiple_of(512), "at", "a multiple of 512 bytes")?;
         let capacity = spec.capacity();
         let is_inside = at.0.checked_add(size.0).is_some_and(|end| end <= capacity.0);
         if is_inside {
@@ -107,7 +107,7 @@ impl<'s> Machine<'s> {
         parameter: &str,
     ) -> Result<(), String> {
         let max = self.device(device)?.model.get_ref().model.geometry().max_io.bytes();
-        let wants = format!("no more than max_command of {device}, {max} bytes");
+        let wants = format!("at most max_command of {device}, {max} bytes");
         check(request <= max, parameter, &wants)
     }
 
@@ -116,10 +116,10 @@ impl<'s> Machine<'s> {
         let capacity = self.device(file.device.get_ref())?.capacity();
         let end = file.at.0.0.checked_add(file.size.0.0);
         if !file.at.0.0.is_multiple_of(4096) {
-            return Err("at: wants whole pages of 4K".into());
+            return Err("at: must be a multiple of 4K".into());
         }
         if file.size.0 > MAX_FILE_BYTES {
-            return Err("size: wants less than 2^63 bytes".into());
+            return Err("size: must be less than 2^63 bytes".into());
         }
         if end.is_none_or(|end| end > capacity.0) {
             return Err(format!("the file ends behind its device, which has {capacity} bytes"));

@@ -85,10 +85,10 @@ impl SimRun {
     pub fn new(config: Config, seed: u64, mode: RecordMode) -> Result<Self, String> {
         let least = foreread_core::cache::PageCache::MIN_BOUND;
         if config.memory < least {
-            return Err(format!("memory: wants at least {least} bytes"));
+            return Err(format!("memory: must be at least {least} bytes"));
         }
         if config.memory > MAX_MEMORY {
-            return Err("memory: wants at most 64G: a ninth of it is what finds the pages".into());
+            return Err("memory: must be at most 64G: the page table takes a ninth of it".into());
         }
         let shared = Rc::new(RunState::new(SimWorld::new(config, mode), seed));
         Ok(Self { shared, tasks: Vec::new(), alive: 0 })

@@ -264,14 +264,14 @@ fn check_weight(spec: &ProcessSpec) -> Result<(), String> {
     if has_submitter && spec.weight.is_none_or(|weight| (1..=1000).contains(&weight)) {
         return Ok(());
     }
-    Err("weight: wants 1 to 1000, and a submitter beside it".into())
+    Err("weight: must be 1 to 1000, and requires a submitter".into())
 }
 
 /// Process names must be unique, because they seed the random numbers: equal names would read the
 /// same positions.
 fn check_names(spec: &ProcessSpec, names: &mut BTreeSet<String>) -> Result<(), String> {
     match (0..spec.count).map(|index| spec.name_of(index)).find(|name| names.contains(name)) {
-        Some(name) => Err(format!("name: wants another than {name:?}, which a process has")),
+        Some(name) => Err(format!("name: {name:?} is already the name of a process")),
         None => {
             names.extend((0..spec.count).map(|index| spec.name_of(index)));
             Ok(())

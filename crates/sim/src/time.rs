@@ -19,7 +19,7 @@ pub(crate) fn check_time(ms: f64, parameter: &str) -> Result<(), String> {
     if ms.is_finite() && (0.0..=MAX_MS).contains(&ms) {
         Ok(())
     } else {
-        Err(format!("{parameter}: wants a time that is not negative, and less than thirty years"))
+        Err(format!("{parameter}: must be a time from 0 to less than thirty years"))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Error messages for parameters: the offending name, and the allowed values or names.
 
 /// Returns an error that names the parameter and its allowed values, unless the condition holds.
-pub(crate) fn check(holds: bool, parameter: &str, wants: &str) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(format!("{parameter}: wants {wants}")) }
+pub(crate) fn check(holds: bool, parameter: &str, allowed: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("{parameter}: must be {allowed}")) }
 }
 
 /// Returns the message for a name that is not among the known names.

@@ -195,20 +195,20 @@ fn streaming(plateau: Plateau, rows: &[WindowResult]) -> (u64, String) {
     let share = 100.0 * at / best;
     let is_fastest = rows.iter().all(|row| row.mb_per_s <= best);
     let why = if window_kib == last.window_kib {
-        format!("the largest that was tried: {at:.3} MB/s; what larger ones give is not known")
+        format!("the largest tried: {at:.3} MB/s; larger ones may be faster")
     } else if window_kib == best_kib && !is_fastest {
-        format!("no window is surely faster: {at:.1} MB/s; no smaller one has 98 % of that")
+        format!("no window is clearly faster: {at:.1} MB/s; no smaller one reaches 98 % of it")
     } else if window_kib == best_kib {
-        format!("the best of all windows: {at:.1} MB/s; no smaller one has 98 % of that")
+        format!("the fastest window: {at:.1} MB/s; no smaller one reaches 98 % of it")
     } else if !is_fastest {
         format!(
-            "the smallest window with 98 % of what {best_kib} KiB deliver, than which none is surely \
-             faster: {at:.1} MB/s, {share:.0} %"
+            "the smallest window that reaches 98 % of {best_kib} KiB, which none clearly beats: \
+             {at:.1} MB/s, {share:.0} %"
         )
     } else {
         format!(
-            "the smallest window with 98 % of what the best, {best_kib} KiB, delivers: {at:.1} \
-             MB/s, {share:.0} %"
+            "the smallest window that reaches 98 % of the fastest, {best_kib} KiB: {at:.1} MB/s, \
+             {share:.0} %"
         )
     };
     (window_kib, why)
@@ -297,7 +297,7 @@ fn inode_blocks(random: &[Latency]) -> Option<(u64, String)> {
         blocks *= 2;
     }
     let percent = 100.0 * longer(blocks);
-    Some((blocks, format!("so many take {percent:.0} % longer to read than one")))
+    Some((blocks, format!("reading {blocks} takes {percent:.0} % longer than one")))
 }
 
 /// Accepted extra cost of a read of several inode blocks over a read of one.

@@ -61,7 +61,7 @@ pub fn files_of(text: &str) -> Result<Vec<(PathBuf, String)>, String> {
         let path = folder.join(name);
         let is_below = path.components().all(|part| matches!(part, Component::Normal(_)));
         if name.is_empty() || !is_below {
-            return Err(format!("line {number}: {} is no path below a folder", path.display()));
+            return Err(format!("line {number}: {} is not a path below a folder", path.display()));
         }
         let value = value.strip_prefix(' ').unwrap_or(value);
         match files.last_mut().filter(|(last, _)| *last == path) {
@@ -283,9 +283,9 @@ mod tests {
     fn a_path_that_leaves_the_folder_is_refused() {
         for (text, part) in [
             ("[..]\nx: 1\n", "line 2"),
-            ("[/etc]\nx: 1\n", "is no path below a folder"),
-            ("[proc]\n../x: 1\n", "is no path"),
-            ("[proc]\n: 1\n", "is no path"),
+            ("[/etc]\nx: 1\n", "is not a path below a folder"),
+            ("[proc]\n../x: 1\n", "is not a path"),
+            ("[proc]\n: 1\n", "is not a path"),
             ("no value\n", "line 1: no colon"),
         ] {
             let line = files_of(text).expect_err(text);

@@ -226,7 +226,7 @@ impl StoreSweep {
             return;
         }
         let Some(sample) = sample.filter(|sample| sample.bytes.0 > 0 && sample.ns > 0) else {
-            self.leave_out(point, "no part of it came in time");
+            self.leave_out(point, "no part arrived in time");
             return;
         };
         match self.stage {

@@ -81,7 +81,8 @@ pub(crate) fn window_of_pages(text: &str) -> Result<MaxWindow, String> {
     match window {
         MaxWindow::Auto => {}
         MaxWindow::Size(size) if size.0 < PAGE_SIZE => {
-            return Err("wants 4K, a page, at least; --policy none reads nothing ahead".to_owned());
+            let why = "must be at least 4K, a page; use --policy none to switch read-ahead off";
+            return Err(why.to_owned());
         }
         MaxWindow::Size(size) => _ = MaxWindowSpec::of_pages(size)?,
     }

@@ -54,7 +54,7 @@ impl SeriesArgs {
         if limit < MIN_INTERVALS_OF_RUN {
             let most = MAX_INTERVALS / MIN_INTERVALS_OF_RUN;
             return Err(Failure::WrongUse(format!(
-                "--series: wants at most {most} runs, and these are {runs}; give fewer seeds or \
+                "--series: cannot record {runs} runs, at most {most}; give fewer seeds or \
                  combinations"
             )));
         }

@@ -88,9 +88,9 @@ fn read(selection: &ReadSelection<'_>, out: &mut Printer) -> Result<(), Failure>
     }
     if target.stayed() > 0 {
         notes.push(format!(
-            "up to {} pages of the target stayed in the kernel's page cache whatever it was asked \
-             (a tmpfs, a mounted device, or another process uses them): cold reads were that much \
-             less cold",
+            "up to {} pages of the target stayed in the kernel's page cache despite the \
+             request to drop it (a tmpfs, a mounted device, or another process uses them): cold \
+             reads were that much less cold",
             target.stayed()
         ));
     }

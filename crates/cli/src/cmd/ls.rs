@@ -82,8 +82,8 @@ pub(crate) fn run(args: &LsArgs, out: &mut Printer) -> Result<(), Failure> {
         if args.path != "/" {
             let (prefix, path) = (url.trim_end_matches('/'), node::text(args.path.as_bytes()));
             let line = format!(
-                "{url}: a <PATH> is one in an image, and a prefix is none; to list what is below \
-                 it, give {prefix}/{}/",
+                "{url}: a <PATH> is valid for images only; to list names below it, \
+                 give {prefix}/{}/",
                 path.trim_matches('/')
             );
             return Err(Failure::WrongUse(line));

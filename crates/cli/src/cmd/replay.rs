@@ -197,7 +197,7 @@ fn check_rereadable(trace: &Path, why: &str) -> Result<(), Failure> {
     match std::fs::metadata(trace) {
         Ok(found) if found.is_file() => Ok(()),
         Err(error) if trace != Path::new("-") => Err(wrong(error.to_string())),
-        Ok(_) | Err(_) => Err(wrong(format!("is no regular file; {why}"))),
+        Ok(_) | Err(_) => Err(wrong(format!("is not a regular file; {why}"))),
     }
 }
 

@@ -200,7 +200,7 @@ impl<'a> NbdLoad<'a> {
         let (head, data) = reply.split_at(REPLY);
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         if be32(&head[..4]) != REPLY_MAGIC {
-            return Err(wrong("the reply is none".to_owned()));
+            return Err(wrong("the magic number of the reply is wrong".to_owned()));
         }
         match be32(&head[4..8]) {
             0 => {}

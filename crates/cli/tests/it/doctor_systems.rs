@@ -164,11 +164,11 @@ fn a_file_that_is_no_recording_is_refused() {
     let other = put("other", "hello\n");
     let leaves = put("leaves", "# foreread capture 1\n[..]\nx: 1\n");
     for (args, part) in [
-        (vec!["--root", &other], "is no file of doctor --capture"),
-        (vec!["--root", &leaves], "is no path below a folder"),
+        (vec!["--root", &other], "is not a file of doctor --capture"),
+        (vec!["--root", &leaves], "is not a path below a folder"),
         (vec!["--capture", &other], "exists"),
         (vec!["--capture", "/proc/x"], "--capture"),
-        (vec!["merge", &other], "is no output of doctor --json"),
+        (vec!["merge", &other], "is not the output of doctor --json"),
         (vec!["merge"], "required"),
         (vec!["merge", "/nonexistent"], "/nonexistent: "),
         (vec!["--check", "--json"], "cannot be used with"),

@@ -122,24 +122,24 @@ fn each_row_is_held_against_what_knows_the_future() {
 #[test]
 fn what_cannot_be_replayed_is_refused() {
     let (folder, trace) = scan();
-    assert!(refused(&["replay", "-"]).contains("is no regular file"));
+    assert!(refused(&["replay", "-"]).contains("is not a regular file"));
     let missing = refused(&["replay", "/nowhere/trace"]);
     assert!(missing.contains("/nowhere/trace: No such file"), "{missing}");
     let twice = refused(&["replay", "-", "--cache", "lru"]);
-    assert!(twice.contains("is no regular file") && twice.contains("--no-bounds"), "{twice}");
-    assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: wants"));
+    assert!(twice.contains("is not a regular file") && twice.contains("--no-bounds"), "{twice}");
+    assert!(refused(&["replay", &trace, "--memory", "4K"]).contains("--memory: must be"));
     for policy in ["lru", "two-lists"] {
         let line = refused(&["replay", &trace, "--cache", policy, "--objects", "2147483648"]);
-        assert!(line.contains("a cache of 2147483648: wants 1 to"), "{line}");
+        assert!(line.contains("a cache of 2147483648: must have 1 to"), "{line}");
     }
     let many = refused(&["replay", &trace, "--cache", "two-lists", "--objects", "2147483647"]);
-    assert!(many.contains("a cache of 2147483647: wants 1 to"), "{many}");
+    assert!(many.contains("a cache of 2147483647: must have 1 to"), "{many}");
     for window in ["0", "1", "4095"] {
         let line = refused(&["replay", &trace, "--max-window", window]);
-        assert!(line.contains("wants 4K, a page, at least"), "{line}");
+        assert!(line.contains("must be at least 4K, a page"), "{line}");
     }
     let window = refused(&["replay", &trace, "--max-window", "127K"]);
-    assert!(window.contains("wants whole pages of 4K: 124K or 128K"), "{window}");
+    assert!(window.contains("must be a multiple of 4K: 124K or 128K"), "{window}");
     assert!(refused(&["replay", &trace, "--scale=-1"]).contains("--scale"));
     let writes = folder.path().join("writes");
     fs::write(&writes, "0,8,8,1,7\n").unwrap();
@@ -202,7 +202,8 @@ fn seeds_vary_what_varies_and_each_figure_has_its_interval() {
     assert!(note.contains("each seed gave the same run"), "{note}");
     let in_json = foreread(&[&args[..], &["--json"]].concat());
     assert_eq!(String::from_utf8(in_json.stderr).unwrap(), note);
-    assert!(refused(&replay(&["--seeds", "2", "--html", "-"])).contains("--html: wants one seed"));
+    let seeds = refused(&replay(&["--seeds", "2", "--html", "-"]));
+    assert!(seeds.contains("--html: cannot show 2 seeds"), "{seeds}");
     assert!(refused(&replay(&["--seeds", "0"])).contains("1..=10000"));
     let most = ["--seed", "18446744073709551615", "--seeds", "2"];
     assert!(refused(&replay(&most)).contains("--seeds 2: the last seed is 2^64 - 1"));

@@ -117,9 +117,9 @@ fn what_is_wrong_with_a_scenario_is_said_with_its_line_and_the_choices() {
     starts(&wrong("linux-6", "linux"), "line 7: no policy \"linux\"; choose one of none, ");
     starts(&wrong("model.flash", "model.floppy"), "line 10: unknown variant `floppy`");
     starts(&wrong("device = \"disk\"", "device = \"dusk\""), "line 13: no device \"dusk\"");
-    starts(&wrong("mb_per_s = 100.0", "mb_per_s = -1.0"), "line 10: mb_per_s: wants");
+    starts(&wrong("mb_per_s = 100.0", "mb_per_s = -1.0"), "line 10: mb_per_s: must be");
     starts(&wrong("size = \"64M\"", "size = \"2G\""), "line 13: the file ends behind its device");
-    starts(&wrong("\"8M\"", "\"8K\""), "line 6: memory: wants at least");
+    starts(&wrong("\"8M\"", "\"8K\""), "line 6: memory: must be at least");
 }
 
 #[test]

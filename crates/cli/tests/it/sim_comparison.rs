@@ -290,11 +290,11 @@ fn wrong_use_says_what_is_wrong() {
         ("--seeds 2 --seed 18446744073709551615", "--seeds 2: the last seed is 2^64 - 1"),
         ("--policy linux-6 best", "adaptive"),
         ("--max-window 1K", "--policy none"),
-        ("--max-window 4K 5000", "wants whole pages of 4K: 4K or 8K"),
-        ("--memory 8M 64K", "with --memory 64K: line 6: memory: wants at least"),
+        ("--max-window 4K 5000", "must be a multiple of 4K: 4K or 8K"),
+        ("--memory 8M 64K", "with --memory 64K: line 6: memory: must be at least"),
         ("--memory 8Q", "powers of 1024"),
-        ("--policy none linux-6 --trace TRACE", "--trace: wants one run, and these are 2"),
-        ("--seeds 3 --compare TRACE", "--compare: wants one run, and these are 3"),
+        ("--policy none linux-6 --trace TRACE", "--trace: cannot record 2 runs"),
+        ("--seeds 3 --compare TRACE", "--compare: cannot record 3 runs"),
         ("--csv - --trace TRACE", "cannot be used with"),
         ("--seeds 2 --html - --json", "--json is written there"),
         ("--series - --json", "--series -: --json is written there; give the series a file"),
@@ -304,7 +304,7 @@ fn wrong_use_says_what_is_wrong() {
         ("--series - --interval 10", "write microseconds (500us)"),
         (
             "--memory 2M 4M 8M 16M --seeds 5000 --series -",
-            "--series: wants at most 16384 runs, and these are 20000",
+            "--series: cannot record 20000 runs, at most 16384",
         ),
     ] {
         let line = folder.refused(&more.replace("TRACE", &trace));

@@ -1,8 +1,5 @@
-//! The body of a response: a range of a file of the engine, a chunk at a time.
-//!
-//! In:    a file, a range.
-//! Out:   chunks in order, as far as the reader asks, and read ahead by the engine.
-//! Never: a chunk that is short for another reason than the end of the range.
+//! Body of a response: streams a range of an engine's file in chunks, with the engine's read-ahead.
+//! Only the last chunk may be short.
 
 use std::ops::Range;
 use std::task::{Poll, ready};
@@ -10,16 +7,16 @@ use std::task::{Poll, ready};
 use bytes::Bytes;
 use foreread::{File, ReadError, ReadStream};
 
-/// A body of which a chunk was read and is not yet handed out.
+/// A response body that holds one chunk, read but not yet handed out.
 pub(super) struct Body {
     chunk: Bytes,
     stream: ReadStream,
-    /// What comes after the chunk.
+    /// The range behind the chunk.
     rest: Range<u64>,
 }
 
 impl Body {
-    /// Reads the first chunk; None if the range is empty.
+    /// Reads the first chunk. Returns None if the range is empty.
     pub(super) async fn start(file: &File, range: Range<u64>) -> Result<Option<Self>, ReadError> {
         if range.is_empty() {
             return Ok(None);
@@ -29,8 +26,8 @@ impl Body {
         Ok(Some(body))
     }
 
-    /// Hands out its chunk, after the first has been read from the first on. The body that is
-    /// returned has no chunk until its next call reads it.
+    /// Hands out the chunk. The returned body holds no chunk until its next call reads one; the
+    /// first chunk is read by [`Self::start`].
     pub(super) async fn next(mut self) -> Result<(Bytes, Option<Self>), ReadError> {
         if self.chunk.is_empty() {
             self = self.read().await?;
@@ -47,7 +44,8 @@ impl Body {
         let buffer = vec![0; usize::try_from(len).expect("a chunk is a megabyte at most")];
         let read = stream.read_owned(buffer, rest.start);
         let mut on_its_way = Some((read, stream));
-        // It owns both: a stream may move to another thread, but not be shared with one.
+        // The future owns the read and its stream: a stream may move to another thread, but threads
+        // cannot share it.
         let over = std::future::poll_fn(move |context| {
             let (read, stream) = on_its_way.as_mut().expect("it is not polled after its end");
             let got = ready!(read.poll(stream, context));
@@ -62,5 +60,5 @@ impl Body {
     }
 }
 
-/// As much of a body as is handed out at once: a request of the engine.
+/// Size of a chunk: one request of the engine.
 const CHUNK: u64 = 1 << 20;

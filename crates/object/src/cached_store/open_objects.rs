@@ -1,8 +1,7 @@
-//! The objects of a cached store that are open in its engine.
+//! Objects of a cached store that are open in its engine, with their attributes.
 //!
-//! In:    keys; writes that make what is known of a key old.
-//! Out:   files of the engine with their attributes, asked for again when they are old.
-//! Never: more than [`OPEN_MAX`] of them: the one used longest ago is closed.
+//! Expired attributes are fetched again. At most [`OPEN_MAX`] objects are open; beyond that the
+//! least recently used one is closed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +21,11 @@ use crate::options::StoreOptions;
 use crate::redirects::FoundAt;
 use crate::retries::Deadline;
 
-/// The objects that are open.
+/// Table of open objects.
 pub(super) struct OpenObjects {
     store: Arc<dyn ObjectStore>,
     engine: Engine,
-    /// What their names begin with, in the engine.
+    /// Prefix of their names in the engine.
     name: String,
     lifetime: Duration,
     options: StoreOptions,
@@ -34,7 +33,7 @@ pub(super) struct OpenObjects {
     table: Mutex<ObjectTable>,
 }
 
-/// An object, with what the store says of it.
+/// An open object with the attributes that the store reported.
 #[derive(Clone)]
 pub(super) struct OpenObject {
     pub(super) file: File,
@@ -45,15 +44,15 @@ pub(super) struct OpenObject {
 #[derive(Default)]
 struct ObjectTable {
     open: HashMap<Path, KnownObject>,
-    /// Of uses, so that they have an order.
+    /// Number of uses so far: the clock of the LRU order.
     uses: u64,
-    /// Of writes: an answer from before one is not kept.
+    /// Number of writes so far. An answer to a request from before a write is discarded.
     writes: u64,
 }
 
 struct KnownObject {
     object: OpenObject,
-    /// When the store was asked; None: it has to be asked again.
+    /// Time of the last request for the attributes. None forces the next read to revalidate.
     asked: Option<Instant>,
     used: u64,
 }
@@ -65,7 +64,7 @@ impl OpenObjects {
         Self { store, engine, name, lifetime, options, counted, table: Mutex::default() }
     }
 
-    /// The same with nothing open.
+    /// Returns a copy of this table with no object open.
     pub(super) fn anew(&self, lifetime: Option<Duration>, options: Option<StoreOptions>) -> Self {
         let options = options.unwrap_or(self.options);
         Self {
@@ -79,7 +78,7 @@ impl OpenObjects {
         }
     }
 
-    /// Opens an object, or finds it; None if it cannot be pinned to a version.
+    /// Returns the open object, or opens it. Returns None if it cannot be pinned to a version.
     pub(super) async fn open(&self, location: &Path) -> object_store::Result<Option<OpenObject>> {
         let writes = {
             let mut table = self.lock();
@@ -92,7 +91,7 @@ impl OpenObjects {
         let (found, found_at) = self.ask(location).await?;
         let (meta, attributes) = (found.meta.clone(), found.attributes.clone());
         let store = Arc::clone(&self.store);
-        // A date has a resolution of a second, in which a write may replace the object.
+        // A date has a resolution of one second; a write within that second may replace the object.
         let epoch = if meta.e_tag.is_some() { String::new() } else { format!("#{writes}") };
         let (url, device) = (format!("{}{epoch}/{location}", self.name), self.name.clone());
         let (name, counted) = ((url, device), self.counted.clone());
@@ -108,14 +107,15 @@ impl OpenObjects {
             None
         };
         drop(table);
-        // It may be the last handle, and closes a file of the engine.
+        // This may drop the last handle, which closes a file of the engine; so the lock is not held
+        // here.
         drop(closed);
         Ok(Some(object))
     }
 
-    /// Asks for the attributes of an object, within the deadline. The request runs on this crate's
-    /// runtime, as those for ranges do: its connection, which they use afterwards, works on also
-    /// while the caller's runtime stands still.
+    /// Fetches the attributes of an object within the deadline. The request runs on this crate's
+    /// runtime, like range requests, which reuse its connection: it stays driven even while the
+    /// caller's runtime is blocked.
     async fn ask(&self, location: &Path) -> object_store::Result<(ObjectAttributes, FoundAt)> {
         let (store, key, options) = (Arc::clone(&self.store), location.clone(), self.options);
         let runtime = self.counted.1.owner.runtime();
@@ -145,20 +145,21 @@ impl OpenObjects {
         }
     }
 
-    /// What is known of a key is to be asked for again; its pages stay if it is the same version.
+    /// Forces the next read to fetch the attributes again. Cached pages stay if the version is
+    /// unchanged.
     pub(super) fn expire(&self, location: &Path) {
         if let Some(known) = self.lock().open.get_mut(location) {
             known.asked = None;
         }
     }
 
-    /// Forgets a key when a write of it is over: with success, an error, after which it may be
-    /// there all the same, or because the caller gave it up.
+    /// Returns a guard that forgets a key when a write of it ends: successfully, with an error
+    /// (after which the object may exist all the same), or because the caller dropped it.
     pub(super) fn forget_at_end(&self, location: &Path) -> ForgetAtEnd<'_> {
         ForgetAtEnd { objects: self, location: location.clone() }
     }
 
-    /// What is known of a key is old.
+    /// Drops the entry of a key.
     pub(super) fn forget(&self, location: &Path) {
         let mut table = self.lock();
         table.writes += 1;
@@ -173,7 +174,7 @@ impl OpenObjects {
     }
 }
 
-/// A write that is on its way.
+/// A write in flight.
 pub(super) struct ForgetAtEnd<'a> {
     objects: &'a OpenObjects,
     location: Path,
@@ -190,12 +191,12 @@ impl ObjectTable {
         self.uses += 1;
         let known = self.open.get_mut(location)?;
         known.used = self.uses;
-        // It stays in the table: if it is the same version still, its pages stay, too.
+        // The entry stays in the table: if the version is unchanged, its pages stay, too.
         let is_believed = known.asked.is_some_and(|asked| asked.elapsed() < lifetime);
         is_believed.then(|| known.object.clone())
     }
 
-    /// Returns what has to be closed for it.
+    /// Inserts an object and returns the evicted one, which the caller closes after unlocking.
     fn keep(&mut self, location: Path, object: OpenObject, asked: Instant) -> Option<KnownObject> {
         let known = KnownObject { object, asked: Some(asked), used: self.uses };
         if let Some(before) = self.open.insert(location, known) {
@@ -210,8 +211,8 @@ impl ObjectTable {
     }
 }
 
-/// How long attributes are believed.
+/// Default lifetime of attributes.
 const LIFETIME: Duration = Duration::from_secs(60);
 
-/// The files of a large table, at some KiB each.
+/// Enough for the files of a large table, at some KiB each.
 const OPEN_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! An upload in parts, after which what is cached of the object is old.
+//! A multipart upload that invalidates the cached object when it ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use object_store::{MultipartUpload, PutPayload, PutResult, UploadPart};
 
 use super::open_objects::OpenObjects;
 
-/// An upload of the store below.
+/// An upload of the wrapped store.
 pub(super) struct ForgettingUpload {
     pub(super) upload: Box<dyn MultipartUpload>,
     pub(super) objects: Arc<OpenObjects>,

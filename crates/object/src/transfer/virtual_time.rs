@@ -1,6 +1,6 @@
-//! Transfers of a store that is late and wrong at random, in virtual time.
+//! Transfers from a store that is late and wrong at random, in virtual time.
 //!
-//! `OBJECT_SCHEDULES=100000 SEED=1` makes more of them.
+//! `OBJECT_SCHEDULES=100000 SEED=1` runs more of them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,16 +23,16 @@ use crate::traffic::StoreTraffic;
 
 const LEN: u64 = 300_000;
 
-/// A store whose answers follow from a seed.
+/// A store that derives its answers from a seed.
 #[derive(Debug)]
 struct RandomStore {
     state: AtomicU64,
     gets: AtomicU64,
-    /// Bodies that broke: each is asked for once more at most.
+    /// Broken bodies so far; each is requested once more at most.
     broken: AtomicU64,
 }
 
-/// How an answer is wrong.
+/// Fault of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Wrong {
     Nothing,
@@ -90,7 +90,7 @@ impl RandomStore {
         (state.expect("a step is always taken") >> 33) % end
     }
 
-    /// 20 ms and up to as much more; one in 100 ten times slower.
+    /// Returns 20 to 40 ms, and ten times as much for one request in 100.
     fn latency(&self) -> Duration {
         let slow = if self.below(100) == 0 { 10 } else { 1 };
         Duration::from_micros((20_000 + self.below(20_000)) * slow)
@@ -220,7 +220,7 @@ async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
             Some(Err(error)) => {
                 let error = error.to_string();
                 assert!(error.starts_with("random:key: "), "{what}: {error}");
-                // What was handed over before the error is right, too.
+                // Bytes delivered before the error are correct, too.
                 assert!(bytes(0, range).starts_with(&got), "{what}: other bytes");
                 failed += 1;
             }
@@ -236,13 +236,13 @@ async fn in_virtual_time_each_transfer_ends_with_right_bytes_or_an_error() {
     assert!(right > failed && failed > 0, "{right} right, {failed} failed");
 }
 
-/// A store that refuses all requests for a while, as its client sees it.
+/// A store that refuses all requests for a while, as seen by its client.
 #[derive(Debug)]
 struct StormyStore {
     inner: RandomStore,
     traffic: Arc<StoreTraffic>,
     over: Instant,
-    /// The pause that it asks for.
+    /// Pause that the store requests.
     asked: Option<Duration>,
     refused: AtomicU64,
 }
@@ -311,8 +311,9 @@ impl ObjectStore for StormyStore {
     }
 }
 
-/// After ten refusals a read failed, though its deadline was far and the store served again; by
-/// then each of its pages had been asked for alone, of a store that wants fewer requests.
+/// Before retries lasted until the deadline, a read failed after ten refusals although its deadline
+/// was far and the store served again; by then each of its pages had been requested alone, from a
+/// store that asked for fewer requests.
 #[tokio::test(start_paused = true)]
 async fn in_virtual_time_reads_outlast_a_storm_of_refusals_with_few_requests() {
     let (count, seed) = (from_environment("OBJECT_SCHEDULES", 3000), from_environment("SEED", 1));
@@ -349,7 +350,7 @@ async fn in_virtual_time_reads_outlast_a_storm_of_refusals_with_few_requests() {
             assert!(read == bytes(0, range), "{what}: other bytes");
         }
         let refused = store.refused.load(Ordering::Relaxed);
-        // Each reader's first request, some until the store is taken for closed, and its probes.
+        // The first request of each reader, some until the store counts as closed, and its probes.
         assert!(refused <= readers + 40, "{what}: {refused} refused");
         let late = (Instant::now() - store.over).as_secs();
         assert!(late <= 40, "{what}: {late} s after the storm");

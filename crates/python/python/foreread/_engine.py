@@ -227,7 +227,7 @@ def _check_mode(name: str, mode: str) -> None:
             f"{name}: mode {mode!r}: foreread reads bytes: give 'rb', and wrap the file by "
             "io.TextIOWrapper for text"
         )
-    raise ValueError(f"{name}: mode {mode!r} is none: give 'rb'")
+    raise ValueError(f"{name}: invalid mode {mode!r}: give 'rb'")
 
 
 class FetchedFile(File):

@@ -105,7 +105,7 @@ def number(field: bytes) -> int:
     try:
         return int(text, 8) if text else 0
     except ValueError:
-        raise ValueError(f"{text!r} is no octal number") from None
+        raise ValueError(f"{text!r} is not an octal number") from None
 
 
 def name_of(header: bytes) -> str:
@@ -128,7 +128,7 @@ def records(text: bytes) -> dict[str, str]:
         found[decoded(name)] = decoded(value)
         text = text[int(length) :]
     if "size" in found and not found["size"].isdigit():
-        raise ValueError("the size in an extended header is no number")
+        raise ValueError("the size in an extended header is not a number")
     return found
 
 

@@ -235,11 +235,11 @@ def _header_of(file: File) -> tuple[dict[str, str], dict[str, TensorInfo]]:
     except ValueError as error:
         wrong(f"its header is no JSON: {error}")
     if not is_table(header):
-        wrong("its header is no object")
+        wrong("its header is not a JSON object")
     entries = dict(header)
     metadata = entries.pop("__metadata__", {})
     if not is_table(metadata):
-        wrong("its metadata is no object")
+        wrong("its metadata is not a JSON object")
     infos: list[tuple[str, TensorInfo]] = []
     for name, stated in entries.items():
         try:
@@ -263,9 +263,9 @@ def _info_of(stated: Any, data: int) -> TensorInfo:
     start, end = stated["data_offsets"]
     bits = DTYPE_BITS.get(dtype)
     if bits is None:
-        raise ValueError(f"{dtype!r} is no dtype that is known")
+        raise ValueError(f"{dtype!r} is not a known dtype")
     if not all(isinstance(number, int) and number >= 0 for number in (start, end, *shape)):
-        raise ValueError("a size or an offset is no number from 0 on")
+        raise ValueError("a size or an offset is not a number from 0")
     size, rest = divmod(bits * math.prod(shape), 8)
     if rest or end - start != size:
         raise ValueError(f"{end - start} bytes for {list(shape)} of {dtype}")

@@ -250,7 +250,7 @@ fn opened(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::other("is no regular file; a replay reads it several times"))
+    Err(io::Error::other("is not a regular file; a replay reads it several times"))
 }
 
 /// A file whose reads fail once the run must stop.

@@ -74,12 +74,14 @@ impl BlockDevice for Chips {
     }
 
     fn change(&mut self, at: Nanos, to: &DeviceParams) -> Result<(), String> {
-        let DeviceParams::Flash(to) = to else { return Err("change: wants flash".into()) };
+        let DeviceParams::Flash(to) = to else {
+            return Err("change: a flash device can change to flash only".into());
+        };
         to.check()?;
-        let wants = "the same capacity, max_command, depth and channels";
+        let wants = "a device of the same capacity, max_command, depth and channels";
         check(self.model.can_become(to), "change", wants)?;
         let is_later = self.coming.back().is_none_or(|(last, _)| *last < at);
-        check(is_later, "change", "one after the other")?;
+        check(is_later, "change", "later than the change before it")?;
         self.coming.push_back((at, to.clone()));
         Ok(())
     }

@@ -116,7 +116,7 @@ pub trait BlockDevice: std::fmt::Debug {
     ///
     /// If the device cannot take these parameters.
     fn change(&mut self, _at: Nanos, _to: &DeviceParams) -> Result<(), String> {
-        Err("change: wants flash, before and after".into())
+        Err("change: only a flash device can change, and only to flash".into())
     }
 }
 

@@ -287,7 +287,7 @@ impl Store {
         check(is_time(self.price_per_gb), "price_per_gb", "0 to 10^9")?;
         let piece = self.piece.0.0;
         let is_whole = piece >= PAGE_SIZE && piece.is_multiple_of(PAGE_SIZE);
-        check(is_whole, "piece", "whole pages of 4K, at least one")
+        check(is_whole, "piece", "a positive multiple of 4K")
     }
 }
 
@@ -309,11 +309,15 @@ impl Mapped {
         let room = self.on.model.geometry().capacity;
         let Size(at) = self.at;
         let is_sector = |bytes: ByteCount| bytes.0.is_multiple_of(SECTOR_SIZE);
-        check(is_sector(at), "at", "whole sectors")?;
+        check(is_sector(at), "at", "a multiple of 512 bytes")?;
         let Size(size) = self.capacity;
-        check(size.0 >= SECTOR_SIZE && is_sector(size), "capacity", "whole sectors, at least one")?;
+        check(
+            size.0 >= SECTOR_SIZE && is_sector(size),
+            "capacity",
+            "a positive multiple of 512 bytes",
+        )?;
         let fits = at.0.checked_add(size.0).is_some_and(|end| end <= room.0);
-        check(fits, "capacity", "no more than the device below has from there on")?;
+        check(fits, "capacity", "at most the size of the device below, less at")?;
         check(is_time(self.bio_us), "bio_us", "0 to 10^9")
     }
 }
@@ -323,10 +327,10 @@ fn check_common(capacity: ByteCount, max_command: ByteCount, depth: u32) -> Resu
     check(
         capacity.0 >= 512 && capacity.0.is_multiple_of(512),
         "capacity",
-        "whole sectors, at least one",
+        "a positive multiple of 512 bytes",
     )?;
     let is_whole = max_command.0 >= PAGE_SIZE && max_command.0.is_multiple_of(PAGE_SIZE);
-    check(is_whole, "max_command", "whole pages of 4K, at least one")?;
+    check(is_whole, "max_command", "a positive multiple of 4K")?;
     check(max_command.0 <= 1 << 30, "max_command", "at most 1G")?;
     check((1..=4096).contains(&depth), "depth", "1 to 4096")
 }

@@ -34,9 +34,10 @@ impl LayoutSource {
         match self {
             Self::Synthetic(tree) => tree.check(size),
             Self::Recorded(taken) if taken.size() <= size => Ok(()),
-            Self::Recorded(taken) => {
-                Err(format!("tree: wants a file of at least {} bytes, as its image", taken.size()))
-            }
+            Self::Recorded(taken) => Err(format!(
+                "tree: the file must have at least {} bytes, like the recorded image",
+                taken.size()
+            )),
         }
     }
 

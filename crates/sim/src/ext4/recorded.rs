@@ -104,7 +104,7 @@ impl RecordedLayout {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines =
             (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let mut line = |what: &str| lines.next().ok_or_else(|| format!("there is no line {what}"));
+        let mut line = |what: &str| lines.next().ok_or_else(|| format!("line {what} is missing"));
         let (number, head) = line(HEAD)?;
         at(number, if head == HEAD { Some(()) } else { None }, HEAD)?;
         let (number, sizes) = line("blocks")?;
@@ -112,19 +112,15 @@ impl RecordedLayout {
             at(number, sizes_of(sizes), "blocks N inodes-per-group N inode-size N root N")?;
         let (number, tables) = line("tables")?;
         taken.tables = at(number, tables_of(tables), "tables FIRST:USED ..")?;
-        at(number, taken.has_sane_tables().then_some(()), "tables that the file system has")?;
+        at(number, taken.has_sane_tables().then_some(()), "tables within the file system")?;
 
         let mut numbers = vec![taken.root];
         for (number, line) in lines {
             let own = numbers.get(taken.directories.len()).copied();
-            let own = at(number, own, "no more directories than entries with a d")?;
+            let own = at(number, own, "as many directories as entries with a d")?;
             let directory =
                 at(number, taken.directory_of(own, line), "BLOCKS RANK:INODE[@BLOCK][d],..")?;
-            at(
-                number,
-                taken.has(&directory).then_some(()),
-                "blocks, inodes and ranks that there are",
-            )?;
+            at(number, taken.has(&directory).then_some(()), "valid blocks, inodes and ranks")?;
             let below = directory.entries.iter().filter(|entry| entry.is_directory);
             numbers.extend(below.map(|entry| entry.inode));
             taken.directories.push(directory);
@@ -235,7 +231,7 @@ fn place_of(inode: u32) -> InodeNumber {
 }
 
 fn at<T>(number: u64, found: Option<T>, wants: &str) -> Result<T, String> {
-    found.ok_or_else(|| format!("line {number}: wants {wants}"))
+    found.ok_or_else(|| format!("line {number}: expected {wants}"))
 }
 
 fn sizes_of(line: &str) -> Option<RecordedLayout> {

@@ -93,7 +93,7 @@ impl SyntheticTree {
     /// The parameter that is out of range, and the possible values.
     pub fn check(&self, size: ByteCount) -> Result<(), String> {
         let check = |holds: bool, what: &str, wants: &str| {
-            if holds { Ok(()) } else { Err(format!("tree: {what}: wants {wants}")) }
+            if holds { Ok(()) } else { Err(format!("tree: {what}: must be {wants}")) }
         };
         check((1..=1_000_000).contains(&self.directories), "directories", "1 to 1000000")?;
         check((1..=self.directories).contains(&self.top), "top", "1 to directories")?;
@@ -112,7 +112,7 @@ impl SyntheticTree {
         let inodes = f64::from(self.directories) * (1.0 + self.files + self.gaps * self.gap);
         let room = groups_of(size) as f64 * f64::from(self.inodes_per_group);
         // The file counts are random: half of the inodes are left as reserve.
-        check(inodes * 2.0 <= room, "directories", "a file system with twice as many inodes")
+        check(inodes * 2.0 <= room, "directories", "fewer: the tree may use half of the inodes")
     }
 
     /// Returns the number of inodes per table block.

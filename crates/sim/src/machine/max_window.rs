@@ -51,10 +51,10 @@ impl MaxWindowSpec {
         }
         let above = Exact(ByteCount(below.0.saturating_add(PAGE_SIZE)));
         let nearest = match below {
-            ByteCount(0) => format!("{above} at least"),
+            ByteCount(0) => format!("at least {above}"),
             below => format!("{} or {above}", Exact(below)),
         };
-        Err(format!("wants whole pages of 4K: {nearest}"))
+        Err(format!("must be a multiple of 4K: {nearest}"))
     }
 
     /// Returns the limit for the path's configuration.

@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for SchedulerSettings {
             toml::Value::Float(number) => Ok((name.clone(), number.to_string())),
             toml::Value::Boolean(is_on) => Ok((name.clone(), is_on.to_string())),
             toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
-                Err(D::Error::custom(format!("{name}: wants a number or a word")))
+                Err(D::Error::custom(format!("{name}: must be a number or a word")))
             }
         };
         table.iter().map(text).collect::<Result<_, _>>().map(Self)

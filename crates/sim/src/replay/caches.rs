@@ -78,7 +78,7 @@ fn check_capacity(capacity: usize, most: usize) -> Result<(), ReplayError> {
     if (1..=most).contains(&capacity) {
         return Ok(());
     }
-    let why = format!("a cache of {capacity}: wants 1 to {most} pages or objects");
+    let why = format!("a cache of {capacity}: must have 1 to {most} pages or objects");
     Err(ReplayError::Machine(why))
 }
 

@@ -52,7 +52,7 @@ impl NamedDevice {
         let count = devices.len();
         let first = devices.pop_first().filter(|_| count == 1);
         let Some((name, device)) = first else {
-            let why = format!("device: wants one table [device.NAME], not {count}");
+            let why = format!("device: expected one table [device.NAME], not {count}");
             return Err(BadScenario::of_key(text, why));
         };
         let at = device.model.span();
@@ -96,7 +96,7 @@ mod tests {
             assert_eq!(at, Some(line), "{text}: {why}");
             assert!(why.contains(part), "{text}: {why}");
         };
-        is(&format!("{head}mb_per_s = -1.0\n"), 3, "mb_per_s: wants 0.001 to 1000000");
+        is(&format!("{head}mb_per_s = -1.0\n"), 3, "mb_per_s: must be 0.001 to 1000000");
         is(&format!("{head}mb_per_s = 10\nrate = 3\n"), 4, "unknown field `rate`");
         is(&format!("{head}mb_per_s = 'fast'\n"), 3, "invalid type");
         is(head, 1, "missing field `mb_per_s`");
@@ -105,7 +105,7 @@ mod tests {
         is("name = 'a scenario'\n", 1, "unknown field `name`");
         is("[device.a]\nmodel = \n", 2, "");
         let two = "device.a.model = 'sd-card'\ndevice.b.model = 'sd-card'\n";
-        assert!(wrong(two).1.contains("wants one table [device.NAME], not 2"));
+        assert!(wrong(two).1.contains("expected one table [device.NAME], not 2"));
         assert!(wrong("[device]\n").1.contains("not 0"));
         assert!(wrong("").1.contains("missing field `device`"));
     }

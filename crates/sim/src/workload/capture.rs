@@ -60,8 +60,8 @@ impl Capture {
     pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         machine.check_range(&self.device, self.at.0, self.size.0)?;
         let is_whole = |size: Size| size.0 > ByteCount::ZERO && size.0.0.is_multiple_of(512);
-        check(is_whole(self.picture), "picture", "whole sectors, at least one")?;
-        check(is_whole(self.request), "request", "whole sectors, at least one")?;
+        check(is_whole(self.picture), "picture", "a positive multiple of 512 bytes")?;
+        check(is_whole(self.request), "request", "a positive multiple of 512 bytes")?;
         machine.check_request(&self.device, self.request.0, "request")?;
         check(
             self.per_s.is_finite() && (1e-3..=1e5).contains(&self.per_s),
@@ -70,10 +70,10 @@ impl Capture {
         )?;
         check((1..=1 << 20).contains(&self.buffer), "buffer", "1 to 1048576")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
-        check(is_whole(self.bitmap_every), "bitmap_every", "whole sectors, at least one")?;
+        check(is_whole(self.bitmap_every), "bitmap_every", "a positive multiple of 512 bytes")?;
         let has_room = self.bitmap_every.0 <= self.size.0.saturating_sub(BITMAP);
         check(has_room, "bitmap_every", "less than size")?;
-        check(machine.stops, "capture", "the scenario until_s")
+        check(machine.stops, "until_s", "set for a scenario with capture")
     }
 
     pub(super) fn begin(

@@ -74,7 +74,7 @@ impl CatDir {
         check(
             u64::from(self.files) * u64::from(self.dirs) <= 20_000,
             "dirs",
-            "20000 files in all",
+            "at most 20000 / files",
         )?;
         let size = self.size.0;
         check((ByteCount(1)..=ByteCount(1 << 20)).contains(&size), "size", "1 to 1M")?;

@@ -52,20 +52,28 @@ impl Flood {
     pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         machine.check_range(&self.device, self.at.0, self.size.0)?;
         let request = self.request.0;
-        check(is_whole(request) && request > ByteCount::ZERO, "request", "whole sectors")?;
-        check(request <= self.size.0, "request", "no more than size")?;
+        check(
+            is_whole(request) && request > ByteCount::ZERO,
+            "request",
+            "a positive multiple of 512 bytes",
+        )?;
+        check(request <= self.size.0, "request", "at most size")?;
         machine.check_request(&self.device, request, "request")?;
         check((1..=1 << 16).contains(&self.in_flight), "in_flight", "1 to 65536")?;
         let piece = self.piece.map_or(self.size.0, |piece| piece.0);
         let is_whole_piece = piece >= request && piece.0.is_multiple_of(request.0);
         check(self.piece.is_none() || is_whole_piece, "piece", "whole requests, at least one")?;
-        check(is_whole(self.gap.0), "gap", "whole sectors")?;
+        check(is_whole(self.gap.0), "gap", "a multiple of 512 bytes")?;
         let once = piece.0.saturating_add(self.gap.0.0);
-        check(self.piece.is_none() || once <= self.size.0.0, "piece", "less than size, with gap")?;
+        check(
+            self.piece.is_none() || once <= self.size.0.0,
+            "piece",
+            "less than size, gap included",
+        )?;
         let rate = self.kib_per_s.unwrap_or(1.0);
         check(rate.is_finite() && (1e-3..=1e9).contains(&rate), "kib_per_s", "0.001 to 10^9")?;
         let ends = self.amount.is_some() || machine.stops;
-        check(ends, "amount", "a size, or the scenario until_s")
+        check(ends, "amount", "set, unless the scenario has until_s")
     }
 
     pub(super) fn begin(

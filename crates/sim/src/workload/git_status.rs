@@ -45,7 +45,7 @@ impl GitStatus {
                 let has_pages = machine.file(pack)?.size.0.0 >= PAGE_SIZE;
                 check(has_pages, "pack", "a file of at least a page")
             }
-            None => check(self.objects == 0, "objects", "a pack beside it"),
+            None => check(self.objects == 0, "objects", "0 without a pack"),
         }
     }
 

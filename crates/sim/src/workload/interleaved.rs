@@ -67,14 +67,14 @@ impl Interleaved {
     pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         let size = machine.file(&self.file)?.size.0;
         if !self.pages.is_empty() {
-            check(self.reads.is_none(), "reads", "nothing beside pages")?;
-            check(!self.own_handles, "own_handles", "nothing beside pages")?;
+            check(self.reads.is_none(), "reads", "absent when pages is given")?;
+            check(!self.own_handles, "own_handles", "false when pages is given")?;
             let holds = |run: &PageSpan| run.start.offset() < size;
-            return check(self.pages.iter().all(holds), "pages", "pages that the file has");
+            return check(self.pages.iter().all(holds), "pages", "within the file");
         }
         check((1..=65_536).contains(&self.streams), "streams", "1 to 65536")?;
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
-        check(self.read.0.0 <= size.0 / self.streams, "read", "no more than a stream's part")
+        check(self.read.0.0 <= size.0 / self.streams, "read", "at most a stream's part of the file")
     }
 
     pub(super) fn begin(
@@ -140,7 +140,7 @@ impl Visitor<'_> for OfText {
         let run = start.parse().ok().zip(count.parse().ok());
         let run =
             run.filter(|(start, count)| (0..MOST).contains(start) && (1..MOST).contains(count));
-        let (start, count) = run.ok_or_else(|| E::custom(format!("{text:?}: wants {WANTS}")))?;
+        let (start, count) = run.ok_or_else(|| E::custom(format!("{text:?}: must be {WANTS}")))?;
         Ok(PageSpan { start: PageIndex(start), count: Pages(count) })
     }
 

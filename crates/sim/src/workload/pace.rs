@@ -29,7 +29,7 @@ impl RateChange {
             check_time(change.at_s * 1e3, "at_s")?;
             check(is_rate(change.times), "times", "0.001 to 10^9")?;
         }
-        check(changes.is_sorted_by(|a, b| a.at_s < b.at_s), "changes", "one after the other")
+        check(changes.is_sorted_by(|a, b| a.at_s < b.at_s), "changes", "in order of at_s")
     }
 
     fn at(&self) -> Nanos {

@@ -17,7 +17,7 @@ impl Places {
         let is_power = zipf.is_none_or(|power| (0.01..=0.99).contains(&power));
         check(is_power, "zipf", "0.01 to 0.99")?;
         let is_few = zipf.is_none() || count <= Zipf::MOST_PLACES;
-        check(is_few, "zipf", "no more than 4194304 places")
+        check(is_few, "zipf", "absent for more than 4194304 places")
     }
 
     pub(super) fn new(count: u64, zipf: Option<f64>) -> Self {

@@ -45,22 +45,26 @@ impl Random {
     pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         let file = machine.file(&self.file)?;
         let read = self.read.0;
-        check(read.0 > 0 && read.0.is_multiple_of(512), "read", "whole sectors, at least one")?;
-        check(read <= file.size.0, "read", "no more than the file has")?;
+        check(
+            read.0 > 0 && read.0.is_multiple_of(512),
+            "read",
+            "a positive multiple of 512 bytes",
+        )?;
+        check(read <= file.size.0, "read", "at most the size of the file")?;
         if self.direct {
             machine.check_request(file.device.get_ref(), read, "read")?;
         }
-        check(self.direct || !self.write, "write", "direct = true beside it")?;
+        check(self.direct || !self.write, "write", "false without direct = true")?;
         Places::check(file.size.0.0 / read.0, self.zipf)?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let ends = self.reads.is_some() || machine.stops;
-        check(ends, "reads", "a number, or the scenario until_s")?;
+        check(ends, "reads", "set, unless the scenario has until_s")?;
         // Once everything is resident, reads without cost would loop forever at the same virtual
         // time.
         let takes_time = self.direct || self.cpu_ns() > 0 || file.size.0 > machine.memory;
         let ends = self.reads.is_some() || takes_time;
-        check(ends, "cpu_us", "more than 0, or reads a number, for a file that fits the cache")
+        check(ends, "cpu_us", "more than 0, or reads be given, for a file that fits the cache")
     }
 
     pub(super) fn begin(

@@ -71,8 +71,8 @@ impl RunLength {
                 (fits(short) && fits(long), (0.0..=1.0).contains(&part))
             }
         };
-        check(are_sizes, "length", "at least a byte, and no more than the file has")?;
-        check(is_drawn, "length", "from <= to, sigma of 0 to 3, part of 0 to 1")
+        check(are_sizes, "length", "at least a byte and at most the size of the file")?;
+        check(is_drawn, "length", "a range with from <= to, sigma 0 to 3, part 0 to 1")
     }
 
     /// Draws the length of the next scan, at most `most`.
@@ -135,7 +135,7 @@ impl<'de> Visitor<'de> for SizeOrDrawn {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RunLength, A::Error> {
         DrawnLength::deserialize(MapAccessDeserializer::new(map))
             .map(RunLength::Drawn)
-            .map_err(|_| A::Error::custom(format!("length: wants {WANTS}")))
+            .map_err(|_| A::Error::custom(format!("length: must be {WANTS}")))
     }
 }
 

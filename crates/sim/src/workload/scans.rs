@@ -55,15 +55,23 @@ impl Scans {
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         self.length.check(size)?;
         let align = self.align().0;
-        check((1..=size.0).contains(&align), "align", "at least a byte, no more than the file")?;
+        check(
+            (1..=size.0).contains(&align),
+            "align",
+            "at least a byte and at most the size of the file",
+        )?;
         Places::check(size.0 / align, self.zipf)?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
-        check(self.scans.is_some() || machine.stops, "scans", "a number, or the scenario until_s")?;
+        check(
+            self.scans.is_some() || machine.stops,
+            "scans",
+            "set, unless the scenario has until_s",
+        )?;
         // Once everything is resident, scans without cost would loop forever at the same virtual
         // time.
         let takes_time = cpu_ns(self.cpu_us, self.cpu_ns_per_byte, ByteCount(1)) > 0;
-        check(self.scans.is_some() || takes_time, "cpu_us", "0.001 at least, or scans a number")
+        check(self.scans.is_some() || takes_time, "cpu_us", "at least 0.001, unless scans is given")
     }
 
     pub(super) fn begin(

@@ -78,7 +78,7 @@ impl Sequential {
     pub(super) fn check(&self, machine: &Machine<'_>) -> Result<(), String> {
         machine.file(&self.file_name(0))?;
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
-        check(self.step() >= self.read.0, "stride", "no less than read")?;
+        check(self.step() >= self.read.0, "stride", "at least read")?;
         check_time(self.cpu_ns_per_byte / 1e6, "cpu_ns_per_byte")?;
         check_time(self.cpu_us / 1e3, "cpu_us")?;
         let rate = self.kib_per_s.unwrap_or(1.0);

@@ -70,18 +70,26 @@ impl Streaming {
         let capacity = machine.device(&self.device)?.capacity();
         self.kib_per_s.check()?;
         let clients = self.kib_per_s.all().len() as u64 + u64::from(self.fast_clients);
-        check((1..=100_000).contains(&clients), "kib_per_s", "1 to 100000 clients in all")?;
+        check(
+            (1..=100_000).contains(&clients),
+            "kib_per_s",
+            "given for 1 to 100000 clients in all",
+        )?;
         check(self.link_kib_per_s.is_none_or(is_rate), "link_kib_per_s", "0.001 to 10^9")?;
         let is_room_left = self.fast_clients == 0 || is_rate(self.fast_kib_per_s());
-        check(is_room_left, "link_kib_per_s", "more than what the clients with a rate take")?;
+        check(is_room_left, "link_kib_per_s", "more than the sum of the clients' rates")?;
         RateChange::check_all(&self.changes)?;
         check(self.read.0 > ByteCount::ZERO, "read", "at least a byte")?;
         let is_whole =
             self.file_size.0.0.is_multiple_of(4096) && self.file_size.0 > ByteCount::ZERO;
-        check(is_whole, "file_size", "whole pages of 4K, at least one")?;
+        check(is_whole, "file_size", "a positive multiple of 4K")?;
         check(self.file_size.0 <= MAX_FILE_BYTES, "file_size", "less than 2^63 bytes")?;
         let all = self.file_size.0.0.checked_mul(clients);
-        check(all.is_some_and(|all| all <= capacity.0), "file_size", "files that fit the device")?;
+        check(
+            all.is_some_and(|all| all <= capacity.0),
+            "file_size",
+            "small enough for all files to fit the device",
+        )?;
         check_time(self.come_within_s * 1e3, "come_within_s")
     }
 

@@ -273,12 +273,12 @@ fn impossible_trees_and_mounts_name_their_line() {
         ("inode_readahead_blks = 32", "inode_readahead_blks = 33", "a power of two"),
         ("file = \"fs\"", "file = \"gs\"", "no file \"gs\""),
         ("order = \"htree\"", "order = \"hash\"", "`sorted` or `htree`"),
-        ("late = 0.4", "late = 1.4", "late: wants 0 to 1"),
-        ("top = 80", "top = 0", "top: wants 1 to directories"),
+        ("late = 0.4", "late = 1.4", "late: must be 0 to 1"),
+        ("top = 80", "top = 0", "top: must be 1 to directories"),
         ("top = 80", "tops = 80", "unknown field `tops`"),
-        ("files = 13", "files = 1300", "twice as many inodes"),
-        ("files = 13", "files = nan", "files: wants"),
-        ("entry_us = 10", "entry_us = -1", "entry_us: wants a time"),
+        ("files = 13", "files = 1300", "directories: must be fewer"),
+        ("files = 13", "files = nan", "files: must be"),
+        ("entry_us = 10", "entry_us = -1", "entry_us: must be a time"),
     ];
     for (from, to, why) in wrong {
         let error = Scenario::parse(&FIND.replace(from, to)).expect_err(to).to_string();
@@ -286,7 +286,7 @@ fn impossible_trees_and_mounts_name_their_line() {
         assert!(error.contains(why), "{to}: {error}");
     }
     let wrong = [
-        ("pack = \"pack\"\n", "", "objects: wants a pack"),
+        ("pack = \"pack\"\n", "", "objects: must be 0 without a pack"),
         ("pack = \"pack\"", "pack = \"p\"", "no file \"p\""),
     ];
     for (from, to, why) in wrong {
@@ -347,18 +347,18 @@ fn a_layout_is_read_as_it_was_written() {
 fn impossible_layouts_name_their_line() {
     let head = "foreread layout 1\nblocks 99 inodes-per-group 32 inode-size 256 root 2\n";
     let wrong = [
-        ("", "there is no line"),
-        ("foreread layout 2\n", "line 1: wants foreread layout 1"),
-        ("foreread layout 1\nblocks\n", "line 2: wants blocks N"),
-        (&format!("{head}tables 98:3\n9 -\n"), "line 3: wants tables that"),
-        (&format!("{head}tables 9:3\n99 0:1\n"), "line 4: wants blocks, inodes"),
-        (&format!("{head}tables 9:3\n9 1:1\n"), "line 4: wants blocks, inodes"),
-        (&format!("{head}tables 9:3\n9 0:40\n"), "line 4: wants blocks, inodes"),
-        (&format!("{head}tables 9:3\n9 0:1@1\n"), "line 4: wants blocks, inodes"),
-        (&format!("{head}tables 9:3\n9 0-1\n"), "line 4: wants BLOCKS"),
-        (&format!("{head}tables 9:3\n9 =4\n"), "line 4: wants BLOCKS"),
+        ("", "is missing"),
+        ("foreread layout 2\n", "line 1: expected foreread layout 1"),
+        ("foreread layout 1\nblocks\n", "line 2: expected blocks N"),
+        (&format!("{head}tables 98:3\n9 -\n"), "line 3: expected tables within"),
+        (&format!("{head}tables 9:3\n99 0:1\n"), "line 4: expected valid blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 1:1\n"), "line 4: expected valid blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0:40\n"), "line 4: expected valid blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0:1@1\n"), "line 4: expected valid blocks, inodes"),
+        (&format!("{head}tables 9:3\n9 0-1\n"), "line 4: expected BLOCKS"),
+        (&format!("{head}tables 9:3\n9 =4\n"), "line 4: expected BLOCKS"),
         (&format!("{head}tables 9:3\n9 0:1d\n"), "it names 2 directories and has 1"),
-        (&format!("{head}tables 9:3\n9 0:1\n9 -\n"), "line 5: wants no more directories"),
+        (&format!("{head}tables 9:3\n9 0:1\n9 -\n"), "line 5: expected as many directories"),
     ];
     for (text, why) in wrong {
         let error = RecordedLayout::parse(text).expect_err(text);

@@ -34,7 +34,7 @@ fn ran(text: &str) -> Option<RunOutcome> {
 fn random_reads_without_end_take_time() {
     // All of the file is in the cache after a while: time would stand still.
     let run = "random = { file = 'data', read = '4K' }";
-    assert_refused(&scenario("until_s = 1.0", FLASH, "'64K'", run), "cpu_us: wants");
+    assert_refused(&scenario("until_s = 1.0", FLASH, "'64K'", run), "cpu_us: must be");
     let run = "random = { file = 'data', read = '4K', cpu_us = 1.0 }";
     assert!(Scenario::parse(&scenario("until_s = 1.0", FLASH, "'64K'", run)).is_ok());
     let run = "random = { file = 'data', read = '4K' }";
@@ -65,7 +65,7 @@ fn a_client_asks_for_all_that_it_waits_for() {
 
 #[test]
 fn a_request_larger_than_a_device_takes_at_once_is_refused() {
-    let wants = "no more than max_command of disk";
+    let wants = "at most max_command of disk";
     for run in [
         "flood = { device = 'disk', size = '1G', request = '128K', amount = '1M' }",
         "random = { file = 'data', read = '128K', direct = true, reads = 5 }",
@@ -93,7 +93,7 @@ fn sizes_that_have_no_sum_are_refused_or_cut() {
     assert_eq!(ran.processes[0].bytes.0, (1 << 20) - 4096);
     let run = "capture = { device = 'disk', size = '1G', picture = '1M', per_s = 25.0, \
                buffer = 10, bitmap_every = '18446744073709551104' }";
-    assert_refused(&scenario("until_s = 1.0", FLASH, "'1M'", run), "bitmap_every: wants");
+    assert_refused(&scenario("until_s = 1.0", FLASH, "'1M'", run), "bitmap_every: must be");
     let run = "cat-dir = { device = 'disk', files = 1, size = '4K', \
                spread = '18446744073709551615' }";
     assert_refused(&scenario("", FLASH, "'1M'", run), "at: ");
@@ -104,10 +104,10 @@ fn a_file_larger_than_files_are_is_refused() {
     let huge = "'18446744073709551104'";
     let disk = format!("device.disk.model.flash = {{ capacity = {huge}, mb_per_s = 100.0 }}");
     let run = "sequential = { file = 'data', amount = '1M' }";
-    assert_refused(&scenario("", &disk, huge, run), "size: wants less than 2^63");
+    assert_refused(&scenario("", &disk, huge, run), "size: must be less than 2^63");
     let run = "streaming = { device = 'disk', file_size = '18446744073709547520', \
                kib_per_s = [1.0], link_kib_per_s = 100.0 }";
-    assert_refused(&scenario("", &disk, "'1M'", run), "file_size: wants less than 2^63");
+    assert_refused(&scenario("", &disk, "'1M'", run), "file_size: must be less than 2^63");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_cache_that_no_machine_has_is_refused() {
     for memory in ["1T", "1024T", "18446744073709551615"] {
         let top = format!("cache.memory = '{memory}'");
         let run = "sequential = { file = 'data' }";
-        assert_refused(&scenario(&top, FLASH, "'1M'", run), "memory: wants at most 64G");
+        assert_refused(&scenario(&top, FLASH, "'1M'", run), "memory: must be at most 64G");
     }
 }
 

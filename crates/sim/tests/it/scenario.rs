@@ -92,9 +92,9 @@ fn an_unknown_unit_names_the_units() {
     assert_refused(with("size = '1.5M'"), &["1.5M", "not a size"]);
     assert_refused(with("size = -1"), &["-1", "a size is not negative"]);
     assert_refused(with("size = true"), &["a size such as 4096"]);
-    let wants = ["5000", "wants whole pages of 4K: 4K or 8K; or \"auto\""];
+    let wants = ["5000", "must be a multiple of 4K: 4K or 8K; or \"auto\""];
     assert_refused(with("max_window = '5000'"), &wants);
-    assert_refused(with("max_window = 0"), &["whole pages of 4K: 4K at least"]);
+    assert_refused(with("max_window = 0"), &["must be a multiple of 4K: at least 4K"]);
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn an_unknown_workload_or_file_names_the_choices() {
 
 #[test]
 fn a_time_that_cannot_be_is_refused() {
-    let wants = ["start_ms: wants a time that is not negative"];
+    let wants = ["start_ms: must be a time from 0"];
     assert_refused(with_at("start_ms = -1.0", "run"), &wants);
     assert_refused(with_at("start_ms = nan", "run"), &wants);
     let line = "run.sequential = { file = 'data', cpu_us = -1.0 }";
-    assert_refused(with(line), &["cpu_us: wants a time"]);
+    assert_refused(with(line), &["cpu_us: must be a time"]);
     let line = "run.random = { file = 'data', read = '4K', cpu_ns_per_byte = inf }";
-    assert_refused(with(line), &["cpu_ns_per_byte: wants a time"]);
-    assert_refused(with("until_s = -1.0"), &["until_s: wants a time"]);
+    assert_refused(with(line), &["cpu_ns_per_byte: must be a time"]);
+    assert_refused(with("until_s = -1.0"), &["until_s: must be a time"]);
 }
 
 /// As [`with`]; but what is wrong with a process is told at what it runs.
@@ -164,7 +164,7 @@ fn what_cannot_be_expected_of_a_device_names_the_key() {
     };
     Scenario::parse(&with_expected(0, all[0]).0).expect("a device may be like this");
     for window in ["'1'", "4095", "'1s'", "'2G'", "'12K'", "0"] {
-        let wants = ["expected: window: wants a power of two from 4K to 1G"];
+        let wants = ["expected: window: must be a power of two from 4K to 1G"];
         assert_refused(with_expected(0, &format!("window = {window}")), &wants);
     }
     for (place, key, values) in [
@@ -173,7 +173,7 @@ fn what_cannot_be_expected_of_a_device_names_the_key() {
         (3, "parallel", &["0", "100000"]),
     ] {
         for value in values {
-            let wants = format!("expected: {key}: wants ");
+            let wants = format!("expected: {key}: must be ");
             assert_refused(with_expected(place, &format!("{key} = {value}")), &[&wants]);
         }
     }
@@ -184,31 +184,40 @@ fn a_file_lies_on_its_device() {
     let at_device = |line| with_at(line, "device = ");
     assert_refused(at_device("size = '2G'"), &["the file ends behind its device", "1073741824"]);
     assert_refused(at_device("at = '1000M'"), &["the file ends behind its device"]);
-    assert_refused(at_device("at = '3s'"), &["at: wants whole pages of 4K"]);
+    assert_refused(at_device("at = '3s'"), &["at: must be a multiple of 4K"]);
 }
 
 #[test]
 fn a_workload_that_makes_no_sense_says_what_would() {
     let cases = [
-        ("run.sequential = { file = 'data', read = 0 }", "read: wants at least a byte"),
-        ("run.sequential = { file = 'data', kib_per_s = 0.0 }", "kib_per_s: wants 0.001 to 10^9"),
-        ("run.random = { file = 'data', read = 100 }", "read: wants whole sectors"),
-        ("run.random = { file = 'data', read = '128M' }", "read: wants no more than the file has"),
-        ("run.random = { file = 'data', read = '4K', write = true }", "write: wants direct = true"),
-        ("run.interleaved = { file = 'data', streams = 0 }", "streams: wants 1 to 65536"),
-        ("run.interleaved = { file = 'data', read = '33M' }", "read: wants no more than a stream"),
+        ("run.sequential = { file = 'data', read = 0 }", "read: must be at least a byte"),
+        ("run.sequential = { file = 'data', kib_per_s = 0.0 }", "kib_per_s: must be 0.001 to 10^9"),
         (
-            "run.interleaved = { file = 'data', pages = [16384] }",
-            "pages: wants pages that the file",
+            "run.random = { file = 'data', read = 100 }",
+            "read: must be a positive multiple of 512 bytes",
         ),
-        ("run.interleaved = { file = 'data', pages = ['3+0'] }", "wants PAGE or PAGE+COUNT"),
-        ("run.interleaved = { file = 'data', pages = [-3] }", "wants PAGE or PAGE+COUNT"),
-        ("run.interleaved = { file = 'data', pages = [1], reads = 3 }", "reads: wants nothing"),
+        (
+            "run.random = { file = 'data', read = '128M' }",
+            "read: must be at most the size of the file",
+        ),
+        (
+            "run.random = { file = 'data', read = '4K', write = true }",
+            "write: must be false without direct = true",
+        ),
+        ("run.interleaved = { file = 'data', streams = 0 }", "streams: must be 1 to 65536"),
+        ("run.interleaved = { file = 'data', read = '33M' }", "read: must be at most a stream"),
+        ("run.interleaved = { file = 'data', pages = [16384] }", "pages: must be within the file"),
+        ("run.interleaved = { file = 'data', pages = ['3+0'] }", "must be PAGE or PAGE+COUNT"),
+        ("run.interleaved = { file = 'data', pages = [-3] }", "must be PAGE or PAGE+COUNT"),
+        (
+            "run.interleaved = { file = 'data', pages = [1], reads = 3 }",
+            "reads: must be absent when pages is given",
+        ),
     ];
     for (line, want) in cases {
         assert_refused(with(line), &[want]);
     }
-    assert_refused(with_at("count = 0", "run"), &["count: wants 1 to 100000"]);
+    assert_refused(with_at("count = 0", "run"), &["count: must be 1 to 100000"]);
 }
 
 #[test]
@@ -216,14 +225,14 @@ fn what_never_ends_is_refused() {
     let (text, line) = with("run.random = { file = 'data', read = '4K', cpu_us = 1.0 }");
     assert!(Scenario::parse(&text).is_ok(), "the scenario ends it");
     let text = text.replace("until_s = 100.0", "");
-    assert_refused((text, line), &["reads: wants a number, or the scenario until_s"]);
+    assert_refused((text, line), &["reads: must be set, unless the scenario has until_s"]);
 }
 
 /// The whole file comes to lie in the cache: then each read is a hit, and takes no time.
 #[test]
 fn reads_in_no_time_without_a_number_are_refused() {
     let line = "run.random = { file = 'data', read = '4K' }";
-    assert_refused(with(line), &["cpu_us: wants more than 0, or reads a number"]);
+    assert_refused(with(line), &["cpu_us: must be more than 0, or reads be given"]);
     let (text, _) = with(line);
     let smaller = text.replace("memory = \"64M\"", "memory = \"63M\"");
     for good in [
@@ -242,7 +251,7 @@ fn two_processes_of_one_name_are_refused() {
         let process = format!("\n[[process]]\nname = '{name}'\nrun.blkid = {{ file = 'data' }}\n");
         (format!("{GOOD}{process}"), GOOD.lines().count() + 4)
     };
-    assert_refused(more("dd-1"), &["name: wants another than \"dd-1\""]);
+    assert_refused(more("dd-1"), &["name: \"dd-1\" is already the name of a process"]);
     for name in ["dd", "dd-2"] {
         assert!(Scenario::parse(&more(name).0).is_ok(), "two dd are dd-0 and dd-1");
     }
@@ -251,23 +260,23 @@ fn two_processes_of_one_name_are_refused() {
 #[test]
 fn an_impossible_model_is_refused_where_it_stands() {
     let line = "model.flash = { capacity = '1G', mb_per_s = -1.0 }";
-    assert_refused(with(line), &["mb_per_s: wants 0.001 to 1000000"]);
+    assert_refused(with(line), &["mb_per_s: must be 0.001 to 1000000"]);
     let line = "model.flash = { capacity = '1G' }";
     assert_refused(with(line), &["missing field `mb_per_s`"]);
 }
 
 #[test]
 fn too_little_memory_is_refused() {
-    assert_refused(with("memory = '64K'"), &["memory: wants at least"]);
+    assert_refused(with("memory = '64K'"), &["memory: must be at least"]);
     let head = "name = 'x'\ncache = { policy = 'none', memory = '64K' }\n";
     let rest = &GOOD[GOOD.find("[device").expect("it is there")..];
-    assert_refused((format!("{head}{rest}"), 2), &["memory: wants at least"]);
+    assert_refused((format!("{head}{rest}"), 2), &["memory: must be at least"]);
 }
 
 #[test]
 fn too_much_memory_is_refused() {
     for memory in ["8T", "1000000T"] {
-        assert_refused(with(&format!("memory = '{memory}'")), &["memory: wants at most"]);
+        assert_refused(with(&format!("memory = '{memory}'")), &["memory: must be at most"]);
     }
 }
 

@@ -118,13 +118,13 @@ fn what_no_server_can_be_is_refused() {
         Scenario::parse(&text).expect_err("it is wrong").to_string()
     };
     let bad = error("nfsd = { file = \"data\", link_mb_per_s = 1, client_window = \"300K\" }");
-    assert_eq!(bad, "line 7: client_window: wants whole requests of rsize, at least one");
+    assert_eq!(bad, "line 7: client_window: must be whole requests of rsize, at least one");
     let bad = error("nfsd = { file = \"data\", link_mb_per_s = 0 }");
-    assert_eq!(bad, "line 7: link_mb_per_s: wants 0.001 to 10^6");
+    assert_eq!(bad, "line 7: link_mb_per_s: must be 0.001 to 10^6");
     let bad = error(
         "streaming = { device = \"disk\", file_size = \"2G\", kib_per_s = [1], link_kib_per_s = 9 }",
     );
-    assert_eq!(bad, "line 7: file_size: wants files that fit the device");
+    assert_eq!(bad, "line 7: file_size: must be small enough for all files to fit the device");
     let bad = error(
         "streaming = { device = \"d\", file_size = \"1M\", kib_per_s = [1], link_kib_per_s = 9 }",
     );

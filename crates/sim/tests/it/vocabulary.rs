@@ -51,7 +51,7 @@ fn readers_stride_and_go_backwards() {
     let run = "run.sequential = { file = 'data', backwards = true, read = '8K', amount = '20K' }";
     assert_eq!(pages(run), [4, 2, 0]);
     let run = "run.sequential = { file = 'data', read = '8K', stride = '4K' }";
-    assert_eq!(refused(&reader(run)), "line 10: stride: wants no less than read");
+    assert_eq!(refused(&reader(run)), "line 10: stride: must be at least read");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn streams_in_turns_may_have_handles_of_their_own() {
     let (shared, own) = (requests(false), requests(true));
     assert!(shared > 3 * own, "{shared} {own}");
     let run = "run.interleaved = { file = 'data', own_handles = true, pages = [1] }";
-    assert_eq!(refused(&reader(run)), "line 10: own_handles: wants nothing beside pages");
+    assert_eq!(refused(&reader(run)), "line 10: own_handles: must be false when pages is given");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn likely_places_are_read_again_from_the_cache() {
     };
     assert!(requests(", zipf = 0.99") + 15 < requests(""), "{}", requests(", zipf = 0.99"));
     let run = "run.random = { file = 'data', read = '4K', reads = 1, zipf = 1 }";
-    assert_eq!(refused(&reader(run)), "line 10: zipf: wants 0.01 to 0.99");
+    assert_eq!(refused(&reader(run)), "line 10: zipf: must be 0.01 to 0.99");
 }
 
 #[test]
@@ -119,11 +119,14 @@ fn a_device_changes_when_it_is_said() {
     assert!((busy(&with("")) - 0.0256).abs() < 1e-6, "{}", busy(&with("")));
     assert!((busy(&with(change)) - 0.1660).abs() < 0.0011, "{}", busy(&with(change)));
     let other = change.replace("'1G'", "'2G'");
-    assert!(refused(&with(&other)).ends_with("the same capacity, max_command, depth and channels"));
+    assert!(
+        refused(&with(&other))
+            .ends_with("a device of the same capacity, max_command, depth and channels")
+    );
     let other = "[[device.disk.change]]\nat_s = 1\nmodel = 'sata-500g'";
-    assert_eq!(refused(&with(other)), "line 7: change: wants flash");
+    assert_eq!(refused(&with(other)), "line 7: change: a flash device can change to flash only");
     let twice = format!("{change}\n{change}");
-    assert_eq!(refused(&with(&twice)), "line 10: change: wants one after the other");
+    assert_eq!(refused(&with(&twice)), "line 10: change: must be later than the change before it");
 }
 
 /// A server on a device without overhead, where windows of a page would be learnt.
@@ -152,11 +155,11 @@ fn clients_have_the_rates_that_are_said_and_those_change() {
     let other = bytes("kib_per_s = { clients = 50, median = 4, sigma = 1, seed = 2 }");
     assert_ne!(drawn, other);
     let said = refused(&server("kib_per_s = { clients = 0, median = 4 }"));
-    assert!(said.ends_with("clients: wants 1 to 100000"), "{said}");
+    assert!(said.ends_with("clients: must be 1 to 100000"), "{said}");
     let said = refused(&server(
         "kib_per_s = [1]\nchanges = [{ at_s = 5, times = 2 }, { at_s = 5, times = 1 }]",
     ));
-    assert!(said.ends_with("changes: wants one after the other"), "{said}");
+    assert!(said.ends_with("changes: must be in order of at_s"), "{said}");
 }
 
 #[test]
@@ -179,8 +182,8 @@ fn a_weight_needs_a_submitter() {
     let weighed = |more: &str| reader(&format!("{more}\nrun.sequential = {{ file = 'data' }}"));
     assert!(Scenario::parse(&weighed("submitter = 3\nweight = 2")).is_ok());
     let said = refused(&weighed("weight = 2"));
-    assert_eq!(said, "line 11: weight: wants 1 to 1000, and a submitter beside it");
-    assert!(refused(&weighed("submitter = 1\nweight = 0")).contains("weight: wants 1 to 1000"));
+    assert_eq!(said, "line 11: weight: must be 1 to 1000, and requires a submitter");
+    assert!(refused(&weighed("submitter = 1\nweight = 0")).contains("weight: must be 1 to 1000"));
 }
 
 #[test]
@@ -253,9 +256,9 @@ fn scans_have_the_lengths_that_are_said() {
 #[test]
 fn scans_that_cannot_be_are_refused() {
     let scans = |more: &str| refused(&reader(&format!("run.scans = {{ file = 'data', {more} }}")));
-    assert!(scans("length = '2M', scans = 1").contains("length: wants at least a byte"));
+    assert!(scans("length = '2M', scans = 1").contains("length: must be at least a byte"));
     assert!(scans("length = { from = '8K', to = '4K' }, scans = 1").contains("from <= to"));
     assert!(scans("length = { mean = '8K' }, scans = 1").contains("{ median, sigma }"));
-    assert!(scans("length = '8K'").contains("scans: wants a number"));
-    assert!(scans("length = '8K', scans = 1, zipf = 2").contains("zipf: wants 0.01 to 0.99"));
+    assert!(scans("length = '8K'").contains("scans: must be set, unless"));
+    assert!(scans("length = '8K', scans = 1, zipf = 2").contains("zipf: must be 0.01 to 0.99"));
 }

@@ -28,7 +28,7 @@ pub(super) fn check(snapshot: &SystemSnapshot<'_>, device: &BlockDevice) -> Opti
     } else if blocks.is_power_of_two() {
         format!("inode_readahead_blks is {blocks}; ext4's own is {USUAL_BLOCKS}.")
     } else {
-        format!("inode_readahead_blks is {blocks}, which is no power of two, as ext4 expects it.")
+        format!("inode_readahead_blks is {blocks}, which is not a power of two, as ext4 requires.")
     };
     let point = quoted(&mount.point);
     Some(Finding {

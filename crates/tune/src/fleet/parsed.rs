@@ -88,7 +88,7 @@ struct ParsedMount {
 ///
 /// One line, with the file, if the text is not a report.
 pub fn parse(file: &str, text: &str) -> Result<MachineReport, String> {
-    let none = |why: String| format!("{file}: is no output of doctor --json: {why}");
+    let none = |why: String| format!("{file}: is not the output of doctor --json: {why}");
     let read: Envelope = serde_json::from_str(text).map_err(|error| none(error.to_string()))?;
     if read.command != "doctor" {
         return Err(none(format!("it is of {}", read.command)));

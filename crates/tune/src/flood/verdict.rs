@@ -164,7 +164,7 @@ fn gain(ratios: &[f64]) -> Option<(f64, f64)> {
 fn why_not(tried: &[TrialRuns], candidates: &[TrialCandidate]) -> String {
     let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain));
     let Some(best) = best else {
-        return "too few rounds fitted the time to tell".to_owned();
+        return "too few rounds fit into the time to compare the settings".to_owned();
     };
     let name = &tried[best.index].trial;
     let percent = (best.gain.exp() - 1.0) * 100.0;

@@ -28,5 +28,5 @@ pub(super) fn remove(sys: &SystemRoot, path: &Path) -> io::Result<bool> {
 pub(super) fn read(sys: &SystemRoot, path: &Path) -> io::Result<Option<String>> {
     let bytes = if sys.is_here() { system::read_trusted(path)? } else { sys.bytes(path) };
     let text = bytes.map(String::from_utf8).transpose();
-    text.map_err(|_| io::Error::other("it is no text"))
+    text.map_err(|_| io::Error::other("it is not UTF-8 text"))
 }

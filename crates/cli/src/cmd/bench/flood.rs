@@ -20,7 +20,7 @@ use crate::table;
 pub(super) fn run(args: &BenchArgs, out: &mut Printer) -> Result<(), Failure> {
     let methods = methods(args)?;
     if args.html.is_some() {
-        return Err(Failure::WrongUse("--html: flood has no such report; --json has all".into()));
+        return Err(Failure::WrongUse("--html: flood has no HTML report; use --json".into()));
     }
     if !args.overwrite {
         return Err(Failure::WrongUse(format!(

@@ -49,7 +49,7 @@ pub(super) fn run(args: &MergeArgs, out: &mut Printer) -> Result<(), Failure> {
 fn text_of(path: &std::path::Path) -> std::io::Result<String> {
     // A pipe without a writer would be waited for.
     if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("is no regular file"));
+        return Err(std::io::Error::other("is not a regular file"));
     }
     let file = std::fs::File::open(path)?;
     let mut text = String::new();
@@ -133,6 +133,6 @@ mod tests {
     #[test]
     fn what_is_no_regular_file_is_no_report() {
         let error = text_of(std::path::Path::new("/dev/null")).expect_err("it is refused");
-        assert_eq!(error.to_string(), "is no regular file");
+        assert_eq!(error.to_string(), "is not a regular file");
     }
 }

@@ -29,7 +29,7 @@ impl SystemCopy {
             let text = std::fs::read_to_string(root).map_err(|error| wrong(error.to_string()))?;
             if !text.starts_with(capture::FIRST_LINE) {
                 return Err(wrong(
-                    "is no file of doctor --capture; give one, or a folder".to_owned(),
+                    "is not a file of doctor --capture; give one, or a folder".to_owned(),
                 ));
             }
             let files = capture::files_of(&text).map_err(wrong)?;

@@ -21,7 +21,7 @@ pub(super) fn run(args: &MountArgs, url: &str) -> Result<(), Failure> {
         (args.inode_readahead_blks != ItableReadahead::Adaptive, "--inode-readahead-blks"),
     ];
     if let Some((_, flag)) = of_image.into_iter().find(|(is_given, _)| *is_given) {
-        let line = format!("{url}: {flag} is for images, and a prefix is none");
+        let line = format!("{url}: {flag} is valid for images only, not for a prefix");
         return Err(Failure::WrongUse(line));
     }
     let (engine, recording) = built(args)?;

@@ -221,12 +221,12 @@ pub(crate) enum GroupBy {
 impl ReplayArgs {
     pub(super) fn check(&self) -> Result<(), Failure> {
         if !(0.0..=1e6).contains(&self.scale) {
-            return Err(Failure::WrongUse("--scale: wants 0 to 1000000".to_owned()));
+            return Err(Failure::WrongUse("--scale: must be 0 to 1000000".to_owned()));
         }
         if self.seeds > 1 && self.html.is_some() {
-            let (wants, seeds) = ("--html: wants one seed", self.seeds);
+            let seeds = self.seeds;
             return Err(Failure::WrongUse(format!(
-                "{wants}, and these are {seeds}; --json has all"
+                "--html: cannot show {seeds} seeds; give one, or --json for all"
             )));
         }
         Ok(())

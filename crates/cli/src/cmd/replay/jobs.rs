@@ -57,7 +57,7 @@ pub(super) fn of(
     for memory in sizes {
         if memory < PageCache::MIN_BOUND || memory > MAX_MEMORY {
             let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(MAX_MEMORY));
-            return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));
+            return Err(Failure::WrongUse(format!("--memory: must be {least} to {most}")));
         }
         let windows = args.windows(Some(model));
         let over = windows.iter().flat_map(|window| {

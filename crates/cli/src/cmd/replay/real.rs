@@ -79,7 +79,7 @@ fn run_methods(args: &ReplayArgs) -> Result<Vec<RunMethod>, Failure> {
         for memory in args.memory() {
             if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
                 let (least, most) = (Exact(PageCache::MIN_BOUND), Exact(PageCache::MAX_BOUND));
-                return Err(Failure::WrongUse(format!("--memory: wants {least} to {most}")));
+                return Err(Failure::WrongUse(format!("--memory: must be {least} to {most}")));
             }
             for (policy, max_window) in args.windows(None) {
                 args::check_policy(policy)?;

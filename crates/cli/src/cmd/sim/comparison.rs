@@ -67,7 +67,7 @@ fn refuse_traces(args: &SimArgs, runs: usize) -> Result<(), Failure> {
     let given = [("--trace", &args.trace), ("--compare", &args.compare)];
     match given.iter().find(|(_, path)| path.is_some()) {
         Some((option, _)) => Err(Failure::WrongUse(format!(
-            "{option}: wants one run, and these are {runs}; give one policy, window, memory and seed"
+            "{option}: cannot record {runs} runs; give one policy, window, memory and seed"
         ))),
         None => Ok(()),
     }

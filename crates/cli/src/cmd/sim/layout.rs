@@ -43,7 +43,7 @@ pub(super) fn run(args: &LayoutArgs, out: &mut Printer) -> Result<(), Failure> {
         let size = fs.superblock().block_size;
         let target = args.target.target.display();
         return Err(Failure::WrongUse(format!(
-            "{target}: has blocks of {size} bytes; layouts want blocks of {BLOCK_SIZE}"
+            "{target}: cannot record a layout with blocks of {size} bytes, only of {BLOCK_SIZE}"
         )));
     }
     let path = args.path.as_bytes();

@@ -104,7 +104,7 @@ impl ModelFile {
         let text = device_table(name, &chosen.device, &comments);
         // The file must be readable by replay.
         NamedDevice::parse(&text).map_err(|error| {
-            Failure::Check(format!("--device-model: {error}; there is no such model"))
+            Failure::Check(format!("--device-model: cannot write the fitted model: {error}"))
         })?;
         self.file.write(|file| file.write_all(text.as_bytes()))?;
         let ModelError { mean, greatest, at } = chosen.error.clone();

@@ -38,10 +38,9 @@ pub(super) fn keep(
     settings: &[DeviceSetting],
 ) -> Result<Vec<String>, Failure> {
     let Some(window) = settings.first() else { return Ok(Vec::new()) };
-    let read_ahead_kb: u64 = window
-        .value
-        .parse()
-        .map_err(|_| Failure::Check(format!("{}: {} is no window", mount.point, window.value)))?;
+    let read_ahead_kb: u64 = window.value.parse().map_err(|_| {
+        Failure::Check(format!("{}: {} is not a window", mount.point, window.value))
+    })?;
     let before = one.before.iter().find(|was| was.attribute == window.attribute);
     let known = RememberedMount {
         id: RememberedMount::id_of(mount),

@@ -341,7 +341,7 @@ fn flags_of_images_are_refused_for_a_prefix() {
         let output = command.args(flag).output().unwrap();
         let line = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}");
-        assert!(line.contains(flag[0]) && line.contains("is for images"), "{line}");
+        assert!(line.contains(flag[0]) && line.contains("is valid for images only"), "{line}");
     }
     assert_eq!(server.requests(), (0, 0, 0));
 }

@@ -192,7 +192,7 @@ class Trace:
     def __init__(self, path: str | os.PathLike[str], format: str | None = None) -> None:
         self.path = os.fsdecode(path)
         if not stat.S_ISREG(os.stat(self.path).st_mode):
-            raise ValueError(f"{self.path}: is no regular file; a replay reads it several times")
+            raise ValueError(f"{self.path}: is not a regular file; a replay reads it several times")
         self._raw = _foreread.RawTrace(self.path, format)
         about = self._raw.about()
         self.format: str = about["format"]
@@ -329,5 +329,5 @@ def _size(name: str, size: int | str | None) -> int | None:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if not 0 <= number < 1 << 63:
-        raise ValueError(f"{name}: {number} bytes is no size")
+        raise ValueError(f"{name}: {number} bytes is not a valid size")
     return number

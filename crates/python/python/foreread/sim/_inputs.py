@@ -117,4 +117,4 @@ def _value(value: object, path: str) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if is_sequence(value):
         return "[" + ", ".join(_value(item, path) for item in value) + "]"
-    raise ValueError(f"{path}: {value!r} is no text, number, truth value, list or dictionary")
+    raise ValueError(f"{path}: {value!r} is not a string, number, boolean, list or dictionary")

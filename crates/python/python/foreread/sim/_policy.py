@@ -145,7 +145,7 @@ def policy_change(policy: str | Policy | type[Policy] | None) -> Any:
         return policy
     instance: Any = policy() if isinstance(policy, type) else policy
     if not callable(getattr(instance, "decide", None)):
-        raise TypeError(f"{policy!r} is no policy: give a name, or an object with decide(..)")
+        raise TypeError(f"{policy!r} is not a policy: give a name, or an object with decide(..)")
     name = getattr(instance, "name", "") or type(instance).__name__
     return (str(name), _decider(instance))
 
@@ -171,7 +171,7 @@ def _decision_fields(decision: Decision | None) -> _DecisionFields | None:
     if decision is None:
         return None
     if not isinstance(decision, Decision):
-        raise TypeError(f"decide() returned {decision!r}: wants a Decision or None")
+        raise TypeError(f"decide() must return a Decision or None, not {decision!r}")
     window = decision.window
     fields = tuple(operator.index(part) for part in (window.start, window.size, window.async_size))
     if any(part < 0 for part in fields):
@@ -186,5 +186,5 @@ def _decision_fields(decision: Decision | None) -> _DecisionFields | None:
 def _memory(memory: list[int]) -> list[int]:
     numbers = [operator.index(number) for number in memory]
     if len(numbers) != 8 or any(not 0 <= number < 1 << 64 for number in numbers):
-        raise ValueError(f"stream.memory is {numbers}: wants eight numbers below 2**64")
+        raise ValueError(f"stream.memory must be eight numbers below 2**64, not {numbers}")
     return numbers

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     args = parser.parse_args(arguments)
     if args.processes is not None and args.processes < 1:
-        parser.error(f"--processes: {args.processes} is no number of processes; give 1 or more")
+        parser.error(f"--processes: {args.processes} is not a number of processes; give 1 or more")
     if args.resume and args.output is None:
         parser.error("--resume: finished tasks are kept beside an output; give it with -o")
     try:

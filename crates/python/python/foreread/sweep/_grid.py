@@ -187,13 +187,13 @@ class _GridReader:
             return None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not 0 <= value <= 946_080_000:
-            self.wrong("until_s", f"{value!r} is no time: seconds, up to thirty years")
+            self.wrong("until_s", f"{value!r} is not a time: give seconds, up to thirty years")
         return float(value)
 
     def replay(self) -> ReplaySettings:
         values = self.values.get("replay", {})
         if not is_table(values):
-            self.wrong("replay", "wants a table")
+            self.wrong("replay", "must be a table")
         self.only(_REPLAY_KEYS, values, "replay.")
         settings = ReplaySettings(**values)
         checks = {
@@ -210,19 +210,19 @@ class _GridReader:
         }
         for key, is_right in checks.items():
             if not is_right:
-                self.wrong(f"replay.{key}", f"{values[key]!r}: wants {wants[key]}")
+                self.wrong(f"replay.{key}", f"{values[key]!r}: must be {wants[key]}")
         return settings
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not a string")
     return value
 
 
 def _whole(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{name}: {value!r} is no whole number")
+        raise ValueError(f"{name}: {value!r} is not a whole number")
     return value
 
 
@@ -237,10 +237,10 @@ def _size(value: Any) -> int:
     if isinstance(value, str) and re.fullmatch(r"\d+s", value):
         return int(value[:-1]) * 512
     if not isinstance(value, (int, str)) or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no size: give bytes, or a text such as 64M")
+        raise ValueError(f"{value!r} is not a size: give bytes, or a text such as 64M")
     size = parse_size(value)
     if not 0 <= size < 1 << 63:
-        raise ValueError(f"{value!r} is no size")
+        raise ValueError(f"{value!r} is not a size")
     return size
 
 
@@ -251,5 +251,5 @@ def _window(value: Any) -> int | str:
 def _memory(value: Any) -> int:
     size = _size(value)
     if not 1 << 20 <= size <= 64 << 30:
-        raise ValueError(f"{value!r}: wants 1M to 64G")
+        raise ValueError(f"{value!r}: must be 1M to 64G")
     return size

@@ -69,7 +69,7 @@ class Journal:
                 "it, or remove it"
             )
         if not content.startswith(_HEAD) and not _HEAD.startswith(content):
-            raise SweepError(f"{self.path}: is no journal of a sweep; give another output")
+            raise SweepError(f"{self.path}: is not the journal of a sweep; give another output")
         whole = 0
         for number, line in enumerate(content.splitlines(keepends=True)):
             entry = _entry(line)

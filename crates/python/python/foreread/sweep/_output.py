@@ -79,7 +79,7 @@ def check_output(path: str) -> None:
     if not os.access(folder, os.W_OK):
         raise SweepError(f"{path}: the folder {folder} cannot be written")
     if os.path.lexists(path) and os.path.getsize(path) > 0 and _metadata(path) is None:
-        raise SweepError(f"{path}: is there, and is no output of a sweep; give another name")
+        raise SweepError(f"{path}: exists, and is not the output of a sweep; give another name")
 
 
 def _metadata(path: str) -> dict[bytes, bytes] | None:

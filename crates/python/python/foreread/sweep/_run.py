@@ -46,7 +46,7 @@ def run(
     if ray is not None and processes is not None:
         raise SweepError("processes and ray are two ways to run tasks: give one")
     if processes is not None and processes < 1:
-        raise SweepError(f"processes: {processes} is no number of processes; give 1 or more")
+        raise SweepError(f"processes: {processes} is not a number of processes; give 1 or more")
     path = None if output is None else os.fsdecode(output)
     if path is not None:
         check_output(path)

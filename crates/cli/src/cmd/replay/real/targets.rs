@@ -194,7 +194,8 @@ fn all_below(
             places.push(None);
             continue;
         }
-        let name = relative(&file.name).ok_or_else(|| format!("{}: is no file name", file.name))?;
+        let name = relative(&file.name)
+            .ok_or_else(|| format!("{}: is not a valid file name", file.name))?;
         let name = name.strip_prefix(prefix).expect("all names have it");
         let found = opened(engine, &target.join(name)).map_err(|error| {
             if matches!(error.kind, OpenErrorKind::NotFound) {
@@ -348,6 +349,6 @@ mod tests {
         assert!(refused.contains("a read of /var/db/a in the trace has 11 bytes"), "{refused}");
         let out = summary("0,1,r,../a,0,9\n");
         let refused = line(RealTargets::find(folder.path(), &out, false));
-        assert!(refused.contains("../a: is no file name"), "{refused}");
+        assert!(refused.contains("../a: is not a valid file name"), "{refused}");
     }
 }
