@@ -113,10 +113,10 @@ impl EngineBuilder {
     ///
     /// Each device has a small text file, `NAME.learnt`. The name is set by
     /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) and defaults to one made from
-    /// the number of the block device. The first requests verify the saved model; eight contradicting
-    /// ones in a row discard it. Failures to read or write the file affect nothing else;
-    /// [`FileDevice::record`](crate::FileDevice::record) and [`Engine::save_learnt`] report them. The
-    /// directory is created with the first file.
+    /// the number of the block device. The first requests verify the saved model; eight
+    /// contradicting ones in a row discard it. Failures to read or write the file affect nothing
+    /// else; [`FileDevice::record`](crate::FileDevice::record) and [`Engine::save_learnt`] report
+    /// them. The directory is created with the first file.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -146,8 +146,8 @@ impl EngineBuilder {
     ///
     /// The kernel zeroes new memory on first touch; in a virtual machine whose host has to back it
     /// first, a touch costs a multiple of that. A long-lived engine pays this once either way; with
-    /// `prefault` it pays before the first read. The whole bound is then resident from the start, and
-    /// a system short of memory may kill the process instead of refusing the allocation.
+    /// `prefault` it pays before the first read. The whole bound is then resident from the start,
+    /// and a system short of memory may kill the process instead of refusing the allocation.
     ///
     /// ```
     /// # fn main() -> Result<(), foreread::EngineError> {
@@ -162,8 +162,8 @@ impl EngineBuilder {
 
     /// Sets the largest window, in bytes: at most an eighth of the memory. A larger read raises it
     /// for that stream, up to one request of the device (`Adaptive`, `Linux6`). A value below one
-    /// page disables read-ahead. By default, [`Policy::Adaptive`] learns it from each device, and the
-    /// other policies use 128 KiB, like Linux.
+    /// page disables read-ahead. By default, [`Policy::Adaptive`] learns it from each device, and
+    /// the other policies use 128 KiB, like Linux.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -206,9 +206,9 @@ impl EngineBuilder {
     ///
     /// The kernel enforces a time-out for most devices, and none for some (NFS, FUSE, NBD). With a
     /// time-out, a miss of one page costs a little more: it goes through the ring, because a
-    /// `preadv(2)` in the calling thread cannot be cancelled. A read that timed out keeps its memory
-    /// until the device answers, as the device may still write to it: up to an eighth of the bound
-    /// each. Size the bound for the concurrent reads of a device that may never answer.
+    /// `preadv(2)` in the calling thread cannot be cancelled. A read that timed out keeps its
+    /// memory until the device answers, as the device may still write to it: up to an eighth of the
+    /// bound each. Size the bound for the concurrent reads of a device that may never answer.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
