@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   read     copies from the cache into the caller's buffer; a miss does not keep that buffer
-//!   write    goes into the cache at once if that does not wait; else into a copy, which goes on without the caller
+//!   write    goes into the cache at once if that does not wait; else into a copy, written later
 //!   flush    waits for that copy to be written; File::sync_data_async makes it durable
 //! ```
 

@@ -1,7 +1,7 @@
 //! Completions by callback, for programs that own their loop: submit, then run.
 //!
-//! [`CompletionQueue::run`] calls each callback once, in the thread that runs the queue. No callback
-//! runs inside a submission, and none runs under a lock.
+//! [`CompletionQueue::run`] calls each callback once, in the thread that runs the queue: never
+//! inside a submission, and never under a lock.
 //!
 //! ```text
 //!   the loop      submit .. submit | run: sleep .. callback, callback | submit ..
@@ -166,8 +166,8 @@ impl CompletionQueue {
         self.requests.borrow().len() + self.ended.borrow().len()
     }
 
-    /// Calls the callbacks of completed requests; if there are none, waits for the first one, up to
-    /// the time-out. Returns the number called: 0 if no request is pending, or none has completed.
+    /// Calls the callbacks of completed requests; if there are none, waits for the first one, for
+    /// `at_most`. Returns the number called: 0 if no request is pending, or none has completed.
     pub fn run(&self, at_most: Option<Duration>) -> usize {
         loop {
             let called = self.run_ready();
