@@ -1,13 +1,13 @@
 //! A position in a file, with the traits of `futures-io` and of `tokio`.
 //!
-//! In:    polls with buffers, which may be others each time; seeks.
+//! In:    polls, each with a possibly different buffer; seeks.
 //! Out:   bytes, short reads included, as those traits allow.
-//! Never: a thread that waits. More bytes of its own than one write of [`COPIED`].
+//! Never: a blocked thread. More copied bytes than one write of [`COPIED`].
 //!
 //! ```text
-//!   read     from memory into the caller's buffer; on a miss it waits with nothing of the caller's
-//!   write    into memory at once if that needs no wait; else a copy, which goes on by itself
-//!   flush    the copy is written. Durable it is by File::sync_data_async
+//!   read     copies from the cache into the caller's buffer; a miss does not keep that buffer
+//!   write    goes into the cache at once if that does not wait; else into a copy, written later
+//!   flush    waits for that copy to be written; File::sync_data_async makes it durable
 //! ```
 
 #[cfg(feature = "futures-io")]
@@ -30,15 +30,15 @@ use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 use crate::write_async::WriteFrom;
 
-/// A file with a position, for code that speaks `AsyncRead`, `AsyncSeek` and `AsyncWrite`: of
-/// `futures-io` by the feature `futures-io`, of tokio by the feature `tokio`. Made by
+/// A file with a position that implements `AsyncRead`, `AsyncSeek` and `AsyncWrite`: those of
+/// `futures-io` with the feature `futures-io`, those of tokio with the feature `tokio`. Created by
 /// [`File::async_cursor`].
 ///
-/// Its reads are a stream of their own, so that a scan through it is read ahead. A write may return
-/// before the bytes are in memory; then its error comes with the next call. Flush before the cursor
-/// is dropped: a write that goes on is dropped with it, as [`File::write_from`] says. A flush does
-/// not make durable; [`File::sync_data_async`] does. Of a file opened for appending each write goes
-/// to the end, and the position follows.
+/// Its reads form a separate stream, so that a scan is read ahead. A write may return before the
+/// bytes are in memory; the next call then reports its error. Flush before dropping the cursor:
+/// dropping it also drops a pending write, as described at [`File::write_from`]. A flush does not
+/// make writes durable; [`File::sync_data_async`] does. If the file was opened for appending, each
+/// write goes to the end, and the position follows.
 ///
 /// ```no_run
 /// # #[cfg(feature = "tokio")]
@@ -56,7 +56,7 @@ pub struct AsyncCursor {
     seek: Option<SeekFrom>,
 }
 
-/// A read of which no byte has come yet: the next poll may bring another buffer.
+/// A read that has not copied any bytes yet: the next poll may pass another buffer.
 struct PendingRead {
     at: u64,
     room: usize,
@@ -91,14 +91,14 @@ impl AsyncCursor {
         self.pos
     }
 
-    /// Sets the position, in bytes. Behind the end a read gives none, and a write lets the file
-    /// grow if it can.
+    /// Sets the position, in bytes. Past the end, a read returns no bytes, and a write extends the
+    /// file if it can grow.
     pub fn set_position(&mut self, pos: u64) {
         self.pos = pos;
     }
 
     fn poll_read_to(&mut self, context: &Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
-        // It reads what it has written.
+        // A read sees the cursor's earlier writes.
         ready!(self.poll_written(context))?;
         if to.is_empty() {
             return Poll::Ready(Ok(0));
@@ -146,12 +146,12 @@ impl AsyncCursor {
         });
         match self.poll_written(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            // It goes on by itself: what it needs is here.
+            // The pending write owns its bytes and goes on without the caller's buffer.
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(count)),
         }
     }
 
-    /// Ready when no write is on its way; with its error, if it failed.
+    /// Polls the pending write until it completes, and returns its error.
     fn poll_written(&mut self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let context = &mut Context::from_waker(context.waker());
         while let Some(write) = &mut self.write {
@@ -162,7 +162,7 @@ impl AsyncCursor {
                     self.write = None;
                     let written = written?;
                     if written < bytes.len() {
-                        // The next one meets the error.
+                        // After a short write, writing the rest reports the error.
                         bytes.drain(..written);
                         let at = at + written as u64;
                         let rest = self.file.write_from(bytes, at);
@@ -203,8 +203,8 @@ impl fmt::Debug for AsyncCursor {
     }
 }
 
-/// So much of a write is copied if it has to wait.
+/// Most bytes copied from a write that has to wait.
 const COPIED: usize = 64 << 10;
 
-/// So much is read at once: a reader of all that there is gets it in a few calls.
+/// Most bytes per read; large enough to read a whole file in a few calls.
 const READ_MAX: usize = 1 << 20;

@@ -1,8 +1,4 @@
-//! What an engine is made with.
-//!
-//! In:    settings.
-//! Out:   an engine, or what the system refused.
-//! Never: more than was asked for: memory fills as it is used, threads start when they are needed.
+//! Builder of an engine. Memory is allocated lazily and threads start on demand.
 
 use std::ops::ControlFlow;
 #[cfg(feature = "remember")]
@@ -32,8 +28,8 @@ use crate::waiters::Waiters;
 
 /// The default memory bound, in bytes.
 ///
-/// Large enough for the windows of hundreds of streams, small enough to be started beside a
-/// database without asking.
+/// Large enough for the windows of hundreds of streams, small enough to run on a database host
+/// without further sizing.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// Settings of an [`Engine`].
@@ -68,10 +64,10 @@ pub struct EngineBuilder {
     remember: Option<PathBuf>,
 }
 
-/// How large windows may be.
+/// Upper bound of read-ahead windows.
 #[derive(Clone, Copy, Debug)]
 enum WindowSetting {
-    /// Nothing was said: `adaptive` learns it, the others have what Linux has.
+    /// Default: `adaptive` learns the bound, the other policies use that of Linux.
     ByPolicy,
     Learnt,
     Bytes(u64),
@@ -111,16 +107,16 @@ impl EngineBuilder {
         }
     }
 
-    /// Remembers what is learnt of devices in this directory, so that the next engine begins with
-    /// windows of the right size instead of measuring the device for a second or more. By default
-    /// nothing is remembered.
+    /// Saves learnt device models in this directory, so that the next engine starts with windows of
+    /// the right size instead of measuring the device for a second or more. By default nothing is
+    /// saved.
     ///
-    /// Each device has a small text file, `NAME.learnt`:
-    /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) gives the name, else it is
-    /// made of the number of the block device. The first requests check it, and
-    /// eight in a row that contradict it end it. A file that cannot be read or written changes
-    /// nothing else; [`FileDevice::record`](crate::FileDevice::record) says why, and
-    /// [`Engine::save_learnt`] does. The directory is made when the first file is written.
+    /// Each device has a small text file, `NAME.learnt`. The name is set by
+    /// [`OpenOptions::device_name`](crate::OpenOptions::device_name) and defaults to one made from
+    /// the number of the block device. The first requests verify the saved model; eight
+    /// contradicting ones in a row discard it. Failures to read or write the file affect nothing
+    /// else; [`FileDevice::record`](crate::FileDevice::record) and [`Engine::save_learnt`] report
+    /// them. The directory is created with the first file.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -137,21 +133,21 @@ impl EngineBuilder {
         self
     }
 
-    /// The bound for all pages, cached and in flight, and for what is needed to find them, in
-    /// bytes: from 1 MiB to 1 TiB; default: [`DEFAULT_MEMORY`].
+    /// Sets the memory bound in bytes, for all pages, cached and in flight, and their index: from
+    /// 1 MiB to 1 TiB; default: [`DEFAULT_MEMORY`].
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Whether [`build`](Self::build) has the system give all of that memory at once; default: no,
-    /// memory is had as it is used, and up to 8 MiB before.
+    /// Sets whether [`build`](Self::build) faults in the whole memory bound; default: no, memory is
+    /// allocated lazily, up to 8 MiB ahead.
     ///
-    /// New memory is zeroed when it is first touched, and where a host gives it to a virtual
-    /// machine that costs a multiple of that. An engine that lives long pays this once either way;
-    /// with `prefault` it pays before the first read. The process then has all of the bound at
-    /// once, and a system without so much memory may end it instead of refusing it.
+    /// The kernel zeroes new memory on first touch; in a virtual machine whose host has to back it
+    /// first, a touch costs a multiple of that. A long-lived engine pays this once either way; with
+    /// `prefault` it pays before the first read. The whole bound is then resident from the start,
+    /// and a system short of memory may kill the process instead of refusing the allocation.
     ///
     /// ```
     /// # fn main() -> Result<(), foreread::EngineError> {
@@ -164,10 +160,10 @@ impl EngineBuilder {
         self
     }
 
-    /// The largest window, in bytes: at most an eighth of the memory. A read that is larger raises
-    /// it for its own stream, up to one request of the device (`Adaptive`, `Linux6`). Less than a
-    /// page switches read-ahead off. By default, [`Policy::Adaptive`] learns it from each device,
-    /// and the other policies have 128 KiB, as Linux has.
+    /// Sets the largest window, in bytes: at most an eighth of the memory. A larger read raises it
+    /// for that stream, up to one request of the device (`Adaptive`, `Linux6`). A value below one
+    /// page disables read-ahead. By default, [`Policy::Adaptive`] learns it from each device, and
+    /// the other policies use 128 KiB, like Linux.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -181,16 +177,16 @@ impl EngineBuilder {
         self
     }
 
-    /// Learns the largest window from each device's own reads: the one at which another doubling
-    /// would bring less than 1 %. While the cost of a size is not known, a window is asked for when
-    /// its reader wants it and not ahead: until eight requests have ended.
+    /// Learns the largest window from the reads of each device: the one at which another doubling
+    /// would gain less than 1 %. While the cost of a size is unknown, until eight requests have
+    /// completed, a window is read when its reader needs it and not ahead.
     #[must_use]
     pub fn learn_max_window(mut self) -> Self {
         self.max_window = WindowSetting::Learnt;
         self
     }
 
-    /// The policy that decides what is read ahead; default: [`Policy::Adaptive`].
+    /// Sets the read-ahead policy; default: [`Policy::Adaptive`].
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -205,14 +201,14 @@ impl EngineBuilder {
         self
     }
 
-    /// How long a blocking read, write or flush may wait for its device before it fails; default:
-    /// no time-out.
+    /// Sets the time after which a blocking read, write or flush that waits for its device fails;
+    /// default: no time-out.
     ///
-    /// The kernel has time-outs of its own for most devices, and none for some (NFS, FUSE, NBD). A
-    /// miss of one page then costs a little more: it goes through the ring, because a `preadv(2)`
-    /// in the calling thread cannot be cancelled. A read that timed out keeps its memory until the
-    /// device answers, as the device may still write to it: up to an eighth of the bound each, so
-    /// with a device that never answers the bound should have room for the reads that try.
+    /// The kernel enforces a time-out for most devices, and none for some (NFS, FUSE, NBD). With a
+    /// time-out, a miss of one page costs a little more: it goes through the ring, because a
+    /// `preadv(2)` in the calling thread cannot be cancelled. A read that timed out keeps its
+    /// memory until the device answers, as the device may still write to it: up to an eighth of the
+    /// bound each. Size the bound for the concurrent reads of a device that may never answer.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -228,12 +224,12 @@ impl EngineBuilder {
     }
 
     /// Calls `observer` for each read of this engine's files: to record them, for example with
-    /// `foreread_record::ReadLog`, as a trace that `foreread replay` takes.
+    /// `foreread_record::ReadLog`, as a trace for `foreread replay`.
     ///
-    /// It is called in the thread that reads, once for each read that the file has bytes of: when
-    /// the read begins, or if it is a hit of a call that only takes hits, when that has ended. What
-    /// is read ahead is not told. It must not read by this engine. Without an observer a read costs
-    /// nothing more.
+    /// The reading thread calls it once per read that starts before the end of the file: when the
+    /// read begins, or, for a hit of a call that only serves hits, when that call has finished.
+    /// Read-ahead is not reported. The observer must not read through this engine. Without an
+    /// observer, reads have no extra cost.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -252,7 +248,7 @@ impl EngineBuilder {
         self
     }
 
-    /// How reads and writes get to the kernel.
+    /// Sets the I/O backend: io_uring or threads.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -267,8 +263,8 @@ impl EngineBuilder {
         self
     }
 
-    /// The dirty limit: how many bytes may be written and not on the device yet, in all files
-    /// together. Writes beyond it wait. At most a quarter of the memory, which is the default.
+    /// Sets the dirty limit: the number of bytes written but not yet on the device, over all files.
+    /// Writes beyond it block. At most a quarter of the memory, which is the default.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -281,15 +277,15 @@ impl EngineBuilder {
         self
     }
 
-    /// How long dirty pages may wait for more of their kind before they are written back, in whole
-    /// milliseconds; default: 5 seconds.
+    /// Sets the age at which dirty pages are written back, in whole milliseconds; younger ones may
+    /// wait for neighbours to merge with. Default: 5 seconds.
     #[must_use]
     pub fn dirty_age(mut self, age: Duration) -> Self {
         self.dirty_age = Some(age);
         self
     }
 
-    /// Makes the engine.
+    /// Creates the engine.
     ///
     /// # Errors
     ///
@@ -300,7 +296,7 @@ impl EngineBuilder {
         if memory < PageCache::MIN_BOUND || memory > PageCache::MAX_BOUND {
             return Err(EngineError::Memory { bound: memory });
         }
-        // The core cannot fail; what it is going to keep beside the pages is tried here.
+        // The core cannot report failed allocations: test here that its metadata fits.
         let beside = usize::try_from(self.memory / BESIDE_THE_PAGES).unwrap_or(usize::MAX);
         if Vec::<u8>::new().try_reserve_exact(beside).is_err() {
             let source = std::io::ErrorKind::OutOfMemory.into();
@@ -341,7 +337,7 @@ impl EngineBuilder {
                 }
             });
             let drive = move || match engine.upgrade() {
-                // Held only as long as there is something to drive: an engine ends with its
+                // The engine is held only while there is work to drive, so that it ends with its
                 // handles.
                 Some(engine) => ControlFlow::Continue(engine.lead_in_the_background()),
                 None => ControlFlow::Break(()),
@@ -365,5 +361,5 @@ impl EngineBuilder {
     }
 }
 
-/// What is kept beside the pages is less than this part of the bound.
+/// The metadata takes less than one part in this many of the bound.
 const BESIDE_THE_PAGES: u64 = 7;

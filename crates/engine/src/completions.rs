@@ -1,9 +1,7 @@
 //! Completions by callback, for programs that own their loop: submit, then run.
 //!
-//! In:    reads, writes, appends and flushes, each with a callback.
-//! Out:   each callback is called once, by the thread that runs the queue, inside of
-//!        [`CompletionQueue::run`] and nowhere else.
-//! Never: a callback inside of a submission. A lock held while one is called.
+//! [`CompletionQueue::run`] calls each callback once, in the thread that runs the queue: never
+//! inside a submission, and never under a lock.
 //!
 //! ```text
 //!   the loop      submit .. submit | run: sleep .. callback, callback | submit ..
@@ -24,19 +22,19 @@ use crate::engine::Engine;
 use crate::error::{ReadError, WriteError};
 use crate::file::File;
 
-/// Requests with callbacks, of a program that owns its loop. Made by
+/// A queue of requests with callbacks, for a program that owns its loop. Created by
 /// [`Engine::completion_queue`].
 ///
-/// Each request has its callback called exactly once, by the thread that calls [`Self::run`] or
-/// [`Self::run_ready`], one after the other, with no lock held. Inside of a callback everything is
-/// allowed: to submit more (also to this queue, which is its first argument), to block, to run the
-/// queue. If it panics, the panic goes out of `run`; the other requests and the queue are as they
-/// were. A queue belongs to one thread, and so do the callbacks.
+/// The thread that calls [`Self::run`] or [`Self::run_ready`] calls the callback of each request
+/// exactly once, one callback after the other, with no lock held. A callback may submit more
+/// requests (also to this queue, its first argument), block, or run the queue. A panic in a
+/// callback propagates out of `run`; the queue and its other requests are unaffected. A queue and
+/// its callbacks belong to one thread.
 ///
-/// A queue that is dropped first runs until each callback was called, unless its thread panics:
-/// then requests are dropped like futures, and callbacks are not called. [`Self::abandon`] does
-/// that at any time. Requests keep their file open. In a forked child each ends with the error that
-/// says so.
+/// Dropping a queue runs it until every callback has been called, unless its thread is panicking:
+/// then requests are dropped like futures, and their callbacks are not called. [`Self::abandon`]
+/// does that at any time. Requests keep their file open. In a forked child, each request completes
+/// with the error for a fork.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,11 +56,11 @@ pub struct CompletionQueue {
     ready: Arc<ReadyRequests>,
     requests: RefCell<HashMap<u64, Request>>,
     submitted: RefCell<u64>,
-    /// Those that ended while they were submitted.
+    /// Requests that completed during submission.
     ended: RefCell<VecDeque<Ended>>,
 }
 
-/// A request on its way, and what it ends with: the call of its callback.
+/// A request in flight, which completes with the call of its callback.
 struct Request {
     future: Pin<Box<dyn Future<Output = Ended>>>,
     waker: Arc<RequestWaker>,
@@ -70,7 +68,7 @@ struct Request {
 
 type Ended = Box<dyn FnOnce(&CompletionQueue)>;
 
-/// The numbers of the requests that are worth a poll.
+/// Numbers of the requests to poll.
 struct ReadyRequests {
     numbers: Mutex<VecDeque<u64>>,
     changed: Condvar,
@@ -84,16 +82,16 @@ struct RequestWaker {
 }
 
 impl Engine {
-    /// Returns a queue whose callbacks are called by the thread that runs it.
+    /// Returns a queue that calls its callbacks in the thread that runs it.
     #[must_use]
     pub fn completion_queue(&self) -> CompletionQueue {
         CompletionQueue::new(None)
     }
 
-    /// Returns a queue that calls `notify` when there may be callbacks to call: for loops that
-    /// sleep elsewhere, such as in `epoll_wait(2)`. It is called by any thread, without a lock of
-    /// the engine held; it should be short, such as a write to an `eventfd(2)`, and the loop then
-    /// calls [`CompletionQueue::run_ready`].
+    /// Returns a queue that calls `notify` when callbacks may be ready, for loops that sleep
+    /// elsewhere, such as in `epoll_wait(2)`. Any thread may call `notify`, without holding a lock
+    /// of the engine. It should be short, such as a write to an `eventfd(2)`; the loop then calls
+    /// [`CompletionQueue::run_ready`].
     #[must_use]
     pub fn completion_queue_with(
         &self,
@@ -111,7 +109,7 @@ impl CompletionQueue {
         Self { ready, requests, submitted, ended }
     }
 
-    /// Reads as [`File::read_into`] does.
+    /// Submits a read, as [`File::read_into`] does.
     pub fn read<B, F>(&self, file: &File, buffer: B, offset: u64, callback: F)
     where
         B: AsMut<[u8]> + 'static,
@@ -124,7 +122,7 @@ impl CompletionQueue {
         });
     }
 
-    /// Writes as [`File::write_from`] does.
+    /// Submits a write, as [`File::write_from`] does.
     pub fn write<B, F>(&self, file: &File, buffer: B, offset: u64, callback: F)
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
@@ -137,7 +135,7 @@ impl CompletionQueue {
         });
     }
 
-    /// Appends as [`File::append_from`] does; the result is the offset.
+    /// Submits an append, as [`File::append_from`] does; the result is the offset.
     pub fn append<B, F>(&self, file: &File, buffer: B, callback: F)
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
@@ -150,7 +148,7 @@ impl CompletionQueue {
         });
     }
 
-    /// Flushes as [`File::sync_data`] does what was acknowledged before.
+    /// Submits a flush of the writes acknowledged so far, as [`File::sync_data`] does.
     pub fn sync_data<F>(&self, file: &File, callback: F)
     where
         F: FnOnce(&Self, Result<(), WriteError>) + 'static,
@@ -162,14 +160,14 @@ impl CompletionQueue {
         });
     }
 
-    /// The number of requests whose callback was not called yet.
+    /// Returns the number of requests whose callback has not been called yet.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.requests.borrow().len() + self.ended.borrow().len()
     }
 
-    /// Calls the callbacks of requests that have ended; if there are none, waits for the first one,
-    /// so long at most. Returns how many were called: 0 if nothing is pending, or has ended so far.
+    /// Calls the callbacks of completed requests; if there are none, waits for the first one, for
+    /// `at_most`. Returns the number called: 0 if no request is pending, or none has completed.
     pub fn run(&self, at_most: Option<Duration>) -> usize {
         loop {
             let called = self.run_ready();
@@ -183,9 +181,9 @@ impl CompletionQueue {
         }
     }
 
-    /// Calls the callbacks of requests that have ended, and does not wait. Returns how many.
+    /// Calls the callbacks of completed requests without waiting. Returns the number called.
     ///
-    /// Requests that these callbacks submit are left for the next call.
+    /// Requests submitted by these callbacks are left for the next call.
     pub fn run_ready(&self) -> usize {
         let mut called = 0;
         let (mut ended, mut numbers) = (self.ended.borrow().len(), self.ready.lock().len());
@@ -210,7 +208,7 @@ impl CompletionQueue {
         called
     }
 
-    /// Drops all requests as futures are dropped. Their callbacks are dropped, and not called.
+    /// Drops all requests like futures. Their callbacks are dropped without being called.
     pub fn abandon(self) {
         self.drop_all();
     }
@@ -227,7 +225,7 @@ impl CompletionQueue {
         }
     }
 
-    /// Polls a request, which is kept if it has not ended.
+    /// Polls a request and keeps it if it is still pending.
     fn poll(&self, number: u64, mut request: Request) -> Option<Ended> {
         request.waker.is_ready.store(false, Ordering::SeqCst);
         let waker = Waker::from(Arc::clone(&request.waker));
@@ -249,7 +247,7 @@ impl CompletionQueue {
     }
 
     fn drop_all(&self) {
-        // Not while they are borrowed: what a callback owns may come back here.
+        // Drop them outside the borrow: a destructor of a callback's values may use this queue.
         let requests = std::mem::take(&mut *self.requests.borrow_mut());
         let ended = std::mem::take(&mut *self.ended.borrow_mut());
         drop((requests, ended));
@@ -289,7 +287,7 @@ impl ReadyRequests {
         self.lock().pop_front()
     }
 
-    /// Waits until one is ready, or the time is over.
+    /// Waits until a request is ready, or the time-out has passed.
     fn wait(&self, at_most: Option<Duration>) {
         let (numbers, is_empty) = (self.lock(), |numbers: &mut VecDeque<u64>| numbers.is_empty());
         match at_most {

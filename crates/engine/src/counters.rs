@@ -1,8 +1,4 @@
-//! What an engine has done so far, in numbers.
-//!
-//! In:    the counters of hits, of the core and of the driver.
-//! Out:   the same at one moment, and as a table for people.
-//! Never: a number without its name and unit.
+//! Snapshot of the counters of an engine, with their names and units.
 
 use std::fmt;
 
@@ -10,7 +6,7 @@ use foreread_core::cache::CacheStats;
 use foreread_core::stats::Stats;
 use foreread_core::windows::Windows;
 
-/// Counters of what an engine has done so far. [`Display`](fmt::Display) prints one a line, with
+/// Snapshot of an engine's counters. [`Display`](fmt::Display) prints one counter per line, with
 /// its unit.
 ///
 /// ```
@@ -24,12 +20,12 @@ use foreread_core::windows::Windows;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Reads that found all they wanted, and needed no driver.
+    /// Reads served from the cache without the driver.
     pub hits: u64,
-    /// Misses that the calling thread read by itself, as they were all there was to read.
+    /// Misses that the calling thread read inline, with no other request to start.
     pub inline_reads: u64,
-    /// Durable (FUA) writes to the device that the calling thread made by itself, as they were all
-    /// there was to start.
+    /// Durable (FUA) device writes that the calling thread issued inline, with no other request to
+    /// start.
     pub inline_writes: u64,
     /// Counters of the read and write path.
     pub path: Stats,
@@ -37,9 +33,9 @@ pub struct Counters {
     pub cache: CacheStats,
     /// Counts of windows by their size.
     pub windows: Windows,
-    /// Markers that were dropped because too many waited for the driver.
+    /// Read-ahead markers dropped because too many were queued for the driver.
     pub markers_dropped: u64,
-    /// Bytes that are dirty at this moment: written, and not on the device yet.
+    /// Dirty bytes: written to the cache, not yet to the device.
     pub dirty: u64,
 }
 

@@ -1,8 +1,8 @@
-//! The engine: opens files, and answers for what all of them share.
+//! The engine: opens files, and provides their shared settings and counters.
 //!
 //! In:    paths, settings.
 //! Out:   files, counters, the trace and the log of the core.
-//! Never: an answer in a forked child that needs the driver: that is [`ForkedError`].
+//! Never: a call that needs the driver in a forked child; it returns [`ForkedError`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::open_files::OpenFiles;
 use crate::ring::RingKind;
 use crate::settings::EngineSetting;
 
-/// A cache of pages and the ring that fills it. Cloning gives another handle to the same one.
+/// A page cache and the ring that fills it. Clones are handles to the same engine.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,7 +50,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// If it cannot be opened, or is of another kind; the error says what to do.
+    /// If the file cannot be opened, or is neither; the error names the remedy.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
         self.open_with(path, &OpenOptions::default())
     }
@@ -80,8 +80,8 @@ impl Engine {
         File::open(&self.state, &self.files, (path, path), options)
     }
 
-    /// Opens a file for reading and writing, as [`std::fs::File::create`] does: it is made if there
-    /// is none, and cut to length 0 if there is one.
+    /// Opens a file for reading and writing. As [`std::fs::File::create`], creates it if it does
+    /// not exist, and truncates it if it does.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,12 +94,12 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`]; if it cannot be made or written.
+    /// As [`Self::open`]; if the file cannot be created or written.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<File, OpenError> {
         self.open_with(path, &OpenOptions::made_anew())
     }
 
-    /// Returns the counters.
+    /// Returns a snapshot of the counters.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,8 +115,8 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// If a thread has panicked while it drove: the state of the cache is not known then. So does
-    /// each call of the engine that needs the driver.
+    /// If a thread has panicked while driving the engine, which leaves the cache in an unknown
+    /// state. Every call that needs the driver then panics.
     pub fn counters(&self) -> Result<Counters, ForkedError> {
         let driver = self.state.drive()?;
         Ok(Counters {
@@ -131,8 +131,8 @@ impl Engine {
         })
     }
 
-    /// Returns the largest window of reads that are no larger, in bytes: what was asked for, in
-    /// whole pages, or an eighth of the memory if that is less, or if windows are learnt.
+    /// Returns the largest window, in bytes, for reads that do not exceed it: the configured size
+    /// in whole pages, at most an eighth of the memory; an eighth if windows are learnt.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Changes one setting by its name, with the value as text: for control sockets and
-    /// configuration files. [`Self::settings`] has the names.
+    /// configuration files. [`Self::settings`] lists the names.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -180,7 +180,7 @@ impl Engine {
     pub fn set_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
         let mut driver = self.state.drive()?;
         driver.path.set(name, value)?;
-        // Requests that the new value lets go on need not wait for another event.
+        // Start requests that the new value unblocks, without waiting for another event.
         let now = driver.now();
         driver.path.timeout(now);
         driver.note_ready();
@@ -189,21 +189,21 @@ impl Engine {
     }
 
     /// Sets the weight of `submitter`
-    /// ([`ReadStream::set_submitter`](crate::ReadStream::set_submitter)): where memory is short,
-    /// [`Policy::Adaptive`](crate::Policy::Adaptive) shares it out for read-ahead by weight first,
-    /// however many streams each has; what one cannot use is lent. All submitters without a weight
-    /// are one, of weight 1; 0 makes this one of them again.
+    /// ([`ReadStream::set_submitter`](crate::ReadStream::set_submitter)): when memory is short,
+    /// [`Policy::Adaptive`](crate::Policy::Adaptive) divides it among submitters by weight,
+    /// regardless of their number of streams, and lends unused shares. Submitters without a weight
+    /// count as one of weight 1; 0 removes the weight.
     ///
     /// # Errors
     ///
-    /// If [`TooManyWeights::MOST`](crate::TooManyWeights::MOST) others have one: then nothing has
-    /// changed. In a forked child.
+    /// If [`TooManyWeights::MOST`](crate::TooManyWeights::MOST) others already have weights;
+    /// nothing changes then. In a forked child.
     pub fn set_weight(&self, submitter: Submitter, weight: u32) -> Result<(), SettingError> {
         self.state.drive()?.path.set_weight(submitter, weight)?;
         Ok(())
     }
 
-    /// Returns all settings that [`Self::set_by_name`] changes, as they are now.
+    /// Returns the current values of all settings that [`Self::set_by_name`] changes.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -221,7 +221,7 @@ impl Engine {
         Ok(self.state.drive()?.path.settings())
     }
 
-    /// Returns how requests get to the kernel: by `io_uring`, or by threads, and why.
+    /// Returns the I/O backend in use: `io_uring`, or threads and the reason.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -234,8 +234,8 @@ impl Engine {
         &self.state.ring_kind
     }
 
-    /// Returns the number of idle frames (not being filled, held or pinned), and of all frames: for
-    /// tests that look for what was left behind.
+    /// Returns the number of idle frames (not being filled, held or pinned) and of all frames, for
+    /// tests that check for leaks.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

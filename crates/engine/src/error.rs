@@ -1,8 +1,8 @@
-//! What can go wrong, by what its reader can do about it.
+//! Errors, one type per operation, with variants grouped by remedy.
 //!
-//! In:    what the system said.
-//! Out:   one line that says what was tried and what to do.
-//! Never: a panic for something that came from outside.
+//! In:    errors of the system, the device and the core.
+//! Out:   a one-line message: the operation that failed, and the remedy.
+//! Never: a panic caused by outside input.
 
 mod engine;
 mod open;

@@ -1,9 +1,5 @@
-//! An open file: its streams, one per thread that reads it.
-//!
-//! In:    a path; reads from any thread.
-//! Out:   bytes.
-//! Never: two threads in one stream. A thread that ends, or a file that is closed, leaves nothing;
-//!        a handle that may write leaves nothing unwritten, unless the device fails.
+//! An open file and its streams, one per reading thread. Ending a thread or closing a file ends its
+//! streams; closing a writable handle writes back its dirty pages, unless the device fails.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,10 +24,10 @@ use crate::reader::StreamReader;
 use crate::ring::RingKind;
 use crate::stream::ReadStream;
 
-/// An open file or block device. Cloning gives another handle to the same one; the last closes it.
+/// An open file or block device. Clones share one handle; dropping the last one closes the file.
 ///
-/// A file that is opened twice, by whatever paths, is one file with one set of pages; each open has
-/// advice and streams of its own.
+/// Opening a file twice, even through different paths, yields one file with one set of pages; each
+/// open has separate advice and streams.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +45,7 @@ pub struct File {
 }
 
 impl File {
-    /// Opens what is at a path, which errors of its reads and writes call by a name.
+    /// Opens the file at a path. Errors of its reads and writes show the given name.
     pub(crate) fn open(
         engine: &Arc<EngineState>,
         files: &Arc<OpenFiles>,
@@ -84,7 +80,7 @@ impl File {
         (path, created): (&Path, &Created<'_>),
         options: &OpenOptions,
     ) -> Result<Arc<FileState>, OpenError> {
-        // Always opened, even if it is open already: whether it may be is the system's to say.
+        // Open it again even if it is already open: the system has to check the permissions.
         let backend = Backend::open(path, options, &engine.claims)?;
         created.check(backend.identity)?;
         let failed = |doing, source| OpenErrorKind::Io { doing, source }.of(path.to_path_buf());
@@ -95,7 +91,7 @@ impl File {
             return Err(failed("use the ring", io::Error::other(why)));
         }
         if options.write {
-            // The background thread writes back what no thread waits for.
+            // The background thread writes back dirty pages that no thread waits for.
             engine.background.start().map_err(|source| failed("start a thread", source))?;
         }
         let key = FileKey::new(&backend, options);
@@ -109,7 +105,7 @@ impl File {
             && !file.backend.is_writable()
             && let Some(backend) = backend
         {
-            // It was open for reading.
+            // Until now it was open only for reading.
             let became = file.become_writable(backend);
             became.map_err(|source| failed("ask the size", source))?;
         }
@@ -117,17 +113,17 @@ impl File {
         Ok(file)
     }
 
-    /// One more handle to a file.
+    /// Creates a file from a handle.
     pub(crate) fn new(handle: Handle) -> Self {
         Self { handle: Arc::new(handle) }
     }
 
-    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than `to` holds
-    /// only at the end of the file, 0 at and past it. As with [`std::io::Read::read`], what the
-    /// rest of `to` holds afterwards is not stated: where the file becomes shorter during the read,
-    /// bytes behind those may have been written.
+    /// Reads into `to` from `offset` on. Returns the number of bytes read: fewer than the length of
+    /// `to` only at the end of the file, 0 at and past it. As with [`std::io::Read::read`], the
+    /// contents of the rest of `to` are unspecified: if the file shrinks during the read, bytes
+    /// past the returned count may have been overwritten.
     ///
-    /// Each thread that calls this is a stream of its own.
+    /// Each calling thread is a separate stream.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -145,7 +141,7 @@ impl File {
         self.with_reader(|reader, handle, advised| reader.read_at(handle, advised, to, offset))
     }
 
-    /// Reads by the calling thread's stream.
+    /// Calls `read` with the calling thread's stream.
     #[inline]
     pub(crate) fn with_reader<R>(
         &self,
@@ -154,7 +150,7 @@ impl File {
         let advised = self.handle.advice.get();
         match STREAMS.try_with(|streams| stream_of(streams, &self.handle)) {
             Ok(stream) => read(&stream.reader, &self.handle, advised),
-            // A thread that ends may read once more after its streams have ended.
+            // Destructors of other thread-local values may read after the streams have ended.
             Err(_) => {
                 let stream = self.stream();
                 read(&stream.reader, &self.handle, advised)
@@ -162,16 +158,16 @@ impl File {
         }
     }
 
-    /// Begins a stream: for a scan that goes its own way while the same thread reads elsewhere.
+    /// Creates a separate stream, for a scan in a thread that also reads elsewhere.
     #[must_use]
     pub fn stream(&self) -> ReadStream {
         ReadStream::new(Arc::clone(&self.handle))
     }
 
-    /// Says that these bytes (offsets, the end not included) will be read soon. They are asked from
-    /// the device at once, as far as there is memory for them, and nothing else is.
+    /// Prefetches these bytes (offsets, end exclusive). Requests for them, and for no others, are
+    /// queued at once, as far as memory permits.
     ///
-    /// Returns how many pages were asked for: those that are there, or on their way, are not.
+    /// Returns the number of pages requested, without those already cached or in flight.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -191,8 +187,8 @@ impl File {
         self.handle.will_need(ranges)
     }
 
-    /// Says how this handle, its clones, and the threads that read by it, are going to read.
-    /// Streams made by [`Self::stream`] take the advice over when they are made.
+    /// Declares the access pattern of this handle, its clones, and the threads that read through
+    /// it. Streams created by [`Self::stream`] inherit the advice at creation.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -204,8 +200,7 @@ impl File {
         self.handle.advice.add(advice);
     }
 
-    /// Says that these bytes are not needed any more, by any reader: whole pages in the range are
-    /// forgotten.
+    /// Drops the whole pages in the range from the cache, because no reader needs them any more.
     ///
     /// # Errors
     ///
@@ -214,10 +209,10 @@ impl File {
         self.handle.file.dont_need(&range)
     }
 
-    /// Asks the system how long the file is, in bytes, and takes that over: for a file that has
-    /// grown or shrunk. (A read that reaches the end asks of its own accord.) A file that is open
-    /// for writing has the length that this engine has given it, and one in
-    /// [pieces](Self::open_extents) of a device keeps its own.
+    /// Updates the cached length from the system, for a file that has grown or shrunk, and returns
+    /// it, in bytes. (A read that reaches the end does this by itself.) A file open for writing
+    /// keeps the length set by this engine, and one made of [extents](Self::open_extents) of a
+    /// device keeps a fixed one.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -228,13 +223,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// If the system does not say; in a forked child.
+    /// If the system call fails; in a forked child.
     pub fn refresh(&self) -> io::Result<u64> {
         self.handle.file.refresh().map(|len| len.0)
     }
 
-    /// Forgets these bytes, because another program has written them: the next read asks the
-    /// device. Pages that the range covers in part go, too.
+    /// Invalidates these bytes after another program has written them: the next read goes to the
+    /// device. Pages covered only in part are invalidated, too.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -251,13 +246,13 @@ impl File {
         self.handle.file.invalidate(&range)
     }
 
-    /// The length in bytes, cached: [`Self::refresh`] asks the system.
+    /// Returns the cached length in bytes; [`Self::refresh`] updates it.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.handle.file.len().0
     }
 
-    /// Whether its length is 0.
+    /// Returns true if the length is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -268,7 +263,7 @@ impl File {
         &self.handle.file
     }
 
-    /// Why reads and writes go through the kernel's page cache; None if they go around it.
+    /// Returns the reason why I/O goes through the kernel's page cache; None with direct I/O.
     #[must_use]
     pub fn direct_io_unavailable(&self) -> Option<&'static str> {
         self.handle.file.backend.buffered
@@ -284,7 +279,7 @@ impl File {
     }
 }
 
-/// Whether the engine's ring works in this process, for a file that is to be opened.
+/// Checks that the engine's ring works in this process, before a file is opened.
 pub(crate) fn check_ring(engine: &EngineState, path: &Path) -> Result<(), OpenError> {
     let path = || path.to_path_buf();
     let driver = engine.drive().map_err(|ForkedError| OpenErrorKind::Forked.of(path()))?;
@@ -298,7 +293,7 @@ pub(crate) fn check_ring(engine: &EngineState, path: &Path) -> Result<(), OpenEr
 }
 
 thread_local! {
-    /// The streams of this thread, by the serial of their handle.
+    /// Streams of this thread, keyed by the serial of their handle.
     static STREAMS: RefCell<Streams> = RefCell::default();
 }
 
@@ -306,9 +301,9 @@ thread_local! {
 struct Streams(HashMap<u64, Rc<ThreadStream>, BuildHasherDefault<IdHasher>>);
 
 impl Drop for Streams {
-    /// The thread ends. Tasks and sources would find its thread-local values gone, those of their
-    /// own and those of their libraries: the next driver ends its streams, and the engine is not
-    /// held here, so that it does not end here either.
+    /// Runs at thread exit, when tasks and sources would find thread-local values of theirs already
+    /// destroyed. So the next driver ends the streams. The engine is not held here either, or it
+    /// could be dropped here.
     fn drop(&mut self) {
         for stream in self.0.values() {
             stream.reader.leave(&stream.mailbox);
@@ -316,13 +311,12 @@ impl Drop for Streams {
     }
 }
 
-/// A thread's stream of a file that others may close.
+/// A thread's stream of a file that other threads may close.
 struct ThreadStream {
     handle: Weak<Handle>,
-    /// Not the file: the end of a thread, which its joiner may not wait for, would keep the file
-    /// from being closed with its last handle.
+    /// The engine, not the file: an exiting thread would keep the file open past its last handle.
     engine: Weak<EngineState>,
-    /// For the end of the thread.
+    /// Receives the stream at thread exit.
     mailbox: Arc<DriverMailbox>,
     reader: StreamReader,
 }
@@ -338,8 +332,8 @@ impl ThreadStream {
 
 impl Drop for ThreadStream {
     fn drop(&mut self) {
-        // The streams of a closed file ended with it, and are not found. Of a thread that ends none
-        // is open: the engine must not be held there (`Streams::drop`).
+        // Closing a file has already ended its streams, and thread exit has handed over the rest:
+        // the engine must not be held there (`Streams::drop`).
         if self.reader.is_open()
             && let Some(engine) = self.engine.upgrade()
         {
@@ -348,7 +342,7 @@ impl Drop for ThreadStream {
     }
 }
 
-/// The calling thread's stream. A handle of its own: while it reads, a waker may run that reads
+/// Returns the calling thread's stream, as an `Rc`: a waker that runs during the read may read
 /// again.
 #[inline]
 fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStream> {
@@ -365,8 +359,8 @@ fn stream_of(streams: &RefCell<Streams>, handle: &Arc<Handle>) -> Rc<ThreadStrea
     stream
 }
 
-/// Handles that were closed leave their entry behind in every thread that read by them; each new
-/// entry pays for looking whether it is time to sweep.
+/// Removes and returns the entries of closed handles, once the map is full. A closed handle leaves
+/// one behind in every thread that has read through it.
 fn forget_closed_files(streams: &mut Streams) -> Vec<Rc<ThreadStream>> {
     if streams.0.len() < streams.0.capacity() {
         return Vec::new();

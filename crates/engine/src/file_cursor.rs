@@ -1,9 +1,7 @@
 //! A position in a file, with the traits of `std::io`; the buffer of its reads is the cache itself.
 //!
-//! In:    calls of `Read`, `BufRead`, `Seek` and `Write`.
-//! Out:   the bytes where they lie: `fill_buf` lends a pinned page. Writes, which are not buffered.
-//! Never: more than one page pinned. An error because others have pinned what may be: then the page
-//!        is copied.
+//! `fill_buf` lends a pinned page, at most one at a time, and copies the page at the pin limit.
+//! Writes are not buffered.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
@@ -17,20 +15,20 @@ use crate::pool::PAGE;
 use crate::reader::in_page;
 use crate::stream::ReadStream;
 
-/// A file with a position, for code that speaks [`Read`], [`BufRead`], [`Seek`] and [`Write`]. Made
+/// A file with a position that implements [`Read`], [`BufRead`], [`Seek`] and [`Write`]. Created
 /// by [`File::cursor`].
 ///
-/// Its reads are a stream of their own, so that a scan through it is read ahead.
-/// [`BufRead::fill_buf`] lends the rest of a cached page and copies nothing, so this needs no
-/// [`BufReader`](io::BufReader) around it. The page is pinned until the next one is asked for, or
-/// until a seek or a write by this cursor: like a buffer, it keeps its bytes while others write the
-/// file. While as many pages are pinned as may be, the cursor copies them one at a time instead.
+/// Its reads form a separate stream, so that a scan is read ahead. [`BufRead::fill_buf`] lends the
+/// rest of a cached page without a copy: a [`BufReader`](io::BufReader) around the cursor is not
+/// needed. The page stays pinned until the cursor moves to the next one, seeks or writes. Like a
+/// buffer, it keeps its bytes while others write the file. At the limit of pinned pages, the cursor
+/// copies one page at a time instead.
 ///
 /// A write is in memory when it returns, or on the device, as
 /// [`OpenOptions::write_mode`](crate::OpenOptions::write_mode) says; [`Write::flush`] does nothing
-/// more, and [`File::sync_data`] makes durable. Of a file opened for appending each write goes to
-/// the end, and the position follows. A position past the end is not an error: there are no bytes
-/// to read, as with [`std::fs::File`].
+/// more, and [`File::sync_data`] makes writes durable. If the file was opened for appending, each
+/// write goes to the end, and the position follows. Reading at a position past the end returns no
+/// bytes, as with [`std::fs::File`].
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,17 +45,17 @@ use crate::stream::ReadStream;
 pub struct FileCursor {
     file: File,
     stream: ReadStream,
-    /// Where the next byte comes from, or goes to.
+    /// Offset of the next byte to read or write.
     pos: u64,
     lent: LentBytes,
-    /// How many bytes are lent in all, and how many of them are consumed.
+    /// Number of bytes lent, and the number already consumed.
     len: usize,
     consumed: usize,
 }
 
 enum LentBytes {
     Pinned(PageRef),
-    /// As many pages are pinned as may be.
+    /// A copy, because the limit of pinned pages is reached.
     Copied(Vec<u8>),
 }
 
@@ -66,7 +64,7 @@ impl LentBytes {
 }
 
 impl File {
-    /// Returns a cursor at the start of the file, for code that speaks the traits of `std::io`.
+    /// Returns a cursor at the start of the file, for code that uses the traits of `std::io`.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -84,13 +82,13 @@ impl File {
 }
 
 impl FileCursor {
-    /// The stream that it reads by: for advice, and for reads at offsets of their own.
+    /// Returns the cursor's stream, for advice and for reads at other offsets.
     #[must_use]
     pub fn stream(&self) -> &ReadStream {
         &self.stream
     }
 
-    /// The bytes that are lent and not consumed.
+    /// Returns the lent bytes that are not consumed yet.
     #[inline]
     fn lent(&self) -> &[u8] {
         let bytes: &[u8] = match &self.lent {
@@ -100,14 +98,14 @@ impl FileCursor {
         &bytes[self.consumed..self.len]
     }
 
-    /// Consumes so many of the bytes that are lent.
+    /// Consumes `len` of the lent bytes.
     #[inline]
     fn advance(&mut self, len: usize) {
         self.consumed += len;
         self.pos += len as u64;
     }
 
-    /// Ends what is lent.
+    /// Ends the loan and unpins its page.
     fn end_loan(&mut self) {
         (self.len, self.consumed) = (0, 0);
         self.lent = LentBytes::NONE;
@@ -137,7 +135,7 @@ impl FileCursor {
         Ok(())
     }
 
-    /// Where a seek goes to.
+    /// Returns the target of a seek.
     fn target(&self, to: SeekFrom) -> io::Result<u64> {
         let file = &self.stream.handle.file;
         seek_target(self.pos, to, || file.refresh_if_changed().map(|len| len.0))
@@ -165,7 +163,7 @@ impl BufRead for FileCursor {
 
 impl Read for FileCursor {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        // A page or more is copied at once, and not page by page.
+        // Copy a page or more in one read, not page by page.
         if self.consumed == self.len && to.len() >= PAGE {
             self.end_loan();
             let len = self.stream.read_at(to, self.pos)?;
@@ -197,7 +195,7 @@ impl Read for FileCursor {
 }
 
 impl Seek for FileCursor {
-    /// What was lent is asked for anew, also where the seek ends in it.
+    /// Always ends the loan, even if the target is in the lent page.
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.pos = self.target(to)?;
         self.end_loan();
@@ -208,7 +206,7 @@ impl Seek for FileCursor {
         Ok(self.pos)
     }
 
-    /// Keeps the page if it ends in it.
+    /// Keeps the lent page if the target is in it.
     fn seek_relative(&mut self, offset: i64) -> io::Result<()> {
         let pos = self.target(SeekFrom::Current(offset))?;
         let within = isize::try_from(offset).ok();
@@ -227,7 +225,7 @@ impl Write for FileCursor {
         if from.is_empty() {
             return Ok(0);
         }
-        // The write may be to what is lent.
+        // The write may change the lent page.
         self.end_loan();
         if self.file.handle().appends {
             self.pos = self.file.append(from)? + from.len() as u64;
@@ -250,7 +248,7 @@ impl fmt::Debug for FileCursor {
     }
 }
 
-/// Where a seek goes to from `pos` in a file that ends where `end` says.
+/// Returns the target of a seek from `pos` in a file whose length `end` returns.
 pub(crate) fn seek_target(
     pos: u64,
     to: SeekFrom,

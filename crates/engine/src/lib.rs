@@ -1,5 +1,5 @@
-//! The I/O path that programs lose when they leave the page cache: read-ahead, a cache that knows
-//! its readers, write-back, and I/O that is queued and merged, over `O_DIRECT` and io_uring.
+//! User-space page cache, read-ahead and I/O scheduler for direct I/O (`O_DIRECT`, io_uring), with
+//! write-back and merging of adjacent requests.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,19 +25,19 @@
 //! ```
 //!
 //! In:    paths, and reads and writes of any offset and length.
-//! Out:   the file's bytes; hits at the cost of a look-up and a copy, misses ahead of their reader.
-//!        What a flush has acknowledged survives a kill and a power cut.
-//! Never: more memory for pages than its bound. A file that others write at the same time.
+//! Out:   the file's bytes. A cache hit costs a lookup and a copy; read-ahead fetches pages before
+//!        their reader needs them. Data acknowledged by a flush survives a kill and a power cut.
+//! Never: more memory for pages than the bound. A file that other programs write at the same time.
 //!
-//! Every decision is made by [`foreread_core`], which knows no clock and no file; this crate owns
-//! the ring, the memory and all of the `unsafe`.
+//! [`foreread_core`] makes every decision, without clock or files; this crate owns the ring, the
+//! memory and all of the `unsafe`.
 
 /// The example in the README compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// So does the one of the page on the library.
+/// The examples in the library guide compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/library.md")]
 struct LibraryPage;
@@ -167,7 +167,7 @@ pub use source::{Blocking, Joined, ReadRange, Reply, Source, SourceIdentity};
 pub use stream::ReadStream;
 pub use write_async::{SyncData, WriteAllAt, WriteAt, WriteFrom};
 
-/// Devices that fail, or lose power, on purpose: for the tests of this crate and of its users.
+/// Devices that inject errors and power cuts, for the tests of this crate and of its users.
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::faults::{Faults, Mishap};

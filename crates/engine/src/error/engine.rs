@@ -1,8 +1,4 @@
-//! Why an engine could not be made, or could not be used.
-//!
-//! In:    what the system said; a fork.
-//! Out:   one line that says what was tried and what to do.
-//! Never: a panic for something that came from outside.
+//! Errors from creating an engine, and from using it in a forked child.
 
 use std::error::Error;
 use std::fmt;
@@ -11,35 +7,35 @@ use std::io;
 use foreread_core::cache::PageCache;
 use foreread_core::units::ByteCount;
 
-/// Why an engine could not be made.
+/// An error from creating an engine.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The memory bound is too small to hold windows, or too large to count.
+    /// The memory bound is too small to hold windows, or above the supported maximum.
     Memory {
-        /// What was asked for.
+        /// Requested memory bound.
         bound: ByteCount,
     },
-    /// The system did not give the memory.
+    /// The system refused the memory.
     Arena {
-        /// How much.
+        /// Size of the refused allocation.
         len: ByteCount,
-        /// What it said.
+        /// Error from the system.
         source: io::Error,
     },
-    /// The system did not give an io_uring.
+    /// The system refused an io_uring.
     Ring {
-        /// What it said.
+        /// Error from the system.
         source: io::Error,
     },
 }
 
-/// The process was forked after the engine was made: the ring, its memory and its threads are the
-/// parent's. A child makes an engine of its own.
+/// The process was forked after the engine was created: the ring, its memory and its threads
+/// belong to the parent. The child has to create a new engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ForkedError;
 
-/// What a forked child reads, behind the name of what it tried.
+/// Message for a forked child; the failed operation precedes it.
 pub(super) const MAKE_ANOTHER: &str =
     "this process was forked after the engine was made; make another one here";
 
@@ -84,14 +80,14 @@ impl fmt::Display for ForkedError {
 
 impl Error for ForkedError {}
 
-/// For programs whose own interface speaks `io::Error`.
+/// Allows `?` in functions that return `io::Error`.
 impl From<ForkedError> for io::Error {
     fn from(error: ForkedError) -> Self {
         Self::new(io::ErrorKind::Unsupported, error)
     }
 }
 
-/// Whether the process, or the system, has as many files open as it may.
+/// Returns true if the process or the system has run out of file descriptors.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

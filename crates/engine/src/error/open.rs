@@ -1,8 +1,4 @@
-//! Why a file could not be opened.
-//!
-//! In:    what the system said, or the engine, of a path.
-//! Out:   one line that names the path and says what to do.
-//! Never: two variants with the same remedy.
+//! Errors from opening a file. Each variant has a distinct remedy.
 
 use std::error::Error;
 use std::fmt;
@@ -14,84 +10,85 @@ use foreread_core::units::ByteCount;
 
 use super::engine::{MAKE_ANOTHER, is_out_of_descriptors};
 
-/// An error from opening a file: its path, and why.
+/// An error from opening a file: its path and the cause.
 #[derive(Debug)]
 pub struct OpenError {
-    /// The path that was to be opened; for a [source](crate::Source), its name.
+    /// Path of the file; for a [source](crate::Source), its name.
     pub path: PathBuf,
-    /// Why it could not be opened.
+    /// Cause of the error.
     pub kind: OpenErrorKind,
 }
 
-/// Why a file could not be opened, without its path.
+/// Cause of an [`OpenError`], without the path.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenErrorKind {
-    /// There is nothing of that name.
+    /// No such file.
     NotFound,
-    /// There is a file of that name, and a new one was asked for.
+    /// The file exists, and the options require a new one.
     Exists,
     /// The options contradict one another.
     Options {
-        /// What is wrong with them, and what to do.
+        /// The contradiction and its remedy.
         why: &'static str,
     },
-    /// It may not be read.
+    /// Permission to read the file was denied.
     Permission,
-    /// It is a directory.
+    /// The path is a directory.
     Directory,
-    /// It has no pages: a pipe, a socket, a terminal.
+    /// The file has no pages: a pipe, a socket, a terminal.
     NoPages {
-        /// What it is.
+        /// Kind of the file.
         kind: &'static str,
     },
-    /// It cannot be opened for writing: permissions, or a read-only device.
+    /// The file cannot be opened for writing: permissions, or a read-only device.
     NotWritable,
-    /// It lies on a file system that is mounted for reading only.
+    /// The file system is mounted read-only.
     ReadOnlyFileSystem,
-    /// Another program uses it, or it is a block device that is mounted.
+    /// Another program uses the file, or it is a mounted block device.
     InUse,
-    /// This engine has the same bytes open in another way, and one of the two is for writing.
+    /// This engine has the same bytes open through another device or in another mode, and one of
+    /// the two is for writing.
     Overlap,
-    /// Another engine of this process has it open for writing.
+    /// Another engine of this process has the file open for writing.
     AnotherEngine,
-    /// The descriptor that was given may not do what is asked.
+    /// The given descriptor does not permit the requested access.
     Descriptor {
-        /// What is wrong with it, and what to do.
+        /// The missing access and its remedy.
         why: &'static str,
     },
     /// Too many files are open in this engine.
     TooMany,
     /// The extents of the file are not valid.
     Extents {
-        /// What is wrong with them.
+        /// The violated rule.
         why: InvalidExtents,
     },
-    /// An extent ends behind the end of the device.
+    /// An extent ends past the end of the device.
     PastDevice {
-        /// Where the last extent ends.
+        /// End of the last extent, in bytes.
         end: u64,
-        /// How long the device is.
+        /// Length of the device, in bytes.
         len: u64,
     },
     /// The extents of all open files take too much memory.
     ManyExtents {
-        /// How much they may take.
+        /// Memory limit for all extents.
         limit: ByteCount,
     },
-    /// The process was forked after the engine was made: the ring is the parent's.
+    /// The process was forked after the engine was created: the ring belongs to the parent.
     Forked,
-    /// The system said something else.
+    /// Any other error from the system.
     Io {
-        /// What we were doing: a verb.
+        /// The failed operation: a verb.
         doing: &'static str,
-        /// What it said.
+        /// Error from the system.
         source: io::Error,
     },
 }
 
 impl OpenErrorKind {
-    /// Returns the error of a path.
+    /// Returns the error with this cause for `path`.
     pub(crate) fn of(self, path: impl Into<PathBuf>) -> OpenError {
         OpenError { path: path.into(), kind: self }
     }
@@ -191,7 +188,7 @@ impl Error for OpenError {
     }
 }
 
-/// For programs whose own interface speaks `io::Error`.
+/// Allows `?` in functions that return `io::Error`.
 impl From<OpenError> for io::Error {
     fn from(error: OpenError) -> Self {
         let kind = match &error.kind {

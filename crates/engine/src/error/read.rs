@@ -1,8 +1,4 @@
-//! Why a read failed.
-//!
-//! In:    what the device or the system said, of a file and an offset.
-//! Out:   one line that names the file and says what to do.
-//! Never: an error of a page that no read waits for.
+//! Errors from reading. Only reads that wait for a page report its failure.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +8,7 @@ use std::time::Duration;
 
 use super::engine::MAKE_ANOTHER;
 
-/// Why a read failed.
+/// An error from reading a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -20,72 +16,72 @@ pub enum ReadError {
     ///
     /// [`File::read_at`]: crate::File::read_at
     PastEnd {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was asked for.
+        /// Requested offset.
         offset: u64,
-        /// How long the file is.
+        /// Length of the file, in bytes.
         len: u64,
     },
     /// A range ends before it starts.
     Range {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it starts.
+        /// Start of the range.
         start: u64,
-        /// Where it ends.
+        /// End of the range.
         end: u64,
     },
-    /// The device ended before the end that it states.
+    /// The device returned fewer bytes than its stated length promises.
     Short {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where the read began.
+        /// Offset of the read.
         offset: u64,
-        /// How long the file says that it is.
+        /// Stated length of the file, in bytes.
         len: u64,
     },
-    /// The file ends before the buffer is full, and all of it was wanted.
+    /// An exact read reached the end of the file before its buffer was full.
     UnexpectedEnd {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where the read began.
+        /// Offset of the read.
         offset: u64,
-        /// How many bytes were wanted.
+        /// Number of bytes requested.
         wanted: usize,
-        /// How long the file is.
+        /// Length of the file, in bytes.
         len: u64,
     },
-    /// The device did not answer in time.
+    /// The device did not answer within the time-out.
     TimedOut {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where the read began.
+        /// Offset of the read.
         offset: u64,
-        /// How long the read waited.
+        /// Elapsed time.
         after: Duration,
     },
-    /// With these pages more than a quarter of the memory would be pinned.
+    /// Pinning these pages would pin more than a quarter of the memory.
     PinLimit {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How many bytes the pages have that were to be pinned.
+        /// Size of the pages to pin, in bytes.
         len: u64,
-        /// How many bytes may be pinned at a time.
+        /// Limit of pinned bytes.
         limit: u64,
     },
-    /// The process was forked after the engine was made: the ring is the parent's.
+    /// The process was forked after the engine was created: the ring belongs to the parent.
     Forked {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The device failed.
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where the read began.
+        /// Offset of the read.
         offset: u64,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
 }
@@ -150,7 +146,7 @@ impl Error for ReadError {
     }
 }
 
-/// For programs whose own interface speaks `io::Error`.
+/// Allows `?` in functions that return `io::Error`.
 impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
         let kind = match &error {

@@ -1,8 +1,4 @@
-//! Why a setting could not be changed.
-//!
-//! In:    what the core said of a name and a value; a fork.
-//! Out:   one line that says what is right.
-//! Never: a setting that was changed in part.
+//! Errors from changing a setting. A failed change leaves all settings as they were.
 
 use std::error::Error;
 use std::fmt;
@@ -12,15 +8,15 @@ use foreread_core::sched::InvalidSetting;
 
 use super::engine::ForkedError;
 
-/// Why a setting could not be changed: nothing has changed then.
+/// An error from changing a setting. All settings keep their old values.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum SettingError {
-    /// There is no such setting, or the value is not valid for it.
+    /// Unknown setting, or a value outside its valid range.
     Invalid(InvalidSetting),
-    /// Too many submitters have a weight.
+    /// Too many submitters already have weights.
     TooManyWeights(TooManyWeights),
-    /// The process was forked after the engine was made.
+    /// The process was forked after the engine was created.
     Forked(ForkedError),
 }
 

@@ -1,8 +1,4 @@
-//! Why a write, a flush, a zeroing or a discard failed.
-//!
-//! In:    what the device or the system said, of a file and an offset.
-//! Out:   one line that names the file and says what to do, and what is still in memory.
-//! Never: a loss that looks like another error.
+//! Errors from writing, flushing, zeroing and discarding. Lost writes have a variant to themselves.
 
 use std::error::Error;
 use std::fmt;
@@ -12,86 +8,86 @@ use std::time::Duration;
 
 use super::engine::MAKE_ANOTHER;
 
-/// Why a write, a flush, a zero or a discard failed.
+/// An error from a write, a flush, a zeroing or a discard.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// It reaches over the end of a block device, which keeps its length; or a range to be zeroed
-    /// or discarded does, of any file.
+    /// The range reaches past the end: of a block device, whose length is fixed, or, for zeroing
+    /// and discarding, of any file.
     PastEnd {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where it would have ended.
+        /// End of the requested range.
         end: u64,
-        /// How long the file is.
+        /// Length of the file, in bytes.
         len: u64,
     },
     /// The file was opened for reading.
     ReadOnly {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file was opened for appending.
     AppendOnly {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It is a block device, or has a length of its own for another reason.
+    /// The length is fixed, as that of a block device.
     FixedLength {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How long it is.
+        /// Current length, in bytes.
         len: u64,
     },
-    /// The length could not be changed. The file is as long as it was.
+    /// Changing the length failed. The file keeps its old length.
     Length {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How long it was to be.
+        /// Requested length, in bytes.
         len: u64,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
-    /// The device did not answer in time. What was to be done may be done later all the same.
+    /// The device did not answer within the time-out. It may still complete the operation later.
     TimedOut {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was to be done: a noun.
+        /// The failed operation: a noun.
         what: &'static str,
-        /// Where it began.
+        /// Offset of the operation.
         offset: u64,
-        /// How long it waited.
+        /// Elapsed time.
         after: Duration,
     },
-    /// The process was forked after the engine was made: the ring is the parent's.
+    /// The process was forked after the engine was created: the ring belongs to the parent.
     Forked {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The device failed.
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was to be done: a noun.
+        /// The failed operation: a noun.
         what: &'static str,
-        /// Where it began.
+        /// Offset of the operation.
         offset: u64,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
-    /// A device flush failed, now or before, and acknowledged writes that the device may have
-    /// dropped are not in memory any more. Each flush of the file is this error until
-    /// [`File::accept_lost`](crate::File::accept_lost).
+    /// A device flush failed, now or earlier, and acknowledged writes that the device may have
+    /// dropped are no longer in memory. Every flush of the file fails with this error until
+    /// [`File::accept_lost`](crate::File::accept_lost) is called.
     Lost {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error from the system.
         source: io::Error,
     },
 }
 
 impl WriteError {
-    /// What there is to do about a device's error.
+    /// Returns the remedy for a device error.
     fn advice(source: &io::Error) -> &'static str {
         match source.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => {
@@ -105,7 +101,7 @@ impl WriteError {
         }
     }
 
-    /// What there is to do about a length that was refused.
+    /// Returns the remedy for a refused length.
     fn advice_on_length(source: &io::Error) -> &'static str {
         match source.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT) => "make room, or raise the quota",
@@ -190,7 +186,7 @@ impl Error for WriteError {
     }
 }
 
-/// For programs whose own interface speaks `io::Error`.
+/// Allows `?` in functions that return `io::Error`.
 impl From<WriteError> for io::Error {
     fn from(error: WriteError) -> Self {
         let kind = match &error {
