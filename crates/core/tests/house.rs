@@ -13,6 +13,8 @@ mod modules;
 mod paths;
 #[path = "house/places.rs"]
 mod places;
+#[path = "house/prose.rs"]
+mod prose;
 #[path = "house/public_api.rs"]
 mod public_api;
 #[path = "house/source.rs"]
