@@ -102,8 +102,9 @@ fn a_stream_finds_its_memory_ready_and_no_more_is_taken_than_that() {
     for io in [IoBackend::Threads, IoBackend::IoUring] {
         let file = open(io, &path);
         let faults = read_in_step(&file, len);
-        // Of what is read before the first step is ready.
-        assert!(faults < len / PAGE / 8, "{faults} faults for {} pages, {io:?}", len / PAGE);
+        // The reader may touch all of the first step itself before its memory is ready, and with it
+        // the window behind; without the feature it would touch every page.
+        assert!(faults < 2 * STEP / PAGE, "{faults} faults for {} pages, {io:?}", len / PAGE);
         let most = len + (8 << 20) + 2 * STEP;
         assert!(resident() <= most, "{} bytes for {len} that were read", resident());
     }
