@@ -125,7 +125,7 @@ fn a_file_that_is_no_model_is_refused_with_its_line_and_key() {
         (CLOUD.replace("131.072", "-3"), "line 3: mb_per_s: must be 0.001 to 1000000"),
         (CLOUD.replace("channels", "chanels"), "line 6: unknown field `chanels`"),
         (CLOUD.replace("'256K'", "'256Q'"), "line 5:"),
-        (CLOUD.replace("'256K'", "1000"), "line 5: max_command: must be a multiple of 4K"),
+        (CLOUD.replace("'256K'", "1000"), "line 5: max_command: must be a positive multiple of 4K"),
         (CLOUD.replace("[device.mine.model.flash]", "[flash]"), "line 1: unknown field `flash`"),
         (CLOUD.replace("[device.mine.model.flash]", "[device.mine.model.tape]"), "line 1: unknown"),
         (format!("{CLOUD}[device.other]\nmodel = 'sd-card'\n"), "expected one table [device.NAME]"),

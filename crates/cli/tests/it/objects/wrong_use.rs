@@ -33,8 +33,8 @@ fn urls_that_make_no_sense_are_refused_before_a_request() {
         (&["serve", "s3://b/k", "--unix", "/x/y", "--delay", "latency=1ms"], "slow by itself"),
         (&["cat", "disk.img"], "give the <PATH> of a file"),
         (&["stat", "disk.img"], "give a <PATH> in the image"),
-        (&["ls", "s3://bucket/a/", "b"], "to list what is below it, give s3://bucket/a/b/"),
-        (&["ls", "s3://bucket", "/b/c"], "to list what is below it, give s3://bucket/b/c/"),
+        (&["ls", "s3://bucket/a/", "b"], "to list names below it, give s3://bucket/a/b/"),
+        (&["ls", "s3://bucket", "/b/c"], "to list names below it, give s3://bucket/b/c/"),
     ] {
         let line = said::refused(args);
         assert!(line.contains(part), "{args:?}: {line}");
