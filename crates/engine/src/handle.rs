@@ -28,7 +28,7 @@ pub(crate) struct Handle {
     pub(crate) appends: bool,
     /// Mode of writes that specify none.
     pub(crate) write_mode: WriteMode,
-    /// Identifies the handle in each thread's list of streams. Never reused in any engine.
+    /// Identifies the handle in each thread's list of streams. Unique in the process, never reused.
     pub(crate) serial: u64,
 }
 
