@@ -1,14 +1,11 @@
-//! Advice: what a program knows about its reads and the policy cannot.
-//!
-//! In:    advice of a handle or a stream.
-//! Out:   what the core is told.
-//! Never: a lock: each read takes the advice that it finds.
+//! Access-pattern hints of handles and streams. They are read without a lock: each read uses the
+//! advice set at that moment.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use foreread_core::prefetch::Advice as Pattern;
 
-/// What is known about the reads to come, as `posix_fadvise(2)` has it.
+/// Expected pattern of future reads, like the advice of `posix_fadvise(2)`.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,24 +16,24 @@ use foreread_core::prefetch::Advice as Pattern;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Advice {
-    /// Nothing: the policy finds out. The default; it also ends [`Self::NoReuse`].
+    /// The policy detects the pattern. This is the default; it also cancels [`Self::NoReuse`].
     Normal,
-    /// They go forward: windows are twice as large.
+    /// Reads move forward: read-ahead windows are twice as large.
     Sequential,
-    /// They follow no order: what is asked for is read, and nothing ahead of it.
+    /// Reads follow no order: no read-ahead.
     Random,
-    /// Pages are used once: a use by this reader does not make them stay longer.
+    /// Pages are used once: a read by this reader does not keep them in the cache longer.
     NoReuse,
 }
 
-/// Advice of a handle, or of a stream: a pattern, and whether pages are used once.
+/// Combined advice of a handle or a stream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Advised {
     pub(crate) pattern: Pattern,
     pub(crate) is_used_once: bool,
 }
 
-/// The same for all threads that read by one handle.
+/// Advice shared by all threads that read through one handle.
 #[derive(Debug, Default)]
 pub(crate) struct HandleAdvice(AtomicU8);
 
@@ -52,16 +49,16 @@ impl Advised {
 }
 
 impl HandleAdvice {
-    /// Any thread may have just changed it; a read takes whatever it finds.
+    /// Returns the current advice, which any thread may change at any time.
     #[inline]
     pub(crate) fn get(&self) -> Advised {
         Advised::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// What one thread adds, none that adds something else at the same time takes away.
+    /// Adds `advice` atomically: advice that several threads add at once is all kept.
     pub(crate) fn add(&self, advice: Advice) {
         let with = |bits| Some(Advised::from_bits(bits).with(advice).bits());
-        // It always has a next value.
+        // `with` always returns a value, so the update cannot fail.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with);
     }
 }

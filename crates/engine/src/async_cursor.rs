@@ -1,13 +1,13 @@
-//! A position in a file, with the traits of `futures-io` and of `tokio`.
+//! Asynchronous file cursor with the traits of `futures-io` and of `tokio`.
 //!
 //! In:    polls, each with a possibly different buffer; seeks.
-//! Out:   bytes, short reads included, as those traits allow.
-//! Never: a blocked thread. More copied bytes than one write of [`COPIED`].
+//! Out:   bytes; reads may be short, as the traits allow.
+//! Never: a blocked thread; more bytes copied than one write of [`COPIED`].
 //!
 //! ```text
 //!   read     copies from the cache into the caller's buffer; a miss does not keep that buffer
-//!   write    goes into the cache at once if that does not wait; else into a copy, written later
-//!   flush    waits for that copy to be written; File::sync_data_async makes it durable
+//!   write    copies into the cache if that does not wait; else keeps a copy and writes it later
+//!   flush    waits until that copy is written; File::sync_data_async makes it durable
 //! ```
 
 #[cfg(feature = "futures-io")]
@@ -30,9 +30,8 @@ use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 use crate::write_async::WriteFrom;
 
-/// A file with a position that implements `AsyncRead`, `AsyncSeek` and `AsyncWrite`: those of
-/// `futures-io` with the feature `futures-io`, those of tokio with the feature `tokio`. Created by
-/// [`File::async_cursor`].
+/// A file with a position that implements `AsyncRead`, `AsyncSeek` and `AsyncWrite` of `futures-io`
+/// and of tokio, each behind the feature of that name. Created by [`File::async_cursor`].
 ///
 /// Its reads form a separate stream, so that a scan is read ahead. A write may return before the
 /// bytes are in memory; the next call then reports its error. Flush before dropping the cursor:

@@ -1,9 +1,8 @@
-//! The background thread: it drives requests that no thread waits for.
+//! Background thread: reaps completions, dispatches requests, wakes tasks and writes back aged
+//! pages. It starts lazily, at the first wake-up.
 //!
-//! In:    a wake-up, or the time at which pages are old; how to drive an engine once.
-//! Out:   completions reaped, requests dispatched, tasks woken, pages written back when it is time.
-//! Never: anything while a thread waits for a page: that one drives, a hop would cost more than
-//!        fifteen hits. A thread in programs that never need one: it starts at the first wake-up.
+//! It does nothing while another thread waits for a page: the waiting thread drives the engine, as
+//! a hop between threads would cost more than fifteen hits.
 
 use std::fmt;
 use std::io;
@@ -18,8 +17,8 @@ pub(crate) struct BackgroundWaker {
     drive: Box<Drive>,
 }
 
-/// Drives the engine as long as that is the background thread's task. Returns how long to sleep at
-/// most, or `Break` once the engine has ended.
+/// Drives the engine for as long as no other thread does. Returns the longest time to sleep, or
+/// `Break` once the engine has ended.
 type Drive = dyn Fn() -> ControlFlow<(), Option<Duration>> + Send + Sync;
 
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl BackgroundWaker {
         Self { state: Mutex::default(), changed: Condvar::new(), drive }
     }
 
-    /// Starts the thread if it does not run yet.
+    /// Starts the thread unless it is running already.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
         let mut state = self.lock();
         if state.is_started {
@@ -47,8 +46,8 @@ impl BackgroundWaker {
         Ok(())
     }
 
-    /// Wakes the thread: there is something to drive. If the system gives no thread, the next
-    /// reader drives it.
+    /// Wakes the thread, starting it if necessary. If the system refuses a thread, the next reader
+    /// drives the engine.
     pub(crate) fn wake(self: &Arc<Self>) {
         if self.start().is_ok() {
             self.lock().is_woken = true;
@@ -56,7 +55,7 @@ impl BackgroundWaker {
         }
     }
 
-    /// Wakes the thread, for what may wait until a reader comes.
+    /// Wakes the thread if it is running, for work that may wait for the next reader.
     pub(crate) fn wake_if_started(&self) {
         let mut state = self.lock();
         state.is_woken |= state.is_started;
@@ -64,7 +63,7 @@ impl BackgroundWaker {
         self.changed.notify_one();
     }
 
-    /// The engine has ended, and so does the thread.
+    /// Ends the thread when the engine ends.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
@@ -80,7 +79,8 @@ impl BackgroundWaker {
         }
     }
 
-    /// Waits for a wake-up, or so long; false when the engine has ended.
+    /// Blocks until a wake-up, or for `at_most` if that is set. Returns false once the engine has
+    /// ended.
     fn wait(&self, at_most: Option<Duration>) -> bool {
         let is_quiet = |state: &mut BackgroundState| !state.is_woken && !state.is_closed;
         let state = self.lock();
@@ -109,5 +109,6 @@ impl fmt::Debug for BackgroundWaker {
     }
 }
 
-/// The thread calls the core, the ring and wakers of executors, none of which is deep.
+/// Stack of the thread, which calls the core, the ring and wakers of executors. None of them nests
+/// deeply.
 const STACK: usize = 512 << 10;

@@ -1,10 +1,8 @@
-//! The blocking pool: threads for system calls that block, of writes that no thread waits for.
+//! Blocking pool: threads for blocking system calls of writes that no thread waits for.
 //!
-//! In:    jobs, each with the disk that it may wait for.
-//! Out:   each is run, once.
-//! Never: a thread before it is needed, more than [`THREADS_MAX`], or more than [`DISK_MAX`] jobs
-//!        of one disk at a time: a disk that answers nothing holds back its own jobs alone. A job
-//!        dropped at the end: the threads end when there is nothing left to do.
+//! Threads start lazily, up to [`THREADS_MAX`]. At most [`DISK_MAX`] jobs of one disk run at a
+//! time, so a hung disk stalls only its jobs. Closing the pool drops no job: the threads drain the
+//! queue before they end.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,21 +10,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use foreread_core::path::DeviceId;
 
-/// Something that may block.
+/// Work that may block.
 pub(crate) type BlockingJob = Box<dyn FnOnce() + Send>;
 
-/// Where a job may block.
+/// Resource on which a job may block.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum BlocksOn {
     /// The engine's memory.
     Memory,
-    /// A disk, by the number that all of its files and partitions have.
+    /// A disk, by the number shared by all files and partitions on it.
     Disk(u64),
-    /// A device of which no disk is known.
+    /// A device whose disk is unknown.
     Device(DeviceId),
 }
 
-/// Threads that run jobs: of those whose disk has a thread left, the oldest first.
+/// Threads that run jobs, oldest first, skipping those whose disk is at its limit.
 #[derive(Default)]
 pub(crate) struct BlockingPool {
     state: Mutex<PoolState>,
@@ -36,7 +34,7 @@ pub(crate) struct BlockingPool {
 #[derive(Default)]
 struct PoolState {
     jobs: VecDeque<(BlocksOn, BlockingJob)>,
-    /// The disks of the jobs that run.
+    /// Resources of the running jobs.
     running: Vec<BlocksOn>,
     threads: usize,
     idle: usize,
@@ -44,7 +42,8 @@ struct PoolState {
 }
 
 impl BlockingPool {
-    /// Has a job run. If the system gives no thread, it runs here.
+    /// Queues a job and starts a thread if necessary. If the pool has no thread and the system
+    /// refuses one, the job runs on the calling thread.
     pub(crate) fn run(self: &Arc<Self>, on: BlocksOn, job: BlockingJob) {
         let mut state = self.lock();
         state.jobs.push_back((on, job));
@@ -61,7 +60,7 @@ impl BlockingPool {
         if thread.stack_size(STACK).spawn(move || pool.work()).is_err() {
             let mut state = self.lock();
             state.threads -= 1;
-            // Threads that there are do it.
+            // If there are other threads, they run it.
             let job = if state.threads == 0 { state.jobs.pop_back() } else { None };
             drop(state);
             if let Some((_, job)) = job {
@@ -70,7 +69,7 @@ impl BlockingPool {
         }
     }
 
-    /// Its threads end when there is nothing left to do.
+    /// Closes the pool: its threads end once the queue is drained.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -85,7 +84,8 @@ impl BlockingPool {
                 state = self.lock();
                 state.ended(on);
             } else if state.is_closed {
-                // Jobs that wait for their disk are done by the threads that run its others.
+                // Jobs still queued are at their disk's limit; the threads busy with that disk
+                // run them.
                 state.threads -= 1;
                 return;
             } else {
@@ -103,7 +103,7 @@ impl BlockingPool {
 }
 
 impl PoolState {
-    /// Begins the oldest job whose disk has a thread left.
+    /// Begins the oldest job whose disk is below its limit, and returns it.
     fn next(&mut self) -> Option<(BlocksOn, BlockingJob)> {
         let index = self.jobs.iter().position(|(on, _)| self.running_on(*on) < DISK_MAX)?;
         let (on, job) = self.jobs.remove(index)?;
@@ -120,7 +120,7 @@ impl PoolState {
         self.running.iter().filter(|it| **it == on).count()
     }
 
-    /// The number of waiting jobs that a thread could begin now.
+    /// Returns the number of queued jobs that could begin now.
     fn runnable(&self) -> usize {
         let mut begun = Vec::new();
         for &(on, _) in &self.jobs {
@@ -142,13 +142,14 @@ impl fmt::Debug for BlockingPool {
     }
 }
 
-/// Eight disks that answer nothing leave none for others.
+/// Most threads of a pool. Eight hung disks leave none for others.
 const THREADS_MAX: usize = 64;
 
-/// Flushes of one disk at a time: it does them one after the other, or together.
+/// Most concurrent flushes of one disk, which serialises or merges them anyway.
 const DISK_MAX: usize = 8;
 
-/// A job ends in the core, and in wakers of executors, none of which is deep.
+/// Stack of a thread. A job ends in the core and in wakers of executors, none of which nests
+/// deeply.
 const STACK: usize = 512 << 10;
 
 #[cfg(test)]
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Sixteen stuck flushes of one disk held back those of all others.
+    /// Regression: 16 stuck flushes of one disk stalled those of all others.
     #[test]
     fn a_disk_that_answers_nothing_holds_back_its_own_jobs_alone() {
         let pool = Arc::new(BlockingPool::default());

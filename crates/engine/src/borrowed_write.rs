@@ -1,8 +1,5 @@
-//! Writes of tasks together with the bytes that they borrow.
-//!
-//! In:    bytes and where they go; polls.
-//! Out:   how the write ended.
-//! Never: a write that goes on without its bytes: a drop leaves it.
+//! Writes of tasks that borrow their bytes. Dropping one abandons the write, which therefore never
+//! outlives its bytes.
 
 use std::fmt;
 use std::task::{Context, Poll};

@@ -1,18 +1,15 @@
-//! What the kernel's own page cache holds of a file: for measurements beside it.
-//!
-//! In:    an open file.
-//! Out:   how many of its pages are in memory.
-//! Never: a page that was not there before. (A read that may not wait would start read-ahead.)
+//! Residency of a file in the kernel's page cache, for comparative measurements. The query itself
+//! caches nothing, whereas a non-blocking read would start read-ahead.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-/// How many pages of the file, of the machine's size, the kernel's page cache holds.
+/// Returns the number of pages of the file in the kernel's page cache, in the machine's page size.
 ///
 /// # Errors
 ///
-/// If the kernel is older than 6.5, which cannot say, or the file has no page cache.
+/// If the kernel is older than 6.5 and lacks `cachestat(2)`, or the file has no page cache.
 pub fn cached_pages(file: &File) -> io::Result<u64> {
     let whole = CachestatRange { offset: 0, len: 0 };
     let mut counts = CachestatCounts::default();
@@ -42,8 +39,8 @@ struct CachestatCounts {
     recently_evicted: u64,
 }
 
-/// The same number on all architectures, as for all new calls, but alpha and MIPS: there it is an
-/// unknown call, and nothing is counted.
+/// System call number on all architectures except alpha and MIPS, as for all new calls. On those
+/// two it is an unknown call, and nothing is counted.
 const CACHESTAT: libc::c_long = 451;
 
 #[cfg(test)]

@@ -1,27 +1,24 @@
-//! Copies of memory that another thread may be writing.
-//!
-//! In:    where from, where to, how many bytes.
-//! Out:   bytes, of which the caller finds out whether they are to be used.
-//! Never: an instruction that the compiler can look into: to it, the copy would be a data race.
+//! Copies of memory that another thread may be writing. The caller validates the bytes afterwards.
 
-/// Copies memory that may change while it is copied.
+/// Copies memory that may change during the copy.
 ///
-/// A plain copy would be a data race, which the language forbids whatever is done with the bytes;
-/// so the copy is instructions that the compiler cannot look into.
+/// A plain copy would be a data race, which is undefined behaviour even if the bytes are discarded.
+/// Inline assembly is opaque to the compiler and avoids that.
 ///
 /// ```text
-///   nanoseconds                64 bytes apart          not
+///   nanoseconds                a multiple of 64 apart  otherwise
 ///                              4 KiB    64 KiB         4 KiB    64 KiB
 ///   rep movsb                  480      4260           2500     35800     from 256 MiB of frames
-///   sixteen bytes a time       520      4600           580      4800
-///   four places in turns       820      3430           820      3480
+///   16 bytes at a time         520      4600           580      4800
+///   four quarters in turn      820      3430           820      3480
 /// ```
 ///
-/// Why three ways (AMD EPYC, medians of 15): `rep movsb` is quickest where source and destination
-/// lie a multiple of a cache line apart, and up to ten times slower elsewhere; and a buffer from an
-/// allocator lies elsewhere. (The kernel's own copy, and with it `pread`, meets the same trap.)
-/// A long copy from memory waits for one page after the other, as the processor fetches ahead only
-/// inside a page: four places in turns are four pages that come together.
+/// Reason for three methods (AMD EPYC, medians of 15): `rep movsb` is fastest when the distance
+/// between source and destination is a multiple of a cache line, and up to ten times slower
+/// otherwise, which is the usual case for buffers from an allocator. (The kernel's own copy, and
+/// with it `pread`, suffers from the same effect.) A long copy from memory stalls at each page,
+/// because the hardware prefetcher stops at page boundaries; copying four quarters in turn
+/// overlaps the misses of four pages.
 ///
 /// # Safety
 ///
@@ -41,10 +38,10 @@ pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     let left = len - done;
     let is_in_step = (from.addr() ^ to.addr()).is_multiple_of(CACHE_LINE);
     if is_in_step || left < CACHE_LINE {
-        // SAFETY: what is left of both ranges.
+        // SAFETY: this is the rest of both ranges.
         unsafe { copy_string(from, to, left) }
     } else {
-        // SAFETY: the same, and there is a line of bytes at least.
+        // SAFETY: the same, and at least one line remains.
         unsafe { copy_lines(from, to, left) }
     }
 }
@@ -67,16 +64,16 @@ unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Whole lines of 64 bytes, and then the last 64 bytes, which may overlap the line before.
+/// Copies whole lines of 64 bytes, then the last 64 bytes, which may overlap the line before.
 ///
 /// # Safety
 ///
-/// `from` and `to` are valid for `len` bytes, which are 64 at least, and do not overlap.
+/// `from` and `to` are valid for `len` bytes, at least 64, and do not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
     let last = len - CACHE_LINE;
-    // SAFETY: the caller vouches for both ranges. Lines end at `last` or before the line that
-    // reaches over it, and `last` is one line before the end. SSE2 is there on every x86_64.
+    // SAFETY: the caller vouches for both ranges. No line starts past `last`, which is one line
+    // before the end. Every x86_64 has SSE2.
     unsafe {
         std::arch::asm!(
             "2:",
@@ -108,7 +105,7 @@ unsafe fn copy_lines(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Four quarters in turns, a block of each at a time; says how many bytes these were.
+/// Copies four quarters in turn, one block of each at a time. Returns the number of bytes copied.
 ///
 /// ```text
 ///   from   |1 5 9 ..    |2 6 10 ..   |3 7 11 ..   |4 8 12 ..   |less than four blocks|
@@ -122,18 +119,18 @@ unsafe fn copy_quarters(from: *const u8, to: *mut u8, len: usize) -> usize {
     let quarter = len / 4 / BLOCK * BLOCK;
     for at in (0..quarter).step_by(BLOCK) {
         for start in [0, quarter, 2 * quarter, 3 * quarter] {
-            // SAFETY: the block ends in its quarter, which lies in the range.
+            // SAFETY: the block ends in its quarter, which is inside the range.
             let block = unsafe { from.add(start + at) };
             // SAFETY: the same.
             let dest = unsafe { to.add(start + at) };
-            // SAFETY: the same of both.
+            // SAFETY: both blocks are inside their ranges.
             unsafe { copy_block(block, dest) }
         }
     }
     4 * quarter
 }
 
-/// Four cache lines.
+/// Copies four cache lines.
 ///
 /// # Safety
 ///
@@ -164,22 +161,22 @@ unsafe fn copy_block(from: *const u8, to: *mut u8) {
             )
         };
     }
-    // SAFETY: the caller vouches for both ranges. SSE2 is there on every x86_64.
+    // SAFETY: the caller vouches for both ranges. Every x86_64 has SSE2.
     unsafe { lines!(0 64 128 192) }
 }
 
 #[cfg(target_arch = "x86_64")]
 const BLOCK: usize = 256;
 
-/// From here on four places in turns are quicker than one after the other: each quarter is then
-/// four pages. With quarters of a page they are not.
+/// Shortest copy for which four quarters in turn are faster: each quarter is then four pages. With
+/// quarters of one page they are not faster.
 #[cfg(target_arch = "x86_64")]
 const QUARTERS_MIN: usize = 64 << 10;
 
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// The same where there is no such instruction: word by word, each a volatile load.
+/// Copies memory that may change during the copy, word by word with volatile loads.
 ///
 /// # Safety
 ///
@@ -190,16 +187,16 @@ pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
     const WORD: usize = size_of::<u64>();
     let (mut done, aligned) = (0, (from as usize).is_multiple_of(WORD));
     while aligned && done + WORD <= len {
-        // SAFETY: the word lies in `from`, which is aligned, and its bytes in `to`.
+        // SAFETY: the word is inside `from`, which is aligned, and its bytes are inside `to`.
         unsafe {
             to.add(done).cast::<u64>().write_unaligned(from.add(done).cast::<u64>().read_volatile())
         };
         done += WORD;
     }
     while done < len {
-        // SAFETY: the byte lies in `from`.
+        // SAFETY: the byte is inside `from`.
         let byte = unsafe { from.add(done).read_volatile() };
-        // SAFETY: and in `to`.
+        // SAFETY: the byte is inside `to`.
         unsafe { to.add(done).write(byte) };
         done += 1;
     }
@@ -209,7 +206,7 @@ pub(crate) unsafe fn copy_racing(from: *const u8, to: *mut u8, len: usize) {
 mod tests {
     use super::*;
 
-    /// Around the length from which on quarters are copied, at several distances from a line.
+    /// Covers lengths around `QUARTERS_MIN` at several alignments.
     #[test]
     fn a_long_copy_is_whole_and_touches_nothing_beside_it() {
         let bytes: Vec<u8> = (0..300_000_u32).map(|i| (i % 251) as u8).collect();

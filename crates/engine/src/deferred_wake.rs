@@ -1,8 +1,5 @@
-//! What the driver leaves to be done when the engine's mutex is free.
-//!
-//! In:    waiters to wake, handles to let go, calls of callers' code.
-//! Out:   each is done, once.
-//! Never: under the mutex: each of these may take it again.
+//! Wakes, drops and calls of foreign code that the driver defers until the engine's mutex is
+//! released, because each of them may take it again.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,26 +12,26 @@ use crate::first_touch::TouchJob;
 use crate::source::PendingFetch;
 use crate::task_step::PendingStep;
 
-/// What has to stay open until the device has answered an abandoned request: its file.
+/// Keeps the file of an abandoned request open until the device has answered.
 pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
-/// What is done after the mutex is free: each of these may take it again.
+/// Action to run once the mutex is released.
 #[derive(Debug)]
 pub(crate) enum DeferredWake {
     Thread(Thread),
     Task(Waker),
-    /// The background thread has something to do.
+    /// Wakes the background thread.
     Background(Arc<BackgroundWaker>),
-    /// The last handle to a file may go with this one.
+    /// Drops a handle to a file, possibly the last one.
     Release(KeepAlive),
-    /// A waker that is not needed any more. The last handle to a task may go with it, and with the
-    /// task whatever it owns.
+    /// Drops a waker that is no longer needed. This may drop the last handle to a task, and with it
+    /// everything the task owns.
     Unused(Waker),
-    /// A source is to be called.
+    /// Calls a source.
     Fetch(Box<PendingFetch>),
-    /// A step of a task's write is to be done.
+    /// Performs a step of a task's write.
     Step(PendingStep),
-    /// Memory is to be had for frames that are used soon.
+    /// Populates memory for frames that will be used soon.
     Touch(TouchJob),
 }
 
@@ -53,8 +50,8 @@ impl DeferredWake {
     }
 }
 
-/// Calls code of an executor. If it panics, that ends neither the thread that happens to drive nor
-/// the waiters behind it in the line; the panic hook has reported it.
+/// Calls code of an executor and catches its panic, which must harm neither the driving thread nor
+/// the waiters queued behind it. The panic hook has already reported it.
 fn unless_it_panics(call: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(call));
 }
@@ -67,7 +64,7 @@ mod tests {
 
     use super::DeferredWake;
 
-    /// Counts its calls, and panics in each.
+    /// Waker that counts its calls and panics in each.
     struct Panics(Arc<AtomicU32>);
 
     impl Wake for Panics {

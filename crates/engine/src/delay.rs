@@ -1,30 +1,27 @@
-//! A device that is slower than it is: latency, parallelism and bandwidth as one likes.
-//!
-//! In:    when a request starts, and its bytes.
-//! Out:   when it would be done on such a device.
-//! Never: a wait. The user of the model holds the completion back until then.
+//! Model of a slower device: latency, parallelism and bandwidth. The model only computes completion
+//! times; its user holds completions back until then.
 
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a slow device is like: `latency=4ms,parallel=1,bandwidth=100M`.
+/// Parameters of a slow device: `latency=4ms,parallel=1,bandwidth=100M`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Delay {
-    /// What each request costs, whatever its size.
+    /// Fixed cost of each request, independent of its size.
     pub latency: Duration,
-    /// How many requests it works on at once, 1 to 1024.
+    /// Number of requests served at once, 1 to 1024.
     pub parallel: u32,
-    /// Bytes a second that each of them moves; None for no limit.
+    /// Bytes per second of each request; None for no limit.
     pub bandwidth: Option<u64>,
 }
 
-/// A text that is no delay.
+/// Error of parsing a [`Delay`].
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ParseDelayError(String);
 
-/// The device that a [`Delay`] describes, at work.
+/// State of a simulated device with the parameters of a [`Delay`].
 ///
 /// ```text
 ///   parallel=2   request 1  |--latency--|--bytes/bandwidth--|
@@ -34,18 +31,18 @@ pub struct ParseDelayError(String);
 #[derive(Clone, Debug)]
 pub struct DelayModel {
     delay: Delay,
-    /// When each of its heads is free again, in nanoseconds.
+    /// Time at which each head becomes idle, in nanoseconds.
     free_at_ns: Vec<u64>,
 }
 
 impl DelayModel {
-    /// An idle device.
+    /// Creates an idle device.
     #[must_use]
     pub fn new(delay: Delay) -> Self {
         Self { delay, free_at_ns: vec![0; delay.parallel.clamp(1, MOST_PARALLEL) as usize] }
     }
 
-    /// Starts a request now, and says when it is done.
+    /// Starts a request now. Returns its completion time.
     pub fn finish_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let first_free = (0..self.free_at_ns.len()).min_by_key(|head| self.free_at_ns[*head]);
         let head = &mut self.free_at_ns[first_free.unwrap_or(0)];
@@ -131,12 +128,13 @@ fn rate(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit).filter(|rate| *rate > 0)
 }
 
-/// More at a time is no limit at all: so many are never in flight.
+/// Highest parallelism. There are never more requests in flight, so that a higher value would mean
+/// no limit.
 const MOST_PARALLEL: u32 = 1024;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Longer is a mistake in the unit.
+/// Longest latency; a longer one is a mistake in the unit.
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

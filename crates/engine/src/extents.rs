@@ -1,8 +1,5 @@
-//! Extent-mapped files: their pages are extents of a device that is open.
-//!
-//! In:    extents, as a file system keeps them.
-//! Out:   a file like any other: streams, read-ahead on its own pages, pins, hints.
-//! Never: a write; a byte of the device that no extent names; a second set of pages of one name.
+//! Extent-mapped files: read-only files whose pages map to extents of an open device. Each has its
+//! own pages, streams and read-ahead; requests go through the device's queue.
 //!
 //! ```text
 //!   file 12     |== 0 ==|== 1 ==|..........|== 2 ==|        its pages, its streams
@@ -22,8 +19,8 @@ use crate::file_state::FileState;
 use crate::handle::Handle;
 use crate::open_files::FileKey;
 
-/// Bytes of a file that lie one after another on its device, or that are all zeros. All three are
-/// multiples of 512.
+/// Range of a file that is contiguous on its device, or a hole. All three fields are multiples of
+/// 512.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,35 +36,35 @@ use crate::open_files::FileKey;
 /// ```
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileExtent {
-    /// Where they begin in the file.
+    /// Offset in the file.
     pub start: u64,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
-    /// Where they begin on the device. None: a hole, which reads as zeros.
+    /// Offset on the device. None for a hole, which reads as zeros.
     pub place: Option<u64>,
 }
 
 impl File {
-    /// Opens a file whose pages are extents of this one, which is a device or an image of one: a
-    /// file of the file system on it. It is read only, and has pages, streams and read-ahead of its
-    /// own; requests go to this file's device, in its one queue.
+    /// Opens a file of the file system on this file, which is a device or the image of one. The new
+    /// file is read-only and has separate pages, streams and read-ahead; its requests go through
+    /// the queue of this file's device.
     ///
-    /// The extents are in order and do not overlap. What none of them names is a hole, and so is
-    /// what follows the last one up to `len`. They may reach over `len`, where reads end: give
-    /// whole blocks. Pages of a hole cost no request; pages that blocks of 512 bytes to 2 KiB make
-    /// up cost one for each run of them.
+    /// The extents are in order and do not overlap. Gaps between them are holes, and so is the rest
+    /// up to `len`. Extents may reach past `len`, where reads end: pass whole blocks. Pages of a
+    /// hole cost no request; a page made up of blocks of 512 bytes to 2 KiB costs one for each run
+    /// of contiguous blocks.
     ///
-    /// `identity` names the file among those of this device, such as by its inode's number: what is
-    /// open by that name is the same file, with the extents that it was opened with. Its pages
-    /// leave the cache when the last handle goes.
+    /// `identity` names the file on this device, for example by its inode number. If a file with
+    /// that identity is already open, the new handle refers to it, with its original extents. Its
+    /// pages leave the cache when the last handle is dropped.
     ///
-    /// All extents of open files together take a sixteenth of the engine's memory at most, beside
-    /// it: sixteen bytes for each extent or hole.
+    /// The extents of all open files together are limited to a sixteenth of the engine's memory,
+    /// allocated in addition to it: 16 bytes for each extent or hole.
     ///
     /// # Errors
     ///
-    /// If the extents make no sense, or end behind the end of the device; if this file is open for
-    /// writing, which a second set of pages would not see; if too much is open.
+    /// If the extents are invalid or end past the end of the device; if this file is open for
+    /// writing, because the new file's pages would miss the writes; if too much is open.
     ///
     /// # Panics
     ///
@@ -108,7 +105,7 @@ impl File {
             .files
             .find_or(&key, || FileState::open_extents(device, ByteCount(len), &layout))
             .map_err(|error| error.of(&handle.path))?;
-        // Errors name it so.
+        // Name of the file in errors.
         let name = format!("{}, file {identity}", handle.path.display());
         Ok(Self::new(Handle::new(
             opened,

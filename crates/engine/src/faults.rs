@@ -1,9 +1,5 @@
-//! Devices that fail on purpose: a tool for tests.
-//!
-//! In:    rules for the requests of a file: which pages, which of them in order, which mishap.
-//! Out:   the real reads, writes, flushes and changes of length, with results that were changed or
-//!        held back.
-//! Never: chance, or a clock. Requests are judged in the order in which they start.
+//! Deterministic fault injection for tests. Requests are matched against the rules in the order in
+//! which they start; neither chance nor a clock plays a part.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Read};
@@ -14,20 +10,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use foreread_core::sched::Op;
 use foreread_core::units::PAGE_SIZE;
 
-/// A fault that a request meets.
+/// A fault injected into a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mishap {
-    /// It fails with this error number. EAGAIN and EINTR are tried again, and then it is another
-    /// time.
+    /// Fails the request with this error number. The engine retries EAGAIN and EINTR, and the retry
+    /// counts as another match.
     Errno(i32),
-    /// So many bytes fewer are moved than would have been. (A write goes on with the rest, which is
-    /// another time.)
+    /// Transfers this number of bytes less. (A write continues with the rest, which counts as
+    /// another match.)
     Short(u32),
-    /// It does not start before [`Faults::let_go`]: it is late, or never ends.
+    /// Delays the start until [`Faults::let_go`]: the request is late, or never completes.
     Hold,
 }
 
-/// Rules by which requests of a file fail. Passed to
+/// Rules that make requests of a file fail. Passed to
 /// [`OpenOptions::faults`](crate::OpenOptions::faults); rules may be added at any time.
 ///
 /// ```text
@@ -35,9 +31,10 @@ pub enum Mishap {
 ///                                                                         fine  EIO   fine
 /// ```
 ///
-/// Each rule counts the requests that it matches. Of several that strike, the first decides the
-/// result; a hold comes beside it. Bytes that a mishap took away from a read are overwritten in
-/// memory, and those of a write never get to the device, so that no test passes by luck.
+/// Each rule counts the requests that it matches. If several rules strike the same request, the
+/// first decides the result, and a hold applies in addition. Bytes that a mishap removes from a
+/// read are overwritten in memory, and those removed from a write never reach the device, so that
+/// no test passes by luck.
 #[derive(Debug, Default)]
 pub struct Faults {
     state: Mutex<FaultState>,
@@ -47,7 +44,8 @@ pub struct Faults {
 #[derive(Debug, Default)]
 struct FaultState {
     rules: Vec<FaultRule>,
-    /// Closed as long as its writer lives: so a ring can wait for it as for any device.
+    /// Dropping the writer ends the pipe, which releases the held requests. A ring can wait for a
+    /// pipe as it waits for any device.
     gate: Option<(Arc<PipeReader>, PipeWriter)>,
     struck: u64,
     held: u64,
@@ -62,7 +60,7 @@ struct FaultRule {
     matched: u32,
 }
 
-/// The operation that a rule matches.
+/// Operation that a rule matches.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum FaultedOp {
     Moves(Op),
@@ -70,40 +68,42 @@ enum FaultedOp {
     Lengths,
 }
 
-/// The faults that one request meets.
+/// Faults of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
-    /// It starts when this pipe has ended.
+    /// The request starts once this pipe has ended.
     pub(crate) gate: Option<Arc<PipeReader>>,
     mishap: Option<Mishap>,
 }
 
-/// A request's first try, or another.
+/// First attempt at a request, or a retry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Attempt {
     First,
-    /// Never held: a ring that ends must not find that it is held again.
+    /// Never held, so that a ring that shuts down is not blocked a second time.
     Again,
 }
 
 impl Faults {
-    /// Reads that touch one of `pages` meet `mishap`, those of the `times` of them, counted from 0.
+    /// Injects `mishap` into reads that touch one of `pages`. `times` selects among the matching
+    /// reads, counted from 0.
     pub fn inject(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
         self.add(FaultedOp::Moves(Op::Read), pages, times, mishap);
     }
 
-    /// So do writes.
+    /// Injects `mishap` into writes that touch one of `pages`, like [`Self::inject`].
     pub fn inject_writes(&self, pages: Range<u64>, times: Range<u32>, mishap: Mishap) {
         self.add(FaultedOp::Moves(Op::Write), pages, times, mishap);
     }
 
-    /// So does `fdatasync(2)`, which is not called then, whatever was written.
+    /// Injects `mishap` into calls of `fdatasync(2)`. A call that fails this way never reaches the
+    /// kernel, even if there is data to flush.
     pub fn inject_syncs(&self, times: Range<u32>, mishap: Mishap) {
         self.add(FaultedOp::Syncs, 0..1, times, mishap);
     }
 
-    /// So do changes of the file's length, which is then as it was: those that a caller asks for,
-    /// those of appends, and those that cut a failed append.
+    /// Injects `mishap` into changes of the file's length, which then stays the same. This covers
+    /// explicit changes, appends, and the truncation after a failed append.
     pub fn inject_lengths(&self, times: Range<u32>, mishap: Mishap) {
         self.add(FaultedOp::Lengths, 0..1, times, mishap);
     }
@@ -112,50 +112,50 @@ impl Faults {
         self.state().rules.push(FaultRule { what, pages, times, mishap, matched: 0 });
     }
 
-    /// Forgets all rules. A request that is held stays held.
+    /// Removes all rules. Held requests stay held.
     pub fn clear(&self) {
         self.state().rules.clear();
     }
 
-    /// Lets all requests start that are held.
+    /// Starts all held requests.
     pub fn let_go(&self) {
         self.state().gate = None;
     }
 
-    /// Waits until so many requests were held, those included that were let go since.
+    /// Blocks until `count` requests have been held in total, including those released since.
     ///
     /// # Panics
     ///
-    /// If a thread panicked while it judged a request.
+    /// If another thread panicked while it matched a request.
     pub fn wait_held(&self, count: u64) {
         let few = |state: &mut FaultState| state.held < count;
         drop(self.has_held.wait_while(self.state(), few).expect(NO_PANIC));
     }
 
-    /// How many requests met a mishap.
+    /// Returns the number of requests that met a mishap.
     #[must_use]
     pub fn struck(&self) -> u64 {
         self.state().struck
     }
 
-    /// The faults of a transfer of `len` bytes at `offset`.
+    /// Returns the faults of a transfer of `len` bytes at `offset`.
     pub(crate) fn judge(&self, op: Op, offset: u64, len: u64, which: Attempt) -> Fate {
         let pages = offset / PAGE_SIZE..offset.saturating_add(len).div_ceil(PAGE_SIZE);
         self.judge_any(FaultedOp::Moves(op), &pages, which)
     }
 
-    /// The faults of an `fdatasync(2)`.
+    /// Returns the faults of an `fdatasync(2)`.
     pub(crate) fn judge_sync(&self) -> Fate {
         self.judge_any(FaultedOp::Syncs, &(0..1), Attempt::First)
     }
 
-    /// Meets the faults of an `fdatasync(2)`, which is not to be called after an error. Blocks
-    /// while it is held.
+    /// Applies the faults of an `fdatasync(2)` and blocks while it is held. After an error the
+    /// caller must not call `fdatasync(2)`.
     pub(crate) fn meet_sync(&self) -> Result<(), i32> {
         Self::meet(self.judge_sync())
     }
 
-    /// The same for a change of the file's length.
+    /// Applies the faults of a change of the file's length, like [`Self::meet_sync`].
     pub(crate) fn meet_len_change(&self) -> Result<(), i32> {
         Self::meet(self.judge_any(FaultedOp::Lengths, &(0..1), Attempt::First))
     }
@@ -205,7 +205,7 @@ impl Fate {
     /// Blocks while the request is held.
     pub(crate) fn pass_gate(&mut self) {
         if let Some(gate) = self.gate.take() {
-            // Nothing is ever written, so this ends with the pipe.
+            // Nothing is ever written, so the read returns at the end of the pipe.
             let ended = (&*gate).read(&mut [0]);
             assert!(matches!(ended, Ok(0)), "{ended:?}");
         }
@@ -215,7 +215,8 @@ impl Fate {
         self.gate.as_ref().map(|gate| gate.as_raw_fd())
     }
 
-    /// How much of a write of so many bytes is done at all: whole sectors, if not all of it.
+    /// Returns the number of bytes that a write of `bytes` may transfer, rounded down to whole
+    /// sectors if the write is cut short.
     pub(crate) fn of_write(&self, bytes: u32) -> u32 {
         match self.mishap {
             Some(Mishap::Errno(_)) => 0,
@@ -232,8 +233,8 @@ impl Fate {
         }
     }
 
-    /// Applies the mishap to the result of a read. `overwrite` gets the index of the first byte
-    /// that did not come.
+    /// Applies the mishap to the result of a read. `overwrite` receives the index of the first byte
+    /// that was not transferred.
     pub(crate) fn befall_read(
         &self,
         result: Result<u32, i32>,

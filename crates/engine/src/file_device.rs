@@ -45,9 +45,9 @@ impl FileDevice<'_> {
         Ok(file.engine.drive()?.path.device_model(file.device))
     }
 
-    /// Returns the model as soon as anything is known: until [`Self::model`] has one, the model
-    /// that an earlier run [remembered](crate::EngineBuilder::remember), or that a
-    /// [source](crate::Source) expects. `parallel` is then a lower bound.
+    /// Returns the best model available. Until [`Self::model`] has one, that is the model
+    /// remembered by an earlier run (`EngineBuilder::remember`) or the one that a
+    /// [source](crate::Source) expects; its `parallel` is then a lower bound.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl FileDevice<'_> {
         Ok(file.engine.drive()?.path.expected_model(file.device))
     }
 
-    /// Returns this engine's queue of the device: requests queued and in flight, the limit of
-    /// writes in flight, expired requests.
+    /// Returns the state of this engine's queue for the device: requests queued and in flight, the
+    /// limit of writes in flight, expired requests.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,7 +107,7 @@ impl FileDevice<'_> {
     }
 
     /// Changes one setting of the scheduler by its name, with the value as text: for control
-    /// sockets and configuration files. [`Self::scheduler_settings`] has the names.
+    /// sockets and configuration files. [`Self::scheduler_settings`] lists the names.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -118,7 +118,7 @@ impl FileDevice<'_> {
     ///
     /// # Errors
     ///
-    /// If the scheduler has no such setting, or the value makes no sense for it; in a forked child.
+    /// If the scheduler has no such setting, or the value is invalid for it; in a forked child.
     pub fn set_scheduler_by_name(&self, name: &str, value: &str) -> Result<(), SettingError> {
         self.change_scheduler([(name, value)])
     }

@@ -1,14 +1,13 @@
-//! The trait of `std::os::unix` for reads and writes at offsets.
-//!
-//! In:    its calls, of code that is generic over files.
-//! Out:   what `std::fs::File` would answer.
-//! Never: another error than [`std::io::Error`]; the calls of [`File`] itself say more.
+//! `std::os::unix::fs::FileExt` for [`File`], for code that is generic over files. Its errors are
+//! [`std::io::Error`]; the methods of [`File`] itself report more detail.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::file::File;
 
+/// Reads and writes at offsets, for code that is generic over files.
+///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::os::unix::fs::FileExt;

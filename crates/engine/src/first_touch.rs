@@ -1,19 +1,16 @@
-//! First touch: memory for frames that were never used, before they are.
-//!
-//! In:    how many frames were ever used.
-//! Out:   jobs of the blocking pool that have the system give memory to the next few MiB.
-//! Never: memory for more than twice the frames that were used, or for more than 10 MiB beyond
-//!        them. A job for reads that stay below 1 MiB.
+//! Populates the memory of frames shortly before their first use, on the blocking pool. At most as
+//! many frames as have been used, and at most 8 MiB, are populated ahead. Nothing is populated
+//! until 1 MiB has been used.
 //!
 //! ```text
-//!   frames   |=== used ===|--- has memory ---|              never touched              |
-//!                         |<-- as many, at -->|
-//!                              most 8 MiB
+//!   frames   |=== used ===|--- populated ---|              never touched              |
+//!                         |<- as many, at ->|
+//!                             most 8 MiB
 //! ```
 //!
-//! Why: the kernel zeroes memory when it is first touched, 2 MiB at a time where it has huge pages.
-//! A reader that touches it waits for that with its device idle, at each step of its stream until
-//! the whole cache has been filled once.
+//! The kernel zeroes memory at its first touch, 2 MiB at a time with huge pages. Without this, a
+//! reader would wait for that, its device idle, at each step of its stream until the whole cache
+//! has been filled once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,18 +19,18 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::blocking_pool::{BlockingPool, BlocksOn};
 use crate::pool::{PAGE, Pool};
 
-/// Which frames have memory, as far as the driver knows.
+/// The driver's view of the populated frames.
 #[derive(Debug)]
 pub(crate) struct FirstTouch {
     pool: Arc<Pool>,
     threads: Arc<BlockingPool>,
     frames: u32,
-    /// The frames below have memory, or will have with the job that runs.
+    /// Frames below this one are populated, or will be by the running job.
     touched: u32,
     state: Arc<AtomicU8>,
 }
 
-/// Has the system give memory to some frames.
+/// Job that populates a range of frames.
 #[derive(Debug)]
 pub(crate) struct TouchJob {
     pool: Arc<Pool>,
@@ -49,7 +46,8 @@ impl FirstTouch {
         Self { pool, threads, frames, touched, state }
     }
 
-    /// The job that is to be started when so many frames were ever used; one at a time.
+    /// Returns the next job to start once `used` frames have ever been used. Only one job runs at a
+    /// time.
     #[inline]
     pub(crate) fn due(&mut self, used: u32) -> Option<TouchJob> {
         debug_assert!(used <= self.frames, "{used} of {} frames are used", self.frames);
@@ -68,7 +66,7 @@ impl FirstTouch {
 
 impl Drop for FirstTouch {
     fn drop(&mut self) {
-        // In a forked child the thread is not there, and its lock may be held forever.
+        // A forked child does not have the thread, and the lock may stay held forever.
         if self.pool.is_of_this_process() {
             self.threads.close();
         }
@@ -76,7 +74,7 @@ impl Drop for FirstTouch {
 }
 
 impl TouchJob {
-    /// Has it done by a thread that waits for nothing else.
+    /// Starts the job on a thread of its pool.
     pub(crate) fn start(self) {
         let threads = Arc::clone(&self.threads);
         threads.run(BlocksOn::Memory, Box::new(move || self.run()));
@@ -84,7 +82,7 @@ impl TouchJob {
 
     fn run(self) {
         let result = self.pool.populate(self.frames);
-        // What the system refuses once is left to the readers from then on.
+        // After the first failure, readers touch the frames themselves.
         let state = if result.is_ok() { IDLE } else { REFUSED };
         self.state.store(state, Ordering::Release);
     }
@@ -97,11 +95,11 @@ const REFUSED: u8 = 2;
 const FRAMES_PER_MIB: u32 = 256;
 const _: () = assert!(FRAMES_PER_MIB as usize * PAGE == 1 << 20);
 
-/// Memory comes in steps of a huge page.
+/// Frames are populated in steps of a huge page.
 const STEP: u32 = 2 * FRAMES_PER_MIB;
 
-/// What a reader at 1 GB/s fills in 8 ms, many times what it takes to zero it.
+/// Amount that a reader at 1 GB/s fills in 8 ms, many times as long as zeroing it takes.
 const AHEAD_MAX: u32 = 8 * FRAMES_PER_MIB;
 
-/// A program that reads a header needs no thread for it.
+/// A program that reads only a header does not need the thread.
 const USED_MIN: u32 = FRAMES_PER_MIB;

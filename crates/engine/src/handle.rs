@@ -1,8 +1,5 @@
-//! One open of a file, as `open(2)` gives one: what clones of a `File` and its streams share.
-//!
-//! In:    a file of the engine, its path, hints.
-//! Out:   the same, to its readers and writers; pages asked for, or forgotten.
-//! Never: a dirty page left when a handle that may write ends, unless the device fails.
+//! Open file description, like that of `open(2)`, shared by the clones of a `File` and its streams.
+//! A writable handle writes dirty pages back when it is dropped.
 
 use std::io;
 use std::ops::Range;
@@ -18,25 +15,25 @@ use crate::error::{ForkedError, ReadError};
 use crate::file_state::{FileState, pages_of};
 use crate::open_files::OpenFiles;
 
-/// One open of a file.
+/// Open file description.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: Arc<FileState>,
-    /// Which files are open in its engine.
+    /// Open files of the engine.
     pub(crate) files: Arc<OpenFiles>,
     pub(crate) path: PathBuf,
     pub(crate) advice: HandleAdvice,
     pub(crate) may_write: bool,
-    /// All that it writes goes to the end.
+    /// Every write goes to the end of the file.
     pub(crate) appends: bool,
-    /// When a write is done whose caller does not say.
+    /// Mode of writes that specify none.
     pub(crate) write_mode: WriteMode,
-    /// Never used again, in any engine: the name of the handle in each thread's list of streams.
+    /// Identifies the handle in each thread's list of streams. Unique in the process, never reused.
     pub(crate) serial: u64,
 }
 
 impl Handle {
-    /// One more handle to a file.
+    /// Creates another handle to a file.
     pub(crate) fn new(
         file: Arc<FileState>,
         files: Arc<OpenFiles>,
@@ -56,7 +53,7 @@ impl Handle {
         ranges: impl IntoIterator<Item = Range<u64>>,
     ) -> Result<u64, ReadError> {
         let file = &self.file;
-        // Before the mutex is taken: what gives the ranges may read by this engine to find them.
+        // Collected before the mutex is taken: the iterator may read through this engine.
         let ranges: Vec<_> = ranges.into_iter().collect();
         let forked = |ForkedError| ReadError::Forked { path: self.path.clone() };
         let mut driver = file.engine.drive().map_err(forked)?;
@@ -67,7 +64,7 @@ impl Handle {
         driver.take_events();
         let mut asked = 0;
         for range in ranges {
-            // All of it first, then one submission.
+            // All ranges are queued before the one submission below.
             asked += driver.will_need(file.id, pages_of(&range));
         }
         driver.start_all();
@@ -76,8 +73,8 @@ impl Handle {
 }
 
 impl Drop for Handle {
-    /// Writes dirty pages back, and waits for that. Errors are not reported: only
-    /// [`File::sync_data`](crate::File::sync_data) says whether the pages got to the device.
+    /// Writes dirty pages back and blocks until that is done. Errors are not reported: only
+    /// [`File::sync_data`](crate::File::sync_data) confirms that the pages reached the device.
     fn drop(&mut self) {
         if self.may_write {
             self.file.write_back_at_the_end();

@@ -1,13 +1,10 @@
-//! How many reads were answered without the driver.
-//!
-//! In:    one count a stream, which only its thread changes.
-//! Out:   their sum.
-//! Never: a locked instruction on the way of a hit: a count is loaded and stored, no more.
+//! Counters of reads served without the driver, one per stream. Only the stream's thread changes
+//! its counter, so that a hit costs a plain load and store and no locked instruction.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The counts of all streams.
+/// Hit counters of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounters {
     counts: Mutex<HitCounts>,
@@ -15,18 +12,18 @@ pub(crate) struct HitCounters {
 
 #[derive(Debug, Default)]
 struct HitCounts {
-    /// Of the streams that are open, and of some that have ended.
+    /// Counters of the open streams, and of ended ones that have not been swept yet.
     streams: Vec<Arc<AtomicU64>>,
-    /// Of the others.
+    /// Sum over the ended streams already swept.
     ended: u64,
 }
 
-/// The count of one stream. One thread at a time changes it.
+/// Hit counter of one stream. Only one thread at a time changes it.
 #[derive(Debug)]
 pub(crate) struct HitCount(Arc<AtomicU64>);
 
 impl HitCounters {
-    /// A count for one more stream.
+    /// Creates the counter of a new stream.
     pub(crate) fn of_a_stream(&self) -> HitCount {
         let mut counts = self.lock();
         if counts.streams.len() == counts.streams.capacity() {
@@ -49,15 +46,15 @@ impl HitCounters {
 }
 
 impl HitCounts {
-    /// Adds up the streams that have ended. Called when the list is about to grow, so that it is no
-    /// more than twice as long as there were streams at a time.
+    /// Folds the counters of ended streams into the sum. Called when the list is about to grow, so
+    /// that it stays at most twice as long as the peak number of open streams.
     fn sweep(&mut self) {
         let Self { streams, ended } = self;
         streams.retain(|count| {
-            // Its stream has the other handle.
+            // An open stream holds the other handle.
             let is_open = Arc::strong_count(count) > 1;
             if !is_open {
-                // What its thread stored last came before it let go of its handle.
+                // Pairs with the release in the drop of the stream's handle, after its last store.
                 fence(Ordering::Acquire);
                 *ended += count.load(Ordering::Relaxed);
             }

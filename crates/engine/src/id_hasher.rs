@@ -1,12 +1,9 @@
-//! The hasher of maps whose keys are ids.
-//!
-//! In:    ids, which are dense in their low half.
-//! Out:   hashes that spread well enough.
-//! Never: keys from outside: they could be chosen to collide.
+//! Hasher of maps keyed by ids. It does not resist chosen collisions, so it must never hash
+//! untrusted keys.
 
 use std::hash::Hasher;
 
-/// Ids are dense in their low half: they spread well enough once turned.
+/// Rotates and multiplies, which spreads ids well enough: they are dense in the low half.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 

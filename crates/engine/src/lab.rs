@@ -1,6 +1,6 @@
-//! Instruments for experiments: devices slowed down, traces of decisions, recordings that replay.
+//! Tools for experiments: slowed-down devices, decision traces and replayable recordings.
 //!
-//! Feature `lab`. Programs that only read and write need none of it.
+//! Requires the feature `lab`. Programs that only read and write do not need it.
 
 use std::error::Error;
 use std::fmt;
@@ -21,7 +21,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets rules that apply in addition to the policy's own; default: none.
+    /// Sets rules that apply in addition to those of the policy; default: none.
     #[must_use]
     pub fn rules(mut self, rules: Rules) -> Self {
         self.rules = rules;
@@ -47,7 +47,7 @@ impl EngineBuilder {
 impl Engine {
     /// Replays the recording of [`EngineBuilder::record`] on a new core and compares all results:
     /// decisions, requests, frames, completed reads. If they are equal, everything that happened
-    /// follows from the calls and their order, independent of threads and device. Takes the
+    /// follows from the calls and their order, independent of threads and device. Consumes the
     /// recording.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl OpenOptions {
 pub enum ReplayError {
     /// The first step with a different result.
     Mismatch(Box<Mismatch>),
-    /// The process was forked after the engine was made.
+    /// The process was forked after the engine was created.
     Forked(ForkedError),
 }
 

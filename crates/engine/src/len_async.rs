@@ -1,14 +1,11 @@
-//! Changes of length, and appends, that do not block: futures for any executor.
-//!
-//! In:    a length, or bytes for the end of a file; polls.
-//! Out:   the file is as long as asked; where an append begins; or why not.
-//! Never: a thread that waits for one of them: `ftruncate(2)` is called by the blocking pool.
+//! Futures for changes of length and for appends, on any executor. No thread waits for them: the
+//! blocking pool calls `ftruncate(2)`.
 //!
 //! ```text
-//!   dropped                      what becomes of it
-//!   before the first poll        nothing
-//!   while the length changes     the file has its new length, or the old one
-//!   while an append is written   the file keeps what is written; the rest is cut off
+//!   future dropped               effect on the file
+//!   before the first poll        none
+//!   while the length changes     has its new length or the old one
+//!   while an append is written   keeps the bytes already written; the rest is cut off
 //! ```
 
 use std::future::Future;
@@ -22,25 +19,26 @@ use crate::owned_write::OwnedWrite;
 use crate::read_into::BufResult;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress};
 
-/// A change of length on its way. Made by [`File::set_len_async`].
+/// Future of a change of length; see [`File::set_len_async`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct SetLen(WriteProgress);
 
-/// An append on its way. Made by [`File::append_async`].
+/// Future of an append of borrowed bytes; see [`File::append_async`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct Append<'a>(BorrowedWrite<'a>);
 
-/// An append on its way of a buffer that comes back. Made by [`File::append_from`].
+/// Future of an append that returns its buffer; see [`File::append_from`].
 #[must_use = "a future does nothing until it is awaited"]
 #[derive(Debug)]
 pub struct AppendFrom<B>(OwnedWrite<B>);
 
 impl File {
-    /// Sets the length as [`Self::set_len`] does, without blocking the thread.
+    /// Sets the length like [`Self::set_len`], without blocking the thread.
     ///
-    /// A future that is dropped after its first poll leaves the file with one of the two lengths.
+    /// If the future is dropped after its first poll, the file has either the old or the new
+    /// length.
     ///
     /// ```no_run
     /// async fn reserve(file: &foreread::File) -> Result<(), foreread::WriteError> {
@@ -51,19 +49,20 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::set_len`], but for time-outs.
+    /// The future fails like [`Self::set_len`], but never times out.
     pub fn set_len_async(&self, len: u64) -> SetLen {
         SetLen(WriteProgress::new(self.handle(), WritePlace::Length(len)))
     }
 
-    /// Appends as [`Self::append`] does, without blocking the thread.
+    /// Appends like [`Self::append`], without blocking the thread.
     ///
-    /// Later appends, and writes past the end, wait until all of this one is in memory. Of a future
-    /// that is dropped before, the file keeps what was written, and the rest is cut off.
+    /// Later appends, and writes past the end, wait until all of this one is in memory. If the
+    /// future is dropped before that, the file keeps the bytes already written and the rest is cut
+    /// off.
     ///
-    /// A future that has begun has to be polled or dropped before the same task awaits another
-    /// append to the file, or a write past its end: else that waits for ever. [`Self::append_from`]
-    /// has no such rule.
+    /// Once polled, the future must be polled to its end or dropped before the same task awaits
+    /// another append to the file or a write past its end; otherwise the task deadlocks.
+    /// [`Self::append_from`] has no such rule.
     ///
     /// ```no_run
     /// async fn log(file: &foreread::File, record: &[u8]) -> Result<u64, foreread::WriteError> {
@@ -75,15 +74,15 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::append`], but for time-outs.
+    /// The future fails like [`Self::append`], but never times out.
     pub fn append_async<'b>(&self, from: &'b [u8]) -> Append<'b> {
         Append(BorrowedWrite::new(from, WriteProgress::new(self.handle(), WritePlace::End)))
     }
 
-    /// Appends the bytes of `buffer`, and gives it back with the offset: for tasks that cannot
-    /// borrow. After its first poll the append goes on without polls, also if the future is
-    /// forgotten, so that later appends wait only until its bytes are in memory. Of a future that
-    /// is dropped before, the file keeps what was written, and the rest is cut off.
+    /// Appends the bytes of `buffer` and returns the buffer with the offset, for tasks that cannot
+    /// borrow. After its first poll the append proceeds without further polls, even if the future
+    /// is forgotten, so later appends wait only until its bytes are in memory. If the future is
+    /// dropped before that, the file keeps the bytes already written and the rest is cut off.
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {
@@ -94,7 +93,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The future's are those of [`Self::append`], but for time-outs.
+    /// The future fails like [`Self::append`], but never times out.
     pub fn append_from<B>(&self, buffer: B) -> AppendFrom<B>
     where
         B: AsRef<[u8]> + Send + Sync + 'static,

@@ -9,8 +9,8 @@
 //!   driver                  wake         wake         wake: the thread that wakes polls the write
 //! ```
 //!
-//! Reason: an append delays all later appends of its file until its bytes are in memory, so that it
-//! must not wait for a busy task or a forgotten future.
+//! Reason: an append delays all later appends to its file until its bytes are in memory, so it must
+//! not wait for a busy task or a forgotten future.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

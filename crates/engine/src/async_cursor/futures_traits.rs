@@ -1,8 +1,4 @@
-//! The traits of `futures-io` for a cursor.
-//!
-//! In:    polls of that crate's traits.
-//! Out:   what the cursor says.
-//! Never: a rule of its own.
+//! Traits of `futures-io` for [`AsyncCursor`], each method forwarding to the cursor.
 
 use std::io::{self, SeekFrom};
 use std::pin::Pin;

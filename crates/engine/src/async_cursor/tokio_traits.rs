@@ -1,8 +1,4 @@
-//! The traits of tokio for a cursor.
-//!
-//! In:    polls of that crate's traits.
-//! Out:   what the cursor says.
-//! Never: a runtime: only the traits are tokio's.
+//! Traits of tokio for [`AsyncCursor`], each method forwarding to the cursor. No runtime is needed.
 
 use std::io::{self, SeekFrom};
 use std::pin::Pin;
