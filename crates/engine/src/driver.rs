@@ -136,7 +136,7 @@ impl Driver {
         self.ring.in_flight() < in_flight
     }
 
-    /// Passes completions to the core, then queues the requests it wants dispatched.
+    /// Passes completions to the core, then queues its pending requests.
     ///
     /// Only the leader may reap, or any thread while there is no leader. Otherwise the leader could
     /// sleep waiting for a completion that another thread has already taken.
@@ -161,15 +161,15 @@ impl Driver {
         self.queue_all();
     }
 
-    /// Submits everything the core wants dispatched, without waiting for it.
+    /// Submits all pending requests of the core, without waiting for them.
     pub(crate) fn start_all(&mut self) {
         self.queue_all();
         // Requests the kernel refuses are resubmitted before the mutex is released.
         let _ = self.ring.submit();
     }
 
-    /// Queues in the ring everything the core wants dispatched, as far as there is room. The kernel
-    /// sees it at the next submission, at the latest [before the mutex is
+    /// Moves pending requests of the core into the ring, as far as there is room. The kernel sees
+    /// them at the next submission, at the latest [before the mutex is
     /// released](Self::before_unlock).
     pub(crate) fn queue_all(&mut self) {
         if self.path.has_holes() {

@@ -26,7 +26,7 @@ pub(crate) enum DriverEvent {
     Marker(MarkerHit),
     /// A stream has ended.
     CloseStream(StreamId),
-    /// The last pin of an evicted page has ended.
+    /// The last pin of a page that has left the cache has ended.
     Unpinned(Frame),
     /// The first `bytes` bytes of a request have arrived from its source.
     Arrived { tag: u64, bytes: u64 },

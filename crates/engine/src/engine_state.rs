@@ -145,8 +145,9 @@ impl EngineState {
         self.drive().expect("a thread that drove in this call is of the engine's process")
     }
 
-    /// Takes the driver's role in a handle's destructor. Returns `None` in a forked child, whose
-    /// parent cleans up, and after a driver's panic, since a second panic would abort the process.
+    /// Takes the driver's role in a handle's destructor. Returns `None` in a forked child, since
+    /// the parent cleans up, and after a driver's panic, since a second panic would abort the
+    /// process.
     pub(crate) fn drive_in_drop(&self) -> Option<DriverGuard<'_>> {
         if self.driver.is_poisoned() { None } else { self.drive().ok() }
     }

@@ -142,7 +142,7 @@ impl FileState {
         Ok(Arc::new(file))
     }
 
-    /// Opens a file of `len` bytes whose pages are at the places on a device that `map` gives.
+    /// Opens a file of `len` bytes, with `map` giving the place of each page on a device.
     pub(crate) fn open_extents(
         device: &Arc<Self>,
         len: ByteCount,
@@ -288,8 +288,8 @@ impl FileState {
             return Ok(self.len());
         }
         self.engine.check_process()?;
-        // Not under the engine's mutex: an unresponsive server must block only readers of its own
-        // files.
+        // Not under the engine's mutex: an unresponsive server must block only readers of the files
+        // it serves.
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.keeps_its_length() {
             return Ok(self.len());

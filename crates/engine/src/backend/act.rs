@@ -164,7 +164,7 @@ struct Zeros([u8; 64 * PAGE]);
 
 static ZEROS: Zeros = Zeros([0; 64 * PAGE]);
 
-/// Number of interrupted attempts before the call fails: so many signals are no accident.
+/// Interrupted attempts after which the call fails: that many signals are no accident.
 const SIGNALS_MAX: u32 = 100;
 
 /// Most extents in one reply: a file of alternating pages and holes has as many as pages.

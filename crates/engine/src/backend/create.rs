@@ -79,8 +79,8 @@ impl<'p> Created<'p> {
 
     /// Removes the created file after its open failed, if the path still names it and it is empty.
     ///
-    /// Keeps it if the options let others open it: they may have found it as soon as it was
-    /// created, and data they wrote, and were told is durable, would be lost.
+    /// Keeps it if others may have it open: they may have found it as soon as it was created, and
+    /// their acknowledged, durable writes would be lost.
     pub(crate) fn undo(self, options: &OpenOptions, why: &OpenError) {
         let is_shared = matches!(
             why.kind,

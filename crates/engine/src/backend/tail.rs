@@ -7,9 +7,10 @@
 //!                                             |<>|       then: buffered and durable
 //! ```
 //!
-//! Only one page is ever written this way: the kernel caches bytes of one write as one folio, and a
-//! direct write to any page of a folio next to a buffered one makes all later flushes fail (EIO:
-//! "page cache invalidation failure"). The core allows one write of a page in flight.
+//! Only one page is written this way at a time: the kernel may cache the bytes of one write as a
+//! single folio, and a direct write to any page of that folio, next to a buffered one, makes all
+//! later flushes fail (EIO: "page cache invalidation failure"). The core keeps at most one write
+//! per page in flight.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 

@@ -48,7 +48,7 @@ impl Driver {
         }
     }
 
-    /// Completes a request whose source has finished its reply.
+    /// Completes a request when its source finishes or fails the reply.
     pub(super) fn fetch_ended(&mut self, tag: u64, result: Result<u64, i32>) {
         if self.fetches.end(tag) {
             self.path.complete(self.now(), Tag::from_bits(tag), result.map(ByteCount));

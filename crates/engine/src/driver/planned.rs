@@ -6,7 +6,7 @@
 //! ```text
 //!   begin_batch --> read_planned ... --> ready: released, noted, waiter woken --> take_ended
 //!                                                                                    |
-//!   end_batch: what has not started is cancelled <-----------------------------------'
+//!   end_batch: cancels reads not yet started <---------------------------------------'
 //! ```
 
 use std::collections::HashMap;

@@ -41,8 +41,8 @@ impl Driver {
         id
     }
 
-    /// Begins a write for a task, which sets its waker when it has to wait. The driver does `step`
-    /// for the task.
+    /// Begins a write for a task, which sets its waker when it must wait. The driver performs
+    /// `step` on the task's behalf.
     pub(crate) fn begin_task_write(
         &mut self,
         begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
@@ -141,7 +141,7 @@ impl Driver {
         }
     }
 
-    /// Releases a read whose reader has copied its bytes.
+    /// Releases the frames of a read once they have been copied.
     pub(crate) fn release(&mut self, id: ReadId) {
         self.path.release(self.now(), id);
         self.note_ready();
@@ -208,7 +208,7 @@ impl Driver {
         self.start_all();
     }
 
-    /// Abandons a write whose waiter has not been asked to copy yet.
+    /// Abandons a write that has not reached its copy step yet.
     pub(crate) fn abandon_write(&mut self, id: WriteId, file: KeepAlive) {
         if self.broken().is_some() {
             self.waiting.forget(Ticket::Write(id));

@@ -58,8 +58,9 @@ impl Driver {
         self.ring.in_flight() > 0 || !self.early.is_empty()
     }
 
-    /// Returns true if a thread must sleep in the ring: requests are in flight, and a waiter needs
-    /// one, or more requests follow, or one is a write, whose room a writer may be waiting for.
+    /// Returns true if a thread must sleep in the ring. Requests must be in flight, and either a
+    /// waiter needs one of them, more are to follow, or one is a write, as a writer may be waiting
+    /// for its room.
     ///
     /// Read-ahead alone needs no leader: the next reader reaps it.
     pub(crate) fn is_leader_needed(&self) -> bool {
@@ -99,7 +100,7 @@ impl Driver {
                 None => self.name_leader(),
                 Some(_) if self.waiting.is_leader_asleep() => {
                     let is_earlier = |due| self.sleeps_until.is_none_or(|until| due < until);
-                    // The leader resubmits whatever the kernel refused, until it is accepted.
+                    // The leader retries requests the kernel refused until it accepts them.
                     if is_left || self.next_due().is_some_and(is_earlier) {
                         self.waiting.set_asleep(false);
                         self.ring.wake();
