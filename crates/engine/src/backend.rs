@@ -1,10 +1,7 @@
-//! What is read and written: a regular file or a block device, around the page cache where it can
-//! be.
+//! I/O target of an open file: a regular file or block device, opened with `O_DIRECT` where
+//! possible.
 //!
-//! In:    a path.
-//! Out:   descriptors, which file it is, its length now, and why it is buffered if it is.
-//! Never: an open that waits (of a pipe) or has effects (of a tape). A write to a device that is
-//!        mounted.
+//! Never: an open that blocks (a pipe) or has side effects (a tape). A write to a mounted device.
 
 mod act;
 mod claim;
@@ -52,19 +49,19 @@ pub(crate) use writers::{WriterClaim, next_engine};
 pub(crate) struct Backend {
     medium: Medium,
     pub(crate) identity: FileIdentity,
-    /// How long it was when it was opened.
+    /// Length when it was opened.
     pub(crate) len: ByteCount,
     pub(crate) geometry: Geometry,
-    /// Why reads and writes go through the kernel's page cache; None if they do not.
+    /// Why I/O goes through the kernel's page cache; `None` with `O_DIRECT`.
     pub(crate) buffered: Option<&'static str>,
     write_side: OnceLock<Box<WriteSide>>,
-    /// The disk's number, once it was asked for: the answer is read from sysfs, and a file stays on
-    /// its disk as long as it is open.
+    /// Number of the disk, cached: looking it up reads sysfs, and an open file never changes its
+    /// disk.
     disk: OnceLock<u64>,
     pub(crate) fua_method: FuaMethod,
-    /// What goes wrong on purpose.
+    /// Faults to inject.
     pub(crate) faults: Option<Arc<Faults>>,
-    /// It does not know how to make zeros without writing them: asked once.
+    /// Set once the file system has turned out not to support zeroing a range.
     knows_no_zero: AtomicBool,
     knows_no_hole: AtomicBool,
     knows_no_reserve: AtomicBool,
@@ -77,15 +74,16 @@ enum Medium {
     Source(OpenSource),
 }
 
-/// Where bytes are moved to and from.
+/// Source or destination of a transfer.
 pub(crate) enum IoTarget<'b> {
-    /// Behind a descriptor.
+    /// A file descriptor.
     File,
-    /// In a test's device.
+    /// A test's in-memory device.
     Memory(&'b VolatileDisk),
 }
 
-/// Which file it is, whatever path leads there: a device by its number, other files by their inode.
+/// Identity of a file, independent of its path: device number for block devices, inode for regular
+/// files.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum FileIdentity {
     Device(u64),
@@ -93,11 +91,11 @@ pub(crate) enum FileIdentity {
         on: u64,
         number: u64,
     },
-    /// A device of a test, by its address.
+    /// Test device, by its address.
     Memory(usize),
-    /// A source, by the address of its identity.
+    /// Source, by the address of its identity.
     Source(usize),
-    /// An extent-mapped file of an open device, by the name that its owner gave it.
+    /// Extent-mapped file of an open device, by the name its owner gave it.
     Extents {
         of: DeviceId,
         name: u64,
@@ -113,8 +111,8 @@ impl Backend {
         if let Some(device) = &options.volatile {
             return Ok(Self::of_memory(device, options));
         }
-        // Looked at before it is opened: opening a pipe waits for its writer, and a device that is
-        // no disk may do anything.
+        // Check the type before opening: opening a pipe blocks until it has a writer, and opening a
+        // device other than a disk may have any effect.
         let kind = std::fs::metadata(path).map_err(|source| failed(path, "open", source))?;
         check_kind(path, kind.file_type())?;
         let is_device = kind.file_type().is_block_device();
@@ -135,7 +133,7 @@ impl Backend {
             return Err(is_another(path));
         }
         if buffered.is_some() {
-            // Two read-aheads would get in each other's way: ours asks for what it wants, no more.
+            // Disable the kernel's read-ahead, which would compete with the engine's.
             let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
         }
         let len =
@@ -144,7 +142,7 @@ impl Backend {
             None => needed_alignment(&file).unwrap_or(PAGE_SIZE),
             Some(_) => 1,
         };
-        // A file may get any length; a device has the one that it has.
+        // A file may be set to any length; the length of a device is fixed.
         let has_ends = !is_device || !len.0.is_multiple_of(block);
         let has_tail = options.write && block > 1 && has_ends;
         let tail = has_tail.then(|| open_again(path, &now)).transpose()?;
@@ -156,7 +154,8 @@ impl Backend {
         let mut backend = Self::new(medium, identity, len, buffered, options.write.then_some(side));
         backend.faults.clone_from(&options.faults);
         if backend.faults.is_none() {
-            // Tests that inject faults count commands, the same on every file system.
+            // Tests with injected faults count commands, so these must not depend on the file
+            // system.
             backend.fua_method = fua_method;
         }
         backend.geometry.write_block = ByteCount(block);
@@ -185,7 +184,7 @@ impl Backend {
             medium,
             identity,
             len,
-            // A file's size says nothing of its disk.
+            // The size of a file has no bearing on its disk.
             geometry: Geometry::new(if is_file { ByteCount::ZERO } else { len }),
             buffered,
             write_side: write_side.map_or_else(OnceLock::new, |side| Box::new(side).into()),
@@ -198,8 +197,8 @@ impl Backend {
         }
     }
 
-    /// The number of the whole disk that it is, or lies on, whichever partition that is. None of a
-    /// test's own device, or of one that fails on purpose.
+    /// Returns the number of the whole disk that holds the file or is the device, also for a
+    /// partition. Returns `None` for test devices and for backends with injected faults.
     pub(crate) fn disk(&self) -> Option<u64> {
         if self.faults.is_some() {
             return None;
@@ -209,16 +208,17 @@ impl Backend {
                 Some(*self.disk.get_or_init(|| disk_of(number)))
             }
             FileIdentity::Source(_) => self.source()?.disk,
-            // On the device that it is a file of.
+            // An extent-mapped file counts as part of its device.
             FileIdentity::Extents { .. } | FileIdentity::Memory(_) => None,
         }
     }
 
-    /// Whether the file ends before there now: another program has cut it, and a write up to there
-    /// would make it longer again. A file that is cut between this look and the write is made
-    /// longer all the same: the system has no write that never does so.
+    /// Returns true if the file now ends before `end`: another program has truncated it, and a
+    /// write up to `end` would extend it again. A file truncated between this check and the write
+    /// is still extended, since the system has no write that never extends a file.
     ///
-    /// Answered from what the kernel knows, without asking a file server: it may not wait.
+    /// Answers from the kernel's cached attributes without contacting a file server, as it must not
+    /// block.
     pub(crate) fn ends_before(&self, end: u64) -> bool {
         let (Medium::File { file }, FileIdentity::Inode { .. }) = (&self.medium, self.identity)
         else {
@@ -229,7 +229,7 @@ impl Backend {
         now.is_ok_and(|now| now.stx_size < end)
     }
 
-    /// How long the file is now.
+    /// Returns the current length of the file.
     pub(crate) fn size(&self) -> io::Result<ByteCount> {
         match &self.medium {
             Medium::File { file } => size_of(file, self.identity),
@@ -240,17 +240,17 @@ impl Backend {
 
     pub(crate) fn place(&self) -> IoTarget<'_> {
         match &self.medium {
-            // Requests of a source do not come here: the driver passes them on.
+            // Source requests never get here: the driver dispatches them.
             Medium::File { .. } | Medium::Source(_) => IoTarget::File,
             Medium::Memory(device) => IoTarget::Memory(device),
         }
     }
 
-    /// What reads go through.
+    /// Returns the descriptor for reads.
     pub(crate) fn fd(&self) -> RawFd {
         match &self.medium {
             Medium::File { file } => file.as_raw_fd(),
-            // A descriptor that no system has: an error, not another file.
+            // An invalid descriptor: I/O on it fails instead of reaching another file.
             Medium::Memory(_) | Medium::Source(_) => -1,
         }
     }
@@ -265,7 +265,7 @@ impl FileIdentity {
     }
 }
 
-/// Returns the length. A device tells it by a seek; the offset that this moves is not used.
+/// Returns the length. For a device this seeks to the end; nothing uses the descriptor's offset.
 fn size_of(mut file: &File, identity: FileIdentity) -> io::Result<ByteCount> {
     match identity {
         FileIdentity::Device(_) => file.seek(SeekFrom::End(0)).map(ByteCount),
@@ -281,6 +281,8 @@ enum DirectOpen {
     No(File, &'static str),
 }
 
+/// Opens a file with `O_DIRECT` if its file system supports that for single pages.
+///
 /// ```text
 ///   asked for buffered            buffered
 ///   O_DIRECT refused, or granted  buffered: the file system has none
@@ -318,13 +320,15 @@ fn open(path: &Path, flags: OFlags, write: bool) -> Result<File, OpenError> {
     let file = opened.map_err(|source| {
         if write { failed_to_write(path, source) } else { failed(path, "open", source) }
     })?;
-    // It was wanted for the open only; a ring of an older kernel would not wait for such a file.
+    // Only the open needs `O_NONBLOCK`: with it, io_uring of older kernels does not wait for the
+    // file.
     let set = rustix::fs::fcntl_setfl(&file, flags_after_open(flags));
     set.map_err(|errno| failed(path, "set the flags", errno.into()))?;
     Ok(file)
 }
 
-/// Another descriptor of a file that is open, without O_DIRECT.
+/// Opens another descriptor of an open file, without `O_DIRECT`. Fails if the path names another
+/// file by now.
 fn open_again(path: &Path, known: &Metadata) -> Result<File, OpenError> {
     let file = open(path, OFlags::empty(), true)?;
     let now = file.metadata().map_err(|source| failed(path, "stat", source))?;
@@ -347,8 +351,8 @@ fn is_refusal(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// What O_DIRECT wants of offsets and lengths, where the kernel says so (6.1 and later): 0 where
-/// reads only pretend to be direct.
+/// Returns the alignment that `O_DIRECT` requires, if the kernel reports it (6.1 and later). 0
+/// means that the file system only pretends to support direct I/O.
 fn needed_alignment(file: &File) -> Option<u64> {
     let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let told = stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -382,7 +386,7 @@ fn failed(path: &Path, doing: &'static str, source: io::Error) -> OpenError {
     }
 }
 
-/// Where reading might be allowed.
+/// Maps an error of opening for writing, where reading might still be allowed.
 fn failed_to_write(path: &Path, source: io::Error) -> OpenError {
     let owned = || PathBuf::from(path);
     match source.raw_os_error() {

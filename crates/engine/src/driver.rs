@@ -1,8 +1,8 @@
-//! The driver: between the core, which decides, and the ring, which does.
+//! Connects the core, which decides, to the ring, which does the I/O.
 //!
-//! In:    reads that missed, writes, what hits have posted, completions, the time.
-//! Out:   reads that are ready, steps of writes, and the waiters to notify.
-//! Never: a decision, a wait. It carries values from one to the other and knows what time it is.
+//! In:    missed reads, writes, events posted by hits, completions, the time.
+//! Out:   ready reads, write steps, waiters to notify.
+//! Never: a decision or a wait. The driver passes values on and reads the clock.
 //!
 //! ```text
 //!   reader --> core.read() --> poll_dispatch() --> ring --> completion --> complete() --+
@@ -10,8 +10,8 @@
 //!     +------------------------------------- poll_ready() <-----------------------------+
 //! ```
 //!
-//! A role, not a thread: the thread that holds the engine's mutex drives. `leader.rs`
-//! says which threads wait, and where.
+//! The driver is a role, not a thread: whichever thread holds the engine's mutex drives.
+//! `leader.rs` describes which threads wait, and where.
 
 mod fetch;
 mod files;
@@ -47,7 +47,7 @@ use crate::source::FetchTable;
 use crate::wait_table::{Notification, Ticket};
 use crate::waiters::{Delivery, Waiters};
 
-/// Joins the core and the ring, and knows the waiters of both.
+/// Core, ring and waiters of one engine.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) path: IoPath,
@@ -58,28 +58,28 @@ pub(crate) struct Driver {
     first_touch: FirstTouch,
     devices: HashMap<DeviceId, OpenDevice, BuildHasherDefault<IdHasher>>,
     source_devices: SourceDevices,
-    /// Results that came before their slow device would have had them, the earliest first.
+    /// Completions held back until their simulated slow device would have finished, earliest first.
     early: BinaryHeap<Reverse<Early>>,
-    /// When a delayed request is done, by its tag.
+    /// Finish times of delayed requests, by tag.
     done_at: HashMap<u64, Nanos, BuildHasherDefault<IdHasher>>,
-    /// The tags of writes that are on their way.
+    /// Tags of writes in flight.
     writing: HashSet<u64, BuildHasherDefault<IdHasher>>,
-    /// When the leader wakes up by itself, if it sleeps and does.
+    /// Deadline of the sleeping leader, if it has one.
     sleeps_until: Option<Nanos>,
-    /// The leader goes to sleep in the ring once the mutex is free, and submits there.
+    /// The leader enters the ring as soon as it releases the mutex, and submits with the same call.
     is_falling_asleep: bool,
-    /// When the background thread comes by itself, if it does.
+    /// Time at which the background thread wakes on its own, if any.
     pub(crate) rests_until: Option<Nanos>,
-    /// The time that the core was last told.
+    /// Time last passed to the core.
     told: Nanos,
     started: Clock,
-    /// What the kernel said when it would not have the ring used any more.
+    /// Error number with which the kernel rejected the ring, once it has.
     broken: Option<i32>,
-    /// The core keeps a trace because a subscriber wants it.
+    /// The core records a trace for a `tracing` subscriber.
     is_traced: bool,
-    /// Misses that were read by the thread that missed, without the ring.
+    /// Misses read by the missing thread itself, bypassing the ring.
     pub(crate) inline_reads: u64,
-    /// Durable writes that were made by the thread that waited for them, without the ring.
+    /// Durable writes issued by the waiting thread itself, bypassing the ring.
     pub(crate) inline_writes: u64,
 }
 
@@ -89,7 +89,7 @@ struct OpenDevice {
     delay: Option<DelayModel>,
 }
 
-/// A result that is held back, in the order of its time.
+/// Completion held back, ordered by its due time.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Early {
     at: Nanos,
@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Passes completions to the core, unless a leader does that. Returns whether there were any.
+    /// Passes completions to the core unless a leader does. Returns true if there were any.
     pub(crate) fn reap_unless_led(&mut self) -> bool {
         if self.is_idle() {
             return false;
@@ -136,10 +136,10 @@ impl Driver {
         self.ring.in_flight() < in_flight
     }
 
-    /// The leader's turn: what has come is given to the core, what the core wants goes out.
+    /// Passes completions to the core, then queues its pending requests.
     ///
-    /// Only the leader may reap, or any thread while there is none: else the leader would sleep for
-    /// a completion that was already taken.
+    /// Only the leader may reap, or any thread while there is no leader. Otherwise the leader could
+    /// sleep waiting for a completion that another thread has already taken.
     pub(crate) fn reap(&mut self) {
         while let Some(Completion { tag, result }) = self.ring.completion() {
             match self.done_at.remove(&tag) {
@@ -161,22 +161,22 @@ impl Driver {
         self.queue_all();
     }
 
-    /// Starts all that the core wants dispatched, and does not wait for it.
+    /// Submits all pending requests of the core, without waiting for them.
     pub(crate) fn start_all(&mut self) {
         self.queue_all();
-        // What the kernel refuses this time it is offered again before the mutex is free.
+        // Requests the kernel refuses are resubmitted before the mutex is released.
         let _ = self.ring.submit();
     }
 
-    /// Hands to the ring all that the core wants dispatched, as far as there is room; the kernel
-    /// gets it with the next submission, at the latest [before the mutex is
-    /// free](Self::before_unlock).
+    /// Moves pending requests of the core into the ring, as far as there is room. The kernel sees
+    /// them at the next submission, at the latest [before the mutex is
+    /// released](Self::before_unlock).
     pub(crate) fn queue_all(&mut self) {
         if self.path.has_holes() {
             self.note_ready();
         }
         self.note_joined();
-        // Mostly there is nothing, and then the clock is not read.
+        // Usually nothing is pending; skip reading the clock then.
         if !self.has_room() || !self.path.is_dispatch_pending() {
             return;
         }
@@ -188,24 +188,24 @@ impl Driver {
         }
     }
 
-    /// Whether another request may be started. Those of sources need no room in the ring, and one
-    /// that never answers holds back no other: each source has a limit of its own.
+    /// Returns true if the ring can take another request. Source requests need no room in the ring,
+    /// and each source has its own limit, so a source that never answers delays no other.
     fn has_room(&self) -> bool {
         self.ring.has_room()
     }
 
-    /// What the kernel said when it would not have the ring used any more.
+    /// Returns the error number with which the kernel rejected the ring, once it has.
     pub(crate) fn broken(&self) -> Option<i32> {
         self.broken
     }
 
-    /// Marks the ring as broken: no completion will come from it, for any waiter.
+    /// Marks the ring as broken and wakes all waiters: it delivers no more completions.
     pub(crate) fn break_down(&mut self, errno: i32) {
         self.broken = Some(errno);
         self.waiting.wake_all();
     }
 
-    /// After a driver's panic: wakes the leader, and returns all other waiters to wake.
+    /// Wakes the leader after a driver panicked, and returns all other waiters to wake.
     pub(crate) fn wake_all_waiters(&mut self) -> Vec<DeferredWake> {
         self.waiting.wake_all();
         self.ring.wake();
@@ -217,7 +217,7 @@ impl Driver {
         Nanos(u64::try_from(ns).expect("an engine runs for less than 584 years"))
     }
 
-    /// How long it is until then.
+    /// Returns the time left until `then`.
     pub(crate) fn until(&self, then: Nanos) -> Duration {
         Duration::from_nanos(then.0.saturating_sub(self.now().0))
     }
@@ -226,8 +226,8 @@ impl Driver {
         &self.ring
     }
 
-    /// What a file has nowhere on its device is zeros, here and now: it costs what copying the page
-    /// does, some 30 us for a window of 1 MiB.
+    /// Fills holes with zeros here and now: they are not on the device. It costs as much as copying
+    /// the pages, some 30 us for a 1 MiB window.
     fn fill_holes(&mut self) {
         if self.path.has_holes() {
             let now = self.now();
@@ -272,8 +272,8 @@ impl Driver {
         self.path.complete(self.now(), Tag::from_bits(tag), result);
     }
 
-    /// A read has ended inside a page, where its file ends: fills the rest of the page with zeros,
-    /// which are the file's bytes when it grows.
+    /// Zeroes the rest of the last page of a read that ended at the end of its file inside a page.
+    /// If the file grows, these zeros are its bytes.
     fn zero_rest(&self, tag: Tag, bytes: usize) {
         if bytes.is_multiple_of(PAGE) {
             return;
@@ -288,10 +288,11 @@ impl Driver {
         }
     }
 
-    /// Notifies the waiters of reads that are ready and of writes that have come to a step;
-    /// releases abandoned requests.
+    /// Notifies the waiters of ready reads and of writes that reached a step, and releases
+    /// abandoned requests.
     ///
-    /// Not when the ring is broken: then each waiter gets that error, and leaves its request.
+    /// Does nothing once the ring is broken: each waiter then gets that error and abandons its
+    /// request.
     pub(crate) fn note_ready(&mut self) {
         while self.broken.is_none() {
             self.fill_holes();
@@ -320,7 +321,7 @@ impl Driver {
     }
 }
 
-/// The one place of the engine that asks what time it is.
+/// Reads the clock. No other code in the engine does.
 #[expect(clippy::disallowed_methods, reason = "the driver tells the core the time")]
 fn read_clock() -> Clock {
     Clock::now()

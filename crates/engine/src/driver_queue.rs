@@ -1,9 +1,7 @@
-//! What hits post to the driver: markers met, streams and pins ended.
+//! Events that hits post to the driver: markers met, streams and pins ended.
 //!
-//! In:    events, from any thread.
-//! Out:   the same, in order, to the driver.
-//! Never: a wait behind the driver, which may wait for a device. More markers than its bound: a
-//!        lost marker costs one read-ahead that comes late, and is counted.
+//! Posting never waits for the driver, which may be waiting for a device. Markers beyond a bound
+//! are dropped and counted: a lost marker delays one read-ahead.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,25 +26,25 @@ pub(crate) enum DriverEvent {
     Marker(MarkerHit),
     /// A stream has ended.
     CloseStream(StreamId),
-    /// The last pin of a page that has left has ended.
+    /// The last pin of a page that has left the cache has ended.
     Unpinned(Frame),
-    /// So many bytes of a request have come from its source.
+    /// The first `bytes` bytes of a request have arrived from its source.
     Arrived { tag: u64, bytes: u64 },
-    /// A source has ended its answer: bytes, or the error number.
+    /// A source has finished its reply, with a byte count or an error number.
     Fetched { tag: u64, result: Result<u64, i32> },
-    /// The bytes of a task's write are in its frames.
+    /// A task's write has been copied into its frames.
     Filled(WriteId),
 }
 
-/// A marker, as the policy wants to know of it.
+/// A marker hit, as the read-ahead policy needs it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct MarkerHit {
     pub(crate) stream: StreamId,
     pub(crate) page: PageIndex,
-    /// The pages that were left of the read, this one included.
+    /// Pages left of the read, including this one.
     pub(crate) count: Pages,
     pub(crate) prev_pos: Option<ByteCount>,
-    /// What the reader says of its reads, if the core has not been told yet.
+    /// Advice of the reader that has not reached the core yet.
     pub(crate) advised: Option<Advised>,
 }
 
@@ -85,8 +83,8 @@ impl DriverQueue {
         event
     }
 
-    /// Whether it is empty, so that no thread must drive. No lock: every hit that met a
-    /// marker asks, and every driver that stops.
+    /// Returns true if the queue is empty. Takes no lock: every hit on a marker and every driver
+    /// that stops checks this.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_events.load(Ordering::SeqCst)
     }
@@ -95,20 +93,21 @@ impl DriverQueue {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Keeps all others from posting, and from taking.
+    /// Blocks all posts and takes while the guard lives.
     #[cfg(test)]
     pub(crate) fn hold(&self) -> MutexGuard<'_, VecDeque<DriverEvent>> {
         self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<DriverEvent>> {
-        // Nothing panics while it holds this lock; a queue is whole at any time all the same.
+        // No code panics while holding this lock, and the queue would be consistent even then.
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Markers beyond this are dropped. A driver empties the queue before each read, so it fills only
-/// while one read waits; a thousand windows in that time are more than any device reads.
+/// Events in the queue beyond which markers are dropped. A driver empties the queue before each
+/// read, so it fills only while one read waits; a thousand windows in that time are more than any
+/// device reads.
 const MAX_EVENTS: usize = 1024;
 
 #[cfg(test)]

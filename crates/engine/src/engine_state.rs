@@ -1,9 +1,7 @@
-//! What all handles of one engine share, and the door to the driver's role.
+//! State shared by all handles of one engine, and access to the driver's role.
 //!
-//! In:    threads that want to drive; events of hits.
-//! Out:   the driver, for as long as the role is held; afterwards the notified waiters are woken.
-//! Never: a wake-up under the mutex. An event left in the queue. The driver, or anything else that
-//!        a lock guards, in a forked child.
+//! A [`DriverGuard`] wakes the notified waiters only after it has released the mutex, and leaves no
+//! event in the queue. Code that runs in a forked child takes no lock.
 //!
 //! ```text
 //!   drive()          Err(ForkedError) in a forked child       public calls
@@ -37,46 +35,44 @@ use crate::remember::DeviceRecords;
 use crate::ring::{RingKind, Sleeper};
 use crate::source::SourceNames;
 
-/// What all handles of one engine share.
+/// State shared by all handles of one engine.
 ///
-/// Owned pages count handles to it, and hits read its first fields: not in the same cache line.
+/// Aligned so that the reference count, which owned pages update, does not share a cache line with
+/// the first fields, which hits read.
 #[repr(align(128))]
 pub(crate) struct EngineState {
-    /// Where hits are looked up: no lock.
+    /// Page table that hits look up without a lock.
     pub(crate) table: Arc<PageTable>,
-    /// The pages' memory.
     pub(crate) pool: Arc<Pool>,
-    /// What is told of each read, if anything.
+    /// Callback for each read, if any.
     pub(crate) observer: Option<ReadObserver>,
     driver: Mutex<Driver>,
-    /// Where the leader sleeps, without the mutex.
+    /// Lets the leader sleep in the ring without the mutex.
     pub(crate) sleeper: Arc<Sleeper>,
-    /// The kind of ring, which does not change.
     pub(crate) ring_kind: RingKind,
-    /// What hits, and threads that end, post to the driver.
+    /// Events posted to the driver by hits and by exiting threads.
     pub(crate) mailbox: Arc<DriverMailbox>,
-    /// The block devices that are open for writing.
+    /// Block devices open for writing.
     pub(crate) claims: Claims,
-    /// The identities of the sources that are open.
+    /// Identities of the open sources.
     pub(crate) sources: SourceNames,
-    /// How many reads were hits.
     pub(crate) hits: HitCounters,
     /// Wakes the background thread.
     pub(crate) background: Arc<BackgroundWaker>,
-    /// How many bytes all range reads may have in flight together.
+    /// Limit on the bytes that all range reads together may have in flight.
     pub(crate) planned_budget: u64,
-    /// Calls the system where that blocks, for tasks.
+    /// Runs blocking system calls for tasks.
     pub(crate) blocking: Arc<BlockingPool>,
-    /// How long a read may wait for a device.
+    /// Longest time a read may wait for a device.
     pub(crate) timeout: Option<Duration>,
-    /// What is remembered of devices, if anything.
+    /// Records of devices kept across runs, if enabled.
     #[cfg(feature = "remember")]
     pub(crate) records: Option<DeviceRecords>,
-    /// Its number among those of the process.
+    /// Number of the engine, unique in the process.
     pub(crate) number: u64,
 }
 
-/// Where a new engine's memory and ring are.
+/// Parts of a new engine.
 pub(crate) struct EngineParts {
     pub(crate) table: Arc<PageTable>,
     pub(crate) pool: Arc<Pool>,
@@ -89,7 +85,7 @@ pub(crate) struct EngineParts {
 }
 
 impl EngineState {
-    /// Joins the parts of an engine, which belongs to the calling process.
+    /// Creates an engine that belongs to the calling process.
     pub(crate) fn new(parts: EngineParts) -> Self {
         let EngineParts { table, pool, driver, background, timeout, observer, .. } = parts;
         Self {
@@ -113,9 +109,9 @@ impl EngineState {
         }
     }
 
-    /// Whether the engine belongs to this process. In a fork of the one that made it the ring is
-    /// the parent's, and each lock may be held by a thread that only the parent has: a call that
-    /// needs another lock than the driver's asks this first.
+    /// Checks that the engine belongs to this process. In a forked child the ring is the parent's,
+    /// and any lock may be held by a thread that exists only in the parent. A call that needs a
+    /// lock other than the driver's must check this first.
     ///
     /// # Errors
     ///
@@ -124,7 +120,7 @@ impl EngineState {
         if self.pool.is_of_this_process() { Ok(()) } else { Err(ForkedError) }
     }
 
-    /// Becomes the driver, after the one that drives now.
+    /// Takes the driver's role, blocking while another thread drives.
     ///
     /// # Errors
     ///
@@ -132,39 +128,39 @@ impl EngineState {
     ///
     /// # Panics
     ///
-    /// If a driver panicked: the state of the cache is not known then.
+    /// If a driver panicked: the state of the cache is then unknown.
     pub(crate) fn drive(&self) -> Result<DriverGuard<'_>, ForkedError> {
         self.check_process()?;
         let driver = self.driver.lock().expect("a driver panicked: the state of the cache is lost");
         Ok(DriverGuard::new(driver, self))
     }
 
-    /// Becomes the driver again, in a call that was the driver before it slept or copied.
+    /// Takes the driver's role again, in a call that drove before it slept or copied.
     ///
     /// # Panics
     ///
-    /// As [`Self::drive`]; and in a child that a waker forked and returned in: of all threads only
-    /// the one that forks is there.
+    /// As [`Self::drive`]. Also panics if a waker forked and returned in the child, where only the
+    /// forking thread exists.
     pub(crate) fn drive_again(&self) -> DriverGuard<'_> {
         self.drive().expect("a thread that drove in this call is of the engine's process")
     }
 
-    /// Becomes the driver at the end of a handle. None where there is nothing to end: in a forked
-    /// child, whose parent ends it, and after a driver's panic, as a second one would end the
+    /// Takes the driver's role in a handle's destructor. Returns `None` in a forked child, since
+    /// the parent cleans up, and after a driver's panic, since a second panic would abort the
     /// process.
     pub(crate) fn drive_in_drop(&self) -> Option<DriverGuard<'_>> {
         if self.driver.is_poisoned() { None } else { self.drive().ok() }
     }
 
-    /// Becomes the driver if there is none.
+    /// Takes the driver's role if no other thread drives.
     pub(crate) fn try_drive(&self) -> Option<DriverGuard<'_>> {
         self.check_process().ok()?;
         let driver = self.driver.try_lock().ok()?;
         Some(DriverGuard::new(driver, self))
     }
 
-    /// Posts events to the driver, and handles them here if no thread drives. In a forked child
-    /// they are dropped: streams and pins are the parent's.
+    /// Posts events to the driver, and handles them here if no thread drives. A forked child drops
+    /// them: streams and pins belong to the parent.
     pub(crate) fn post(&self, events: impl IntoIterator<Item = DriverEvent>) {
         if self.check_process().is_err() {
             return;
@@ -175,13 +171,13 @@ impl EngineState {
         self.drain_queue();
     }
 
-    /// Handles what hits have posted, if no thread drives.
+    /// Handles posted events if no thread drives.
     ///
-    /// A driver looks here again after it has released the mutex ([`DriverGuard`]), so that an
-    /// event posted meanwhile is never left in the queue.
+    /// A driver checks the queue again after it has released the mutex ([`DriverGuard`]), so an
+    /// event posted in between is never left behind.
     fn drain_queue(&self) {
-        // Between the post and the look at the lock, as between the unlock and the look at the
-        // queue: one of the two sees the other.
+        // Orders the post before the `try_lock`, and the unlock before the check of the queue: at
+        // least one of the two threads sees the other.
         fence(Ordering::SeqCst);
         while !self.queue().is_empty() {
             let Ok(mut driver) = self.driver.try_lock() else { return };
@@ -192,19 +188,20 @@ impl EngineState {
         }
     }
 
-    /// The driver without its role: no thread is woken when it is released.
+    /// Locks the driver without taking its role: releasing it wakes no thread.
     #[cfg(test)]
     pub(crate) fn lock_driver(&self) -> MutexGuard<'_, Driver> {
         self.driver.lock().expect("no driver panicked")
     }
 
-    /// The queue of events, for the driver and for counters.
+    /// Returns the event queue, for the driver and for counters.
     pub(crate) fn queue(&self) -> &DriverQueue {
         self.mailbox.queue()
     }
 }
 
-/// Short: each handle and each error of a program may print it, and the whole has megabytes.
+/// Prints little: every handle and error of a program may include it, and the full state takes
+/// megabytes.
 impl fmt::Debug for EngineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineState").field("ring_kind", &self.ring_kind).finish_non_exhaustive()
@@ -213,25 +210,25 @@ impl fmt::Debug for EngineState {
 
 impl Drop for EngineState {
     fn drop(&mut self) {
-        // In a forked child the thread is not there, and its lock may be held forever.
+        // In a forked child the thread does not exist, and its lock may be held forever.
         if self.check_process().is_ok() {
             self.background.close();
             self.blocking.close();
             #[cfg(feature = "remember")]
             if let Some(records) = &self.records {
-                // A program that wants to know calls `Engine::save_learnt`.
+                // Programs that need the error call `Engine::save_learnt`.
                 let _ = records.save();
             }
         }
     }
 }
 
-/// The driver's role, for as long as it is held.
+/// Holds the driver's role until dropped.
 pub(crate) struct DriverGuard<'s> {
-    /// None only while it is dropped.
+    /// `None` only during drop.
     driver: Option<MutexGuard<'s, Driver>>,
     engine: &'s EngineState,
-    /// The thread panicked before it drove: it unwinds, and what it drops on its way drives.
+    /// The thread was already unwinding when it took the role: it drives from a destructor.
     is_unwinding: bool,
 }
 
@@ -241,7 +238,7 @@ impl<'s> DriverGuard<'s> {
         Self { driver: Some(driver), engine, is_unwinding: std::thread::panicking() }
     }
 
-    /// Handles what hits have posted.
+    /// Handles posted events.
     pub(crate) fn take_events(&mut self) {
         let engine = self.engine;
         self.handle_events(engine.queue());
@@ -266,8 +263,8 @@ impl Drop for DriverGuard<'_> {
     fn drop(&mut self) {
         let Some(mut driver) = self.driver.take() else { return };
         if std::thread::panicking() && !self.is_unwinding {
-            // It panicked while it drove: the driver's state is unknown. Waiters wake up to find
-            // that out.
+            // The thread panicked while driving, so the driver's state is unknown. Wake the waiters
+            // so that they find out.
             let wakes = driver.wake_all_waiters();
             drop(driver);
             for wake in wakes {
@@ -282,7 +279,7 @@ impl Drop for DriverGuard<'_> {
     }
 }
 
-/// Releases the mutex, then wakes the notified waiters and tells a subscriber what happened.
+/// Releases the mutex, wakes the notified waiters, then emits the trace events.
 fn end_turn(mut driver: MutexGuard<'_, Driver>) {
     let wakes = driver.before_unlock();
     let events = driver.take_traced();

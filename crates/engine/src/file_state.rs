@@ -1,8 +1,5 @@
-//! A file of the engine, however often it is open: what all its handles share.
-//!
-//! In:    an open backend, or the extents of a file on an open device.
-//! Out:   its id in the core, its length, cached; its pages forgotten when they are out of date.
-//! Never: a length that two threads ask for at once, of which the earlier answer wins.
+//! Open file of the engine, shared by all of its handles. Caches the length, and invalidates pages
+//! that are out of date.
 
 use std::io;
 use std::ops::Range;
@@ -20,57 +17,58 @@ use crate::backend::{Backend, WriterClaim};
 use crate::engine_state::EngineState;
 use crate::error::{ForkedError, OpenError, OpenErrorKind};
 
-/// A file of the engine, however often it is open.
+/// Open file of the engine, however many handles it has.
 #[derive(Debug)]
 pub(crate) struct FileState {
-    /// Keeps other engines of this process from writing it. Ends before the descriptor is closed:
-    /// after that the system may give the number of a removed file to a new one.
+    /// Keeps other engines of this process from writing the file. Declared first, so that it is
+    /// dropped before the descriptor closes: the system may then reuse the number of a removed
+    /// file.
     writer: OnceLock<Arc<WriterClaim>>,
     pub(crate) engine: Arc<EngineState>,
     pub(crate) backend: Arc<Backend>,
     pub(crate) id: FileId,
     pub(crate) slot: FileSlot,
     pub(crate) device: DeviceId,
-    /// If it is extent-mapped: on which device, and where.
+    /// Device and extents of an extent-mapped file.
     pub(crate) mapping: Option<ExtentMapping>,
-    /// Its length, cached: [`Self::refresh`] asks the system. Changed by the driver only.
+    /// Cached length. [`Self::refresh`] updates it from the system. Only the driver changes it.
     len: AtomicU64,
-    /// Held while the system is asked for the length: of two answers the later one must win.
+    /// Held while querying the length, so that the latest of two answers wins.
     asking: Mutex<()>,
-    /// It is open for writing, or about to be. Changed while the table of open files is locked.
+    /// Open for writing, or about to be. Changes only while the table of open files is locked.
     is_to_be_written: AtomicBool,
-    /// Under which name its device is remembered, if it is.
+    /// Name under which its device is recorded, if it is.
     #[cfg(feature = "remember")]
     pub(crate) record_name: Option<String>,
 }
 
-/// Where an extent-mapped file lies.
+/// Location of an extent-mapped file.
 #[derive(Debug)]
 pub(crate) struct ExtentMapping {
-    /// Stays open as long as the file does.
+    /// Keeps the device open while the file is.
     device: Arc<FileState>,
     map: Arc<ExtentMap>,
 }
 
-/// Why there is no file of the engine's although there is one of the system's.
+/// Reason why the engine rejected a file that the system has opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotOpened {
-    /// It is open in this engine in another way, and one of the two is for writing.
+    /// This engine has the file open in another way, and one of the two opens is for writing.
     Conflict,
     /// Too many files are open.
     TooMany,
-    /// This process is a fork of the engine's.
+    /// This process is a forked child of the engine's.
     Forked,
-    /// Another engine of this process has it open for writing.
+    /// Another engine of this process has the file open for writing.
     AnotherEngine,
-    /// All extent maps together take as much memory as they may, which is so much.
+    /// The extent maps have reached this memory limit.
     ExtentMaps(ByteCount),
-    /// The system does not say how long it is, with this error number.
+    /// The system did not report the length, and returned this error number.
     NoLength(i32),
 }
 
 impl NotOpened {
-    /// The error for the caller that wanted to open `path`.
+    /// Converts to the error for the caller that opened `path`.
     pub(crate) fn of(self, path: &Path) -> OpenError {
         let path = path.to_path_buf();
         match self {
@@ -93,7 +91,6 @@ impl From<ForkedError> for NotOpened {
     }
 }
 
-/// The core says no.
 impl From<path::OpenError> for NotOpened {
     fn from(why: path::OpenError) -> Self {
         match why {
@@ -116,7 +113,7 @@ impl FileState {
             writer.get_or_init(|| claim);
         }
         let backend = Arc::new(backend);
-        // As long as it was a moment ago; `ask_first_len` and `refresh` ask again.
+        // The length may have changed since the open; `ask_first_len` and `refresh` query it again.
         let len = backend.len;
         #[cfg(feature = "remember")]
         let record = engine.records.as_ref().and_then(|it| it.look_up(&backend, options));
@@ -145,7 +142,7 @@ impl FileState {
         Ok(Arc::new(file))
     }
 
-    /// Opens a file of so many bytes whose pages lie where `map` says on a device.
+    /// Opens a file of `len` bytes, with `map` giving the place of each page on a device.
     pub(crate) fn open_extents(
         device: &Arc<Self>,
         len: ByteCount,
@@ -159,7 +156,7 @@ impl FileState {
         Ok(Arc::new(file))
     }
 
-    /// A file that the core has opened, for reading, as a device of its own.
+    /// Creates the state of a file that the core has opened for reading as a device of its own.
     fn new(
         engine: Arc<EngineState>,
         backend: Arc<Backend>,
@@ -182,9 +179,10 @@ impl FileState {
         }
     }
 
-    /// It is open for reading, and is opened for writing, too, through what `backend` has.
+    /// Makes a file that is open for reading writable, too, with the descriptors of `backend`.
     pub(crate) fn become_writable(&self, backend: Backend) -> io::Result<()> {
-        // After it no answer about the length is taken over: the engine changes it.
+        // From here on the engine changes the length, and no result of an earlier query may replace
+        // it.
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let len = self.backend.size()?;
         let mut driver = self.engine.drive()?;
@@ -197,7 +195,7 @@ impl FileState {
         Ok(())
     }
 
-    /// Claims it for writing. The caller has locked the table of open files.
+    /// Claims the file for writing. The caller holds the lock of the table of open files.
     pub(crate) fn claim(&self) -> Result<(), NotOpened> {
         let claim = self.backend.claim_for(self.engine.number).ok_or(NotOpened::AnotherEngine)?;
         self.writer.get_or_init(|| claim);
@@ -205,15 +203,15 @@ impl FileState {
         Ok(())
     }
 
-    /// Whether it is open for writing, or about to be; of an extent-mapped file, its device. The
-    /// caller has locked the table of open files.
+    /// Returns true if the file is open for writing, or about to be; for an extent-mapped file, its
+    /// device. The caller holds the lock of the table of open files.
     pub(crate) fn is_to_be_written(&self) -> bool {
         let device = self.mapping.as_ref().map_or(self, |mapping| &mapping.device);
         device.is_to_be_written.load(Ordering::SeqCst)
     }
 
-    /// Asks once more how long a file is that no handle has yet and that is going to be written:
-    /// from its first handle on the engine alone knows that.
+    /// Queries again the length of a writable file that has no handle yet. From the first handle on
+    /// only the engine tracks the length.
     pub(crate) fn ask_first_len(&self) -> Result<(), NotOpened> {
         if !self.backend.is_writable() || self.mapping.is_some() {
             return Ok(());
@@ -229,32 +227,32 @@ impl FileState {
         Ok(())
     }
 
-    /// Whether only its owner knows how long it is.
+    /// Returns true if the length is tracked here and never read from the system.
     fn keeps_its_length(&self) -> bool {
         self.backend.is_writable() || self.mapping.is_some() || self.backend.source().is_some()
     }
 
-    /// Whether the engine can change its length.
+    /// Returns true if the engine can change the length.
     pub(crate) fn can_change_len(&self) -> bool {
         self.mapping.is_none() && self.backend.can_change_len()
     }
 
-    /// The file has this length now, by a change that the core has made. The caller drives.
+    /// Publishes a length that the core has adopted. The caller drives.
     pub(crate) fn publish_len(&self, len: ByteCount) {
         self.len.store(len.0, Ordering::Release);
     }
 
-    /// The file is about to be given this length. Readers see a shorter one before the file has it,
-    /// so that no read takes an end that it did not expect for a fault. Returns the length before.
-    /// The caller drives.
+    /// Prepares a change of the length, and returns the old one. Publishes a shorter length before
+    /// the file is truncated, so that no read mistakes the new end for a fault. The caller drives.
     pub(crate) fn before_len_change(&self, len: ByteCount) -> ByteCount {
         let before = self.len();
         self.publish_len(len.min(before));
         before
     }
 
-    /// The file has been given this length, or kept the one before. Readers see a longer one now
-    /// that nothing behind the old end is in memory any more. The caller drives.
+    /// Completes a change of the length, or restores the old one after a failure. Publishes a
+    /// longer length only now that no page behind the old end is in memory any more. The caller
+    /// drives.
     pub(crate) fn after_len_change(
         &self,
         before: ByteCount,
@@ -269,7 +267,8 @@ impl FileState {
         ByteCount(self.len.load(Ordering::Acquire))
     }
 
-    /// The same, for a read that reaches the end: without the mutex, as nothing mostly changed.
+    /// Returns the current length, for a read that reaches the end. Usually it is unchanged, and
+    /// this takes no mutex.
     pub(crate) fn refresh_if_changed(&self) -> io::Result<ByteCount> {
         if self.keeps_its_length() || self.backend.size()? == self.len() {
             return Ok(self.len());
@@ -277,20 +276,20 @@ impl FileState {
         self.refresh()
     }
 
-    /// Asks the system how long the file is, and takes that over.
+    /// Queries the length from the system and adopts it.
     ///
     /// ```text
     ///   grown    |=========|==.......|            the old last page is read again: it ended early
-    ///   shrunk   |=========|=========|==          what lies behind the end is forgotten, and so
-    ///                ^new end                     is the page that the end is in
+    ///   shrunk   |=========|=========|==          pages behind the end are dropped, and so is the
+    ///                ^new end                     page that contains the end
     /// ```
     pub(crate) fn refresh(&self) -> io::Result<ByteCount> {
         if self.keeps_its_length() {
             return Ok(self.len());
         }
         self.engine.check_process()?;
-        // Not under the engine's mutex: a server that does not answer must block only the readers
-        // of its files.
+        // Not under the engine's mutex: an unresponsive server must block only readers of the files
+        // it serves.
         let asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         if self.keeps_its_length() {
             return Ok(self.len());
@@ -301,20 +300,20 @@ impl FileState {
             driver.set_len(self.id, len);
             self.len.store(len.0, Ordering::Release);
         }
-        // Before the driver stops, and wakes tasks that may ask, too.
+        // Release this lock before the driver stops: it wakes tasks that may query the length, too.
         drop(asking);
         Ok(len)
     }
 }
 
 impl FileState {
-    /// Forgets the pages that these bytes touch.
+    /// Drops all pages that the range touches.
     pub(crate) fn invalidate(&self, range: &Range<u64>) -> Result<(), ForkedError> {
         self.engine.drive()?.invalidate(self.id, pages_of(range));
         Ok(())
     }
 
-    /// Forgets the pages that these bytes cover.
+    /// Drops the pages that the range covers entirely.
     pub(crate) fn dont_need(&self, range: &Range<u64>) -> Result<(), ForkedError> {
         let mut driver = self.engine.drive()?;
         let len = ByteCount(range.end.saturating_sub(range.start));
@@ -325,7 +324,7 @@ impl FileState {
 }
 
 impl ExtentMapping {
-    /// Where data are (true) and where holes from one byte to the other, in order; the first `max`.
+    /// Returns the data (true) and holes (false) in the range, in order; at most `max` of them.
     pub(crate) fn extents(&self, start: u64, end: u64, max: usize) -> Vec<(Range<u64>, bool)> {
         let parts = self.map.parts(ByteCount(start)..ByteCount(end)).take(max);
         parts.map(|(bytes, is_data)| (bytes.start.0..bytes.end.0, is_data)).collect()
@@ -346,10 +345,10 @@ impl Drop for FileState {
     }
 }
 
-/// The pages that a range of bytes touches.
+/// Returns the pages that a range of bytes touches.
 pub(crate) fn pages_of(range: &Range<u64>) -> Range<PageIndex> {
     if range.is_empty() {
-        // Inside of a page, too, there is nothing.
+        // An empty range touches no page, even inside one.
         return PageIndex(0)..PageIndex(0);
     }
     PageIndex(range.start / PAGE_SIZE)..PageIndex(range.end.div_ceil(PAGE_SIZE))

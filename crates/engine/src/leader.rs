@@ -1,17 +1,16 @@
-//! Leader and followers: how threads wait for reads and writes, with one ring and one mutex.
+//! Leader and followers: how threads wait for reads and writes with one ring and one mutex.
 //!
-//! In:    a read or a write that has begun.
-//! Out:   news of it; or why there are none.
-//! Never: a sleep under the mutex. Two that reap: one would sleep for what the other took.
+//! No thread sleeps under the mutex, and only one reaps: a second one would sleep waiting for a
+//! completion that the first has taken.
 //!
 //! ```text
 //!   leader     lock | reap, dispatch | unlock   sleep in the ring   lock | reap .. | name another
 //!   followers  lock | submit         | unlock   park                lock | mine is ready
 //! ```
 //!
-//! Why a leader and not a thread for it: a hop from thread to thread costs as much as fifteen hits.
-//! A thread that waits anyway does the reaping. The background thread leads where no thread
-//! waits: for tasks, and while pages are written back, or will be when they are old.
+//! There is no dedicated completion thread, because a hop between threads costs as much as fifteen
+//! hits, and a thread that waits anyway can reap. The background thread leads where no thread
+//! waits: for tasks, and while pages are written back or will become due for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,16 +24,16 @@ use crate::engine_state::{DriverGuard, EngineState};
 use crate::wait_table::{Notification, Ticket};
 use crate::waiters::Leader;
 
-/// Why there are no news of a read or a write.
+/// Reason why a wait ended without a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NotReady {
     Fault(Fault),
-    /// The device did not answer in time.
+    /// The device missed the deadline.
     TimedOut,
 }
 
 impl EngineState {
-    /// Waits for a read that the calling thread has begun.
+    /// Blocks until a read of the calling thread is ready, and abandons it on a time-out.
     pub(crate) fn wait_for<'s>(
         &'s self,
         driver: DriverGuard<'s>,
@@ -55,8 +54,8 @@ impl EngineState {
         }
     }
 
-    /// Waits for news of what the calling thread has begun. If they do not come in time, it is for
-    /// the caller to abandon it.
+    /// Blocks until an operation of the calling thread has a notification. On a time-out the caller
+    /// must abandon the operation.
     pub(crate) fn wait_for_notification<'s>(
         &'s self,
         mut driver: DriverGuard<'s>,
@@ -92,8 +91,8 @@ impl EngineState {
         (driver, end)
     }
 
-    /// Drives as long as no thread does and there is something to drive. Gives how long there is
-    /// not, if that is known: then pages will be old.
+    /// Drives while no other thread leads and there is work. Returns the time until dirty pages
+    /// come due, if known.
     pub(crate) fn lead_in_the_background(&self) -> Option<Duration> {
         let me = Leader::Background;
         let mut driver = self.drive().ok()?;
@@ -111,20 +110,20 @@ impl EngineState {
             }
             driver = self.sleep(driver, me, None);
         }
-        // Start what was queued after the last sleep: no other thread may come.
+        // Submit requests queued since the last sleep: no other thread may come to do it.
         driver.start_all();
         driver.waiting.step_down(me);
-        // Where another thread leads it is not woken for what is due later, either: with each write
-        // that a flush follows the background thread would come and find the flush leading.
+        // If another thread leads, leave later deadlines to it, too. Otherwise every write followed
+        // by a flush would wake the background thread, only to find the flush leading.
         let now = driver.now();
         let due = driver.timer().filter(|due| may_rest || *due > now);
         driver.rests_until = due;
         due.map(|due| driver.until(due))
     }
 
-    /// Sleeps in the ring until something has come or is due.
+    /// Sleeps in the ring until a completion arrives or a deadline passes.
     ///
-    /// Not while there are wakes to run: a task that is woken runs here, and may want to wait
+    /// If there are wakes to run, runs them instead: a woken task runs on this thread and may wait
     /// itself, which a leader cannot.
     fn sleep<'s>(
         &'s self,
@@ -152,7 +151,7 @@ impl EngineState {
         driver
     }
 
-    /// Parks until there are news for it, or until there is no leader.
+    /// Parks until the thread is notified, or there is no leader.
     fn follow<'s>(
         &'s self,
         mut driver: DriverGuard<'s>,
@@ -168,7 +167,7 @@ impl EngineState {
         self.drive_again()
     }
 
-    /// If one request is all that is to be started, does it here.
+    /// Issues the only request to be dispatched in this thread, if there is just one.
     pub(crate) fn do_inline<'s>(
         &'s self,
         mut driver: DriverGuard<'s>,
@@ -180,8 +179,8 @@ impl EngineState {
         self.end_inline(&alone, ticket, result)
     }
 
-    /// Takes the one request that is to be started, if it is the only one, for the thread that
-    /// waits for this. The thread does it without the mutex, and then ends it.
+    /// Takes the only request to be dispatched, if there is just one, for the thread that waits for
+    /// `ticket`. The thread issues it without the mutex, then calls [`Self::end_inline`].
     pub(crate) fn begin_inline(
         &self,
         driver: &mut DriverGuard<'_>,
@@ -195,7 +194,7 @@ impl EngineState {
         Some(alone)
     }
 
-    /// What became of it.
+    /// Passes the result of an inline request to the core, and takes the driver's role again.
     pub(crate) fn end_inline(
         &self,
         alone: &InlineIo,
@@ -203,7 +202,7 @@ impl EngineState {
         result: Result<u32, i32>,
     ) -> DriverGuard<'_> {
         let mut driver = self.drive_again();
-        // Before the thread counts as waiting again: it is here, and need not be woken.
+        // Before the thread counts as waiting again: it is awake, and need not be woken.
         driver.complete_inline(alone, result);
         driver.waiting.set_away(ticket, false);
         driver

@@ -1,8 +1,5 @@
-//! What a file is asked for beside bytes: to have what was written for good, zeros, holes.
-//!
-//! In:    a range.
-//! Out:   done, or the error number.
-//! Never: a wait with the engine's mutex. A length that changes: that is for `length.rs`.
+//! File operations that move no bytes: flush, zero, discard, map of extents. They may block, so
+//! never under the engine's mutex. `length.rs` changes lengths.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,15 +10,15 @@ use rustix::io::Errno;
 use super::{Backend, FileIdentity, Medium};
 use crate::pool::PAGE;
 
-/// One kind of bytes from there to there: data, or a hole.
+/// A range of the file, and whether it holds data (true) or is a hole.
 pub(crate) type DataExtent = (std::ops::Range<u64>, bool);
 
 impl Backend {
-    /// Flushes the device: all writes that have ended, and the file's length, are durable when this
-    /// returns `Ok`; if `all`, its times and mode are, too.
+    /// Flushes the device. On success all completed writes and the file's length are durable, and
+    /// with `all` its times and mode, too.
     ///
-    /// What an error means for what was written before, the core decides (`writeback/durability.rs`
-    /// of the core): the next call may well succeed, and say nothing of it.
+    /// After an error the core decides the fate of earlier writes (`writeback/durability.rs` of the
+    /// core): the next flush may succeed without having written them.
     pub(crate) fn sync(&self, all: bool) -> Result<(), i32> {
         if let Some(faults) = &self.faults {
             faults.meet_sync()?;
@@ -33,7 +30,7 @@ impl Backend {
                 again(|| if all { fsync(file) } else { fdatasync(file) })
             }
             Medium::Memory(device) => device.sync(),
-            // It is never written.
+            // A source is never written.
             Medium::Source(_) => Ok(()),
         }
     }
@@ -60,7 +57,8 @@ impl Backend {
         self.allocate(PUNCH, &self.knows_no_hole, offset, len).map(drop)
     }
 
-    /// Whether the system knew how to.
+    /// Allocates or deallocates a range. Returns false if the file system does not support `mode`,
+    /// and then does not try again.
     pub(super) fn allocate(
         &self,
         mode: FallocateFlags,
@@ -72,7 +70,8 @@ impl Backend {
         if knows_not.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        // Zeros and holes keep the length; space behind the end is reserved before it changes.
+        // Zeroing and punching keep the length, and space behind the end is reserved before the
+        // length changes.
         let mode = mode | FallocateFlags::KEEP_SIZE;
         match again(|| fallocate(file, mode, offset, len)) {
             Ok(()) => Ok(true),
@@ -108,8 +107,8 @@ impl Backend {
         Ok(())
     }
 
-    /// Where data is and where holes are, from the start of the range on, in order: the first `max`
-    /// of them, each for at most two system calls.
+    /// Returns the first `max` extents, data and holes, from `start` on, in order. Each takes at
+    /// most two system calls.
     pub(crate) fn extents(&self, start: u64, end: u64, max: usize) -> Result<Vec<DataExtent>, i32> {
         let mut extents = Vec::new();
         let mut at = start;
@@ -121,7 +120,7 @@ impl Backend {
         Ok(extents)
     }
 
-    /// What is there, and up to where.
+    /// Returns the end of the extent at `at`, and true if it holds data.
     fn extent(&self, at: u64, end: u64) -> Result<(u64, bool), i32> {
         let file = match (&self.medium, self.identity) {
             (Medium::File { file }, FileIdentity::Inode { .. }) => file,
@@ -129,7 +128,7 @@ impl Backend {
                 return Ok((end, true));
             }
         };
-        // Moves the descriptor's own offset, which is not used.
+        // Moves the descriptor's offset, which nothing uses.
         let next = |pos| match seek(file.as_fd(), pos) {
             Ok(next) => Ok(next.min(end)),
             Err(Errno::NXIO) => Ok(end),
@@ -138,14 +137,14 @@ impl Backend {
         match next(SeekFrom::Data(at)) {
             Ok(data) if data > at => Ok((data, false)),
             Ok(_) => next(SeekFrom::Hole(at)).map(|hole| (hole.max(at + 1), true)),
-            // No file system's business: then all is data.
+            // No support for holes: treat everything as data.
             Err(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY) => Ok((end, true)),
             Err(errno) => Err(errno),
         }
     }
 }
 
-/// A signal is no answer.
+/// Repeats a system call that a signal interrupts.
 pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
     for _ in 0..SIGNALS_MAX {
         match call() {
@@ -159,14 +158,14 @@ pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Resul
 const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE;
 const ZERO: FallocateFlags = FallocateFlags::ZERO_RANGE;
 
-/// Zeros as O_DIRECT wants them.
+/// Zeros, aligned for `O_DIRECT`.
 #[repr(align(4096))]
 struct Zeros([u8; 64 * PAGE]);
 
 static ZEROS: Zeros = Zeros([0; 64 * PAGE]);
 
-/// More signals than this during one call are no accident.
+/// Interrupted attempts after which the call fails: that many signals are no accident.
 const SIGNALS_MAX: u32 = 100;
 
-/// Most parts of one answer: a file of single pages and holes has as many as it has pages.
+/// Most extents in one reply: a file of alternating pages and holes has as many as pages.
 pub(crate) const EXTENTS_MAX: usize = 4096;

@@ -1,9 +1,8 @@
-//! Claims: an engine that writes to a block device has it for itself.
+//! Exclusive claims on block devices that an engine writes.
 //!
-//! In:    the path of a block device.
-//! Out:   a claim, which the kernel respects as long as it lives: a claimed device is not mounted.
-//! Never: a claim beside another engine's, a mount's, or an array's; nor on a partition beside its
-//!        whole disk, whose bytes are the same ones.
+//! The kernel neither mounts a claimed device nor grants a claim on one that is mounted, part of an
+//! array, or claimed by another program. A disk and its partitions hold the same bytes, so they
+//! exclude each other.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -15,17 +14,17 @@ use rustix::fs::{OFlags, major, makedev, minor};
 use super::{failed, failed_to_write, is_another};
 use crate::error::{OpenError, OpenErrorKind};
 
-/// The claims of one engine.
+/// Claims held by one engine.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     held: Mutex<Vec<Weak<Claim>>>,
 }
 
-/// A block device that is claimed: by a descriptor that was opened with O_EXCL.
+/// A claimed block device, held open with `O_EXCL`.
 #[derive(Debug)]
 pub(crate) struct Claim {
     device: u64,
-    /// The disk that it lies on; itself, if it is no partition.
+    /// The whole disk; the device itself if it is not a partition.
     whole: u64,
     _file: File,
 }
@@ -37,18 +36,20 @@ impl Claim {
 }
 
 impl Claims {
+    /// Claims a block device for writing, or returns this engine's existing claim.
+    ///
     /// ```text
-    ///   this engine has it            the same claim
-    ///   has its disk, or a part of    Overlap
-    ///   it that is a partition
-    ///   another program has any of    InUse: the kernel says so
-    ///   these, or mounted it
+    ///   claimed by this engine        the same claim
+    ///   its disk, or a partition      Overlap
+    ///   of it, claimed by it
+    ///   any of these in use by        InUse, reported by the kernel
+    ///   another program or mounted
     /// ```
     ///
-    /// Why a descriptor beside the one that writes: the kernel grants no second O_EXCL, not even to
-    /// the same process, and a file may be opened twice.
+    /// The claim has a descriptor of its own because the kernel grants no second `O_EXCL`, not even
+    /// to the same process, and a file may be opened twice.
     pub(crate) fn claim(&self, path: &Path) -> Result<Arc<Claim>, OpenError> {
-        // Nothing panics while it holds this lock.
+        // No code panics while holding this lock.
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|claim| claim.strong_count() > 0);
         let device = fs::metadata(path).map_err(|source| failed(path, "open", source))?.rdev();
@@ -82,8 +83,8 @@ impl Claims {
     }
 }
 
-/// The kernel opens such a device for writing, and refuses each write. Where sysfs does not tell,
-/// the first write does.
+/// Returns true for a read-only device, which the kernel opens for writing although every write
+/// fails. If sysfs does not tell, the first write does.
 fn is_read_only(device: u64) -> bool {
     fs::read_to_string(sysfs(device).join("ro")).is_ok_and(|text| text.trim() == "1")
 }
@@ -92,7 +93,8 @@ pub(super) fn sysfs(device: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
 }
 
-/// The disk that a partition lies on. Where sysfs does not tell, the kernel refuses on its own.
+/// Returns the disk of a partition. If sysfs does not tell, the kernel still refuses conflicting
+/// claims.
 pub(crate) fn disk_of(device: u64) -> u64 {
     let folder = sysfs(device);
     if !folder.join("partition").exists() {

@@ -1,9 +1,7 @@
-//! Files that do not exist yet.
+//! Creates files that do not exist yet.
 //!
-//! In:    a path and options.
-//! Out:   a file of that name, and which one it is if it is new.
-//! Never: a file that is truncated here: what is in memory of it has to go first. A file removed
-//!        that another open has found meanwhile.
+//! Never truncates a file: its pages in memory must be dropped first. Never removes a file that
+//! another open may have found since.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +13,7 @@ use crate::OpenOptions;
 use crate::error::{OpenError, OpenErrorKind};
 
 impl OpenOptions {
-    /// The same with all that follows from it: to append is to write.
+    /// Resolves options that imply others: appending implies writing.
     ///
     /// # Errors
     ///
@@ -34,7 +32,7 @@ impl OpenOptions {
     }
 }
 
-/// A file that was just made, if one was.
+/// Outcome of an attempt to create a file.
 #[derive(Debug)]
 pub(crate) struct Created<'p> {
     path: &'p Path,
@@ -42,7 +40,7 @@ pub(crate) struct Created<'p> {
 }
 
 impl<'p> Created<'p> {
-    /// Makes the file if the options say so, and if there is none.
+    /// Creates the file if the options ask for it and it does not exist.
     pub(crate) fn make(path: &'p Path, options: &OpenOptions) -> Result<Self, OpenError> {
         let nothing = Self { path, identity: None };
         let is_asked = options.create || options.create_new;
@@ -60,7 +58,7 @@ impl<'p> Created<'p> {
                     return Err(OpenErrorKind::Exists.of(path.to_path_buf()));
                 }
                 if std::fs::metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound) {
-                    // A link to a file that is not there: the file is made.
+                    // A dangling symbolic link: create its target.
                     let made = File::options().write(true).create(true).truncate(false).open(path);
                     made.map_err(|source| failed_to_create(path, source))?;
                 }
@@ -70,7 +68,7 @@ impl<'p> Created<'p> {
         }
     }
 
-    /// What was opened is the file that was made.
+    /// Checks that the opened file is the one created.
     pub(crate) fn check(&self, opened: FileIdentity) -> Result<(), OpenError> {
         if self.identity.is_none_or(|made| made == opened) {
             Ok(())
@@ -79,9 +77,10 @@ impl<'p> Created<'p> {
         }
     }
 
-    /// It could not be opened, for this reason: it goes again, if it is still there by that name
-    /// and empty. Not where the options allow that others have it: they may have found it as soon
-    /// as it was made, and what they write, and were told is durable, would go with it.
+    /// Removes the created file after its open failed, if the path still names it and it is empty.
+    ///
+    /// Keeps it if others may have it open: they may have found it as soon as it was created, and
+    /// their acknowledged, durable writes would be lost.
     pub(crate) fn undo(self, options: &OpenOptions, why: &OpenError) {
         let is_shared = matches!(
             why.kind,
@@ -93,13 +92,13 @@ impl<'p> Created<'p> {
         let Some(FileIdentity::Inode { on, number }) = self.identity else { return };
         let now = std::fs::symlink_metadata(self.path);
         if now.is_ok_and(|now| (now.dev(), now.ino(), now.len()) == (on, number, 0)) {
-            // What is left is an empty file, which the error does not hide.
+            // A failed removal leaves an empty file, and must not hide the error.
             let _ = std::fs::remove_file(self.path);
         }
     }
 }
 
-/// The directory may not be there, or may not be written.
+/// Maps an error of creating a file: the directory may be missing or read-only.
 fn failed_to_create(path: &Path, source: io::Error) -> OpenError {
     if source.kind() == io::ErrorKind::NotFound {
         let source = io::Error::new(source.kind(), "no such directory; make it first");

@@ -1,16 +1,13 @@
-//! How a write to a file is made durable: by a flag of the write, or by a flush after it.
-//!
-//! In:    an open file.
-//! Out:   the method that is known to work there, by io_uring and by system calls alike.
-//! Never: trust in a flag that a file system may ignore: docs/guide/durability.md has the table.
+//! Chooses a method of durable writes that is known to work for a file, with io_uring and with
+//! system calls alike. docs/guide/durability.md has the table.
 //!
 //! ```text
 //!   Dsync            pwritev2(RWF_DSYNC)        block devices, ext4, XFS, btrfs
 //!   WriteThenFlush   pwritev2, then fdatasync   all others
 //! ```
 //!
-//! Why a list: Linux takes the flag on every file system, and each decides on its own path for
-//! direct and asynchronous writes whether it has a meaning. FUSE drops it there.
+//! The file systems are listed because Linux accepts the flag on all of them, and each decides for
+//! its direct and asynchronous writes whether to honour it. FUSE drops it there.
 
 use std::fs::File;
 
@@ -18,7 +15,7 @@ use rustix::fs::fstatfs;
 
 use super::FileIdentity;
 
-/// How a write to a file is made durable.
+/// Method of making a write durable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FuaMethod {
     /// `RWF_DSYNC`, which the file system is known to honour.
@@ -28,7 +25,7 @@ pub(crate) enum FuaMethod {
 }
 
 impl FuaMethod {
-    /// The method that is known to work for an open file.
+    /// Returns the method known to work for an open file.
     pub(super) fn of(file: &File, identity: FileIdentity) -> Self {
         if matches!(identity, FileIdentity::Device(_)) {
             return Self::Dsync;
@@ -44,8 +41,8 @@ impl FuaMethod {
     }
 }
 
-/// The numbers by which `statfs(2)` names ext4 (also ext2 and ext3), XFS and btrfs. Their direct
-/// writes flush, or set FUA, at the completion of an asynchronous write as well.
+/// Magic numbers of `statfs(2)` for ext4 (also ext2 and ext3), XFS and btrfs. Their direct writes
+/// flush, or set FUA, also when an asynchronous write completes.
 const DSYNC_HONOURED: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 #[cfg(test)]

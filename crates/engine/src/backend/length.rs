@@ -1,14 +1,13 @@
-//! The length of a file: grown, cut, with space for what is going to be written.
+//! Changes the length of a file, and reserves space for bytes about to be written where the file
+//! system can.
 //!
-//! In:    a length; how many bytes at its end are going to be written.
-//! Out:   the file has that length, and space for those bytes, where the file system can reserve.
-//! Never: a file that is changed by a call that failed. A signal: a process that may not have such
-//!        a file (`ulimit -f`) gets an error.
+//! A failed call leaves the file unchanged. A length above the process's limit (`ulimit -f`)
+//! returns an error and raises no signal.
 //!
 //! ```text
-//!   before   |=====|==                                         space for the pages of these
-//!   reserve  |=====|==...|.....|. . . |.....|.....|            bytes only: what is skipped
-//!   length   |=====|==   |     |      |wwwww|www               stays a hole
+//!   before   |=====|==                                         reserves only the pages
+//!   reserve  |=====|==...|.....|. . . |.....|.....|            about to be written: the
+//!   length   |=====|==   |     |      |wwwww|www               skipped part stays a hole
 //! ```
 
 use std::ops::Range;
@@ -21,7 +20,7 @@ use super::act::again;
 use super::{Backend, FileIdentity, Medium};
 
 impl Backend {
-    /// Whether [`Self::set_len`] can change its length.
+    /// Returns true if [`Self::set_len`] can change the length.
     pub(crate) fn can_change_len(&self) -> bool {
         self.is_writable()
             && match &self.medium {
@@ -31,9 +30,8 @@ impl Backend {
             }
     }
 
-    /// Gives the file this length, of which the last `written` bytes are going to be written: there
-    /// is space for them, unless the file system cannot reserve any. If it fails, the file is as it
-    /// was.
+    /// Sets the length of the file, and reserves space for its last `written` bytes, which are
+    /// about to be written, if the file system supports that. After an error the file is unchanged.
     pub(crate) fn set_len(&self, len: u64, written: u64) -> Result<(), i32> {
         if let Some(faults) = &self.faults {
             faults.meet_len_change()?;
@@ -48,7 +46,7 @@ impl Backend {
         }
         let before = self.size().map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?.0;
         if len > before && getrlimit(Resource::Fsize).current.is_some_and(|limit| len > limit) {
-            // The kernel sends a signal beside the error, and that ends the process.
+            // The kernel also sends a signal, which would kill the process.
             return Err(libc::EFBIG);
         }
         let space = space_for(before, len, written);
@@ -60,15 +58,16 @@ impl Backend {
         };
         let changed = reserved.and_then(|_| again(|| ftruncate(file, len)));
         if changed.is_err() && !space.is_empty() {
-            // Part of it may have been reserved: blocks behind the end go when the length is set.
+            // Part of the space may have been reserved: setting the length frees blocks behind the
+            // end.
             let _ = again(|| ftruncate(file, before));
         }
         changed
     }
 }
 
-/// The pages behind the old end that are going to be written. Nothing if there are none: the bytes
-/// are in the last page of the file.
+/// Returns the range to reserve: the new pages about to be written. It is empty if all bytes are in
+/// the file's current last page.
 fn space_for(before: u64, len: u64, written: u64) -> Range<u64> {
     if written == 0 || len.div_ceil(PAGE_SIZE) <= before.div_ceil(PAGE_SIZE) {
         return 0..0;
@@ -77,8 +76,8 @@ fn space_for(before: u64, len: u64, written: u64) -> Range<u64> {
     start - start % PAGE_SIZE..len
 }
 
-/// Longest file of which `O_DIRECT` can read the last page: it reads whole blocks, and none may end
-/// behind the last offset of the system.
+/// Longest file whose last page `O_DIRECT` can read: it reads whole blocks, and none may end behind
+/// the system's largest offset.
 pub(super) const MAX_DIRECT_BYTES: u64 = MAX_FILE_BYTES.0 - MAX_FILE_BYTES.0 % PAGE_SIZE;
 
 #[cfg(test)]

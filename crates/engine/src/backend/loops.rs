@@ -1,8 +1,5 @@
-//! Loop devices: which file's bytes a block device has.
-//!
-//! In:    a device's number.
-//! Out:   the file behind it, and the one behind that if it is a loop device, too.
-//! Never: an error. Where sysfs does not tell, there is none.
+//! Finds the files behind loop devices, through several levels. If sysfs does not tell, there are
+//! none.
 //!
 //! ```text
 //!   /dev/loop1p2   sysfs: partition of loop1
@@ -10,8 +7,8 @@
 //!   /dev/loop0     loop/backing_file: /images/a     Inode(a)
 //! ```
 //!
-//! The kernel names the file by the path that it has now, as seen by this process: a file that was
-//! deleted, or that lies in another mount namespace, is not found.
+//! The kernel reports the file's current path as seen by this process, so a deleted file or one in
+//! another mount namespace is not found.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -19,7 +16,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use super::FileIdentity;
 use super::claim::{disk_of, sysfs};
 
-/// The files that have the same bytes as this device: at most one a level.
+/// Returns the files with the same bytes as this device, at most one per level.
 pub(crate) fn files_behind(device: u64) -> Vec<FileIdentity> {
     let mut found = Vec::new();
     let mut device = device;
@@ -44,5 +41,6 @@ fn file_behind(device: u64) -> Option<FileIdentity> {
     })
 }
 
-/// The kernel refuses a loop of loop devices; this is for one that is changed meanwhile.
+/// Guards against a chain of loop devices that changes during the walk; the kernel itself refuses
+/// cycles.
 const DEPTH_MAX: usize = 8;

@@ -1,8 +1,4 @@
-//! A source as a backend.
-//!
-//! In:    a source and its length.
-//! Out:   a backend whose requests the driver passes on to the source.
-//! Never: a descriptor.
+//! Backends for sources. They have no descriptor: the driver passes their requests to the source.
 
 use foreread_core::units::ByteCount;
 
@@ -10,7 +6,7 @@ use super::{Backend, FileIdentity, Medium};
 use crate::source::OpenSource;
 
 impl Backend {
-    /// A source of so many bytes.
+    /// Creates the backend of a source of `len` bytes.
     pub(crate) fn of_source(source: OpenSource, len: ByteCount) -> Self {
         let identity = FileIdentity::Source(source.address());
         let mut backend = Self::new(Medium::Source(source), identity, len, None, None);
@@ -18,7 +14,7 @@ impl Backend {
         backend
     }
 
-    /// The source that it is, if it is one.
+    /// Returns the source, if this is one.
     pub(crate) fn source(&self) -> Option<&OpenSource> {
         match &self.medium {
             Medium::Source(source) => Some(source),
@@ -27,5 +23,5 @@ impl Backend {
     }
 }
 
-/// How many requests one source is given at once.
+/// Most requests in flight to one source.
 const SOURCE_DEPTH: u32 = 64;

@@ -1,19 +1,16 @@
-//! The end of a file that is written around the kernel's page cache: it need not be the end of a
-//! block, and `O_DIRECT` takes whole blocks only.
-//!
-//! In:    a write; whether the file ends with it.
-//! Out:   through which descriptor it goes, and how much of it at once.
-//! Never: more than one page of a file in the kernel's page cache.
+//! Writes of the end of a file. It need not be block-aligned, and `O_DIRECT` writes whole blocks
+//! only, so the last page goes through the kernel's page cache.
 //!
 //! ```text
 //!   a file's last write     |=====|=====|=====|==
-//!                           |<--- direct ---->|          at first
-//!                                             |<>|       then: buffered, durable when it ends
+//!                           |<--- direct ---->|          first
+//!                                             |<>|       then: buffered and durable
 //! ```
 //!
-//! Why one page: the kernel caches what is written at once in one piece, and a direct write to any
-//! page of such a piece beside a buffered one is an error of all flushes to come (EIO: "page cache
-//! invalidation failure"). The core has one write of a page at a time on its way.
+//! Only one page is written this way at a time: the kernel may cache the bytes of one write as a
+//! single folio, and a direct write to any page of that folio, next to a buffered one, makes all
+//! later flushes fail (EIO: "page cache invalidation failure"). The core keeps at most one write
+//! per page in flight.
 
 use std::os::fd::{AsRawFd as _, RawFd};
 
@@ -22,14 +19,14 @@ use foreread_core::units::PAGE_SIZE;
 use super::Backend;
 
 impl Backend {
-    /// Returns the descriptor for a write, and whether the write has to be durable when it ends.
-    /// `is_end` if the file ends with it inside of a page.
+    /// Returns the descriptor for a write, and true if the write itself must be durable. `is_end`
+    /// tells that the file ends with this write, inside a page.
     ///
-    /// Durable, because the kernel would otherwise cache the tail and report a failed writeback
-    /// later, and only once; so the write itself returns the error.
+    /// A write of the tail must be durable because the kernel would otherwise cache it and report a
+    /// failed write-back later, and only once.
     ///
-    /// Of a file that may grow, an end goes through the page cache also where it is the end of a
-    /// block: to change the length, the kernel may have the page there.
+    /// If the file may grow, a block-aligned end is buffered, too: the kernel may have that page
+    /// cached when the length changes.
     pub(crate) fn fd_for_write(&self, offset: u64, len: u64, is_end: bool) -> (RawFd, bool) {
         let Some(file) = self.file_for_writes() else { return (self.fd(), false) };
         let Some(tail) = self.tail() else { return (file.as_raw_fd(), false) };
@@ -42,8 +39,8 @@ impl Backend {
         }
     }
 
-    /// How much of the last `rest` bytes of a file that ends at `end` is written before its last
-    /// page; None if all can be at once.
+    /// Returns how many of the last `rest` bytes of a file that ends at `end` must be written
+    /// before its last page; `None` if all can be written at once.
     pub(crate) fn before_last_page(&self, rest: u32, end: u64) -> Option<u32> {
         self.tail()?;
         let last = u32::try_from(end % PAGE_SIZE).expect("less than a page");

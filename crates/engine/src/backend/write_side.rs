@@ -1,9 +1,5 @@
-//! What a file is written through: descriptors that may write, which a file that is open for
-//! reading gets when it is opened for writing, too.
-//!
-//! In:    the descriptors of an open for writing.
-//! Out:   the descriptor for each write.
-//! Never: a descriptor that is exchanged while a request has its number.
+//! Descriptors for writing. A file open for reading gets them when it is also opened for writing. A
+//! descriptor is never replaced while a request uses its number.
 //!
 //! ```text
 //!   opened for reading, then for writing      reads:  the first one's descriptor
@@ -20,14 +16,14 @@ use super::{Backend, Medium};
 
 #[derive(Debug)]
 pub(super) struct WriteSide {
-    /// None if the descriptor that reads may write.
+    /// `None` if the descriptor for reads can also write.
     pub(super) file: Option<File>,
-    /// Another descriptor of the same file, for an end that is not the end of a block.
+    /// Second descriptor, for an end of the file that is not block-aligned.
     pub(super) tail: Option<File>,
-    /// Another one for flushes, if buffered: the kernel reports a failed write-back to each
-    /// descriptor once, so no other call may use up the report to this one.
+    /// Descriptor for the flushes of a buffered file. The kernel reports a failed write-back once
+    /// per descriptor, and no other call may consume that report.
     pub(super) flushes: Option<File>,
-    /// Held as long as anything is written.
+    /// Held while the file is open for writing.
     pub(super) _claim: Option<Arc<Claim>>,
 }
 
@@ -36,24 +32,25 @@ impl Backend {
         self.write_side.get().is_some()
     }
 
-    /// From now on it is written through what `other`, of the same file, was opened with.
+    /// Makes the file writable with the descriptors that `other`, of the same file, was opened
+    /// with.
     pub(crate) fn become_writable(&self, other: Self) {
         let Self { medium, write_side, .. } = other;
         let mut side = write_side.into_inner().expect("it was opened for writing");
         if let Medium::File { file } = medium {
             side.file.get_or_insert(file);
         }
-        // If two threads did this at a time, the first one's descriptors are as good.
+        // If two threads race here, either's descriptors will do.
         let _ = self.write_side.set(side);
     }
 
-    /// Claims it for an engine that is going to write it. None if another engine of this process
-    /// does.
+    /// Claims the file for an engine about to write it. Returns `None` if another engine of this
+    /// process has claimed it.
     pub(crate) fn claim_for(&self, engine: u64) -> Option<Arc<WriterClaim>> {
         claim_for(self.identity, engine)
     }
 
-    /// What is written through; None if there is no descriptor.
+    /// Returns the descriptor for writes; `None` if there is no descriptor.
     pub(super) fn file_for_writes(&self) -> Option<&File> {
         let Medium::File { file } = &self.medium else { return None };
         let of_its_own = self.write_side.get().and_then(|side| side.file.as_ref());

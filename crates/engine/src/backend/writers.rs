@@ -1,13 +1,11 @@
-//! Which engine of this process writes which file: two would have two sets of pages of it.
+//! Lets one engine per process write a file: two would cache its pages twice.
 //!
-//! In:    a file, and the engine that is going to write it.
-//! Out:   a claim, as long as the file is open for writing there.
-//! Never: two engines of one process with a claim to one file. A child that inherits the claims of
-//!        the process that forked it, or waits for a lock that one of its threads held.
+//! A forked child neither inherits the claims of its parent nor takes a lock that one of the
+//! parent's threads may hold.
 //!
 //! ```text
-//!   process 100    [100: a, b]  [-]        [-]         a list for each process of a line of forks;
-//!   its child      [100: a, b]  [107: c]   [-]         the lists of others are not looked at
+//!   process 100    [100: a, b]  [-]        [-]         one list per process in a chain of
+//!   its child      [100: a, b]  [107: c]   [-]         forks; each uses only its own
 //! ```
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::FileIdentity;
 
-/// An engine writes a file.
+/// Claim of an engine to write a file.
 #[derive(Debug)]
 pub(crate) struct WriterClaim {
     engine: u64,
@@ -23,7 +21,7 @@ pub(crate) struct WriterClaim {
 
 #[derive(Debug)]
 struct ProcessWriters {
-    /// 0 if it is not used yet.
+    /// 0 while unused.
     process: AtomicU32,
     held: Mutex<Vec<(FileIdentity, Weak<WriterClaim>)>>,
 }
@@ -35,8 +33,8 @@ impl ProcessWriters {
         Self { process: AtomicU32::new(0), held: Mutex::new(Vec::new()) }
     }
 
-    /// That of this process. None in a child of so many children that there is none left: what its
-    /// engines write is not looked at.
+    /// Returns the list of this process. Returns `None` if earlier generations of forks have used
+    /// up all lists; writers are then not checked.
     fn of_this_process() -> Option<&'static Self> {
         let this = std::process::id();
         WRITERS.iter().find(|writers| {
@@ -47,7 +45,7 @@ impl ProcessWriters {
     }
 }
 
-/// A number for each engine.
+/// Returns a new number for an engine, unique in the process.
 pub(crate) fn next_engine() -> u64 {
     static ENGINES: AtomicU64 = AtomicU64::new(0);
 
@@ -58,7 +56,7 @@ pub(crate) fn next_engine() -> u64 {
 pub(crate) fn claim_for(identity: FileIdentity, engine: u64) -> Option<Arc<WriterClaim>> {
     let new = || Arc::new(WriterClaim { engine });
     let Some(writers) = ProcessWriters::of_this_process() else { return Some(new()) };
-    // Nothing panics while it holds this lock.
+    // No code panics while holding this lock.
     let mut held = writers.held.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|(_, claim)| claim.strong_count() > 0);
     let of_this_file = held.iter().filter(|(of, _)| *of == identity);
@@ -70,7 +68,7 @@ pub(crate) fn claim_for(identity: FileIdentity, engine: u64) -> Option<Arc<Write
     Some(claim)
 }
 
-/// Generations of forks without an exec.
+/// Most generations of forks without an exec.
 const FORKS_MAX: usize = 16;
 
 #[cfg(test)]

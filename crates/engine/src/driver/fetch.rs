@@ -1,8 +1,5 @@
-//! Requests of sources: started, as their bytes come, and when they take too long.
-//!
-//! In:    requests of the core for sources; what replies have posted; the time.
-//! Out:   calls of sources, for when the mutex is free; arrivals and completions for the core.
-//! Never: a frame given back to the core that a reply may still write to.
+//! Requests to sources: dispatch, arriving bytes, completion and time-outs. A frame returns to the
+//! core only once no reply can write to it any more.
 
 use foreread_core::path::{DeviceIo, Tag};
 use foreread_core::sched::Op;
@@ -12,12 +9,12 @@ use super::Driver;
 use crate::deferred_wake::DeferredWake;
 
 impl Driver {
-    /// Has a source called for a request, as far as its bytes go.
+    /// Starts a request to a source, clipped to the end of the source.
     pub(super) fn start_fetch(&mut self, now: Nanos, io: &DeviceIo) {
         assert!(io.op == Op::Read, "a source is never written");
         let found = self.source_at(io.device, io.offset.0);
         let Some((backend, start)) = found else {
-            // What was read ahead of a source that is closed now: no reader waits for it.
+            // Read-ahead of a source that has been closed since: no reader waits for it.
             self.path.complete(now, io.tag, Err(libc::ECANCELED));
             self.note_ready();
             return;
@@ -32,7 +29,7 @@ impl Driver {
         self.waiting.call_source(fetch);
     }
 
-    /// Tells sources which of their requests a reader has come to.
+    /// Notifies sources of requests that a reader has joined.
     pub(super) fn note_joined(&mut self) {
         while let Some((_, tag)) = self.path.poll_joined() {
             if let Some(waker) = self.fetches.join(tag.to_bits()) {
@@ -41,9 +38,9 @@ impl Driver {
         }
     }
 
-    /// So many bytes of a request have come.
+    /// Notes that the first `bytes` bytes of a request have arrived.
     pub(super) fn fetch_arrived(&mut self, tag: u64, bytes: u64) {
-        // A request that has timed out has ended.
+        // A request that timed out has already ended.
         if self.fetches.contains(tag) {
             self.path.arrived(self.now(), Tag::from_bits(tag), ByteCount(bytes));
             self.note_ready();
@@ -51,7 +48,7 @@ impl Driver {
         }
     }
 
-    /// A source has ended its answer.
+    /// Completes a request when its source finishes or fails the reply.
     pub(super) fn fetch_ended(&mut self, tag: u64, result: Result<u64, i32>) {
         if self.fetches.end(tag) {
             self.path.complete(self.now(), Tag::from_bits(tag), result.map(ByteCount));
@@ -60,9 +57,9 @@ impl Driver {
         }
     }
 
-    /// Takes requests from their sources that have taken too long: they have failed.
+    /// Fails requests that their sources have not answered in time.
     pub(super) fn end_late_fetches(&mut self) {
-        // Without a deadline the clock is not read, and before it no request is looked for again.
+        // Without a deadline, skip the clock; before the deadline, skip the search.
         let Some(deadline) = self.fetches.deadline() else { return };
         let now = self.now();
         if deadline > now {

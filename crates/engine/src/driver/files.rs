@@ -1,8 +1,5 @@
-//! The driver's files: each is a device of its own, or lies on one that is open.
-//!
-//! In:    backends and extent maps.
-//! Out:   ids of the core.
-//! Never: a device that is removed before its files.
+//! Opens and closes files in the core. A file is its own device, or is part of an open one. A
+//! device is removed only after its files.
 
 use std::sync::Arc;
 
@@ -15,8 +12,9 @@ use crate::backend::Backend;
 use crate::delay::{Delay, DelayModel};
 
 impl Driver {
-    /// Adds a file as a device of its own, as its location on the real one is not known; a source
-    /// that names its device lies there with others.
+    /// Adds a file as a device of its own, since its location on the real device is unknown. A
+    /// source that names its device shares it with other sources. Returns `None` if too many files
+    /// are open.
     pub(crate) fn open(
         &mut self,
         backend: &Arc<Backend>,
@@ -30,7 +28,7 @@ impl Driver {
         {
             return opened;
         }
-        // One that is slowed down is not like its neighbours.
+        // A delayed file behaves differently from others on the same disk.
         let disk = backend.disk().filter(|_| delay.is_none());
         let device = self.path.add_device_on(disk, backend.geometry, scheduler);
         let Some(file) = self.path.open(device, len) else {
@@ -52,7 +50,7 @@ impl Driver {
         self.path.open_extents(device, len, map)
     }
 
-    /// Lets such a file go. Its device stays.
+    /// Closes an extent-mapped file. Its device stays open.
     pub(crate) fn close_extents(&mut self, file: FileId) {
         if self.broken.is_none() {
             self.path.close(self.now(), file);
@@ -61,7 +59,7 @@ impl Driver {
         }
     }
 
-    /// Lets a file go. What is still read of it ends on its own.
+    /// Closes a file. Reads in flight finish on their own.
     pub(crate) fn close(&mut self, device: DeviceId, file: FileId) {
         if self.close_on_source_device(device, file) {
             if self.broken.is_none() {
@@ -71,7 +69,8 @@ impl Driver {
             return;
         }
         if self.broken.is_some() {
-            // Reads that will never end still hold frames of it: the core is left as it is.
+            // Reads that will never complete still hold frames of the file, so leave the core
+            // alone.
             self.devices.remove(&device);
             return;
         }
@@ -83,7 +82,7 @@ impl Driver {
         self.start_all();
     }
 
-    /// How much memory all extent maps may take together.
+    /// Returns the memory limit for all extent maps together.
     pub(crate) fn extent_maps_limit(&self) -> ByteCount {
         self.path.extent_maps_limit()
     }

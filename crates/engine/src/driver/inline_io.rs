@@ -1,9 +1,8 @@
-//! A request that the thread which waits for it does itself, without the ring.
+//! Inline I/O: the waiting thread issues its request itself, bypassing the ring, if nothing else is
+//! to be dispatched.
 //!
-//! In:    what the core wants dispatched.
-//! Out:   its one request, if that is a demand read or a durable write and all there is.
-//! Never: read-ahead: its reader would wait for the window behind the page that it wants. A durable
-//!        write for a reader, which would wait for the write.
+//! Never read-ahead, as the reader would wait for the window behind its page; and never a durable
+//! write on behalf of a reader, which would wait for the write.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::pool::{PAGE, Pool};
 use crate::ring;
 use crate::wait_table::Ticket;
 
-/// A request that a thread does itself.
+/// A request that the waiting thread issues itself.
 pub(crate) struct InlineIo {
     tag: Tag,
     backend: Arc<Backend>,
@@ -32,7 +31,7 @@ enum InlineMove {
 }
 
 impl InlineIo {
-    /// Does it, in this thread.
+    /// Issues the request and blocks until it is done.
     pub(crate) fn run(&self, pool: &Pool) -> Result<u32, i32> {
         let backend = Arc::clone(&self.backend);
         match &self.moves {
@@ -46,8 +45,8 @@ impl InlineIo {
         }
     }
 
-    /// The frames that it fills, in the order of their pages, if it fills this many whole ones and
-    /// its result says that it has.
+    /// Returns the filled frames in page order, if the request covers exactly `pages` whole pages
+    /// and `result` shows that all were read.
     pub(crate) fn filled(
         &self,
         pages: usize,
@@ -61,7 +60,7 @@ impl InlineIo {
         is_filled.then(|| parts.iter().map(|(frame, _)| *frame))
     }
 
-    /// Whether these are the frames that it has filled, all of them.
+    /// Returns true if `frames` are exactly the frames of this read.
     pub(crate) fn has_filled(&self, frames: &[Frame]) -> bool {
         let InlineMove::Read(parts) = &self.moves else { return false };
         parts.iter().map(|(frame, _)| frame).eq(frames)
@@ -69,8 +68,8 @@ impl InlineIo {
 }
 
 impl Driver {
-    /// Takes the one request that is to be started, if it is the only one: then the thread that
-    /// wants it does it itself.
+    /// Takes the only request to be dispatched, if there is just one, for its waiting thread to
+    /// issue.
     ///
     /// ```text
     ///   ring    push, enter, [device], completion queued, thread woken, reaped
@@ -80,10 +79,10 @@ impl Driver {
     ///   alone   pwritev2(2), [device], thread woken,          [flush]
     /// ```
     ///
-    /// Why: the thread waits anyway. For a read the ring costs some microseconds more. A durable
-    /// write ends in a worker of the kernel, which waits for a processor where all are busy: some
-    /// milliseconds (docs/guide/limits.md). Read-ahead is never taken: the thread would wait for
-    /// the window behind the one that it wants.
+    /// The thread waits anyway. For a read the ring costs a few microseconds more. A durable write
+    /// through the ring ends in a kernel worker, which waits some milliseconds for a CPU when all
+    /// are busy (docs/guide/limits.md). Read-ahead is never taken: the thread would wait for the
+    /// window behind the one it needs.
     pub(crate) fn take_inline(&mut self, ticket: Ticket) -> Option<InlineIo> {
         if self.ring.in_flight() > MOST_IN_FLIGHT_BESIDE {
             return None;
@@ -131,7 +130,7 @@ impl Driver {
         InlineIo { tag, backend, offset: offset.0, moves }
     }
 
-    /// What became of it.
+    /// Passes the result of an inline request to the core.
     pub(crate) fn complete_inline(&mut self, alone: &InlineIo, result: Result<u32, i32>) {
         let tag = alone.tag.to_bits();
         let is_write = matches!(alone.moves, InlineMove::DurableWrite { .. });
@@ -141,13 +140,13 @@ impl Driver {
         self.complete(tag, result);
         self.note_ready();
         if is_write {
-            // Writes that waited for its place in the device: its thread may leave now. A reader
-            // starts what is next when it releases its frames.
+            // Start writes that waited for this one's slot in the device: the calling thread may
+            // not drive again. A reader starts the next requests when it releases its frames.
             self.queue_all();
         }
     }
 }
 
-/// With more than this in the ring, a request goes there too, so that there is always room for the
-/// two requests that are looked at.
+/// With more requests than this in flight, all go to the ring, so that it always has room for the
+/// two requests that [`Driver::take_inline`] looks at.
 const MOST_IN_FLIGHT_BESIDE: usize = 128;

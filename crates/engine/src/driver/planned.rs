@@ -1,14 +1,12 @@
-//! Batches of planned reads: begun together, awaited together.
+//! Batches of planned reads: begun together, awaited together by one waiter.
 //!
-//! In:    runs of pages, each one request of a plan; a waiter for all of a batch.
-//! Out:   which of them have ended, and how.
-//! Never: a frame held for a batch: its reads are released when they are ready, whether its waiter
-//!        comes or not, and their pages are found in the table.
+//! A batch holds no frames. Its reads are released as soon as they are ready, whether or not the
+//! waiter has come, and the waiter finds their pages in the page table.
 //!
 //! ```text
 //!   begin_batch --> read_planned ... --> ready: released, noted, waiter woken --> take_ended
 //!                                                                                    |
-//!   end_batch: what has not started is cancelled <-----------------------------------'
+//!   end_batch: cancels reads not yet started <---------------------------------------'
 //! ```
 
 use std::collections::HashMap;
@@ -24,41 +22,41 @@ use crate::id_hasher::IdHasher;
 use crate::wait_table::{BatchId, Notification, Ticket, Waiter};
 use crate::waiters::Delivery;
 
-/// The batches of planned reads.
+/// Batches of planned reads and the reads they have in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
     batches: HashMap<BatchId, Batch, BuildHasherDefault<IdHasher>>,
-    /// The reads that are on their way.
+    /// Reads in flight.
     reads: HashMap<ReadId, ReadOwner, BuildHasherDefault<IdHasher>>,
     begun: u64,
 }
 
 #[derive(Debug, Default)]
 struct Batch {
-    /// In the order in which they began; some of them have ended.
+    /// In the order in which they began, including some that have ended.
     reads: Vec<ReadId>,
     ended: Vec<EndedRead>,
 }
 
-/// Whose read it is.
+/// Owner of a planned read.
 #[derive(Debug)]
 enum ReadOwner {
-    /// A batch's, which knows it by this number.
+    /// A batch, and the read's number in it.
     Batch(BatchId, u32),
-    /// None any more. The file stays open until the device has answered.
+    /// Abandoned. Keeps the file open until the device has answered.
     Abandoned(KeepAlive),
 }
 
-/// A read of a batch that has ended.
+/// A read of a batch that has ended, successfully or not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedRead {
-    /// What its batch calls it.
+    /// Number of the read in its batch.
     pub(crate) number: u32,
     pub(crate) fault: Option<Fault>,
 }
 
 impl Driver {
-    /// Begins a batch, with nothing in it.
+    /// Begins an empty batch.
     pub(crate) fn begin_batch(&mut self, waiter: Waiter) -> BatchId {
         let id = BatchId(self.batches.begun);
         self.batches.begun += 1;
@@ -67,7 +65,6 @@ impl Driver {
         id
     }
 
-    /// Begins one read of a batch.
     pub(crate) fn read_planned(
         &mut self,
         (batch, number): (BatchId, u32),
@@ -81,7 +78,7 @@ impl Driver {
         assert!(before.is_none(), "a read begins once");
     }
 
-    /// Takes the reads of a batch that have ended since the last time. If there are none, its
+    /// Returns the reads of a batch that have ended since the last call. If there are none, its
     /// waiter counts as waiting again.
     pub(crate) fn take_ended(&mut self, batch: BatchId) -> Vec<EndedRead> {
         let ticket = Ticket::Batch(batch);
@@ -97,12 +94,12 @@ impl Driver {
         ended
     }
 
-    /// Ends a batch: its reads that have not started never do, and those that have go on.
+    /// Ends a batch: cancels reads that have not started, and lets reads in flight finish.
     pub(crate) fn end_batch(&mut self, batch: BatchId, file: &KeepAlive) {
         self.waiting.forget(Ticket::Batch(batch));
         let Some(Batch { reads, .. }) = self.batches.batches.remove(&batch) else { return };
         let mut is_any_left = false;
-        // The last first: an earlier one that is cancelled would let a later one start.
+        // Last first: cancelling an earlier read would let a later one start.
         for id in reads.into_iter().rev() {
             let Some(owner) = self.batches.reads.get_mut(&id) else { continue };
             if !matches!(owner, ReadOwner::Batch(of, _) if *of == batch) {
@@ -120,7 +117,7 @@ impl Driver {
         }
     }
 
-    /// Notes the end of a planned read; false if it is a read of another kind.
+    /// Notes the end of a planned read. Returns false for a read of another kind.
     pub(super) fn note_planned(&mut self, ready: &ReadReady) -> bool {
         let Some(owner) = self.batches.reads.remove(&ready.id) else { return false };
         self.path.release(self.now(), ready.id);
@@ -142,5 +139,5 @@ impl Driver {
     }
 }
 
-/// With more than so many in its list, a batch forgets those that have ended.
+/// Length of a batch's list of reads beyond which it drops the ended ones.
 const READS_KEPT: usize = 2048;

@@ -1,8 +1,5 @@
-//! What callers ask of the driver: reads, writes and their steps, hints, and what hits have posted.
-//!
-//! In:    calls of the thread that drives.
-//! Out:   calls of the core, and what they start.
-//! Never: a wait. A request that is abandoned without its memory being released.
+//! Calls of the driving thread: reads, writes and their steps, hints, and events posted by hits.
+//! None of them waits, and abandoning a request always releases its memory in the end.
 
 use std::ops::Range;
 use std::task::Waker;
@@ -18,7 +15,6 @@ use crate::task_step::{PendingStep, TaskStep};
 use crate::wait_table::{Ticket, Waiter};
 
 impl Driver {
-    /// Begins a read of `len` bytes at `pos`.
     pub(crate) fn begin(
         &mut self,
         stream: StreamId,
@@ -45,8 +41,8 @@ impl Driver {
         id
     }
 
-    /// Begins the same for a task, which sets its waker when it has to wait. `step` is what the
-    /// driver does for it.
+    /// Begins a write for a task, which sets its waker when it must wait. The driver performs
+    /// `step` on the task's behalf.
     pub(crate) fn begin_task_write(
         &mut self,
         begin: impl FnOnce(&mut IoPath, Nanos) -> WriteId,
@@ -61,20 +57,21 @@ impl Driver {
         id
     }
 
-    /// Has something done that no caller waits for, and that has begun.
+    /// Begins driving a started operation that no caller waits for.
     pub(crate) fn begin_detached(&mut self, id: WriteId, step: TaskStep, file: KeepAlive) {
         let ticket = Ticket::Write(id);
         self.waiting.add_with_step(ticket, Waiter::Abandoned(file), Some(step));
         self.go_on();
     }
 
-    /// Starts what a call of the path has made ready.
+    /// Notifies waiters and submits requests after a call of the path.
     pub(crate) fn go_on(&mut self) {
         self.note_ready();
         self.start_all();
     }
 
-    /// Has a step of a task's write done, if that is not the task's own to do.
+    /// Starts a step that the driver does for a task's write. Returns false if the task does the
+    /// step itself.
     pub(super) fn begin_step(&mut self, id: WriteId, step: WriteStep) -> bool {
         let len = match step {
             WriteStep::Fill { len } | WriteStep::SetLen { len } => len,
@@ -90,7 +87,7 @@ impl Driver {
         true
     }
 
-    /// A step that the driver had done for a task is done.
+    /// Completes a step that the driver did for a task.
     pub(crate) fn step_done(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
         self.stepped(id, tell);
         if self.broken.is_some() {
@@ -98,7 +95,8 @@ impl Driver {
         }
     }
 
-    /// A task gives a write up, whose news it has taken. What the driver does for it goes on.
+    /// Abandons a write of a task that has taken its notification. A step that the driver does for
+    /// it goes on.
     pub(crate) fn abandon_task_write(&mut self, id: WriteId, file: KeepAlive) {
         let ticket = Ticket::Write(id);
         let is_away = self.waiting.is_away(ticket);
@@ -117,13 +115,13 @@ impl Driver {
         }
     }
 
-    /// The thread that had a step of a write in hand has done it.
+    /// Completes a step done by the thread that held it, and queues the requests this made ready.
     pub(crate) fn stepped(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
         self.told(id, tell);
         self.queue_all();
     }
 
-    /// The same, but what it has made ready is not started.
+    /// Completes a step without starting the requests this made ready.
     pub(crate) fn told(&mut self, id: WriteId, tell: impl FnOnce(&mut IoPath, Nanos)) {
         self.waiting.set_away(Ticket::Write(id), false);
         let now = self.now();
@@ -131,10 +129,10 @@ impl Driver {
         self.note_ready();
     }
 
-    /// A waiter gives a read up.
+    /// Abandons a read.
     pub(crate) fn abandon(&mut self, id: ReadId, file: KeepAlive) {
         if self.broken.is_some() {
-            // It will not be ready, and the file need not stay open for it.
+            // The read will never be ready, so the file need not stay open for it.
             self.waiting.forget(Ticket::Read(id));
             return;
         }
@@ -143,7 +141,7 @@ impl Driver {
         }
     }
 
-    /// A reader has copied what it wanted.
+    /// Releases the frames of a read once they have been copied.
     pub(crate) fn release(&mut self, id: ReadId) {
         self.path.release(self.now(), id);
         self.note_ready();
@@ -162,7 +160,7 @@ impl Driver {
         self.start_all();
     }
 
-    /// Does what hits have posted.
+    /// Handles posted events.
     pub(crate) fn handle_events(&mut self, queue: &DriverQueue) {
         if queue.is_empty() {
             return;
@@ -210,7 +208,7 @@ impl Driver {
         self.start_all();
     }
 
-    /// Abandons a write whose waiter had nothing to copy yet.
+    /// Abandons a write that has not reached its copy step yet.
     pub(crate) fn abandon_write(&mut self, id: WriteId, file: KeepAlive) {
         if self.broken().is_some() {
             self.waiting.forget(Ticket::Write(id));
@@ -224,8 +222,8 @@ impl Driver {
         self.start_all();
     }
 
-    /// A step of an abandoned write. An act is not done: it may not wait under the engine's mutex,
-    /// and no caller wants it.
+    /// Ends a step of an abandoned write. An act is refused: it must not block under the engine's
+    /// mutex, and no caller needs it.
     pub(super) fn step_alone(&mut self, id: WriteId, step: WriteStep) {
         match step {
             WriteStep::Fill { .. } => unreachable!("{id:?} was given up"),

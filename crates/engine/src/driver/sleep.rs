@@ -1,8 +1,5 @@
-//! When the leader sleeps and until when, and which thread leads next.
-//!
-//! In:    what is in flight, what is due, which waiters there are.
-//! Out:   the threads and tasks to wake once the mutex is free.
-//! Never: requests in flight that a waiter needs and no thread will reap.
+//! Decides when the leader sleeps, until when, and which thread leads next. Requests in flight that
+//! a waiter needs always have a thread that will reap them.
 
 use std::cmp::Reverse;
 
@@ -12,15 +9,16 @@ use super::Driver;
 use crate::deferred_wake::DeferredWake;
 
 impl Driver {
-    /// When the leader has to look again even if no completion comes.
+    /// Returns the time by which the leader must reap even if no completion arrives.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         let early = self.early.peek().map(|Reverse(early)| early.at);
         [early, self.timer()].into_iter().flatten().min()
     }
 
-    /// When the core wants to be told the time, or a source has taken too long. Without dirty pages
-    /// the core is not asked: nothing else of it waits for the time, and asking takes a look at
-    /// each device.
+    /// Returns the next time-out of the core or of a source request.
+    ///
+    /// Without dirty pages, skips the core: nothing else in it waits for a time, and finding out
+    /// costs a look at each device.
     pub(crate) fn timer(&self) -> Option<Nanos> {
         let deadline = self.fetches.deadline();
         [self.core_timer(), deadline].into_iter().flatten().min()
@@ -31,12 +29,12 @@ impl Driver {
             return None;
         }
         let at = self.path.poll_timeout()?;
-        // What it was told did not help it: it is told again, but not at once.
+        // The last time-out did not help the core: repeat it, but not at once.
         let again = Nanos(self.told.0.saturating_add(TELL_AGAIN_NS));
         Some(if at <= self.told { again } else { at })
     }
 
-    /// Tells the core the time if it wants to be told.
+    /// Passes the time to the core if a time-out is due, and ends late source requests.
     pub(super) fn note_time(&mut self) {
         self.end_late_fetches();
         if let Some(at) = self.core_timer() {
@@ -48,22 +46,23 @@ impl Driver {
         }
     }
 
-    /// Whether nothing comes back, is queued or is due: a miss on an idle engine has nothing to
+    /// Returns true if nothing is in flight, queued or due: a miss on an idle engine has nothing to
     /// reap.
     pub(super) fn is_idle(&self) -> bool {
         let is_left = self.is_anything_on_its_way() || self.path.is_dispatch_pending();
         !is_left && self.timer().is_none()
     }
 
-    /// Whether a completion will come.
+    /// Returns true if a completion will arrive.
     fn is_anything_on_its_way(&self) -> bool {
         self.ring.in_flight() > 0 || !self.early.is_empty()
     }
 
-    /// Whether a thread has to sleep in the ring: requests are in flight, and a waiter needs one,
-    /// or more are to follow, or one is a write, for whose room a writer may wait.
+    /// Returns true if a thread must sleep in the ring. Requests must be in flight, and either a
+    /// waiter needs one of them, more are to follow, or one is a write, as a writer may be waiting
+    /// for its room.
     ///
-    /// Read-ahead alone needs no leader: the next reader finds it.
+    /// Read-ahead alone needs no leader: the next reader reaps it.
     pub(crate) fn is_leader_needed(&self) -> bool {
         let is_left = self.is_something_left() || self.waiting.is_waited_for();
         self.is_anything_on_its_way() && is_left
@@ -73,17 +72,18 @@ impl Driver {
         !self.writing.is_empty() || self.path.is_dispatch_pending()
     }
 
-    /// The leader goes to sleep in the ring until then, as soon as the mutex is free.
+    /// Notes that the leader sleeps in the ring until `due`, starting when the mutex is released.
     pub(crate) fn falls_asleep(&mut self, due: Option<Nanos>) {
         self.waiting.set_asleep(true);
         self.sleeps_until = due;
         self.is_falling_asleep = true;
     }
 
-    /// Returns what to wake once the mutex is free; if there is no leader, names one.
+    /// Returns the threads and tasks to wake once the mutex is released, and names a leader if
+    /// there is none.
     ///
-    /// Submits first what is queued in the ring: a leader that sleeps already does not see it. A
-    /// thread that is about to sleep there submits with the same call.
+    /// First submits the requests queued in the ring, which a sleeping leader would not see. A
+    /// thread about to sleep in the ring submits with the same call instead.
     ///
     /// ```text
     ///   no leader, requests in flight              a thread that waits, or the background thread
@@ -100,7 +100,7 @@ impl Driver {
                 None => self.name_leader(),
                 Some(_) if self.waiting.is_leader_asleep() => {
                     let is_earlier = |due| self.sleeps_until.is_none_or(|until| due < until);
-                    // What the kernel refused it offers again, for as long as it takes.
+                    // The leader retries requests the kernel refused until it accepts them.
                     if is_left || self.next_due().is_some_and(is_earlier) {
                         self.waiting.set_asleep(false);
                         self.ring.wake();
@@ -118,17 +118,17 @@ impl Driver {
         if self.is_anything_on_its_way() || (timer.is_some() && is_thread_there) {
             self.waiting.name_leader(self.is_something_left());
         }
-        // A thread that leads looks at the time, too.
+        // A leading thread also watches the timer.
         if let Some(due) = timer
             && !is_thread_there
             && self.rests_until.is_none_or(|until| due < until)
         {
             self.waiting.wake_background();
-            // It comes, and says anew how long it rests.
+            // The background thread sets this again when it next rests.
             self.rests_until = Some(Nanos(0));
         }
     }
 }
 
-/// How soon the core is told the time again when it wanted to be told of one that is over.
+/// Delay before the core gets the time again when its last time-out has already passed.
 const TELL_AGAIN_NS: u64 = 1_000_000;

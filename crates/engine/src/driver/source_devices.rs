@@ -1,8 +1,6 @@
-//! Sources that share a device: of one host, which serves so many requests at once for all.
-//!
-//! In:    sources that name the same device; offsets that the core reads there.
-//! Out:   one device of the core for all of them; whose bytes an offset is.
-//! Never: two sources side by side: requests of neighbours merge.
+//! Sources that share a device, such as one host with one limit on concurrent requests. The core
+//! sees them as files on one device, separated by an unused page so that requests of neighbours
+//! never merge.
 //!
 //! ```text
 //!   device    |==== source ====|.|== source ==|.|======== source ========|.
@@ -20,16 +18,16 @@ use foreread_core::units::{ByteCount, PAGE_SIZE, SECTOR_SIZE, Sector};
 use super::{Driver, OpenDevice};
 use crate::backend::Backend;
 
-/// The devices on which sources lie, by the number of the name that the sources state.
+/// Devices shared by sources, by the number of the device name the sources give.
 #[derive(Debug, Default)]
 pub(crate) struct SourceDevices(HashMap<u64, SourceDevice>);
 
 #[derive(Debug)]
 struct SourceDevice {
     id: DeviceId,
-    /// By where they begin.
+    /// Files by start offset.
     files: BTreeMap<u64, (FileId, Arc<Backend>)>,
-    /// Where the next one begins.
+    /// Start offset of the next source.
     next: u64,
 }
 
@@ -40,8 +38,8 @@ impl SourceDevices {
 }
 
 impl Driver {
-    /// Opens a source on the device that it names. None if it is so long that it needs one of its
-    /// own; `Some(None)` if too many files are open.
+    /// Opens a source on the device it names. Returns `None` if it is too long to share one, and
+    /// `Some(None)` if too many files are open.
     pub(super) fn open_on_source_device(
         &mut self,
         disk: u64,
@@ -57,7 +55,7 @@ impl Driver {
         let id = match self.source_devices.0.get(&disk) {
             Some(device) => device.id,
             None => {
-                // How long one of them is says nothing of the device.
+                // The length of one source has no bearing on the device.
                 let depth = backend.geometry.depth;
                 let geometry = Geometry { depth, ..Geometry::new(ByteCount::ZERO) };
                 let id = self.path.add_device_on(Some(disk), geometry, scheduler);
@@ -78,7 +76,7 @@ impl Driver {
         Some(file.map(|file| (id, file)))
     }
 
-    /// Lets a source go that lies on a device with others; says whether it does.
+    /// Closes a source on a shared device. Returns false if its device is not shared.
     pub(super) fn close_on_source_device(&mut self, id: DeviceId, file: FileId) -> bool {
         let Some((disk, device)) = self.source_devices.by_id(id) else { return false };
         device.files.retain(|_, (other, _)| *other != file);
@@ -106,7 +104,8 @@ impl Driver {
         }
     }
 
-    /// Whose bytes an offset of a device is, and where that source begins. None if it is closed.
+    /// Returns the source at an offset of a device, and its start offset. Returns `None` if the
+    /// source is closed.
     pub(super) fn source_at(&mut self, id: DeviceId, offset: u64) -> Option<(Arc<Backend>, u64)> {
         let Some((_, device)) = self.source_devices.by_id(id) else {
             let own = self.devices.get(&id)?;
@@ -117,8 +116,8 @@ impl Driver {
     }
 }
 
-/// One that is longer has a device of its own.
+/// Longest source that may share a device.
 const LONGEST: ByteCount = ByteCount(1 << 50);
 
-/// A device has no room behind it: for 8192 of the longest sources, or 2^43 of a megabyte.
+/// End of a shared device: room for 8192 of the longest sources, or 2^43 of a megabyte.
 const END: u64 = 1 << 63;
