@@ -31,7 +31,7 @@ impl Copy {
         }
         self.next.set(offset + PART as u64);
         let copy = Rc::clone(self);
-        queue.read(&self.from, buffer, offset, move |queue, read, mut buffer| match read {
+        queue.read(&self.from, buffer, offset, move |queue, mut buffer, read| match read {
             Err(error) => copy.fail(error.into()),
             Ok(bytes) => {
                 buffer.truncate(bytes);
@@ -40,7 +40,7 @@ impl Copy {
                     &file,
                     buffer,
                     offset,
-                    move |queue, written, mut buffer| match written {
+                    move |queue, mut buffer, written| match written {
                         Err(error) => copy.fail(error.into()),
                         Ok(written) if written < bytes => copy.fail(std::io::Error::other("full")),
                         Ok(_) => {

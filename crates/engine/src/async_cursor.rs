@@ -157,7 +157,7 @@ impl AsyncCursor {
             match write {
                 PendingWrite::At(at, write) => {
                     let at = *at;
-                    let (written, mut bytes) = ready!(Pin::new(write).poll(context));
+                    let (mut bytes, written) = ready!(Pin::new(write).poll(context));
                     self.write = None;
                     let written = written?;
                     if written < bytes.len() {
@@ -169,7 +169,7 @@ impl AsyncCursor {
                     }
                 }
                 PendingWrite::End(append) => {
-                    let (offset, bytes) = ready!(Pin::new(append).poll(context));
+                    let (bytes, offset) = ready!(Pin::new(append).poll(context));
                     self.write = None;
                     self.pos = offset? + bytes.len() as u64;
                 }

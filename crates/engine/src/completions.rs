@@ -42,7 +42,7 @@ use crate::file::File;
 /// let table = engine.open("/var/lib/db/table")?;
 /// let queue = engine.completion_queue();
 /// for page in 0..64 {
-///     queue.read(&table, vec![0; 4096], page * 4096, move |_, result, _buffer| match result {
+///     queue.read(&table, vec![0; 4096], page * 4096, move |_, _buffer, result| match result {
 ///         Ok(bytes) => println!("page {page}: {bytes} bytes"),
 ///         Err(error) => eprintln!("{error}"),
 ///     });
@@ -113,12 +113,12 @@ impl CompletionQueue {
     pub fn read<B, F>(&self, file: &File, buffer: B, offset: u64, callback: F)
     where
         B: AsMut<[u8]> + 'static,
-        F: FnOnce(&Self, Result<usize, ReadError>, B) + 'static,
+        F: FnOnce(&Self, B, Result<usize, ReadError>) + 'static,
     {
         let read = file.read_into(buffer, offset);
         self.submit(async move {
-            let (result, buffer) = read.await;
-            Box::new(move |queue: &Self| callback(queue, result, buffer)) as Ended
+            let (buffer, result) = read.await;
+            Box::new(move |queue: &Self| callback(queue, buffer, result)) as Ended
         });
     }
 
@@ -126,12 +126,12 @@ impl CompletionQueue {
     pub fn write<B, F>(&self, file: &File, buffer: B, offset: u64, callback: F)
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
-        F: FnOnce(&Self, Result<usize, WriteError>, B) + 'static,
+        F: FnOnce(&Self, B, Result<usize, WriteError>) + 'static,
     {
         let write = file.write_from(buffer, offset);
         self.submit(async move {
-            let (result, buffer) = write.await;
-            Box::new(move |queue: &Self| callback(queue, result, buffer)) as Ended
+            let (buffer, result) = write.await;
+            Box::new(move |queue: &Self| callback(queue, buffer, result)) as Ended
         });
     }
 
@@ -139,12 +139,12 @@ impl CompletionQueue {
     pub fn append<B, F>(&self, file: &File, buffer: B, callback: F)
     where
         B: AsRef<[u8]> + Send + Sync + 'static,
-        F: FnOnce(&Self, Result<u64, WriteError>, B) + 'static,
+        F: FnOnce(&Self, B, Result<u64, WriteError>) + 'static,
     {
         let append = file.append_from(buffer);
         self.submit(async move {
-            let (result, buffer) = append.await;
-            Box::new(move |queue: &Self| callback(queue, result, buffer)) as Ended
+            let (buffer, result) = append.await;
+            Box::new(move |queue: &Self| callback(queue, buffer, result)) as Ended
         });
     }
 

@@ -16,7 +16,6 @@ use crate::borrowed_write::BorrowedWrite;
 use crate::error::WriteError;
 use crate::file::File;
 use crate::owned_write::OwnedWrite;
-use crate::read_into::BufResult;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress};
 
 /// Future of a change of length; see [`File::set_len_async`].
@@ -86,7 +85,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn log(file: foreread::File, record: Vec<u8>) -> Result<u64, foreread::WriteError> {
-    ///     let (offset, _record) = file.append_from(record).await;
+    ///     let (_record, offset) = file.append_from(record).await;
     ///     offset
     /// }
     /// ```
@@ -120,10 +119,10 @@ impl Future for Append<'_> {
 }
 
 impl<B: AsRef<[u8]> + Send + Sync + 'static> Future for AppendFrom<B> {
-    type Output = BufResult<u64, WriteError, B>;
+    type Output = (B, Result<u64, WriteError>);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().0.poll(context).map(|(end, buffer)| (end.or_offset(), buffer))
+        self.get_mut().0.poll(context).map(|(buffer, end)| (buffer, end.or_offset()))
     }
 }
 

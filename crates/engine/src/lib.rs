@@ -155,7 +155,7 @@ pub use page_range::{PageParts, PageRange};
 pub use page_ref::PageRef;
 pub use range_reads::{RangeItem, RangeIter, RangeStream, ReadRanges};
 pub use read_async::ReadAt;
-pub use read_into::{BufResult, ReadInto};
+pub use read_into::ReadInto;
 pub use read_observer::ReadEvent;
 #[cfg(feature = "remember")]
 pub use remember::{

@@ -84,7 +84,7 @@ impl<B: AsRef<[u8]> + Send + Sync + 'static> OwnedWrite<B> {
         Self { buffer: Some(buffer), write: Arc::new(DrivenWrite(Mutex::new(state))) }
     }
 
-    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(WriteEnd, B)> {
+    pub(crate) fn poll(&mut self, context: &Context<'_>) -> Poll<(B, WriteEnd)> {
         let is_new = matches!(self.write.lock().stage, DrivenStage::New(_));
         if is_new {
             self.write.run();
@@ -106,7 +106,7 @@ impl<B: AsRef<[u8]> + Send + Sync + 'static> OwnedWrite<B> {
         drop(state);
         let buffer = self.buffer.take().and_then(Arc::into_inner);
         let buffer = buffer.expect("each piece drops its part before it is filled");
-        Poll::Ready((end, buffer))
+        Poll::Ready((buffer, end))
     }
 }
 

@@ -11,9 +11,6 @@ use crate::file::File;
 use crate::read_async::ReadFuture;
 use crate::stream::ReadStream;
 
-/// The result of an operation that owned a buffer, and the buffer.
-pub type BufResult<T, E, B> = (Result<T, E>, B);
-
 /// An asynchronous read that owns its buffer. Returned by [`File::read_into`].
 #[must_use = "a future does nothing until it is awaited"]
 pub struct ReadInto<B> {
@@ -31,7 +28,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn header(file: foreread::File) -> Result<Vec<u8>, foreread::ReadError> {
-    ///     let (read, mut buffer) = file.read_into(vec![0; 512], 0).await;
+    ///     let (mut buffer, read) = file.read_into(vec![0; 512], 0).await;
     ///     buffer.truncate(read?);
     ///     Ok(buffer)
     /// }
@@ -47,14 +44,14 @@ impl File {
 }
 
 impl<B: AsMut<[u8]>> Future for ReadInto<B> {
-    type Output = BufResult<usize, ReadError, B>;
+    type Output = (B, Result<usize, ReadError>);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let buffer = this.buffer.as_mut().expect("a read is not polled after it has ended");
         let result = ready!(this.progress.poll(&this.stream, buffer.as_mut(), context));
         let buffer = this.buffer.take().expect("it was there a moment ago");
-        Poll::Ready((result, buffer))
+        Poll::Ready((buffer, result))
     }
 }
 

@@ -21,7 +21,6 @@ use crate::error::WriteError;
 use crate::file::File;
 use crate::handle::Handle;
 use crate::owned_write::OwnedWrite;
-use crate::read_into::BufResult;
 use crate::task_step::TaskStep;
 use crate::write::{WriteBytes, WriteEnd, WritePlace, WriteProgress, WriteTask};
 
@@ -103,7 +102,7 @@ impl File {
     ///
     /// ```no_run
     /// async fn store(file: foreread::File, page: Vec<u8>) -> Result<(), foreread::WriteError> {
-    ///     let (written, page) = file.write_from(page, 4096).await;
+    ///     let (page, written) = file.write_from(page, 4096).await;
     ///     assert_eq!(written?, page.len()); // and `page` may be filled again
     ///     Ok(())
     /// }
@@ -197,10 +196,10 @@ impl Future for WriteAllAt<'_> {
 }
 
 impl<B: AsRef<[u8]> + Send + Sync + 'static> Future for WriteFrom<B> {
-    type Output = BufResult<usize, WriteError, B>;
+    type Output = (B, Result<usize, WriteError>);
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.get_mut().0.poll(context).map(|(end, buffer)| (end.or_written(), buffer))
+        self.get_mut().0.poll(context).map(|(buffer, end)| (buffer, end.or_written()))
     }
 }
 

@@ -200,7 +200,7 @@ fn start(file: &File, random: &mut Random, number: u32) -> Running {
             Ended::Wrote
         }),
         5..9 => Box::pin(async move {
-            let (written, _) = file.write_from(buffer, at).with_mode(mode).await;
+            let (_, written) = file.write_from(buffer, at).with_mode(mode).await;
             assert_eq!(written.unwrap(), len);
             Ended::Wrote
         }),
@@ -209,7 +209,7 @@ fn start(file: &File, random: &mut Random, number: u32) -> Running {
             Ended::Read(buffer)
         }),
         12..14 => Box::pin(async move {
-            let (got, buffer) = file.read_into(buffer, at).await;
+            let (buffer, got) = file.read_into(buffer, at).await;
             assert_eq!(got.unwrap(), len);
             Ended::Read(buffer)
         }),

@@ -214,18 +214,18 @@ fn futures_that_need_the_driver(
     let append_from = poll(&mut writer.append_from([8]));
     let ended = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
     vec![
-        ("File::read_into", matches!(read_into, Poll::Ready((Err(ReadError::Forked { .. }), _)))),
+        ("File::read_into", matches!(read_into, Poll::Ready((_, Err(ReadError::Forked { .. }))))),
         ("File::write_at_async", ended(write_at.map_ok(drop))),
         ("File::write_all_at_async", ended(write_all_at)),
         (
             "File::write_from",
-            matches!(write_from, Poll::Ready((Err(WriteError::Forked { .. }), _))),
+            matches!(write_from, Poll::Ready((_, Err(WriteError::Forked { .. })))),
         ),
         ("File::sync_data_async", ended(poll(&mut writer.sync_data_async()))),
         ("File::sync_all_async", ended(poll(&mut writer.sync_all_async()))),
         ("File::set_len_async", ended(poll(&mut writer.set_len_async(0)))),
         ("File::append_async", ended(append.map_ok(drop))),
-        ("File::append_from", ended(append_from.map(|(end, _)| end.map(drop)))),
+        ("File::append_from", ended(append_from.map(|(_, end)| end.map(drop)))),
         ("CompletionQueue::write", completes_with_an_error(engine, writer)),
     ]
 }
@@ -234,7 +234,7 @@ fn futures_that_need_the_driver(
 fn completes_with_an_error(engine: &Engine, writer: &File) -> bool {
     let (ended, queue) = (Rc::new(Cell::new(false)), engine.completion_queue());
     let is_forked = Rc::clone(&ended);
-    queue.write(writer, [8], 0, move |_, result, _| {
+    queue.write(writer, [8], 0, move |_, _, result| {
         is_forked.set(matches!(result, Err(WriteError::Forked { .. })));
     });
     queue.run(None) == 1 && ended.get()
@@ -257,7 +257,7 @@ impl TaskWrites {
     fn fail(&mut self) -> bool {
         let fails = |polled| matches!(polled, Poll::Ready(Err(WriteError::Forked { .. })));
         let [is_written, is_flushed] = self.are_over;
-        (is_written || fails(poll(&mut self.write).map(|(end, _)| end.map(drop))))
+        (is_written || fails(poll(&mut self.write).map(|(_, end)| end.map(drop))))
             && (is_flushed || fails(poll(&mut self.flush)))
     }
 }

@@ -127,8 +127,8 @@ impl PendingRead {
         });
         match polled {
             None | Some(Poll::Pending) => Ok(None),
-            Some(Poll::Ready((Ok(count), buffer))) => Ok(Some(PyBytes::new(py, &buffer[..count]))),
-            Some(Poll::Ready((Err(error), _))) => Err(self.failures.exception(py, error)),
+            Some(Poll::Ready((buffer, Ok(count)))) => Ok(Some(PyBytes::new(py, &buffer[..count]))),
+            Some(Poll::Ready((_, Err(error)))) => Err(self.failures.exception(py, error)),
         }
     }
 

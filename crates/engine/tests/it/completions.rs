@@ -56,14 +56,14 @@ fn each_callback_is_called_once_in_the_thread_that_runs_the_queue() {
                 calls.borrow_mut()[number] += 1;
             };
             match random.below(7) {
-                0..3 => queue.read(&file, bytes, offset, move |_, result, bytes| {
+                0..3 => queue.read(&file, bytes, offset, move |_, bytes, result| {
                     assert_eq!(result.unwrap(), len);
                     check(1, offset, &bytes);
                     called();
                 }),
                 3..6 => {
                     fill(1, offset, &mut bytes);
-                    queue.write(&file, bytes, offset, move |_, result, bytes| {
+                    queue.write(&file, bytes, offset, move |_, bytes, result| {
                         assert_eq!((result.unwrap(), bytes.len()), (len, len));
                         called();
                     });
@@ -109,11 +109,11 @@ fn a_callback_may_submit_block_and_run_the_queue() {
         for page in 0..20 {
             let (file, called) = (file.clone(), Rc::clone(&called));
             let first = file.clone();
-            queue.read(&first, vec![0; 100], page * PAGE, move |queue, result, bytes| {
+            queue.read(&first, vec![0; 100], page * PAGE, move |queue, bytes, result| {
                 assert_eq!(result.unwrap(), 100);
                 let again = Rc::clone(&called);
                 let other = (page + 300) * PAGE;
-                queue.write(&file, bytes, other, move |_, result, _| {
+                queue.write(&file, bytes, other, move |_, _, result| {
                     assert_eq!(result.unwrap(), 100);
                     again.set(again.get() + 1);
                 });
@@ -169,7 +169,7 @@ fn a_queue_that_is_dropped_calls_all_and_one_that_is_abandoned_none() {
         let called = Rc::new(Cell::new(0));
         let submit = |queue: &foreread::CompletionQueue, page: u64| {
             let called = Rc::clone(&called);
-            let count = move |_: &_, result: Result<usize, ReadError>, _| {
+            let count = move |_: &_, _, result: Result<usize, ReadError>| {
                 assert_eq!(result.unwrap(), 100);
                 called.set(called.get() + 1);
             };
@@ -211,7 +211,7 @@ fn a_loop_that_sleeps_elsewhere_is_notified() {
         faults.inject(100..101, 0..1, Mishap::Hold);
         let called = Rc::new(Cell::new(false));
         let is_called = Rc::clone(&called);
-        queue.read(&file, [0; 10], 100 * PAGE, move |_, _, bytes| {
+        queue.read(&file, [0; 10], 100 * PAGE, move |_, bytes, _| {
             check(1, 100 * PAGE, &bytes);
             is_called.set(true);
         });

@@ -38,7 +38,7 @@ fn on_two_threads<T>(executor: &Executor<'_>, work: impl Future<Output = T>) -> 
 }
 
 async fn append_and_flush(log: File, record: Vec<u8>) -> Result<(u64, Vec<u8>), WriteError> {
-    let (offset, record) = log.append_from(record).await;
+    let (record, offset) = log.append_from(record).await;
     log.sync_data_async().await?;
     Ok((offset?, record))
 }
@@ -59,7 +59,7 @@ fn tasks_of_smol_read_append_and_flush() {
                 executor.spawn(async move {
                     for step in 0..20 {
                         let offset = (task * 7919 + step * 104_729) % (LEN - 5000);
-                        let (read, buffer) = table.read_into(vec![0; 5000], offset).await;
+                        let (buffer, read) = table.read_into(vec![0; 5000], offset).await;
                         assert_eq!(read.unwrap(), 5000);
                         check(1, offset, &buffer);
                     }

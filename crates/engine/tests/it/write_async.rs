@@ -72,7 +72,7 @@ fn a_task_alone_writes_and_flushes_more_than_memory_holds() {
                     }
                     _ => {
                         let write = file.write_from(bytes, at).with_mode(mode);
-                        let (written, bytes) = block_on(write);
+                        let (bytes, written) = block_on(write);
                         assert_eq!(written.unwrap() as u64, len);
                         check(round, at, &bytes);
                     }
@@ -81,12 +81,12 @@ fn a_task_alone_writes_and_flushes_more_than_memory_holds() {
             }
             // In one piece after the other, too.
             let all = part(round, 0, LEN);
-            let (written, all) = block_on(file.write_from(all, 0));
+            let (all, written) = block_on(file.write_from(all, 0));
             assert_eq!(written.unwrap(), all.len());
             block_on(file.sync_data_async()).unwrap();
             assert_eq!(engine.counters().unwrap().dirty, 0, "the device has it");
             assert!(std::fs::read(&path).unwrap() == all, "the device has other bytes");
-            let (got, read) = block_on(file.read_into(all, 0));
+            let (read, got) = block_on(file.read_into(all, 0));
             assert_eq!(got.unwrap() as u64, LEN);
             check(round, 0, &read);
         }
@@ -118,7 +118,7 @@ fn many_tasks_write_read_and_flush_beside_threads() {
                         file.write_all_at_async(&bytes, start).with_mode(mode).await.unwrap();
                         bytes
                     } else {
-                        let (written, back) = file.write_from(bytes, start).with_mode(mode).await;
+                        let (back, written) = file.write_from(bytes, start).with_mode(mode).await;
                         assert_eq!(written.unwrap() as u64, EACH);
                         back
                     };
@@ -126,7 +126,7 @@ fn many_tasks_write_read_and_flush_beside_threads() {
                         file.sync_data_async().await.unwrap();
                     }
                     back.fill(0);
-                    let (got, back) = file.read_into(back, start).await;
+                    let (back, got) = file.read_into(back, start).await;
                     assert_eq!(got.unwrap() as u64, EACH);
                     check(number, start, &back);
                 }
@@ -173,7 +173,7 @@ fn a_write_that_waits_for_dirty_budget_blocks_no_thread() {
         faults.clear();
         faults.let_go();
         block_on(lent).unwrap();
-        assert_eq!(block_on(given).0.unwrap(), 300_000);
+        assert_eq!(block_on(given).1.unwrap(), 300_000);
         block_on(file.sync_data_async()).unwrap();
         check(2, 0, &std::fs::read(&path).unwrap()[..600_000]);
         wait_until_idle(&engine);
@@ -222,7 +222,7 @@ fn a_device_that_fails_is_the_error_of_the_write_and_of_the_flush() {
         let through = file.write_at_async(&[1; 8192], 0).with_mode(WriteMode::WriteThrough);
         let error = block_on(through).unwrap_err();
         assert!(is_eio(&error), "{error}");
-        let (written, bytes) = block_on(file.write_from([2; 4096], 0).with_mode(WriteMode::Fua));
+        let (bytes, written) = block_on(file.write_from([2; 4096], 0).with_mode(WriteMode::Fua));
         assert!(is_eio(&written.unwrap_err()) && bytes == [2; 4096]);
         let error = block_on(file.sync_data_async()).unwrap_err();
         assert!(is_eio(&error), "{error}");
@@ -233,7 +233,7 @@ fn a_device_that_fails_is_the_error_of_the_write_and_of_the_flush() {
         faults.inject(100..101, 0..u32::MAX, Mishap::Errno(libc::EIO));
         let error = block_on(file.write_at_async(&[3; 10], 100 * PAGE + 5)).unwrap_err();
         assert!(is_eio(&error), "{error}");
-        let (written, _) = block_on(file.write_from(vec![3; 10], 100 * PAGE + 5));
+        let (_, written) = block_on(file.write_from(vec![3; 10], 100 * PAGE + 5));
         assert!(is_eio(&written.unwrap_err()));
         faults.clear();
 
@@ -258,7 +258,7 @@ fn a_file_is_closed_with_its_handle_when_the_last_step_was_heard_of() {
             match round % 3 {
                 0 => block_on(file.sync_data_async()).unwrap(),
                 1 => block_on(file.set_len_async(LEN + round)).unwrap(),
-                _ => block_on(file.write_from(vec![7; 3000], round * PAGE)).0.map(drop).unwrap(),
+                _ => block_on(file.write_from(vec![7; 3000], round * PAGE)).1.map(drop).unwrap(),
             }
         }
     });
@@ -270,18 +270,18 @@ fn a_write_that_cannot_be_is_an_error_at_once_and_gives_the_buffer_back() {
     let path = write_file(dir.path(), 1, LEN);
     let engine = engine(IoBackend::Probe);
     let reader = engine.open(&path).unwrap();
-    let (written, bytes) = block_on(reader.write_from(vec![5; 3], 0));
+    let (bytes, written) = block_on(reader.write_from(vec![5; 3], 0));
     assert!(matches!(written, Err(WriteError::ReadOnly { .. })) && bytes == [5; 3]);
     block_on(reader.sync_data_async()).unwrap();
     drop(reader);
     let file = open(&engine, &path);
     let error = block_on(file.write_at_async(&[1; 2], u64::MAX - 1)).unwrap_err();
     assert!(matches!(error, WriteError::Length { .. }), "{error}");
-    let (written, _) = block_on(file.write_from([1; 2], u64::MAX));
+    let (_, written) = block_on(file.write_from([1; 2], u64::MAX));
     assert!(matches!(written, Err(WriteError::Length { .. })));
     assert_eq!(file.len(), LEN);
     assert_eq!(block_on(file.write_at_async(&[], LEN)).unwrap(), 0);
-    assert_eq!(block_on(file.write_from([], 0)).0.unwrap(), 0);
+    assert_eq!(block_on(file.write_from([], 0)).1.unwrap(), 0);
     wait_until_idle(&engine);
 }
 
@@ -312,7 +312,7 @@ fn a_long_line_of_owned_writes_to_one_page_needs_no_polls() {
         assert_eq!(page[9..], [9; 8]);
         for (number, write) in (0..).zip(&mut writes) {
             // It is in memory, and the thread that did its last step is about to say so.
-            let (written, bytes) = block_on(write);
+            let (bytes, written) = block_on(write);
             assert_eq!((u64::from_le_bytes(bytes), written.unwrap()), (number, 8));
         }
         drop(writes);

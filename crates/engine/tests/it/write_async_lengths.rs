@@ -70,7 +70,7 @@ fn appends_of_many_tasks_and_threads_follow_one_another() {
                     let offset = if number % 2 == 0 {
                         file.append_async(&record(number)).await.unwrap()
                     } else {
-                        let (offset, bytes) = file.append_from(record(number)).await;
+                        let (bytes, offset) = file.append_from(record(number)).await;
                         assert!(bytes == record(number));
                         offset.unwrap()
                     };
@@ -120,7 +120,7 @@ fn a_dropped_append_of_one_piece_is_a_whole_record_or_never() {
                     let polled = if number % 2 == 0 {
                         poll_once(&mut append, &Arc::default())
                     } else {
-                        poll_once(&mut owned, &Arc::default()).map(|(offset, _)| offset)
+                        poll_once(&mut owned, &Arc::default()).map(|(_, offset)| offset)
                     };
                     if let Poll::Ready(offset) = polled {
                         acknowledged.insert(number, offset.unwrap());
@@ -221,7 +221,7 @@ fn a_file_grows_by_writes_past_its_end_and_has_the_length_that_is_set() {
         fill(3, 100_000, &mut bytes);
         block_on(file.write_all_at_async(&bytes, 100_000)).unwrap();
         assert_eq!(file.len(), 400_000);
-        let (written, bytes) = block_on(file.write_from(bytes, 500_000));
+        let (bytes, written) = block_on(file.write_from(bytes, 500_000));
         assert_eq!((written.unwrap(), file.len()), (300_000, 800_000));
         block_on(file.set_len_async(250_000)).unwrap();
         block_on(file.set_len_async(600_000)).unwrap();
@@ -282,7 +282,7 @@ fn an_append_in_pieces_beside_a_cut_comes_before_it_as_a_whole() {
                     }
                 });
                 beside(&mut append, &mut ended, file.set_len_async(100_000)).unwrap();
-                let (at, _) = beside(&mut append, &mut ended, file.append_from(vec![2; 700_000]));
+                let (_, at) = beside(&mut append, &mut ended, file.append_from(vec![2; 700_000]));
                 let first = ended.unwrap_or_else(|| block_on(append));
                 assert_eq!(first.unwrap(), 0);
                 at.unwrap()
@@ -298,7 +298,7 @@ fn an_append_in_pieces_beside_a_cut_comes_before_it_as_a_whole() {
                 );
                 beside(&mut append, &mut ended, file.set_len_async(100_000)).unwrap();
                 let at = file.append(&vec![2; 700_000]).unwrap();
-                let (first, _) = ended.unwrap_or_else(|| block_on(append));
+                let (_, first) = ended.unwrap_or_else(|| block_on(append));
                 assert_eq!(first.unwrap(), 0);
                 at
             };

@@ -82,7 +82,7 @@ fn an_append_that_is_not_polled_again_holds_up_no_other() {
             let first = poll_once(&mut begun, &wakes);
             log.append_behind(from, len, byte);
             wait_until(|| Counter::count(&wakes) > 0 || first.is_ready());
-            let (offset, buffer) = ended(first, begun);
+            let (buffer, offset) = ended(first, begun);
             assert_eq!((buffer, offset.expect("it is written")), (vec![byte; len], from));
         }
         log.ends();
@@ -164,7 +164,7 @@ fn an_append_that_fails_tells_its_future_and_holds_up_no_other() {
         let mut begun = log.file.append_from(vec![1; 100]);
         let first = poll_once(&mut begun, &Arc::default());
         log.append_behind(0, 0, 0);
-        let (offset, buffer) = ended(first, begun);
+        let (buffer, offset) = ended(first, begun);
         assert!(matches!(offset, Err(WriteError::Length { .. })), "{offset:?}");
         assert_eq!(buffer, [1; 100]);
         log.ends();
@@ -177,7 +177,7 @@ fn a_queue_that_is_not_run_holds_up_no_append() {
     with_each_io("a_queue_that_is_not_run", |io| {
         let log = Log::new(io);
         let queue = log.engine.completion_queue();
-        queue.append(&log.file, vec![3; 600_000], |_, offset, _| {
+        queue.append(&log.file, vec![3; 600_000], |_, _, offset| {
             assert_eq!(offset.expect("it is written"), 0);
         });
         log.append_behind(0, 600_000, 3);
