@@ -26,19 +26,19 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::sched_getaffinity;
 
-/// How a connection waits when it has nothing in hand.
+/// Strategy of an idle connection for waiting on its socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WaitMode {
     Sleep,
-    /// Gives the processor away some times, then sleeps.
+    /// Yields the processor a few times, then sleeps.
     Yield,
-    /// Looks at the socket again and again, then sleeps.
+    /// Polls the socket in a loop, then sleeps.
     Spin,
     /// The same, but first lets several requests come.
     Gather,
 }
 
-/// How many threads of the server spin, and may.
+/// Count and limit of the server's spinning threads.
 #[derive(Debug)]
 pub(crate) struct Spinners {
     count: AtomicUsize,
@@ -55,7 +55,7 @@ pub(super) struct WaitModes {
     mode: WaitMode,
     /// The one that is being tried; None while the best one is in force.
     trial: Option<usize>,
-    /// What a request cost with each, in ns, when it was tried.
+    /// Measured time per request in each mode, in ns.
     costs: [u64; MODES.len()],
     /// Turns and requests of this phase, and their time.
     turns: u32,
@@ -178,9 +178,9 @@ pub(super) const SPIN: Duration = Duration::from_micros(100);
 pub(super) const GATHER: Duration = Duration::from_micros(30);
 /// What counts of a turn at most: more than a wake-up or a spin, less than a pause.
 const LONGEST_TURN: Duration = Duration::from_micros(400);
-/// Turns of a phase.
+/// Turns per phase.
 const TURNS: u32 = 32;
-/// Phases between trials: so few at first, and so many in the end.
+/// Phases between trials: the initial value, and the limit of its doubling.
 const FEWEST_PHASES: u32 = 16;
 const MOST_PHASES: u32 = 512;
 

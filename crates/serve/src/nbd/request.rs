@@ -27,15 +27,15 @@ pub struct NbdRequest {
     pub len: u32,
 }
 
-/// What a request that makes sense asks for.
+/// A valid request's command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NbdCommand {
-    /// These bytes; in one piece?
+    /// Reads the range.
     Read {
-        /// A reply of more than one chunk is of no use.
+        /// The reply must be a single chunk.
         whole: bool,
     },
-    /// To write the bytes that follow.
+    /// Writes the payload that follows the request.
     Write {
         /// The reply comes when they are durable.
         fua: bool,
@@ -56,7 +56,7 @@ pub enum NbdCommand {
         /// A hole does as well.
         may_unmap: bool,
     },
-    /// What is data, and what is not.
+    /// Reports which parts of the range are allocated.
     BlockStatus {
         /// One extent is enough.
         one: bool,
@@ -101,7 +101,7 @@ impl NbdRequest {
         bytes
     }
 
-    /// How many bytes follow the request, whether it makes sense or not.
+    /// Returns the length of the payload after the request, which is not validated here.
     #[must_use]
     pub fn payload(&self) -> u32 {
         if self.command == CMD_WRITE { self.len } else { 0 }
@@ -113,7 +113,7 @@ impl NbdRequest {
         self.offset.saturating_add(self.len.into())
     }
 
-    /// What it asks for.
+    /// Validates the request against the negotiated export and returns its command.
     ///
     /// # Errors
     ///
