@@ -60,7 +60,11 @@ fn read_in_step(file: &File, len: u64) -> u64 {
         read_and_check(file, 1, &mut buffer, offset);
         faults += faults_of_this_thread() - before;
         if offset >= STEP {
-            wait_until(|| resident() > offset + STEP / 2);
+            // One step is made ready at a time: the next one is begun by whichever call follows.
+            wait_until(|| {
+                file.device().state().unwrap();
+                resident() > offset + STEP / 2
+            });
         }
     }
     faults
