@@ -20,7 +20,6 @@ mod cache_model;
 mod demand_first;
 mod device_model;
 mod golden;
-mod itable;
 mod layout_model;
 mod limit;
 mod open_files;
