@@ -14,6 +14,7 @@
 use object_store::path::Path;
 use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
 
+use crate::broken_body::BrokenBody;
 use crate::counters::Attempts;
 use crate::error_text::with_sources;
 use crate::last_failure::LastFailure;
@@ -97,6 +98,7 @@ impl AttributesRequest<'_> {
     async fn send(&self, mut options: GetOptions, failure: &LastFailure) -> Asked {
         options.extensions.insert(failure.clone());
         options.extensions.insert(self.found_at.clone());
+        options.extensions.insert(BrokenBody::default());
         let response = self.store.get_opts(self.location, options).await?;
         let states_date = response.extensions.get::<StatesDate>().copied();
         let (meta, attributes) = (response.meta.clone(), response.attributes.clone());

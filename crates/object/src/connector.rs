@@ -113,7 +113,7 @@ impl CountingService {
     ) -> Option<Result<HttpResponse, HttpError>> {
         let gated = request.extensions().get::<Gated>().cloned();
         let permit = match &gated {
-            Some(gated) => gated.permit(&self.traffic).await,
+            Some(gated) => Some(gated.permit(&self.traffic).await),
             None => None,
         };
         if gated.is_none() {
@@ -146,14 +146,11 @@ impl CountingService {
         });
         self.traffic.answered(sent, status(&response), asked);
         let is_good = response.as_ref().is_ok_and(|response| response.status().is_success());
-        match (&mut response, gated) {
-            (Ok(response), Some(gated)) if is_good => {
+        match (&mut response, permit) {
+            // A refused request is not in flight while it pauses.
+            (Ok(response), Some(permit)) if is_good => {
                 response.extensions_mut().insert(Arc::new(connection));
-                // A refused request is not in flight while it pauses.
-                if let Some(permit) = permit {
-                    gated.grant();
-                    response.extensions_mut().insert(Arc::new(permit));
-                }
+                response.extensions_mut().insert(Arc::new(permit));
             }
             // These bodies are small, and arrive with the head.
             (Ok(_), _) => connection.completed(),
