@@ -154,7 +154,7 @@ impl StoreTraffic {
             waiting: WaitingRequests::default(),
         };
         let (owner, started, may_hedge) = (OwnerProcess::here(), Instant::now(), options.hedge);
-        let (state, connections) = (Mutex::new(state), Arc::default());
+        let (state, connections) = (Mutex::new(state), SharedConnections::new(options.deadline));
         Arc::new(Self { owner, started, may_hedge, counters, state, connections })
     }
 
