@@ -11,8 +11,9 @@
 //!                                         '-- 0 or an error --> GET without a range
 //! ```
 
+use futures_util::StreamExt as _;
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore};
+use object_store::{Attributes, Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore};
 
 use crate::broken_body::BrokenBody;
 use crate::counters::Attempts;
@@ -104,11 +105,22 @@ impl AttributesRequest<'_> {
         let (meta, attributes) = (response.meta.clone(), response.attributes.clone());
         let body_len = response.range.end - response.range.start;
         if body_len <= 1 {
-            // Reading the body to its end returns the connection to the pool.
-            let _ = response.bytes().await;
+            let _ = finish(response).await;
         }
         Ok(ObjectAttributes { meta, attributes, states_date })
     }
+}
+
+/// Reads a body of a byte or none to its end, which returns the connection to the pool. If the
+/// server sends more, it closes the connection instead.
+pub(crate) async fn finish(response: GetResult) -> object_store::Result<()> {
+    let (mut chunks, mut read) = (response.into_stream(), 0);
+    while read <= 1
+        && let Some(chunk) = chunks.next().await
+    {
+        read += chunk?.len();
+    }
+    Ok(())
 }
 
 fn is_unavailable(error: &Error) -> bool {

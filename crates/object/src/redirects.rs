@@ -110,7 +110,9 @@ fn next(at: &str, location: &str) -> Result<String, HttpError> {
             let host = url.origin().ascii_serialization();
             Err(refused(format!("the server redirects from https:// to {host}, without TLS")))
         }
-        _ => Err(wrong()),
+        _ => Err(refused(format!(
+            "the server redirects to {location:?}, and only http:// and https:// are followed"
+        ))),
     }
 }
 

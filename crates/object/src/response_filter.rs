@@ -125,7 +125,7 @@ fn readable(
     // A response to HEAD or to an upload has no encoded body.
     if is_get && let Some(encoding) = response_head::foreign_encoding(&response, known) {
         let why = format!(
-            "the server sends the object encoded (Content-Encoding: {encoding}), although it was \
+            "the server sends the object encoded ({encoding}), although it was \
              asked for the stored bytes; turn compression off for it"
         );
         return Err(once(std::io::Error::other(why)));

@@ -15,6 +15,7 @@ use crate::broken_body::BrokenBody;
 use crate::connection_use::ConnectionUse;
 use crate::counters::Attempts;
 use crate::error::ObjectError;
+use crate::error_text::one_line;
 use crate::hedged::{self, Urgency, not_joined};
 use crate::last_failure::{LastFailure, PassingFailure};
 use crate::object_state::ObjectState;
@@ -299,7 +300,9 @@ async fn answer(
     let failed = |error| ObjectError::of(&object.url, Some(range.clone()), &error);
     let response = response.map_err(failed)?;
     if let Err(why) = object.pinned.check_response(&response) {
-        return Err(ObjectError::Changed { url: object.url.clone(), why });
+        // Tags are as long as a server likes.
+        let (url, why) = (object.url.clone(), one_line(&why));
+        return Err(ObjectError::Changed { url, why });
     }
     if response.range != *range {
         let Range { start, end } = response.range;
